@@ -60,6 +60,7 @@ mkdir -p "$lib"
 rm -rf "$lib/stickpin.new" "$lib/stickpin.old"
 cp -R "$here/lib" "$lib/stickpin.new"
 install -m 0755 "$here/systemd/clear-mirrors" "$lib/stickpin.new/clear-mirrors"
+install -m 0755 "$here/systemd/keep-mirrors" "$lib/stickpin.new/keep-mirrors"
 chmod -R u=rwX,go=rX "$lib/stickpin.new"
 [ "$(id -u)" != 0 ] || chown -R 0:0 "$lib/stickpin.new"
 # A vendor's settings lie there as well, and stay.

@@ -1,4 +1,19 @@
 import { defineConfig } from 'vitest/config';
+import { longestFirst } from './longest-first.ts';
+
+const LongestFirst = longestFirst([
+  'test/integration/daemon/release/scenarios.test.ts',
+  'test/integration/daemon/state/kill-at-random.test.ts',
+  'test/integration/daemon/preload/interrupted-pulls.test.ts',
+  'test/integration/daemon/trust/trust.test.ts',
+  'test/integration/daemon/state/kill-after-effects.test.ts',
+  'test/integration/daemon/state/damaged-state.test.ts',
+  'test/integration/daemon/runtime/sources-crio.test.ts',
+  'test/integration/daemon/runtime/mend-crio.test.ts',
+  'test/integration/daemon/state/lost-state.test.ts',
+  'test/integration/daemon/preload/activation-space.test.ts',
+  'test/integration/daemon/release/lifecycle.test.ts',
+]);
 
 /**
  * Unit tests mirror src/; integration tests use real components on this host. The machine tests
@@ -7,6 +22,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     maxWorkers: 2,
+    sequence: { sequencer: LongestFirst },
     projects: [
       { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false } },
       {

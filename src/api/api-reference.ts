@@ -28,8 +28,11 @@ const MANAGER_ABOUT: Readonly<Record<keyof ManagerValues, string>> = {
   bundles: 'The objects of all bundles, in the order in which `stickpin list` shows them.',
   runtime: 'The container runtime: `reachable`, `name`, `reason`.',
   media: 'The media that are plugged in: `medium`, `state`, `bundles`, `reason`.',
+  conditions:
+    'The conditions of the node: type, status, reason, message and time of the last change since the daemon started.',
   notices: 'Adopted bundles without images, with their `advisories`.',
   rejected: 'Bundles on media that are not taken, with the `reason`.',
+  rejectedNames: 'Releases that a person rejected by name, with `since` and the `reason`.',
   unclaimed: 'Pinned images that belong to no known release, by the release that they once belonged to.',
   streams: 'The update graph of each stream: `scheme`, `current`, `next`, `notes` and `releases`.',
   windows: 'The next windows for activations: `opensAt`, `closesAt`, `text`. Empty when none is waited for.',

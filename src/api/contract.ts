@@ -123,7 +123,8 @@ export const METHODS = {
     access: 'approve',
   },
   reject: {
-    about: 'Rejects a bundle, by its digest or by the name and version of one that is known.',
+    about:
+      'Rejects a bundle, by its digest or by its name and version. A name counts for all bundles of this name, also for those that come later.',
     args: { bundle: text },
     result: { consequence: lines },
     access: 'reject',
@@ -158,6 +159,14 @@ export const METHODS = {
     args: { stream: text },
     result: { consequence: lines },
     access: 'trust',
+  },
+  checkPulls: {
+    about:
+      'Lets the runtime pull one image that is present, by its digest. It changes nothing; the condition `PullsAnswered` then says what was seen.',
+    args: {},
+    result: {},
+    access: 'load',
+    isLong: true,
   },
   rescan: {
     about: 'Looks at all media and the runtime again, and resumes cancelled preloads.',

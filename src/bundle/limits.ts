@@ -2,10 +2,10 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 /**
- * Every limit of the bundle format, version 1, stated once. Sizes in bytes, the others are counts.
+ * All limits of the bundle format, version 1. Sizes in bytes, the others are counts.
  */
 export const limits = {
-  /** `bundle.dsse.json` as it lies on the medium. */
+  /** `bundle.dsse.json` on the medium. */
   envelopeBytes: MiB,
   /** The payload after base64. */
   payloadBytes: 256 * KiB,
@@ -17,15 +17,19 @@ export const limits = {
   keyFileBytes: 16 * KiB,
   /** The file of one role. */
   roleFileBytes: 64 * KiB,
-  /** Keys of one role: those of its file, and those that count of the keys that bundles brought. */
+  /**
+   * Keys that one payload may bring. Each costs some milliseconds, and a payload is parsed in one go.
+   */
+  payloadKeys: 8,
+  /** Keys of one role: those of its file, and those that bundles added and that count. */
   roleKeys: 64,
   /** Streams of one role, and repositories of one role. */
   rolePatterns: 64,
   /** `contents.json`: 2,000 images with ten layers of their own each take 7 MiB. */
   contentsBytes: 16 * MiB,
   /**
-   * The size of `contents.json` that a payload may name. Larger than what is read, since payloads
-   * that were stored before stay readable.
+   * The size of `contents.json` that a payload may name. It is larger than the size that is read,
+   * so that payloads stored earlier stay readable.
    */
   contentsPointerBytes: 64 * MiB,
   /** `index.json` of the layout: one entry for each tag of 2,000 images fits several times. */
@@ -39,7 +43,7 @@ export const limits = {
   treeItems: 500_000,
   /** Members and elements in all of any other JSON document. */
   documentItems: 100_000,
-  /** Objects and arrays within each other, in any JSON document. */
+  /** Nesting of objects and arrays, in any JSON document. */
   jsonDepth: 64,
   /** Images of a bundle. */
   images: 2000,
@@ -60,7 +64,7 @@ export const limits = {
    * `manifestBytes`.
    */
   attachedBlobs: 128,
-  /** How long a rollout takes: a year. What is to take longer is no rollout but two releases. */
+  /** The duration of a rollout: a year. A longer rollout should be two releases. */
   rolloutMinutes: 366 * 24 * 60,
   /** A repository, a component, an attachment. */
   nameBytes: 255,
@@ -69,20 +73,19 @@ export const limits = {
   /** A free text of the payload. */
   textLength: 1024,
   /**
-   * A blob of a bundle that is made, unless asked otherwise: the largest file that FAT can hold.
+   * A blob of a new bundle, unless larger ones are allowed: the largest file that FAT can hold.
    */
   blobBytes: 4 * 1024 * MiB - 1,
   /**
-   * A blob of a bundle in tar form that is made: what the size field of a ustar header holds,
-   * eleven octal digits.
+   * A blob of a new bundle in tar form: the largest size in a ustar header, eleven octal digits.
    */
   tarMemberBytes: 8 ** 11 - 1,
   /** `oci-layout`. */
   layoutBytes: 4 * KiB,
   /** Members of a bundle in tar form. */
   tarMembers: 500_000,
-  /** Directory entries among which a file is sought by a name that is written otherwise. */
+  /** Directory entries that are searched for a name in another case. */
   entriesSought: 10_000,
-  /** Directory entries looked at in one folder of a medium. */
+  /** Directory entries that are read in one folder of a medium. */
   folderEntries: 1000,
 } as const;

@@ -7,11 +7,11 @@ import { deepFreeze, type Settings, settingsSchema } from '../domain/settings/se
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { SettingsFile } from './print-settings.ts';
 
-/** Where the settings come from, in order; what comes later wins, key by key. */
+/** The sources of the settings, in order; a later source wins, key by key. */
 export interface SettingsSources {
   /**
-   * Folders of `*.toml` fragments and single files; those that do not exist are passed over, unless
-   * a file is `required`.
+   * Folders of `*.toml` fragments and single files; missing ones are skipped, unless a file is
+   * `required`.
    */
   readonly fragments: readonly SettingsFragment[];
 }
@@ -19,7 +19,7 @@ export interface SettingsSources {
 /** One place to read settings from. */
 export type SettingsFragment = { readonly folder: string } | { readonly file: string; readonly required?: boolean };
 
-/** The sources on a node: what the vendor, the running system and the administrator say. */
+/** The sources on a node: vendor, running system and administrator. */
 export const NODE_SOURCES: SettingsSources = {
   fragments: [
     { folder: '/usr/lib/stickpin/stickpin.toml.d' },
@@ -31,7 +31,7 @@ export const NODE_SOURCES: SettingsSources = {
 
 type Table = Record<string, unknown>;
 
-/** What the sources say. */
+/** The result of reading the sources. */
 export interface LoadedSettings {
   readonly settings: Settings;
   /** All sources as one file, with the values as they are written there. */
@@ -48,7 +48,7 @@ export async function loadSettings(sources: SettingsSources, signal: AbortSignal
   return (await readSettings(sources, signal)).settings;
 }
 
-/** As {@link loadSettings}, and what the sources say themselves. */
+/** Like {@link loadSettings}, with the merged values of the sources. */
 export async function readSettings(sources: SettingsSources, signal: AbortSignal): Promise<LoadedSettings> {
   let merged: Table = {};
   for (const path of await listFragments(sources, signal)) {
@@ -86,7 +86,7 @@ async function listFolder(folder: string): Promise<string[]> {
   if (foreign !== undefined) {
     throw new AppError({
       code: 'config/file',
-      message: `${join(folder, foreign)} would be ignored, since its name does not end in .toml; rename it or move it away`,
+      message: `${join(folder, foreign)} would be ignored, because its name does not end in .toml; rename it or move it away`,
       disposition: 'reject',
     });
   }
@@ -114,7 +114,7 @@ async function readFragment(path: string, signal: AbortSignal): Promise<Table> {
   }
 }
 
-/** `:3` of a syntax error in line 3, as the parser tells it. */
+/** `:3` for a syntax error in line 3, as the parser reports it. */
 function lineOf(error: unknown): string {
   const located = v.safeParse(v.object({ location: v.object({ start: v.object({ line: v.number() }) }) }), error);
   return located.success ? `:${located.output.location.start.line}` : '';

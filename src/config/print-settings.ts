@@ -1,4 +1,4 @@
-import type { Section } from '../domain/settings/settings-table.ts';
+import type { Section } from '../domain/settings/section.ts';
 import { settingsTable } from '../domain/settings/settings-table.ts';
 
 /**
@@ -7,7 +7,7 @@ import { settingsTable } from '../domain/settings/settings-table.ts';
  */
 export type WrittenSettings = Readonly<Record<string, Readonly<Record<string, WrittenValue>>>>;
 
-/** What a setting may be in a file. */
+/** A value of a setting in a file. */
 export type WrittenValue =
   | string
   | number
@@ -17,7 +17,7 @@ export type WrittenValue =
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** The content of a `stickpin.toml` that was found valid. */
+/** The content of a valid `stickpin.toml`. */
 export type SettingsFile = Readonly<Record<string, Table>>;
 
 /**

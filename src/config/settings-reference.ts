@@ -1,11 +1,11 @@
-import { type Section, type Setting, settingsTable } from '../domain/settings/settings-table.ts';
+import type { Section, Setting } from '../domain/settings/section.ts';
+import { settingsTable } from '../domain/settings/settings-table.ts';
 import { NODE_SOURCES, type SettingsFragment } from './load-settings.ts';
 import { tomlOf, writtenSettings } from './print-settings.ts';
 
 const INTRODUCTION = `# Settings
 
-\`npm run docs\` writes this page from \`src/domain/settings/settings-table.ts\`. Do not edit it by
-hand.
+\`npm run docs\` writes this page from \`src/domain/settings\`. Do not edit it by hand.
 
 A node reads its settings from the places below: the vendor's, the main file, those of the running
 system, and those of the administrator. A later place wins over an earlier one, key by key. Files in

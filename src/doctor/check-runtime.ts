@@ -3,7 +3,7 @@ import { runtimeSupport } from '../domain/assess/runtime-support.ts';
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
 import { reasonText } from '../domain/report/reasons/reason-text.ts';
 import { supportText } from '../domain/report/texts/runtime-away.ts';
-import { reasonOf } from '../platform/app-error.ts';
+import { assertNever, reasonOf } from '../platform/app-error.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace } from './check.ts';
 
@@ -69,16 +69,35 @@ async function lookAtVersion(runtime: ExaminedRuntime, signal: AbortSignal): Pro
   return [answers, warning(supportText(support), UNKNOWN_VERSION)];
 }
 
+/** One directory, in the table of containerd 2 or of 1.7. */
+const CONFIG_PATH_REMEDY =
+  'set config_path = "/etc/containerd/certs.d" in /etc/containerd/config.toml, in the table [plugins."io.containerd.cri.v1.images".registry] of a file with version = 3, or [plugins."io.containerd.grpc.v1.cri".registry] of an older one, and restart containerd';
+
 const UNKNOWN_VERSION = 'see to it that it is CRI-O 1.28, containerd 1.7 or newer; stickpin goes on with it';
 
 async function lookAtMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
-  if (await runtime.readsMirrors(signal)) return [];
-  return [
-    findingsOn('runtime').fault(
-      'containerd reads no mirrors, so that nothing can be pulled from a stick: its configuration sets no config_path',
-      'add [plugins."io.containerd.grpc.v1.cri".registry] config_path = "/etc/containerd/certs.d" to /etc/containerd/config.toml and restart containerd',
-    ),
-  ];
+  const mirrors = await runtime.mirrors(signal);
+  const { fault, warning } = findingsOn('runtime');
+  switch (mirrors.kind) {
+    case 'read':
+      return [];
+    case 'unset':
+      return [
+        fault(
+          'containerd reads no mirrors, so that nothing can be pulled from a stick: its configuration sets no config_path',
+          CONFIG_PATH_REMEDY,
+        ),
+      ];
+    case 'bypassed':
+      return [
+        warning(
+          `containerd probably reads no mirrors: its config_path is the list ${mirrors.configPath}, in which its transfer service finds no hosts.toml (containerd issue 12636)`,
+          CONFIG_PATH_REMEDY,
+        ),
+      ];
+    default:
+      return assertNever(mirrors);
+  }
 }
 
 async function lookAtSpace(

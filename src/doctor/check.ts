@@ -46,12 +46,20 @@ export interface ExaminedRuntime {
   status(signal: AbortSignal): Promise<void>;
   /** Name and version of the runtime: `cri-o 1.36.3`. */
   version(signal: AbortSignal): Promise<string>;
-  /** False only for a containerd that reports that it reads no mirrors. */
-  readsMirrors(signal: AbortSignal): Promise<boolean>;
+  /** Whether it reads mirrors, as far as its configuration tells. CRI-O always does. */
+  mirrors(signal: AbortSignal): Promise<MirrorReading>;
   /** The filesystem of the images. Undefined when the runtime does not report it. */
   imageFilesystem(signal: AbortSignal): Promise<FilesystemSpace | undefined>;
   close(): void;
 }
+
+/** Whether a runtime reads the mirrors that are written for it. */
+export type MirrorReading =
+  | { readonly kind: 'read' }
+  /** The configuration of containerd sets no `config_path`. */
+  | { readonly kind: 'unset' }
+  /** `config_path` is a list, for which the transfer service of containerd finds no mirror. */
+  | { readonly kind: 'bypassed'; readonly configPath: string };
 
 /** A filesystem and its space. */
 export interface FilesystemSpace {

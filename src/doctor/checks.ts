@@ -5,6 +5,7 @@ import { checkHooks } from './check-hooks.ts';
 import { checkKeys } from './check-keys.ts';
 import { checkRegistrySocket } from './check-registry-socket.ts';
 import { checkRuntime } from './check-runtime.ts';
+import { checkServe } from './check-serve.ts';
 import { checkUdevRules } from './check-udev-rules.ts';
 import { checkUnits } from './check-units.ts';
 import { checkWindows } from './check-windows.ts';
@@ -28,6 +29,7 @@ const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkClock,
   checkWindows,
   checkRuntime,
+  checkServe,
   checkCrioLink,
   checkCrioBoot,
   checkCrioGuard,

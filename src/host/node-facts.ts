@@ -8,7 +8,9 @@ import { BUILT_AT } from '../platform/version.ts';
 /** Where the machine says who and where it is: machine-id(5), localtime(5). */
 const FILES = { machineId: '/etc/machine-id', localTime: '/etc/localtime' } as const;
 
-/** What rules about time are judged by, as it is now. A file that can't be read counts as absent. */
+/**
+ * What rules about time are judged by, as it is now. A file that can't be read counts as absent.
+ */
 export function nodeFacts(files: { readonly machineId: string; readonly localTime: string } = FILES): NodeFacts {
   return { builtAt: BUILT_AT, machineId: machineIdIn(files.machineId), timeZone: zoneOf(files.localTime) };
 }
@@ -22,7 +24,7 @@ function machineIdIn(path: string): string | undefined {
 }
 
 /**
- * The zone that the link `/etc/localtime` names (localtime(5)). Where it is no link, what the
+ * The zone that the link `/etc/localtime` names (localtime(5)). Where it is not a link, what the
  * program's time zone data take the file for; UTC where there is none.
  */
 function zoneOf(path: string): string {

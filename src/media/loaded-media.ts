@@ -88,7 +88,7 @@ interface Place {
 async function judgePath(given: string): Promise<Place> {
   const path = given.length > 1 ? given.replace(/\/+$/, '') : given;
   if (!path.startsWith('/') || normalize(path) !== path) {
-    throw loadError(`${given} is no plain absolute path: give it without . and ..`);
+    throw loadError(`${given} is not a plain absolute path: give it without . and ..`);
   }
   const real = await realpath(path).catch((error: unknown) => {
     throw unreachable(path, error);

@@ -1,4 +1,4 @@
-import type { Digest } from '../domain/model/digest.ts';
+import type { BundleId, Digest } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { linkSignals, withEither } from '../platform/async/abort.ts';
@@ -11,6 +11,7 @@ import type { MediumBundle, PluggedMedium, ReadableBundle } from './provider/med
 
 /** One verified bundle of one medium. */
 interface Source {
+  readonly bundleId: BundleId;
   readonly plugged: PluggedMedium;
   /** Aborts when the medium is unplugged. */
   readonly gone: AbortSignal;
@@ -50,7 +51,7 @@ export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged 
     const bundle = readable.get(found.path);
     if (found.kind !== 'verified' || bundle === undefined) return [];
     const missing = new Set(found.missing.map(({ digest }) => digest));
-    return [{ plugged, gone, bundle, missing, faults: new Map() }];
+    return [{ bundleId: found.bundle.bundleId, plugged, gone, bundle, missing, faults: new Map() }];
   });
   blobs.sources.set(plugged.mediumId, sources);
   notifyAll(blobs.listeners);
@@ -65,6 +66,11 @@ export function forgetMedium(blobs: MediaBlobs, mediumId: MediumId): void {
 export function forgetAllMedia(blobs: MediaBlobs): void {
   blobs.sources.clear();
   notifyAll(blobs.listeners);
+}
+
+/** A verified bundle on a plugged medium; undefined when none has it. */
+export function bundleOnMedia({ sources }: MediaBlobs, bundleId: BundleId): ReadableBundle | undefined {
+  return [...sources.values()].flat().find((source) => source.bundleId === bundleId && !source.gone.aborted)?.bundle;
 }
 
 /** All blobs of media as one source. */

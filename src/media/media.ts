@@ -1,3 +1,5 @@
+import type { BundleReader } from '../bundle/read/bundle-reader.ts';
+import type { BundleId } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
 import { untilAborted, withDeadline, withEither } from '../platform/async/abort.ts';
 import type { Log } from '../platform/log.ts';
@@ -5,7 +7,7 @@ import { messageIds } from '../platform/message-ids.ts';
 import { listen, notifyAll } from '../platform/subscription.ts';
 import type { BlobUnion } from '../ports/blobs.ts';
 import type { MediaPort } from '../ports/media.ts';
-import { createMediaBlobs, forgetAllMedia, mediaBlobUnion, offerMedium } from './media-blobs.ts';
+import { bundleOnMedia, createMediaBlobs, forgetAllMedia, mediaBlobUnion, offerMedium } from './media-blobs.ts';
 import { createMountLook, type ReadMounts } from './mount-look.ts';
 import { loadError } from './provider/load-error.ts';
 import type { BundleAccess, MediaProvider, MediaSink, MediumBundle, OpenMedium } from './provider/media-provider.ts';
@@ -43,6 +45,8 @@ export interface MediaDeps {
 export interface Media extends MediaPort {
   /** Blobs of the verified bundles of all media that were read. */
   readonly blobs: BlobUnion;
+  /** A verified bundle on a plugged medium. Undefined when none has it. No I/O. */
+  readerOf(bundleId: BundleId): BundleReader | undefined;
   /** Starts all providers. @throws AppError of the first that fails */
   start(signal: AbortSignal): Promise<void>;
   /** Makes every provider check again and every medium be read again. */
@@ -78,6 +82,7 @@ export function createMedia(deps: MediaDeps): Media {
   const work: MediaWork = { deps, slots, lookAtMounts: createMountLook(deps.readMounts), isStarted: false };
   return {
     blobs: mediaBlobUnion(slots.blobs),
+    readerOf: (bundleId) => bundleOnMedia(slots.blobs, bundleId)?.reader,
     list: () => [...slots.byId.values()].map(mediumOf),
     isLookedAt: () => work.isStarted && deps.providers.every((provider) => provider.isLookedAt?.() ?? true),
     onChange: (listener) => listen(slots.listeners, listener),

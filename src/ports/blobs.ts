@@ -68,13 +68,15 @@ export interface DocumentStore extends BlobSource {
 export interface AttachmentStore {
   /**
    * As {@link DocumentStore.put} for a blob of any size, which is never in memory as a whole.
-   * Nothing has its name before all bytes are there and right.
+   * Nothing has its name before all bytes are there and right. A copy that `read` cut is continued
+   * by the next call, also after a restart.
    *
-   * @throws AppError `store/no-space`, `store/blob` (`retry`); what `chunks` throws
+   * @param read the bytes from `startByte` to the end, as {@link BlobSource.read}
+   * @throws AppError `store/no-space`, `store/blob` (`retry`); what `read` throws
    */
   putStream(
     blob: { readonly digest: Digest; readonly sizeBytes: number },
-    chunks: AsyncIterable<Buffer>,
+    read: (startByte: number) => AsyncIterable<Buffer>,
     signal: AbortSignal,
   ): Promise<void>;
   /**

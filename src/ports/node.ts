@@ -5,8 +5,9 @@ import type { Unsubscribe } from '../platform/subscription.ts';
 /** The systemd units of the runtimes, over D-Bus. */
 export interface UnitControl {
   /**
-   * `ReloadUnit(name, "replace")`; resolves when the job is done. @throws AppError `host/unit`
-   * (`retry`)
+   * Reloads a unit; resolves when the job is done. It does not wait for jobs of other units: with
+   * `After=` the reload of a runtime would wait for the end of this service, which waits for the
+   * reload. @throws AppError `host/unit` (`retry`)
    */
   reloadUnit(unit: string, signal: AbortSignal): Promise<void>;
   /**

@@ -1,3 +1,4 @@
+import type { ImageUse } from '../domain/model/image-use.ts';
 import type { RuntimeContainer } from '../domain/model/runtime-container.ts';
 import type { RuntimeImage, RuntimeObservation } from '../domain/model/runtime-image.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
@@ -24,7 +25,18 @@ export interface PinsPort {
    * only when a later {@link RuntimeObserver.observe} reports it. containerd: labels the images
    * that are present. Idempotent.
    */
-  applyPins(references: readonly string[], options: { readonly force: boolean }, signal: AbortSignal): Promise<void>;
+  applyPins(references: readonly string[], options: ApplyPinsOptions, signal: AbortSignal): Promise<void>;
+}
+
+/** How pins are applied. */
+export interface ApplyPinsOptions {
+  /** Reload the runtime even if no byte changed. */
+  readonly force: boolean;
+  /**
+   * {@link MirrorsPort.applyMirrors} is called next. It makes the reload that the pins need, so
+   * that there is one reload for both. Default false.
+   */
+  readonly mirrorsFollow?: boolean;
 }
 
 /** Makes the runtime ask our registry first. */
@@ -53,6 +65,12 @@ export interface ImagesPort {
    */
   image(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /**
+   * Makes `tag` (`registry/repo:tag`) name the present image `reference` (by digest) without a pull.
+   * The runtime lists the tag when it resolves. False where that is not possible: CRI has no such
+   * call, or the runtime does not know the image. Then the tag must be pulled.
+   */
+  addTag(tag: string, reference: string, signal: AbortSignal): Promise<boolean>;
+  /**
    * Removes one name (`registry/repo:tag`) of an image. The image keeps its other names if the
    * runtime supports that.
    */
@@ -71,6 +89,8 @@ export interface ContainersPort {
    * room
    */
   containers(signal: AbortSignal): Promise<readonly RuntimeContainer[]>;
+  /** The images by whose names the running containers were made. @throws as `containers` */
+  imagesAskedFor(signal: AbortSignal): Promise<readonly ImageUse[]>;
   /** Removes an exited container. */
   removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
   /** Removes the image of this id with all its names. */

@@ -10,8 +10,8 @@ import type { Floors } from '../domain/state/floor-set.ts';
 import type { TagGiven } from '../domain/state/memory.ts';
 import type { PinLedger } from '../domain/state/pin-ledger.ts';
 import type { Soak } from '../domain/state/soak-record.ts';
-import type { Stored } from '../domain/state/state.ts';
-import type { Verdict } from '../domain/trust/approval.ts';
+import type { Stored, StoredBundle } from '../domain/state/state.ts';
+import type { RejectedName, Verdict } from '../domain/trust/approval.ts';
 import type { KeyRotation } from '../domain/trust/key-rotation.ts';
 import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
 
@@ -60,6 +60,17 @@ export interface Durability {
   trouble(): Fault | undefined;
 }
 
+/** Copies of the whole state, which take its place when it is lost. */
+export interface StateCopies {
+  /**
+   * Writes a copy when a change was made that must not be lost: an adoption, a verdict, a milestone,
+   * a retirement, a reset. Does nothing otherwise.
+   *
+   * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
+   */
+  keepCopy(signal: AbortSignal): Promise<void>;
+}
+
 /** The history. */
 export interface EventLog {
   append(event: EventRow): void;
@@ -77,10 +88,23 @@ export interface AdoptionStore {
   setSigners(bundleId: BundleId, signers: Signers, event: EventRow): void;
 }
 
+/** Bundles that are known again after the state was lost. */
+export interface RebuildStore {
+  /**
+   * Adds a bundle with its milestones, and the keys that it adds or revokes. A known bundle stays as
+   * it is.
+   */
+  rebuild(bundle: StoredBundle, event: EventRow, rotation?: KeyRotation): void;
+}
+
 /** Approvals and rejections of bundles. */
 export interface VerdictStore {
   /** Replaces the earlier verdict on the digest. */
   setVerdict(verdict: Verdict, event: EventRow): void;
+  /** Replaces the earlier rejection of the name. */
+  rejectName(rejected: RejectedName, event: EventRow): void;
+  /** Takes the rejection of a name back, if there is one. */
+  allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void;
 }
 
 /** The progress of preloads. */
@@ -119,6 +143,8 @@ export interface MilestoneStore {
   mark(bundleId: BundleId, what: BundleMark, event: EventRow): void;
   /** Stores the soak clock of a bundle. Adds no event. */
   setSoak(bundleId: BundleId, soak: Soak): void;
+  /** Records that tags begin to move; undefined: the activation is given up. Adds no event. */
+  setActivationBegun(bundleId: BundleId, at: number | undefined): void;
 }
 
 /** Retirements of bundles. */
@@ -146,8 +172,10 @@ export interface TagStore {
 /** All stores of the engine. */
 export type StateStore = StateReader &
   Durability &
+  StateCopies &
   EventLog &
   AdoptionStore &
+  RebuildStore &
   VerdictStore &
   PreloadStore &
   ActivationStore &

@@ -1,4 +1,5 @@
 import type { Digest } from '../domain/model/digest.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
 
 /** Bytes of blobs that the registry has sent since the daemon started. */
 export interface ByteMeter {
@@ -22,8 +23,23 @@ export interface RequestMeter {
    * a release may be in one repository.
    */
   manifestRequests(repository: string, digest: Digest): number;
+  /**
+   * Calls `listener` after each request for a manifest. `path`: the mirror path of the repository
+   * (`mirrorPathOf`); `reference`: a digest or a tag.
+   */
+  onManifestRequest(listener: (path: string, reference: string) => void): Unsubscribe;
   /** Requests by digest for blobs and manifests of a repository that no source offers. */
   unknownRequests(repository: string): { readonly count: number; readonly last: Digest | undefined };
+}
+
+/** Manifests that find out whether the runtime asks our registry. */
+export interface MirrorProbes {
+  /**
+   * Offers a manifest under this repository that can't be pulled, and returns its digest. Another
+   * `seed` gives another digest. A runtime that asks our registry gets the manifest here, and
+   * asks no other registry for it.
+   */
+  offer(repository: string, seed: string): Digest;
 }
 
 /** The current transfers of the registry. */

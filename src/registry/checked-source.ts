@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Digest, digestFromHex } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
+import { type Allocate, oneBuffer } from '../platform/files/chunk-buffer.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 
 /** A text that changes when the file of a blob changes. Undefined when there is no file. */
@@ -19,6 +20,9 @@ interface Check {
  * checked first, once for each version of its file. Then the last chunk is sent only if the file
  * did not change meanwhile.
  *
+ * No chunk is kept while the next one is read. So one buffer for each read is enough, and many
+ * clients need little memory.
+ *
  * `read` throws `media/blob-damaged` (`reject`) and the errors of `source`.
  *
  * @param life ends the checks, which several reads may share
@@ -28,7 +32,7 @@ export function createCheckedSource(source: BlobSource, stampOf: StampOf, life: 
   const check = (digest: Digest, stamp: string | undefined): Promise<void> => {
     const known = checks.get(digest);
     if (known !== undefined && known.stamp === stamp) return known.passed;
-    const own = { stamp, passed: readThrough(checked(source, digest, life)) };
+    const own = { stamp, passed: readThrough(checked(source, digest, life, oneBuffer())) };
     checks.set(digest, own);
     // A failed check is not cached, because the file may be replaced.
     own.passed.catch(() => {
@@ -38,20 +42,18 @@ export function createCheckedSource(source: BlobSource, stampOf: StampOf, life: 
   };
   return {
     sizeOf: source.sizeOf,
-    async *read(digest, startByte, signal) {
+    async *read(digest, startByte, signal, allocate) {
       if (startByte === 0) {
-        yield* checked(source, digest, signal);
+        yield* checked(source, digest, signal, allocate);
         return;
       }
       const stamp = await stampOf(digest, signal);
       await check(digest, stamp);
-      let held: Buffer | undefined;
-      for await (const chunk of source.read(digest, startByte, signal)) {
-        if (held !== undefined) yield held;
-        held = chunk;
-      }
-      if ((await stampOf(digest, signal)) !== stamp) throw damaged('its file changed while it was read; ask again');
-      if (held !== undefined) yield held;
+      const chunks = source.read(digest, startByte, signal, allocate);
+      yield* untilLast(chunks, startByte, await source.sizeOf(digest, signal), async () => {
+        const now = await stampOf(digest, signal);
+        if (now !== stamp) throw damaged('its file changed while it was read; ask again');
+      });
     },
   };
 }
@@ -64,17 +66,44 @@ async function readThrough(chunks: AsyncIterable<Buffer>): Promise<void> {
   for await (const _chunk of chunks);
 }
 
-async function* checked(source: BlobSource, digest: Digest, signal: AbortSignal): AsyncGenerator<Buffer> {
+async function* checked(
+  source: BlobSource,
+  digest: Digest,
+  signal: AbortSignal,
+  allocate: Allocate | undefined,
+): AsyncGenerator<Buffer> {
   const hash = createHash('sha256');
-  let held: Buffer | undefined;
-  for await (const chunk of source.read(digest, 0, signal)) {
-    hash.update(chunk);
-    if (held !== undefined) yield held;
-    held = chunk;
+  const hashed = async function* () {
+    for await (const chunk of source.read(digest, 0, signal, allocate)) {
+      hash.update(chunk);
+      yield chunk;
+    }
+  };
+  yield* untilLast(hashed(), 0, await source.sizeOf(digest, signal), async () => {
+    const actual = digestFromHex(hash.copy().digest('hex'));
+    if (actual !== digest) {
+      throw damaged(`its bytes have digest ${actual}: it is damaged; copy the bundle again`);
+    }
+  });
+}
+
+/**
+ * Passes chunks on, and calls `pass` before the chunk that completes `sizeBytes`, before each one
+ * after it, and at the end of a stream that is shorter.
+ */
+async function* untilLast(
+  chunks: AsyncIterable<Buffer>,
+  startByte: number,
+  sizeBytes: number | undefined,
+  pass: () => Promise<void>,
+): AsyncGenerator<Buffer> {
+  let position = startByte;
+  let isPassed = false;
+  for await (const chunk of chunks) {
+    position += chunk.length;
+    isPassed = position >= (sizeBytes ?? 0);
+    if (isPassed) await pass();
+    yield chunk;
   }
-  const actual = digestFromHex(hash.digest('hex'));
-  if (actual !== digest) {
-    throw damaged(`its bytes have digest ${actual}: it is damaged; copy the bundle again`);
-  }
-  if (held !== undefined) yield held;
+  if (!isPassed) await pass();
 }

@@ -1,4 +1,4 @@
-import { mediaTypes } from '../bundle/format/oci-schema.ts';
+import { type ImageDocument, mediaTypes } from '../bundle/format/oci-schema.ts';
 import { readImageDocument } from '../bundle/read/read-image-document.ts';
 import type { Digest } from '../domain/model/digest.ts';
 import type { BlobSource } from '../ports/blobs.ts';
@@ -7,6 +7,8 @@ import type { BlobSource } from '../ports/blobs.ts';
 export interface ManifestBody {
   readonly bytes: Buffer;
   readonly mediaType: string;
+  /** Undefined when it has another digest, or is no manifest. */
+  readonly document: ImageDocument | undefined;
 }
 
 /**
@@ -22,5 +24,7 @@ export async function readManifest(
   signal: AbortSignal,
 ): Promise<ManifestBody | undefined> {
   const read = await readImageDocument(source, digest, signal);
-  return read && { bytes: read.bytes, mediaType: read.document?.mediaType ?? mediaTypes.ociManifest };
+  if (read === undefined) return undefined;
+  const { bytes, document } = read;
+  return { bytes, mediaType: document?.mediaType ?? mediaTypes.ociManifest, document };
 }

@@ -43,6 +43,7 @@ export function createMeter(): RecordingMeter {
   const damaged = new Set<Digest>();
   const manifests = new Map<string, number>();
   const unknown = new Map<string, { count: number; last: Digest }>();
+  const listeners = new Set<(path: string, reference: string) => void>();
   return {
     totalBytes: () => all.sentBytes,
     sentBytes: () => furthest,
@@ -53,6 +54,12 @@ export function createMeter(): RecordingMeter {
     },
     damaged: () => damaged,
     manifestRequests: (repository, digest) => manifests.get(`${mirrorPathOf(repository)}@${digest}`) ?? 0,
+    onManifestRequest: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
     waiting: () => all.awaitingMedium,
     flow: (digests) => {
       const sum: Tally = { ...IDLE };
@@ -86,6 +93,7 @@ export function createMeter(): RecordingMeter {
     manifestRequested: (path, reference) => {
       const key = `${path}@${reference}`;
       manifests.set(key, (manifests.get(key) ?? 0) + 1);
+      for (const listener of listeners) listener(path, reference);
     },
     unknownRequested: (path, digest) => {
       unknown.set(path, { count: (unknown.get(path)?.count ?? 0) + 1, last: digest });

@@ -9,10 +9,18 @@ export interface Offer {
   readonly tags: ReadonlyMap<string, Digest>;
   /** Sizes in bytes of layers that are offered even while no source has them. */
   readonly layers: ReadonlyMap<Digest, number>;
+  /**
+   * Whether layers that are not promised in `layers` are waited for when their medium goes away
+   * within a transfer. Default: yes.
+   */
+  readonly waitsForAll?: boolean;
   /** The digests that may be requested. Undefined: all that the source has. */
   readonly digests?: ReadonlySet<Digest>;
-  /** Manifests that are answered 404 although a source has them. */
-  readonly withheld?: ReadonlySet<Digest> | undefined;
+  /**
+   * Which images these are, for `manifestAnswer`: references of the runtime by digest, and the
+   * images that it is to pull from us now. Undefined: every manifest is sent to everybody.
+   */
+  readonly images?: { readonly references: ReadonlyMap<Digest, string>; readonly arriving: ReadonlySet<Digest> };
   /** Referrers by subject. Undefined when they are not known; then the answer is 404. */
   readonly referrers?: ReadonlyMap<Digest, readonly Referral[]>;
   /**

@@ -1,8 +1,11 @@
+import type { ServerResponse } from 'node:http';
 import { isDigest } from '../domain/model/digest.ts';
-import { type Exchange, offered, type PullApi, type PullApiOptions } from './answers/exchange.ts';
+import { withEither } from '../platform/async/abort.ts';
+import { closeSignal, type Exchange, offered, type PullApi, type PullApiOptions } from './answers/exchange.ts';
 import { sendBlob } from './answers/send-blob.ts';
 import { sendReferrers, sendTags } from './answers/send-lists.ts';
 import { sendManifest } from './answers/send-manifest.ts';
+import { refuseProbeConfig, sendProbeManifest } from './answers/send-probe.ts';
 import type { Offer } from './offer.ts';
 import { createReadTurns } from './read-turns.ts';
 import { respondError, respondJson } from './respond.ts';
@@ -10,7 +13,7 @@ import { parseRoute, queryOf, type Route } from './route.ts';
 
 /** Answers GET and HEAD requests of the OCI distribution-spec 1.1 (pull, tags, referrers). */
 export function createPullApi(options: PullApiOptions): (exchange: Exchange) => Promise<void> {
-  const api: PullApi = { ...options, turns: createReadTurns(options.clock) };
+  const api: PullApi = { ...options, turns: createReadTurns(options.clock), indexes: new Map() };
   return (exchange) => answer(api, exchange);
 }
 
@@ -22,6 +25,15 @@ async function answer(api: PullApi, exchange: Exchange): Promise<void> {
     const { status, code, message } = route;
     return respondError(exchange.response, status, { code, message });
   }
+  if (route.kind === 'blob' && api.probes?.isConfig(route.digest)) {
+    return refuseProbeConfig(api, route.digest, exchange.response);
+  }
+  const probe = route.kind === 'manifest' ? api.probes?.manifest(route.repository, route.reference) : undefined;
+  if (route.kind === 'manifest' && probe !== undefined) {
+    sendProbeManifest(probe, route.reference, exchange);
+    return api.meter.manifestRequested(route.repository, route.reference);
+  }
+  await untilOffered(api, exchange.response);
   const namespace = queryOf(url).get('ns') ?? undefined;
   const offer = route.kind === 'unknown' ? undefined : api.find(route.repository, namespace);
   if (route.kind === 'unknown' || offer === undefined) {
@@ -30,6 +42,19 @@ async function answer(api: PullApi, exchange: Exchange): Promise<void> {
     return respondError(exchange.response, 404, error);
   }
   await answerRoute(api, route, offer, exchange);
+}
+
+/** How long a request waits for the first offers. The first round of the daemon brings them. */
+const FIRST_OFFERS_MS = 10_000;
+
+/**
+ * A request may wait in the socket while the daemon starts. Answered 404 before the offers are
+ * known, the client would pass us by.
+ */
+async function untilOffered({ clock, firstOffers }: PullApi, response: ServerResponse): Promise<void> {
+  if (firstOffers === undefined || firstOffers.aborted) return;
+  const sleep = (over: AbortSignal) => clock.sleep(FIRST_OFFERS_MS, over);
+  await withEither([firstOffers, closeSignal(response)], sleep).catch(() => undefined); // only an abort throws
 }
 
 async function answerRoute(
@@ -50,9 +75,8 @@ async function answerRoute(
       const digest = isDigest(reference)
         ? reference
         : (offer.tags.get(reference) ?? offer.referrersTags?.get(reference));
-      const isWithheld = digest !== undefined && offer.withheld?.has(digest);
       try {
-        return await sendManifest(api, route, isWithheld ? undefined : offered(digest, offer), exchange);
+        return await sendManifest(api, route, { offer, digest: offered(digest, offer) }, exchange);
       } finally {
         // Counted last: code that waits for this request may start a pull at once, and the request
         // must not count as an unknown one of that pull.

@@ -21,15 +21,33 @@ export interface ReadTurn {
   end(): void;
 }
 
+const MIB = 1024 * 1024;
 /**
  * The chunk size of all transfers except the oldest, so that the oldest gets the medium back soon.
  */
 const LATER_CHUNK_BYTES = 256 * 1024;
 /**
+ * Shared by the buffers of all transfers. When there are many, their chunks are smaller, but not
+ * below {@link LEAST_CHUNK_BYTES}. A transfer keeps a larger buffer that it had before.
+ */
+const ALL_BUFFERS_BYTES = 8 * 1024 * 1024;
+const LEAST_CHUNK_BYTES = 64 * 1024;
+/**
  * Longest wait for a turn. A read that hangs must not stop transfers from another medium, and a
  * runtime may abort a transfer without progress.
  */
 const LONGEST_WAIT_MS = 1_000;
+
+/**
+ * A medium is fast when 1 MiB takes less than this on average, as from the page cache or a good SSD
+ * (400 MB/s). Then nobody waits for a turn: the runtime is what takes time, and turns would cost
+ * more than they save.
+ */
+const FAST_MS_PER_MIB = 2.5;
+/** What is assumed before anything was read: slow. */
+const FIRST_MS_PER_MIB = 20;
+/** Weight of one read in the average: low, since read-ahead makes some reads of any medium fast. */
+const READ_WEIGHT = 0.05;
 
 /**
  * Internal abort reason when no transfer is left. Shared, because a new error would record a stack.
@@ -46,16 +64,23 @@ interface Transfer {
  * same time; then both unpack, and the medium is idle. So the oldest transfer gets most of it: a
  * later one waits for the current reads of older ones, then reads a small chunk. A transfer that
  * waits for the runtime blocks no other. So no time is lost when the medium is faster than the
- * runtime.
+ * runtime. While reads are fast, there are no turns.
  */
-export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
+export function createReadTurns(clock: Pick<Clock, 'sleep' | 'monotonic'>): ReadTurns {
   /** Oldest first. */
   const transfers = new Set<Transfer>();
+  const pace = createReadPace(clock);
   const isOldest = (self: Transfer) => transfers.values().next().value === self;
+  const chunkBytes = (self: Transfer, wantedBytes: number) => {
+    // A power of two, so that a transfer that ends does not make all others take new buffers.
+    const share = Math.max(LEAST_CHUNK_BYTES, ALL_BUFFERS_BYTES / 2 ** Math.ceil(Math.log2(transfers.size)));
+    return Math.min(wantedBytes, share, isOldest(self) || pace.isFast() ? wantedBytes : LATER_CHUNK_BYTES);
+  };
   const timer = createSharedTimer(clock);
   /** Waits for two ticks, because the first one may come at once. */
   const longest = () => timer.tick().then(timer.tick);
   const olderReads = (self: Transfer): Promise<void>[] => {
+    if (pace.isFast()) return [];
     const all = [...transfers];
     return all.slice(0, Math.max(0, all.indexOf(self))).flatMap(({ reading }) => reading ?? []);
   };
@@ -66,16 +91,14 @@ export function createReadTurns(clock: Pick<Clock, 'sleep'>): ReadTurns {
       return {
         async *read(open, signal) {
           const buffer = oneBuffer();
-          const chunks = open((sizeBytes) =>
-            buffer(isOldest(self) ? sizeBytes : Math.min(sizeBytes, LATER_CHUNK_BYTES)),
-          )[Symbol.asyncIterator]();
+          const chunks = open((sizeBytes) => buffer(chunkBytes(self, sizeBytes)))[Symbol.asyncIterator]();
           try {
             for (;;) {
               const older = olderReads(self);
               // No await when there is nothing to wait for, so that a transfer that begins now sees
               // this read.
               if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), longest()]), signal);
-              const next = await trackRead(self, chunks.next());
+              const next = await trackRead(self, pace.measure(chunks.next()));
               if (next.done === true) return;
               yield next.value;
             }
@@ -102,6 +125,29 @@ async function trackRead<T>(self: Transfer, read: Promise<T>): Promise<T> {
   } finally {
     self.reading = undefined;
   }
+}
+
+/** How fast reads are, of all transfers together. */
+interface ReadPace {
+  isFast(): boolean;
+  /** The result of a read, whose time counts. A read that fails or is the end does not count. */
+  measure(read: Promise<IteratorResult<Buffer>>): Promise<IteratorResult<Buffer>>;
+}
+
+function createReadPace(clock: Pick<Clock, 'monotonic'>): ReadPace {
+  let msPerMib = FIRST_MS_PER_MIB;
+  return {
+    isFast: () => msPerMib < FAST_MS_PER_MIB,
+    measure: async (read) => {
+      const startedAt = clock.monotonic();
+      const next = await read;
+      if (next.done !== true && next.value.length > 0) {
+        const ms = (clock.monotonic() - startedAt) * (MIB / next.value.length);
+        msPerMib += (ms - msPerMib) * READ_WEIGHT;
+      }
+      return next;
+    },
+  };
 }
 
 /** One timer for all waits. A timer for each chunk would cost more than the read. */

@@ -1,25 +1,28 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Catalog } from '../domain/decide/catalog.ts';
-import type { Digest } from '../domain/model/digest.ts';
+import type { Arriving, Catalog, CatalogEntry } from '../domain/decide/catalog.ts';
 import { mirrorPathOf } from '../domain/model/mirror-path.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
-import type { TransferMeter } from '../ports/transfers.ts';
+import type { MirrorProbes, TransferMeter } from '../ports/transfers.ts';
 import type { PullApiOptions } from './answers/exchange.ts';
 import { type ConnectionLimiter, createConnectionLimiter, type LimiterOptions } from './connection-limiter.ts';
 import { createMeter } from './meter.ts';
+import type { Offer } from './offer.ts';
+import { createProbes } from './probes.ts';
 import { createPullApi } from './pull-api.ts';
 import { respondError } from './respond.ts';
 
 /** The adapters of the registry. */
-export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'meter'> {
+export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'firstOffers' | 'meter' | 'probes'> {
   readonly admit: LimiterOptions['admit'];
   /**
    * Whether the other end of a connection is still open. Used after a client has closed its sending
    * half, while nothing is sent to it. Default: always open.
    */
   readonly isOpen?: (socket: Socket) => Promise<boolean>;
+  /** Whether requests wait for the first catalog, some seconds at most. Default: no. */
+  readonly waitsForOffers?: boolean;
 }
 
 /**
@@ -31,11 +34,12 @@ export type ListenTarget = { readonly fd: number } | { readonly host: string; re
 /** The read-only registry from which the runtime pulls (OCI distribution-spec 1.1, pull). */
 export interface Registry {
   readonly meter: TransferMeter;
+  readonly probes: MirrorProbes;
   /**
-   * Replaces the offers by the repositories of a catalog, under their mirror paths. Manifests in
-   * `withheld` are answered 404, so that the runtime tries another source.
+   * Replaces the offers by the repositories of a catalog, under their mirror paths. Manifests are
+   * answered as `manifestAnswer` says.
    */
-  setCatalog(catalog: Catalog, withheld?: ReadonlySet<Digest>): void;
+  setCatalog(catalog: Catalog, arriving?: Arriving): void;
   /** Replaces the offers by the results of `find`. */
   setOffers(find: PullApiOptions['find']): void;
   /**
@@ -59,11 +63,26 @@ const HTTP_LIMITS: ServerOptions = {
 /** How often to check whether a client that has closed its sending half is still connected. */
 const OPEN_LOOK_MS = 1_000;
 
+const NOTHING_ARRIVES: Arriving = { images: new Set(), layers: new Map() };
+
+function offerOf({ tags, images }: CatalogEntry, { images: arriving, layers }: Arriving): Offer {
+  return { tags, layers, waitsForAll: false, images: { references: images, arriving } };
+}
+
 /** Creates a registry without offers. */
 export function createRegistry(options: RegistryOptions): Registry {
   const meter = createMeter();
+  const probes = createProbes();
   let find: PullApiOptions['find'] = () => undefined;
-  const answer = createPullApi({ ...options, meter, find: (path, namespace) => find(path, namespace) });
+  const known = new AbortController();
+  const firstOffers = options.waitsForOffers === true ? known.signal : undefined;
+  const answer = createPullApi({
+    ...options,
+    ...(firstOffers && { firstOffers }),
+    meter,
+    probes,
+    find: (path, namespace) => find(path, namespace),
+  });
   const server = createServer(HTTP_LIMITS, (request, response) => {
     void serve(request, response, answer).catch((error: unknown) => {
       if (!response.destroyed) options.log.warn({ err: error }, `Registry: a request failed: ${reasonOf(error)}`);
@@ -75,11 +94,14 @@ export function createRegistry(options: RegistryOptions): Registry {
 
   return {
     meter,
-    setCatalog: (next, withheld) => {
-      const offers = new Map(
-        [...next].map(([repository, entry]) => [mirrorPathOf(repository), { ...entry, withheld }]),
-      );
-      find = (path) => offers.get(path);
+    probes,
+    setCatalog: (next, arriving = NOTHING_ARRIVES) => {
+      const offers = new Map([...next].map(([repository, entry]) => [mirrorPathOf(repository), entry]));
+      find = (path) => {
+        const entry = offers.get(path);
+        return entry && offerOf(entry, arriving);
+      };
+      known.abort();
     },
     setOffers: (next) => {
       find = next;

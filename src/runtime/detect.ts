@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { createCriClient } from './cri/cri-client.ts';
+import { type CriClient, createCriClient } from './cri/cri-client.ts';
 
 /** A runtime that may be on a node, with its paths. */
 export interface RuntimeCandidate {
@@ -65,12 +65,15 @@ export interface Probes {
   exists(path: string): Promise<boolean>;
   /** Whether something on the socket answers CRI's `Version`. */
   answersCri(socketPath: string, signal: AbortSignal): Promise<boolean>;
+  /** Where the runtime on this socket keeps its images. Undefined when it does not tell. */
+  imagesPath(socketPath: string, signal: AbortSignal): Promise<string | undefined>;
 }
 
 /**
  * The runtime of this node: the first candidate that answers CRI. If none answers (it may start
  * later): the first installed one with a socket, otherwise the first installed one. Undefined when
- * none is found. k3s and RKE2 share a socket; the installed files decide.
+ * none is found. k3s and RKE2 share a socket. The installed files decide, and where both are
+ * installed, the folder in which the runtime keeps its images.
  */
 export async function detectRuntime(
   signal: AbortSignal,
@@ -87,7 +90,11 @@ export async function detectRuntime(
   }
   const plausible = found.filter(({ candidate, isInstalled }) => isInstalled || !sharesSocket(candidate, found));
   for (const { candidate, hasSocket } of plausible) {
-    if (hasSocket && (await probes.answersCri(candidate.socketPath, signal))) return candidate;
+    if (!hasSocket || !(await probes.answersCri(candidate.socketPath, signal))) continue;
+    const alike = plausible.filter((other) => other.candidate.socketPath === candidate.socketPath);
+    if (alike.length === 1) return candidate;
+    const imagesPath = (await probes.imagesPath(candidate.socketPath, signal)) ?? '';
+    return alike.find(({ candidate: { trace } }) => imagesPath.startsWith(`${trace}/`))?.candidate ?? candidate;
   }
   return (plausible.find(({ hasSocket }) => hasSocket) ?? plausible[0])?.candidate;
 }
@@ -110,16 +117,28 @@ const PROBE_TIMEOUT_MS = 2_000;
 
 const machineProbes: Probes = {
   exists: async (path) => (await stat(path).catch(() => undefined)) !== undefined,
-  answersCri: async (socketPath, signal) => {
-    const cri = createCriClient({ socketPath, timeoutMs: PROBE_TIMEOUT_MS });
-    try {
+  // Whatever does not answer is not a CRI runtime.
+  answersCri: async (socketPath, signal) =>
+    (await ask(socketPath, signal, async (cri) => {
       await cri.version(signal);
       return true;
-    } catch {
-      signal.throwIfAborted();
-      return false; // anything else is not a CRI runtime
-    } finally {
-      cri.close();
-    }
-  },
+    })) ?? false,
+  imagesPath: (socketPath, signal) => ask(socketPath, signal, (cri) => cri.imageFilesystemPath(signal)),
 };
+
+/** Undefined when it does not answer. */
+async function ask<T>(
+  socketPath: string,
+  signal: AbortSignal,
+  call: (cri: CriClient) => Promise<T>,
+): Promise<T | undefined> {
+  const cri = createCriClient({ socketPath, timeoutMs: PROBE_TIMEOUT_MS });
+  try {
+    return await call(cri);
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  } finally {
+    cri.close();
+  }
+}

@@ -9,6 +9,7 @@ import { createSystemdManager } from '../../src/host/systemd/systemd-manager.ts'
 import { systemClock } from '../../src/platform/clock.ts';
 import { createRecordingLog } from '../support/recording-log.ts';
 import { serveParent } from './child.ts';
+import { createStepWatch, type StepTimes } from './preload/step-times.ts';
 
 /** What a daemon tells that is looked at from the inside. */
 export interface DaemonTold {
@@ -19,6 +20,8 @@ export interface DaemonTold {
   readonly lateMs: { readonly p50: number; readonly p999: number; readonly max: number };
   /** How often the runtime was observed (that is one ListImages) since the start. */
   readonly observations: number;
+  /** When each step of the preload was over. */
+  readonly steps: StepTimes;
 }
 
 /** How often the loop is looked at; its delay is what passes beyond that. */
@@ -27,7 +30,7 @@ const RESOLUTION_MS = 2;
 /**
  * The daemon without its notifications and D-Bus interface, composed as `main.ts` does, with what
  * can't be seen from outside: the delay of its event loop, and the bytes that it asks of the
- * medium. The first question makes the bundle at `load` a medium.
+ * medium. The first question makes the bundle at `load` a medium, unless `load` is empty.
  */
 export async function runDaemonChild(config: string, load: string): Promise<void> {
   const stop = new AbortController();
@@ -35,13 +38,14 @@ export async function runDaemonChild(config: string, load: string): Promise<void
   const bus = createSystemBus({ clock: systemClock, log, env: process.env });
   const manager = createSystemdManager({ bus });
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  const stepWatch = createStepWatch();
   let status = '';
   let mediumBytes = 0;
   let observations = 0;
   const tell = (): DaemonTold => {
     const late = (nanoseconds: number) => Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
     const lateMs = { p50: late(delay.percentile(50)), p999: late(delay.percentile(99.9)), max: late(delay.max) };
-    return { status, mediumBytes, lateMs, observations };
+    return { status, mediumBytes, lateMs, observations, steps: stepWatch.times };
   };
   const daemon = await createDaemon(
     {
@@ -52,6 +56,7 @@ export async function runDaemonChild(config: string, load: string): Promise<void
         ready: () => serveParent(tell),
         status: (line) => {
           status = line;
+          stepWatch.status(line);
         },
         reloading: () => undefined,
         stopping: () => undefined,
@@ -65,21 +70,23 @@ export async function runDaemonChild(config: string, load: string): Promise<void
         });
         return { reader: both, blobs: both };
       },
-      watchRuntime: (runtime) => ({
-        ...runtime,
-        observe: (signal) => {
+      watchRuntime: (runtime) => {
+        const watched = stepWatch.runtime(runtime);
+        const observe: typeof watched.observe = (signal) => {
           observations += 1;
-          return runtime.observe(signal);
-        },
-      }),
+          return watched.observe(signal);
+        };
+        return { ...watched, observe };
+      },
     },
     stop.signal,
   );
+  daemon.media.onChange(() => stepWatch.media(daemon.media.list()));
   await bus.start(stop.signal);
   process.once('SIGTERM', () => stop.abort());
   process.once('message', () => {
     delay.enable();
-    void daemon.media.load(load, stop.signal);
+    if (load !== '') void daemon.media.load(load, stop.signal);
   });
   await daemon.run(stop.signal);
   bus.close();

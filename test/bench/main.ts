@@ -2,7 +2,7 @@
  * `npm run bench`: what the daemon and the commands cost, beside what a user would use instead, in
  * one run. Prints tables and fails no test. Needs root, the trixie root folder of the integration
  * tests, and `npm run build` before it (the script does that). `npm run bench -- SECTION` runs one
- * section; the section `guest`, which takes a quarter of an hour, runs only that way.
+ * section; `guest` and `activation`, which take a quarter of an hour each, run only that way.
  */
 import { cpus, loadavg } from 'node:os';
 import { trixieRoot } from '../support/rootfs/trixie-root.ts';
@@ -12,8 +12,12 @@ import { runDaemonChild } from './daemon-child.ts';
 import { benchGuest } from './guest/guest.ts';
 import { benchAttack } from './load/attack.ts';
 import { runRegistryChild } from './load/registry-child.ts';
+import { benchServe } from './load/serve-load.ts';
+import { benchActivation } from './preload/activation.ts';
 import { benchGrowth } from './preload/growth.ts';
 import { benchPreload } from './preload/preload.ts';
+import { benchRace } from './preload/race.ts';
+import { benchReady } from './preload/ready.ts';
 import { benchStick } from './preload/stick.ts';
 
 type Section = (print: (text: string) => void) => Promise<void>;
@@ -23,23 +27,27 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   daemon: benchDaemon,
   preload: benchPreload,
   stick: benchStick,
+  race: benchRace,
+  ready: benchReady,
+  serve: benchServe,
   growth: benchGrowth,
+  activation: benchActivation,
   attack: benchAttack,
   guest: benchGuest,
 };
 
-/** Boots a machine and takes a quarter of an hour: measured only when it is asked for. */
-const ALONE = 'guest';
+/** Take a quarter of an hour each: measured only when they are asked for. */
+const ALONE: readonly string[] = ['guest', 'activation'];
 
 /** Need no runtime, and so no trixie root folder. */
-const PLAIN: readonly (string | undefined)[] = ['bundle', 'attack'];
+const PLAIN: readonly (string | undefined)[] = ['bundle', 'attack', 'serve'];
 
 async function main(): Promise<void> {
   const [wanted, ...args] = process.argv.slice(2);
   if (wanted === 'daemon-child') return runDaemonChild(args[0] ?? '', args[1] ?? '');
   if (wanted === 'registry-child') return runRegistryChild(args[0] ?? '', args[1]);
   const print = (text: string) => void process.stdout.write(text);
-  const names = wanted === undefined ? Object.keys(SECTIONS).filter((name) => name !== ALONE) : [wanted];
+  const names = wanted === undefined ? Object.keys(SECTIONS).filter((name) => !ALONE.includes(name)) : [wanted];
   if (!PLAIN.includes(wanted)) await trixieRoot();
   print(`${cpus().length} cores, Node ${process.version}, load ${loadavg()[0]?.toFixed(1)} before\n`);
   for (const name of names) {

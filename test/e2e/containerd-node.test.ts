@@ -7,6 +7,7 @@ import { describeMachine } from './machine/describe-machine.ts';
 import { installUnpacked } from './machine/product/install-archive.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { makeStick } from './machine/qemu/stick.ts';
+import type { PluggedStick } from './machine/qemu/usb.ts';
 
 /**
  * The whole way on a real machine with real containerd. The stick is there before the daemon starts
@@ -17,6 +18,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
   const key = sampleKey('factory-2026', 'ecdsa-p256');
   let directory: string;
   let bundle: SampleBundle;
+  let first: PluggedStick;
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'stickpin-containerd-node-'));
@@ -32,7 +34,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
       filesystem: 'ext4',
       table: 'none',
     });
-    await machine().plug(stick);
+    first = await machine().plug(stick);
     await installUnpacked(machine(), {});
     const report = await node.until('the rejection', ({ rejected }) => rejected.length > 0);
     expect(report.status).toMatch(/^Rejected bundle on sd[a-z]: .*\/etc\/stickpin\/keys\.d/);
@@ -53,7 +55,82 @@ describeMachine('a node with containerd', 'booted', (machine) => {
       expect(listed).toContain('io.cri-containerd.pinned=pinned');
       for (const tag of tags) expect(await machine().output('ctr --namespace k8s.io images ls -q')).toContain(tag);
     }
-    await machine().untilOutput('the mirrors to go', 'test -z "$(ls -A /etc/containerd/certs.d)"');
+    await machine().output('grep --quiet stickpin /etc/containerd/certs.d/*/hosts.toml');
+  });
+
+  test('without its stick and a network its images are pulled again, also after a power cut', async () => {
+    await first.unplug();
+    const pulls = async () => {
+      expect(await machine().output('ls /sys/class/net')).toBe('lo');
+      for (const { reference, tags } of bundle.contents.images) {
+        for (const name of [reference, ...tags]) {
+          await machine().output(`ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d ${name}`);
+        }
+      }
+      // The daemon's own test: PullImage over CRI, by digest.
+      await machine().run('stickpin doctor');
+      const report = await node.until('the test of pulls', ({ conditions }) =>
+        conditions.some(({ type, status }) => type === 'PullsAnswered' && status === 'True'),
+      );
+      expect(report.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
+    };
+    await pulls();
+    const token = await machine().output('cat /var/lib/stickpin/registry-token');
+    expect(await machine().output('stat -c %a /var/lib/stickpin/registry-token')).toBe('600');
+    await machine().powerCut();
+    // Before the daemon has written anything: it waits for containerd.
+    expect(await machine().output('systemctl show -P Result stickpin-clear-mirrors.service')).toBe('success');
+    expect(await machine().output('cat /etc/containerd/certs.d/quay.example.com/hosts.toml')).toContain(token);
+    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    await pulls();
+    expect(await machine().output('cat /etc/containerd/certs.d/quay.example.com/hosts.toml')).toContain(token);
+  });
+
+  test('a daemon that is stopped by a signal holds pulls no longer than its watchdog', async () => {
+    const pid = await machine().output('systemctl show -P MainPID stickpin');
+    await machine().output('mkdir -p /run/systemd/system/stickpin.service.d');
+    await machine().putFile('/run/systemd/system/stickpin.service.d/watchdog.conf', '[Service]\nWatchdogSec=10\n');
+    await machine().output('systemctl daemon-reload; systemctl restart stickpin');
+    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    const [image] = bundle.contents.images;
+    await machine().output('kill -STOP $(systemctl show -P MainPID stickpin)');
+    await machine().output(
+      `timeout 120 ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d ${image?.reference}`,
+    );
+    expect(await machine().output('systemctl show -P MainPID stickpin')).not.toBe(pid);
+    expect(await machine().output('systemctl show -P NRestarts stickpin')).not.toBe('0');
+    await machine().output('rm -r /run/systemd/system/stickpin.service.d; systemctl daemon-reload');
+    await machine().output('systemctl restart stickpin');
+    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+  });
+
+  test('a crash loop and a mask take the mirrors away, so that pulls go on elsewhere at once; a start brings them back', async () => {
+    const hosts = '/etc/containerd/certs.d/quay.example.com/hosts.toml';
+    const [image] = bundle.contents.images;
+    // Without a network no registry answers: the pull fails, and it must not wait.
+    const fallsThrough = async () => {
+      const pull = `ctr --namespace k8s.io images pull --hosts-dir /etc/containerd/certs.d ${image?.reference}`;
+      const { exitCode } = await machine().run(`timeout 20 ${pull}`);
+      expect([0, 124]).not.toContain(exitCode);
+    };
+    const comesBack = async () => {
+      await machine().output('systemctl restart stickpin');
+      await machine().untilOutput('the mirrors to be back', `test -s ${hosts}`);
+    };
+    const crash = '/run/systemd/system/stickpin.service.d/crash.conf';
+    await machine().output('mkdir -p /run/systemd/system/stickpin.service.d');
+    await machine().putFile(crash, '[Service]\nEnvironment=NODE_OPTIONS=--require=/none.js\n');
+    await machine().output('systemctl daemon-reload; systemctl --no-block restart stickpin');
+    await machine().untilOutput('the mirrors to go', `test ! -e ${hosts}`);
+    await fallsThrough();
+    await machine().output(`rm -r ${crash.replace('/crash.conf', '')}; systemctl daemon-reload`);
+    await comesBack();
+    await machine().output('systemctl mask --now stickpin.service');
+    expect(await machine().output('ls -A /etc/containerd/certs.d')).toBe('');
+    await fallsThrough();
+    await machine().output('systemctl unmask stickpin.service; systemctl start stickpin-registry.socket');
+    await comesBack();
+    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
   });
 
   test.each([

@@ -69,11 +69,11 @@ describeMachine('a node that loses power', 'installed', (machine) => {
       await machine().output('/usr/lib/stickpin/bin/node /usr/lib/stickpin/read-state.cjs'),
     ) as StateRows;
   };
-  /** Every image there and pinned, no mirror, and no line of history lost. */
+  /** Every image there and pinned, its mirrors in place, and no line of history lost. */
   const expectWhole = async (bundle: SampleBundle) => {
     const { images } = (await node.report()).bundles.find(({ bundleId }) => bundleId === bundle.bundleId) ?? {};
     expect(images).toEqual({ total: 2, present: 2, pinned: 2 });
-    await machine().untilOutput('the mirrors to go', `! grep --quiet '\\[\\[registry\\]\\]' ${MIRRORS}`);
+    await machine().untilOutput('the mirrors to be there', `grep --quiet '\\[\\[registry\\]\\]' ${MIRRORS}`);
     expectConsistentState(await state());
   };
 

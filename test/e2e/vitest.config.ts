@@ -1,5 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config';
-import { LongestFirst } from './longest-first.ts';
+import { longestFirst } from '../longest-first.ts';
 import { harnessHasPassed } from './machine/harness-mark.ts';
 import { machinesAtATime } from './machine/side-by-side.ts';
 
@@ -10,6 +10,17 @@ import { machinesAtATime } from './machine/side-by-side.ts';
 const leavesOutHarness = process.env.STICKPIN_TEST_HARNESS === 'changed' && (await harnessHasPassed());
 if (leavesOutHarness)
   process.stdout.write('test/e2e/machine.test.ts is left out: it has passed here with this harness\n');
+
+const LongestFirst = longestFirst([
+  'test/e2e/lifecycle.test.ts',
+  'test/e2e/crio-node.test.ts',
+  'test/e2e/power-cut.test.ts',
+  'test/e2e/machine.test.ts',
+  'test/e2e/crio-link.test.ts',
+  'test/e2e/containerd-node.test.ts',
+  'test/e2e/damaged-sticks.test.ts',
+  'test/e2e/update-rules.test.ts',
+]);
 
 /** Tests on a whole machine; software emulation, so the limits are generous. */
 export default defineConfig({

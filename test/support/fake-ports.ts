@@ -3,6 +3,7 @@ import type { Catalog } from '../../src/domain/decide/catalog.ts';
 import type { VerifiedBundle } from '../../src/domain/model/bundle.ts';
 import type { ConditionMarks } from '../../src/domain/model/condition.ts';
 import type { BundleId, Digest } from '../../src/domain/model/digest.ts';
+import type { ImageUse } from '../../src/domain/model/image-use.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/model/medium.ts';
 import type { NodeFacts } from '../../src/domain/model/node-facts.ts';
 import type { BootTime, RuntimeContainer } from '../../src/domain/model/runtime-container.ts';
@@ -14,12 +15,13 @@ import type { HookFailure, HookLedger } from '../../src/domain/state/hook.ts';
 import type { TagGiven } from '../../src/domain/state/memory.ts';
 import type { PinLedger } from '../../src/domain/state/pin-ledger.ts';
 import type { StoredBundle } from '../../src/domain/state/state.ts';
-import type { Verdict } from '../../src/domain/trust/approval.ts';
+import type { RejectedName, Verdict } from '../../src/domain/trust/approval.ts';
 import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/trust/key-rotation.ts';
 import type { RevocationRecord } from '../../src/domain/trust/revocation-record.ts';
 import { createEngine, type Engine } from '../../src/engine/loop/engine.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
+import { digestOf } from '../../src/platform/digest.ts';
 import type { MediaPort } from '../../src/ports/media.ts';
 import type { ContainersPort, RuntimePort } from '../../src/ports/runtime.ts';
 import type { EventRow, RevocationStore, StateStore } from '../../src/ports/state.ts';
@@ -103,6 +105,8 @@ export interface FakeRuntime extends RuntimePort, ContainersPort {
    * for the name in it.
    */
   readonly running: Map<string, RuntimeContainer>;
+  /** The names by which running containers were made. */
+  askedFor: readonly ImageUse[];
   /** How often the containers were listed. */
   looks(): number;
   /**
@@ -121,6 +125,8 @@ export interface FakeRuntime extends RuntimePort, ContainersPort {
    */
   filesystem: ImageFilesystem;
   mirrorsTakeEffect: MirrorEffect;
+  /** Whether a pull of a pinned image takes its pin away. */
+  arePinsLostByPulls: boolean;
   /** Whether a pull by digest that works has asked our registry for the manifest. */
   asksUs: boolean;
   /** Whether rendered pins take effect. */
@@ -169,11 +175,13 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
     isUp: true,
     filesystem: { path: '/var', totalBytes: 2 ** 40, freeBytes: 2 ** 39 },
     mirrorsTakeEffect: 'at-once',
+    arePinsLostByPulls: false,
     asksUs: true,
     images: new Map(),
     pinsHold: true,
     failPins: undefined,
     running: new Map(),
+    askedFor: [],
     looks: () => looks,
     startContainer: (pod, reference) => {
       const before = ofPod(pod);
@@ -199,6 +207,7 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
       looks += 1;
       return [...fake.running.values()];
     },
+    imagesAskedFor: async () => fake.askedFor,
     removeContainer: async (containerId) => {
       fake.log.push(`remove container ${containerId}`);
       fake.running.delete(containerId);
@@ -222,8 +231,8 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
       rounds += 1;
       if (!fake.isUp) return { kind: 'unreachable', reason: 'connect ENOENT /run/crio/crio.sock' };
       const images = list();
-      const { filesystem, mirrorsTakeEffect } = fake;
-      const rendered = { renderedPins: pins, renderedMirrors: mirrors };
+      const { filesystem, mirrorsTakeEffect, arePinsLostByPulls } = fake;
+      const rendered = { renderedPins: pins, renderedMirrors: mirrors, arePinsLostByPulls };
       return { kind: 'reachable', name: 'fake 1', images, filesystem, mirrorsTakeEffect, ...rendered };
     },
     applyPins: async (references, { force }) => {
@@ -244,6 +253,7 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
       const imageId = fake.images.get(name);
       return list().find((image) => image.imageId === imageId);
     },
+    addTag: async () => false,
     removeTag: async (tag) => {
       fake.log.push(`remove ${tag}`);
       fake.images.delete(tag);
@@ -320,6 +330,13 @@ export interface FakeStore extends StateStore {
   conditionWrites: number;
 }
 
+function withoutName(
+  names: readonly RejectedName[],
+  { name, version }: Pick<RejectedName, 'name' | 'version'>,
+): readonly RejectedName[] {
+  return names.filter((one) => one.name !== name || one.version !== version);
+}
+
 function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   let bundles = initial;
   let pulledByUs: ReadonlySet<string> = new Set();
@@ -327,6 +344,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
     bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, ...fields } : one));
   };
   let verdicts: readonly Verdict[] = [];
+  let rejectedNames: readonly RejectedName[] = [];
   let rotation: KeyRotation = NO_ROTATION;
   let conditions: ReadonlyMap<BundleId, ConditionMarks> = new Map();
   let tagsGiven: readonly TagGiven[] = [];
@@ -337,8 +355,9 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   const fake: FakeStore = {
     rows: [],
     fail: undefined,
-    load: () => storedState(bundles, { pulledByUs, verdicts, rotation }),
+    load: () => storedState(bundles, { pulledByUs, verdicts, rejectedNames, rotation }),
     append: write,
+    keepCopy: async () => undefined,
     conditionWrites: 0,
     conditions: () => conditions,
     setConditions: (changed) => {
@@ -359,10 +378,22 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       write(event);
       verdicts = [...verdicts.filter(({ bundleId }) => bundleId !== verdict.bundleId), verdict];
     },
+    rejectName: (rejected, event) => {
+      write(event);
+      rejectedNames = [...withoutName(rejectedNames, rejected), rejected];
+    },
+    allowName: (release, event) => {
+      write(event);
+      rejectedNames = withoutName(rejectedNames, release);
+    },
     adopt: (bundle: VerifiedBundle, event, added = NO_ROTATION) => {
       write(event);
       rotation = { keys: [...rotation.keys, ...added.keys], revoked: [...rotation.revoked, ...added.revoked] };
       bundles = [...bundles, { ...bundle, adoptedAt: event.at }];
+    },
+    rebuild: (bundle, event) => {
+      write(event);
+      bundles = [...bundles, bundle];
     },
     mark: (bundleId, what, event) => {
       write(event);
@@ -371,6 +402,14 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
     requestActivation: (bundleId, overrides, event) => {
       write(event);
       change(bundleId, { activationRequestedAt: event.at, activationOverrides: overrides });
+    },
+    setActivationBegun: (bundleId, at) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      bundles = bundles.map((one) => {
+        if (one.bundleId !== bundleId) return one;
+        const { activationBegunAt: _, ...others } = one;
+        return at === undefined ? others : { ...others, activationBegunAt: at };
+      });
     },
     setSoak: (bundleId, soak) => {
       if (fake.fail !== undefined) throw fake.fail;
@@ -440,6 +479,8 @@ export interface FakeNode {
     manifests: Map<string, number>;
     waiting: number;
     flow: Partial<BlobFlow>;
+    /** Tells the engine of a request for a manifest: a mirror path, and a digest or a tag. */
+    requested: (path: string, reference: string) => void;
   };
   /** STATUS lines, each once in a row. */
   readonly statuses: string[];
@@ -502,6 +543,7 @@ export function createFakeNode(
     manifests: new Map<string, number>(),
     waiting: 0,
     flow: {} as Partial<BlobFlow>,
+    requested: (_path: string, _reference: string): void => undefined,
   };
   const statuses: string[] = [];
   const read = async function* (digest: Digest, startByte: number, signal: AbortSignal): AsyncGenerator<Buffer> {
@@ -560,13 +602,20 @@ export function createFakeNode(
         sizeOf: async (digest) => documents.get(digest)?.length,
         read,
         put: async (digest, bytes) => void documents.set(digest, bytes),
-        putStream: async ({ digest }, chunks) => {
+        putStream: async ({ digest }, readFrom) => {
           const bytes: Buffer[] = [];
-          for await (const chunk of chunks) bytes.push(chunk);
+          for await (const chunk of readFrom(0)) bytes.push(chunk);
           documents.set(digest, Buffer.concat(bytes));
         },
         linkTo: async () => false,
         remove: async (digest) => void documents.delete(digest),
+      },
+      signedBundles: {
+        list: async () => new Set(),
+        isAtHand: () => false,
+        keep: async () => undefined,
+        remove: async () => undefined,
+        judge: async () => ({ kind: 'rejected', path: '', reason: { code: 'media/gone', message: 'gone' } }),
       },
       hookRunner: {
         run: (unit, environment, signal) => {
@@ -610,11 +659,18 @@ export function createFakeNode(
           },
         ],
       },
+      probes: { offer: (repository, seed) => digestOf(`probe of ${repository} ${seed}`) },
       meter: {
         totalBytes: () => [...meter.sent.values()].reduce((sum, bytes) => sum + bytes, 0),
         sentBytes: () => meter.sent,
         forget: (digest) => void meter.sent.delete(digest),
         damaged: () => new Set(),
+        onManifestRequest: (listener) => {
+          meter.requested = listener;
+          return () => {
+            meter.requested = () => undefined;
+          };
+        },
         manifestRequests: (repository, digest) => meter.manifests.get(`${repository}@${digest}`) ?? 0,
         waiting: () => meter.waiting,
         flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),

@@ -15,6 +15,7 @@ interface RequestRecord {
   readonly kind: 'ping' | 'manifest' | 'blob' | 'other';
   /** The request's Range header, as `bytes=100-`. */
   readonly range?: string;
+  readonly userAgent?: string;
   bytesSent: number;
 }
 
@@ -149,6 +150,7 @@ async function answer(state: State, request: IncomingMessage, response: ServerRe
     bytesSent: 0,
     ...(found.part && { digest: found.part.digest }),
     ...(request.headers.range && { range: request.headers.range }),
+    ...(request.headers['user-agent'] && { userAgent: request.headers['user-agent'] }),
   };
   state.requests.push(record);
   if (fault?.fault.kind === 'status') fault.left -= 1;

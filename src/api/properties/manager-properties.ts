@@ -1,3 +1,4 @@
+import { NODE_CONDITION_TYPES } from '../../domain/model/condition.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import {
   count,
@@ -94,6 +95,18 @@ export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
       bundleId: optional(text),
     }),
   ),
+  rejectedNames: list(
+    dictionary<StatusReport['rejectedNames'][number]>({ name: text, version: text, since: text, reason }),
+  ),
+  conditions: list(
+    struct<StatusReport['conditions'][number]>({
+      type: oneOf(...NODE_CONDITION_TYPES),
+      status: oneOf('True', 'False', 'Unknown'),
+      reason: text,
+      message: text,
+      lastTransitionTime: text,
+    }),
+  ),
   unclaimed: list(
     dictionary<StatusReport['unclaimed'][number]>({
       bundleId: optional(text),
@@ -186,6 +199,8 @@ export const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const'
   // to be read.
   notices: 'invalidates',
   rejected: 'invalidates',
+  rejectedNames: 'invalidates',
+  conditions: 'invalidates',
   unclaimed: 'invalidates',
   streams: 'invalidates',
   windows: 'invalidates',

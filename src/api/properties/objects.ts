@@ -41,7 +41,7 @@ export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport 
   const listed = manager.bundles.flatMap((path) => bundles.get(path) ?? []);
   if (listed.length !== manager.bundles.length || bundles.size !== listed.length) return undefined;
   const { status, operation, runtime, media, notices, rejected } = manager;
-  const { unclaimed, streams, windows, stateProblems, hooks, trust } = manager;
+  const { rejectedNames, conditions, unclaimed, streams, windows, stateProblems, hooks, trust } = manager;
   return {
     status,
     operation,
@@ -50,6 +50,8 @@ export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport 
     bundles: listed.map(({ id, ...bundle }): BundleReport => ({ bundleId: id, ...bundle })),
     notices,
     rejected,
+    rejectedNames,
+    conditions,
     unclaimed,
     streams,
     windows,
@@ -87,6 +89,8 @@ const STARTING: ApiObjects = {
     media: [],
     notices: [],
     rejected: [],
+    rejectedNames: [],
+    conditions: [],
     unclaimed: [],
     streams: [],
     windows: [],

@@ -1,4 +1,5 @@
 import { lstat } from 'node:fs/promises';
+import { setFlagsFromString } from 'node:v8';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { ServedBundle, ServeRequest } from '../../cli/context/command-adapters.ts';
 import type { Digest } from '../../domain/model/digest.ts';
@@ -15,6 +16,7 @@ import { offersOf } from './offers.ts';
  * at once.
  */
 export async function serveBundle({ reader, repositories, host, port, warn }: ServeRequest): Promise<ServedBundle> {
+  keepYoungGenerationSmall();
   const life = new AbortController();
   const { find, paths, documents } = offersOf(repositories);
   const source = createCheckedSource(withDocuments(documents, reader), fileStamps(reader, documents), life.signal);
@@ -41,6 +43,16 @@ export async function serveBundle({ reader, repositories, host, port, warn }: Se
 }
 
 /**
+ * Keeps V8 from enlarging its young generation. Each chunk that is sent leaves a few short-lived
+ * objects, for which V8 would take up to 96 MiB when many clients pull. The daemon has
+ * `--max-semi-space-size` for this, but a command gets no flags of its own. V8 reads this flag
+ * whenever it would enlarge the young generation, so it may be set late.
+ */
+function keepYoungGenerationSmall(): void {
+  setFlagsFromString('--semi-space-growth-factor=1');
+}
+
+/**
  * The lstat(2) data of the file of a blob. It includes ctime, which can't be set back, unlike
  * mtime.
  */
@@ -57,9 +69,9 @@ function fileStamps(reader: FileBundleReader, documents: ReadonlyMap<Digest, Buf
 function withDocuments(documents: ReadonlyMap<Digest, Buffer>, source: BlobSource): BlobSource {
   return {
     sizeOf: async (digest, signal) => documents.get(digest)?.length ?? (await source.sizeOf(digest, signal)),
-    async *read(digest, startByte, signal) {
+    async *read(digest, startByte, signal, allocate) {
       const bytes = documents.get(digest);
-      if (bytes === undefined) yield* source.read(digest, startByte, signal);
+      if (bytes === undefined) yield* source.read(digest, startByte, signal, allocate);
       else yield bytes.subarray(startByte);
     },
   };

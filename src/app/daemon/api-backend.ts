@@ -43,6 +43,7 @@ function executors(running: () => Daemon): ApiMethods {
   return {
     ...commandMethods(running),
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
+    checkPulls: async (_args, { signal }) => running().engine.checkPulls(signal),
     restoreKey: async ({ keyId }, { uid, signal }) =>
       settled(running(), signal, ({ restoreKey }) => restoreKey(keyId, uid)),
     revokeKey: async ({ keyId }, { uid, signal }) =>

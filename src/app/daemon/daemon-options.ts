@@ -6,6 +6,7 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { HookRunner } from '../../ports/hooks.ts';
 import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
+import type { StaticPodsPort } from '../../ports/static-pods.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import type { RuntimeChoice } from './runtime.ts';
 
@@ -19,11 +20,18 @@ export interface DaemonOptions {
   readonly units: RuntimeChoice['units'];
   /** Runs the units of hooks. Without it a hook fails that the settings name. */
   readonly hookRunner?: HookRunner;
+  /** The manifests of static pods. Default: there are none. */
+  readonly staticPods?: StaticPodsPort;
   /** Providers of media other than the directories of the settings: the devices of this machine. */
   readonly providers: readonly MediaProvider[];
   /** An inherited socket for the registry. Default: it opens one. */
   readonly registryFd?: number | undefined;
   readonly onStatus?: (report: StatusReport) => void;
+  /**
+   * Whether mirrors stay when the daemon ends, since systemd decides about them afterwards
+   * (`keep-mirrors`). Default false: they are removed.
+   */
+  readonly keepsMirrors?: boolean;
   /**
    * Whether the owner and mode of the folder of keys are checked. Default true. A rehearsal uses a
    * folder of the caller.

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { documentsHere } from '../../bundle/documents/documents.ts';
 import { createWorkerDocuments } from '../../bundle/documents/worker-documents.ts';
 import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
 import { imagesEnv } from '../../domain/report/texts/images-env.ts';
@@ -13,7 +14,9 @@ import { createBlobUnion } from '../../registry/blob-union.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../../store/files/blob-store.ts';
 import { createLayerStore } from '../../store/files/layer-store.ts';
+import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
+import { createSignedFiles } from '../../store/files/signed-files.ts';
 import type { DaemonOptions } from './daemon-options.ts';
 import { createDaemonMedia } from './media.ts';
 import { type NodeState, openNodeState } from './node-state.ts';
@@ -21,6 +24,7 @@ import { createPublishedFiles, type PublishedFiles } from './published-files.ts'
 import { createDaemonRegistry, listenTarget } from './registry.ts';
 import { runDaemon } from './run-daemon.ts';
 import { createRuntime } from './runtime.ts';
+import { createSignedBundles } from './signed-bundles.ts';
 import { resetStream, type StreamResetter } from './trust/reset-stream.ts';
 import type { KeyRestorer } from './trust/restore-key.ts';
 import type { KeyRevoker } from './trust/revoke-key.ts';
@@ -102,11 +106,18 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   disposal.defer('the stored revocations', trust.remember);
   const documentWorker = options.documentWorker && createWorkerDocuments({ program: options.documentWorker });
   disposal.defer('the thread for documents', () => documentWorker?.close());
-  const media = createDaemonMedia(options, trust, documentWorker);
+  const documentParser = documentWorker ?? documentsHere;
+  const media = createDaemonMedia(options, trust, documentParser);
   disposal.defer('the media', media.dispose);
   const files = createFileStores(options);
   const source = createBlobUnion({ own: [files.documents, files.layers], media: media.blobs });
-  const { registry, token } = createDaemonRegistry(options, { source, layers: files.layers });
+  const token = await openRegistryToken(join(settings.paths.state_dir, 'registry-token'), log);
+  const registry = createDaemonRegistry(options, {
+    source,
+    layers: files.layers,
+    token,
+    isHeld: async (reference, inner) => (await runtime.image(reference, inner)) !== undefined,
+  });
   disposal.defer('the registry', registry.close);
   const authority = await registry.listen(listenTarget(options));
   const ownRuntime = createRuntime({ settings, units, mirror: { authority, token }, arch: node.arch, clock, log });
@@ -118,17 +129,22 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     media,
     runtime,
     containers: runtime,
-    store: state.store,
-    pinLedger: state.pinLedger,
-    floors: state.floors,
-    stateProblems: state.problems,
+    ...recordsOf(state),
+    signedBundles: createSignedBundles({
+      files: createSignedFiles(join(settings.paths.state_dir, 'blobs/bundles')),
+      blobs: files.documents,
+      readerOf: media.readerOf,
+      trust: trust.trust,
+      documents: documentParser,
+    }),
     ...files,
     source,
     trust,
     node,
+    ...(options.staticPods !== undefined && { staticPods: options.staticPods }),
     hookRunner: options.hookRunner ?? NO_SYSTEMD,
-    hookStore: state.hooks,
     meter: registry.meter,
+    probes: registry.probes,
     notifier: options.notifier,
     policy: settings,
     setCatalog: registry.setCatalog,
@@ -137,6 +153,11 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     ...listeners(options, { state, trust, published }),
   });
   return { engine, media, runtime, trust, authority, state };
+}
+
+/** What the engine needs of all that a node records. */
+function recordsOf({ store, pinLedger, floors, hooks, problems, reportedBefore, isLost }: NodeState) {
+  return { store, pinLedger, floors, hookStore: hooks, stateProblems: problems, reportedBefore, isStateLost: isLost };
 }
 
 /** Where no systemd is reached, as in a rehearsal. */
@@ -164,12 +185,15 @@ async function readImagesEnv(stateDirectory: string): Promise<string> {
 
 function openTrust(
   { settings, keysAreGuarded, clock, log }: DaemonOptions,
-  { store }: NodeState,
+  { store, isLost }: NodeState,
   signal: AbortSignal,
 ): Promise<TrustKeeper> {
   const guard = keysAreGuarded === false ? {} : { ownUid: process.getuid?.() ?? 0 };
   const stateDirectory = settings.paths.state_dir;
-  return createTrustKeeper({ settings: settings.trust, stateDirectory, ...guard, store, clock, log }, signal);
+  return createTrustKeeper(
+    { settings: settings.trust, stateDirectory, ...guard, store, isStateLost: isLost, clock, log },
+    signal,
+  );
 }
 
 /**

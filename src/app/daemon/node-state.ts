@@ -2,8 +2,10 @@ import { join } from 'node:path';
 import { parseContents } from '../../bundle/format/contents-schema.ts';
 import { parsePayload } from '../../bundle/format/schema.ts';
 import type { Fault } from '../../domain/model/reason.ts';
+import { knownFromReport } from '../../domain/release/rebuild/reported.ts';
 import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
+import type { KnownRelease } from '../../domain/state/known-release.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -14,6 +16,7 @@ import { openState } from '../../store/database/open-state.ts';
 import { openFloors } from '../../store/files/floors.ts';
 import { openHookLedger } from '../../store/files/hook-ledger.ts';
 import { openPinLedger } from '../../store/files/pin-ledger.ts';
+import { readReportedReleases } from '../../store/files/reported-releases.ts';
 
 /** All that a node records. */
 export interface NodeState {
@@ -21,6 +24,10 @@ export interface NodeState {
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
   readonly hooks: HookStore;
+  /** The database is new after a loss, or an earlier copy of the one that was lost. */
+  readonly isLost: boolean;
+  /** What the status document said of releases before the daemon started. */
+  readonly reportedBefore: readonly KnownRelease[];
   /** What was found lost or damaged. It was logged, and is in the history. */
   readonly problems: readonly Fault[];
   close(): void;
@@ -88,6 +95,8 @@ export async function openNodeState(
     pinLedger: pins.ledger,
     floors: floors.floors,
     hooks: hooks.store,
+    isLost: isStateLost,
+    reportedBefore: knownFromReport(await readReportedReleases(join(directory, 'status.json'))),
     problems,
     close: state.close,
   };

@@ -1,13 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import { createPeerScan } from '../../registry/peers/peer-scan.ts';
 import { createRegistry, type ListenTarget, type Registry, type RegistryOptions } from '../../registry/server.ts';
 import type { DaemonOptions } from './daemon-options.ts';
-
-/** The registry of the daemon, and the token in its paths. */
-export interface DaemonRegistry {
-  readonly registry: Registry;
-  readonly token: string;
-}
 
 /**
  * Creates a registry for the users of `registry.allow_uids` and the daemon's own user. It does not
@@ -15,17 +8,18 @@ export interface DaemonRegistry {
  */
 export function createDaemonRegistry(
   { settings, clock, log }: DaemonOptions,
-  { source, layers }: Pick<RegistryOptions, 'source' | 'layers'>,
-): DaemonRegistry {
-  const token = randomBytes(16).toString('hex');
+  { source, layers, token, isHeld }: Pick<RegistryOptions, 'source' | 'layers' | 'isHeld'> & { readonly token: string },
+): Registry {
   const allowedUids = new Set([...settings.registry.allow_uids, process.getuid?.() ?? 0]);
   const peers = createPeerScan({ clock });
-  const registry = createRegistry({
+  return createRegistry({
     source,
     clock,
     log,
     token,
+    ...(isHeld !== undefined && { isHeld }),
     graceMs: settings.media.grace,
+    waitsForOffers: true,
     ...(layers !== undefined && { layers }),
     admit: async (socket) => {
       const uid = await peers.uidOf(socket);
@@ -33,7 +27,6 @@ export function createDaemonRegistry(
     },
     isOpen: async (socket) => (await peers.uidOf(socket)) !== undefined,
   });
-  return { registry, token };
 }
 
 /** Where the registry listens: the inherited socket, otherwise `registry.listen`. */

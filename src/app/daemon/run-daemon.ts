@@ -12,7 +12,7 @@ export interface RunningParts {
   readonly media: Media;
   readonly runtime: RuntimeAdapter;
   readonly authority: string;
-  readonly options: Pick<DaemonOptions, 'log' | 'notifier'>;
+  readonly options: Pick<DaemonOptions, 'log' | 'notifier' | 'keepsMirrors'>;
 }
 
 /**
@@ -33,7 +33,7 @@ export async function runDaemon(
     { messageId: messageIds.daemonStopping },
     'stickpin stops; pins stay, and what was not loaded is loaded after the next start',
   );
-  await withdrawMirrors(runtime, log);
+  if (options.keepsMirrors !== true) await withdrawMirrors(runtime, log);
 }
 
 /**

@@ -123,8 +123,10 @@ export function createDetectedRuntime(
     applyMirrors: async (mirrors, signal) => present().applyMirrors(mirrors, signal),
     pull: async (reference, signal) => present().pull(reference, signal),
     image: async (name, signal) => present().image(name, signal),
+    addTag: async (tag, reference, signal) => present().addTag(tag, reference, signal),
     removeTag: async (tag, signal) => present().removeTag(tag, signal),
     containers: async (signal) => present().containers(signal),
+    imagesAskedFor: async (signal) => present().imagesAskedFor(signal),
     removeContainer: async (containerId, signal) => present().removeContainer(containerId, signal),
     removeImage: async (imageId, signal) => present().removeImage(imageId, signal),
   };

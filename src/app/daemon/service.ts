@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createApiService } from '../../api/service.ts';
@@ -8,6 +9,7 @@ import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { bootTime, goArch, isClockSynchronized, rememberClockAnswer } from '../../host/machine.ts';
 import { nodeFacts } from '../../host/node-facts.ts';
 import { createServiceNotifier } from '../../host/notify/notify.ts';
+import { createStaticPods } from '../../host/static-pods.ts';
 import { takeActivatedSockets } from '../../host/systemd/activation.ts';
 import { createHookRunner } from '../../host/systemd/hook-runner.ts';
 import { createSystemdManager } from '../../host/systemd/systemd-manager.ts';
@@ -26,6 +28,9 @@ import { watchSettings } from './watch-settings.ts';
  * in the loop.
  */
 const STUCK_MS = 2 * 60_000;
+
+/** A daemon that runs for so long has started well. */
+const STEADY_MS = 2 * 60_000;
 
 /** The parts of the service. */
 interface Service {
@@ -48,7 +53,13 @@ async function serve(service: Service): Promise<void> {
   });
   const backend = createApiBackend(() => daemon);
   try {
-    const options = { ...nodeOptions(service, bus), notifier, onStatus: backend.published };
+    const options = {
+      ...nodeOptions(service, bus),
+      notifier,
+      // Without systemd no ExecStopPost= runs.
+      keepsMirrors: notifier.isStartedBySystemd,
+      onStatus: backend.published,
+    };
     daemon = await createDaemon(options, stop.signal);
     await startBus(bus, log, stop.signal);
     const api = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
@@ -60,6 +71,9 @@ async function serve(service: Service): Promise<void> {
       onReload: () => daemon?.engine.kick(),
       onChanged: () => stop.abort(),
     });
+    forgetFailedStarts(settings, stop.signal).catch((error: unknown) => {
+      if (!stop.signal.aborted) log.warn({ err: error }, `Earlier failed starts stay counted: ${reasonOf(error)}`);
+    });
     await daemon.run(stop.signal);
     unwatch();
     await api.dispose();
@@ -69,11 +83,21 @@ async function serve(service: Service): Promise<void> {
   }
 }
 
+/**
+ * Forgets earlier failed starts, which `keep-mirrors` counts, after the daemon has run for a while.
+ *
+ * @throws system errors as they are; whatever aborted `signal`
+ */
+async function forgetFailedStarts({ paths }: Settings, signal: AbortSignal): Promise<void> {
+  await systemClock.sleep(STEADY_MS, signal);
+  await rm(join(paths.run_dir, 'failed-starts'), { force: true });
+}
+
 /** The adapters of this machine. */
 function nodeOptions(
   { settings, log, documentWorker }: Service,
   bus: SystemBus,
-): Omit<DaemonOptions, 'notifier' | 'onStatus'> {
+): Omit<DaemonOptions, 'notifier' | 'keepsMirrors' | 'onStatus'> {
   const [socket] = takeActivatedSockets(process.env);
   const manager = createSystemdManager({ bus });
   const devices = createDeviceMedia({
@@ -88,6 +112,7 @@ function nodeOptions(
     clock: systemClock,
     units: manager,
     hookRunner: createHookRunner({ bus, folder: join(settings.paths.run_dir, 'hooks') }),
+    staticPods: createStaticPods(settings.runtime.static_pods),
     providers: settings.media.detect ? [devices] : [],
     registryFd: socket?.fd,
     node: {

@@ -85,12 +85,13 @@ function servicesOver(bus: SystemBus): SystemServices {
 /** The runtime in the settings, otherwise the detected one. */
 async function findRuntime({ runtime }: Settings, signal: AbortSignal): Promise<ExaminedRuntime | undefined> {
   const found = await detectRuntime(signal);
-  const { kind, socket } = runtime;
+  const { kind, socket, certs_dir: certsDirectory } = runtime;
   if (socket === undefined) return found && createExaminedRuntime(found);
   return createExaminedRuntime({
     kind: kind === 'containerd' ? 'containerd' : 'crio',
     title: found?.title ?? 'the runtime',
     socketPath: socket,
+    ...(certsDirectory !== undefined && { certsDirectory }),
   });
 }
 

@@ -1,6 +1,7 @@
 import type { ExaminedRuntime } from '../../doctor/check.ts';
 import { systemClock } from '../../platform/clock.ts';
-import { registryConfigPath } from '../../runtime/containerd/registry-config-path.ts';
+import { CONTAINERD_CONFIG_FILE } from '../../runtime/containerd/containerd-runtime.ts';
+import { findRegistryConfigPath, isLikelyBypassed } from '../../runtime/containerd/registry-config-path.ts';
 import { callAgain } from '../../runtime/cri/call-again.ts';
 import { createCriClient } from '../../runtime/cri/cri-client.ts';
 import { filesystemAt } from '../../runtime/cri/observe.ts';
@@ -13,15 +14,23 @@ export function createExaminedRuntime({
   kind,
   title,
   socketPath,
-}: Pick<RuntimeCandidate, 'kind' | 'title' | 'socketPath'>): ExaminedRuntime {
+  certsDirectory,
+}: Pick<RuntimeCandidate, 'kind' | 'title' | 'socketPath' | 'certsDirectory'>): ExaminedRuntime {
   const cri = createCriClient({ socketPath });
   return {
     title,
     socketPath,
     status: (signal) => callAgain(cri.status, systemClock, signal),
     version: (signal) => callAgain(cri.version, systemClock, signal),
-    readsMirrors: async (signal) =>
-      kind !== 'containerd' || registryConfigPath(await cri.statusInfo(signal)).kind !== 'unset',
+    mirrors: async (signal) => {
+      if (kind !== 'containerd') return { kind: 'read' };
+      const [info, name] = await Promise.all([cri.statusInfo(signal), cri.version(signal)]);
+      const configFile = certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined;
+      const configured = await findRegistryConfigPath({ info, name, configFile }, signal);
+      if (configured.kind === 'unset') return { kind: 'unset' };
+      if (configured.kind !== 'set' || !isLikelyBypassed(name, configured)) return { kind: 'read' };
+      return { kind: 'bypassed', configPath: configured.directories.join(':') };
+    },
     imageFilesystem: async (signal) => {
       const path = await callAgain(cri.imageFilesystemPath, systemClock, signal);
       return path === undefined ? undefined : filesystemAt(path);

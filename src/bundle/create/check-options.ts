@@ -10,8 +10,8 @@ import { checkReleaseSource } from './payload/release-payload.ts';
 import { jsonBytes } from './write-bundle.ts';
 
 /**
- * Runs the reader's own checks over a payload with empty sums, so that a wrong option shows before
- * gigabytes are copied.
+ * Checks a payload with the reader's own checks before anything is copied, so that a wrong option
+ * is reported at once. The totals are still empty.
  *
  * @throws AppError `bundle/option` (`reject`) that names the option
  */
@@ -42,7 +42,7 @@ export function checkOptions(options: CreateOptions): void {
   if (options.volumeBytes !== undefined && isBundleTar(options.out)) {
     throw bundleError(
       'bundle/option',
-      `out: ${options.out} is one file, and --volume-size makes directories: give a directory`,
+      `out: ${options.out} is one file, but --volume-size makes directories: name a directory`,
     );
   }
   checkOut(options.out);
@@ -50,14 +50,14 @@ export function checkOptions(options: CreateOptions): void {
   if (carriesNothing(options)) {
     throw bundleError(
       'bundle/option',
-      'no image is given: a bundle needs one at least, or --release, --advisory, --trust-key or --revoke-key',
+      'no image is given: a bundle needs at least one image, or --release, --advisory, --trust-key or --revoke-key',
     );
   }
 }
 
 /**
- * @throws AppError `bundle/option` (`reject`) when it is no name, or that of an archive which
- *   nobody would find
+ * @throws AppError `bundle/option` (`reject`) when it is empty, or ends like an archive that no
+ *   reader would find
  */
 function checkOut(out: string): void {
   if (out === '') throw bundleError('bundle/option', 'out: it is empty; name a directory, or FILE.stickpin.tar');

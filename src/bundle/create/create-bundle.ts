@@ -35,9 +35,9 @@ export interface CreatedBundle {
   readonly contents: Contents;
   /** Over how many directories it is spread; absent where it is not. */
   readonly volumes?: number;
-  /** All that was noticed, a line each; the payload holds as many as it may. */
+  /** All warnings, one line each; the payload holds as many as its limit allows. */
   readonly warnings: readonly string[];
-  /** What references without a digest led to. */
+  /** The digests to which references without a digest were resolved. */
   readonly resolved: ReadonlyMap<string, Digest>;
 }
 
@@ -45,9 +45,9 @@ export interface CreatedBundle {
  * Makes a bundle, all or nothing. The same options over the same images give the same payload, and
  * the same bytes of a tar.
  *
- * @throws AppError `bundle/option` an option is wrong; `bundle/source` an image is; `bundle/skopeo`
- *   it can't be fetched; `bundle/target`, `bundle/no-space` (`wait`) it can't be written;
- *   `bundle/warnings` (`reject`) there are warnings, and `strict` makes them errors.
+ * @throws AppError `bundle/option` a wrong option; `bundle/source` a bad image; `bundle/skopeo` an
+ *   image can't be fetched; `bundle/target`, `bundle/no-space` (`wait`) the bundle can't be
+ *   written; `bundle/warnings` (`reject`) there are warnings, and `strict` makes them errors.
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   checkOptions(options);
@@ -84,7 +84,7 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
   return { path: options.out, ...made };
 }
 
-/** Options that were checked. `attachedBytes`: what the attachments have together. */
+/** Checked options. `attachedBytes`: total size of the attachments in bytes. */
 type CheckedOptions = CreateOptions & { readonly attachedBytes: number };
 
 async function buildTree(
@@ -92,7 +92,7 @@ async function buildTree(
   options: CheckedOptions,
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
-  const base = options.base === undefined ? undefined : await readBase(options.base, options.arch, signal);
+  const base = options.base === undefined ? undefined : await readBase(options.base, options, signal);
   const manifests = await readAllManifests(options.manifests ?? [], signal);
   const fetched = join(directory, '.fetched');
   const { requests, notes } = await fetchAll(options, fetched, signal);
@@ -123,7 +123,7 @@ function refuseWarnings(warnings: readonly string[], { strict = false }: CreateO
 }
 
 /**
- * What can't be made shows before gigabytes are copied. @throws AppError `bundle/source`,
+ * Finds what can't be made before gigabytes are copied. @throws AppError `bundle/source`,
  * `bundle/option`, `bundle/no-space`
  */
 async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: CheckedOptions): Promise<void> {
@@ -133,12 +133,12 @@ async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: Chec
   checkBlobSizes(plan, { ...rules, leftOut });
   const toSpread = plan.layers.filter(({ digest }) => !leftOut.has(digest));
   const repeated = volumeBytes === undefined ? 0 : repeatedBytes(toSpread, [...plan.documents.values()], volumeBytes);
-  // A tar is packed file by file: what is packed lies there twice.
+  // A tar is packed file by file: the file that is being packed is on disk twice.
   const twiceBytes = rules.isTar ? Math.max(largest(plan), attachedBytes) : repeated;
   await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + attachedBytes + twiceBytes);
 }
 
-/** Brings all images to disk, those of a release once its payload is known. */
+/** Fetches all images; those of a release after its payload was read. */
 async function fetchAll(
   { images, release, arch, withoutSignatures, onProgress }: CreateOptions,
   folder: string,
@@ -159,7 +159,7 @@ async function fetchAll(
   };
 }
 
-/** Size in bytes of the largest layer: it lies there twice while a tar is made. */
+/** Size in bytes of the largest layer: it is on disk twice while a tar is made. */
 function largest({ layers }: Plan): number {
   return layers.reduce((most, layer) => Math.max(most, layer.size), 0);
 }
@@ -170,7 +170,7 @@ async function readAllManifests(directories: readonly string[], signal: AbortSig
   return found.flat();
 }
 
-/** Reads the new bundle as a node would, so that none leaves here that a node would turn down. */
+/** Reads the new bundle as a node would, so that no bundle is made that a node would reject. */
 async function checkResult(reader: BundleReader, signal: AbortSignal): Promise<void> {
   await checkLayoutFile(reader, signal);
   const { missing } = await readUntrusted(reader, signal);

@@ -7,8 +7,8 @@ import type { ProgressListener } from './output/progress.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
 
 /**
- * What a new bundle is made of. Texts are as in the payload; they are validated before anything is
- * read.
+ * What a new bundle is made of. Texts have the form of the payload and are validated before
+ * anything is read.
  */
 export interface CreateOptions
   extends Pick<
@@ -26,50 +26,50 @@ export interface CreateOptions
     | 'trust'
   > {
   /**
-   * The directory that becomes the bundle; must not be there, or be empty. With a name
-   * `*.stickpin.tar`, the tar file; must not be there.
+   * The directory of the new bundle; it must be absent or empty. A name that ends in
+   * `.stickpin.tar` makes a tar file, which must not exist.
    */
   readonly out: string;
   /** Without `base`, which follows from {@link base}. */
   readonly update?: Omit<UpdateRules, 'base'>;
   /** Path of a bundle whose layers are left out. */
   readonly base?: string;
-  /** In load order. None makes a bundle of advisories, or for the rotation of keys, alone. */
+  /** In load order. Without images the bundle holds only advisories or a key rotation. */
   readonly images: readonly ImageRequest[];
   /**
-   * An OpenShift release image: it and its whole payload load behind `images`, by the names that
-   * they have there.
+   * An OpenShift release image: it and its whole payload are loaded after `images`, under the names
+   * that they have in the release.
    */
   readonly release?: ImageRequest;
   /**
-   * Spreads the bundle over directories `1`, `2` … below `out`, of at most so many bytes each. Not
-   * for a tar file.
+   * Spreads the bundle over directories `1`, `2` … below `out`, each of at most this many bytes.
+   * Not for a tar file.
    */
   readonly volumeBytes?: number;
-  /** Takes layers of 4 GiB and more, for media that are not FAT. Default false. */
+  /** Allows layers of 4 GiB and more, for media that are not FAT. Default false. */
   readonly allowLargeBlobs?: boolean;
   /**
-   * Folders of Kubernetes manifests that are held against what the bundle carries; what does not
-   * fit becomes a warning.
+   * Folders of Kubernetes manifests. An image that they use and that the bundle lacks gives a
+   * warning.
    */
   readonly manifests?: readonly string[];
-  /** A warning ends it with `bundle/warnings`, and nothing is written. Default false. */
+  /** A warning is the error `bundle/warnings`, and nothing is written. Default false. */
   readonly strict?: boolean;
-  /** Files that travel with the release, by distinct names. */
+  /** Files that are delivered with the release, with distinct names. */
   readonly attachments?: readonly AttachmentRequest[];
-  /** Each adds a signature; without one the bundle must be signed later. */
+  /** Each adds a signature. Without any the bundle must be signed later. */
   readonly keys: readonly PrivateKey[];
-  /** Leaves sigstore signatures in the registry. Default: they travel with their images. */
+  /** Leaves sigstore signatures out. Default: they are copied with their images. */
   readonly withoutSignatures?: boolean;
   readonly onProgress?: ProgressListener;
 }
 
-/** What files of the bundle may be like. */
+/** Limits of the bundle's files. */
 export function sizeRulesOf({ out, allowLargeBlobs = false }: CreateOptions): FileSizeRules {
   return { isTar: isBundleTar(out), allowLargeBlobs };
 }
 
-/** Who hears of the progress. */
+/** Receives the progress. */
 export function listenerOf({ onProgress }: CreateOptions): ProgressListener {
   return onProgress ?? (() => undefined);
 }

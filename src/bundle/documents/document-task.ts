@@ -12,16 +12,15 @@ import {
   parseManifest,
 } from '../format/oci-schema.ts';
 
-/** What an error says of a document of the image-spec. */
+/** How an error names a document of the image-spec. */
 export interface DocumentName {
-  /** As `manifest sha256:… of quay.io/…`. */
+  /** Such as `manifest sha256:… of quay.io/…`. */
   readonly what: string;
   readonly code: BundleErrorCode;
 }
 
 /**
- * A JSON document of a bundle that is to be parsed and validated. All of it survives a structured
- * clone.
+ * A JSON document of a bundle to parse and validate. It can be copied by structured clone.
  */
 export type DocumentTask =
   | { readonly kind: 'contents'; readonly bytes: Uint8Array; readonly payload: Payload }
@@ -31,17 +30,17 @@ export type DocumentTask =
       readonly name: DocumentName;
     };
 
-/** What a task ends with. */
+/** The result of a task. */
 export type ParsedDocument = Contents | ImageIndex | ImageManifest | ImageConfig;
 
-/** What an error says of the document of a task. */
+/** How an error names the document of a task. */
 export function nameOf(task: DocumentTask): DocumentName {
   return task.kind === 'contents' ? { what: 'contents.json', code: 'bundle/contents' } : task.name;
 }
 
 /**
- * Parses a document and looks whether it is valid; `contents.json` also whether it agrees with
- * itself and its payload. Its digest was checked before.
+ * Parses and validates a document; `contents.json` must also agree with itself and its payload. The
+ * digest was checked before.
  *
  * @throws AppError `reject`: the code of the name; `bundle/contents`
  */

@@ -9,12 +9,12 @@ import type { FromWorker, ToWorker } from './document-messages.ts';
 import { type DocumentTask, parseDocument } from './document-task.ts';
 
 /**
- * Elements of a list that are sent at once: taking them in keeps the other thread for some
+ * Elements of a list that are sent at once: receiving them blocks the main thread for some
  * milliseconds.
  */
 const ITEMS_AT_ONCE = 256;
 
-/** What is still to be sent of the document that was parsed last. */
+/** The unsent rest of the document that was parsed last. */
 let parts: Iterator<FromWorker, undefined> = partsOf({});
 
 function* partsOf(parsed: object): Generator<FromWorker, undefined> {

@@ -3,8 +3,8 @@ import type { ImageConfig, ImageIndex, ImageManifest } from '../format/oci-schem
 import { type DocumentName, type DocumentTask, type ParsedDocument, parseDocument } from './document-task.ts';
 
 /**
- * Parses and validates the documents of bundles, whose digests were checked before. The bytes
- * belong to it from the call on.
+ * Parses and validates the documents of bundles, whose digests were checked before. It owns the
+ * bytes from the call on.
  *
  * Its methods throw an AppError (`reject`) that names the document and what is wrong, and the
  * signal's reason at once after an abort.
@@ -19,7 +19,7 @@ export interface Documents {
   config(bytes: Buffer, name: DocumentName, signal: AbortSignal): Promise<ImageConfig>;
 }
 
-/** {@link Documents} by one function that parses any of them. */
+/** {@link Documents} made from one function that parses any document. */
 export function documentsBy(parse: (task: DocumentTask, signal: AbortSignal) => Promise<ParsedDocument>): Documents {
   return {
     contents: async (bytes, payload, signal) => (await parse({ kind: 'contents', bytes, payload }, signal)) as Contents,
@@ -31,7 +31,7 @@ export function documentsBy(parse: (task: DocumentTask, signal: AbortSignal) => 
   };
 }
 
-/** Parses in this thread, which does nothing else meanwhile: for a command line. */
+/** Parses in the calling thread and blocks it: for the command line. */
 export const documentsHere: Documents = documentsBy(async (task, signal) => {
   signal.throwIfAborted();
   return parseDocument(task);

@@ -7,36 +7,36 @@ import type { FromWorker, ToWorker } from './document-messages.ts';
 import { type DocumentTask, nameOf, type ParsedDocument, parseDocument } from './document-task.ts';
 import { type Documents, documentsBy } from './documents.ts';
 
-/** How {@link createWorkerDocuments} works. */
+/** Options of {@link createWorkerDocuments}. */
 export interface WorkerDocumentsOptions {
   /** The built file of `document-worker.ts`. */
   readonly program: URL;
   /**
-   * Documents of at most so many bytes are parsed in the calling thread. Default 64 KiB, which
+   * Documents of at most this many bytes are parsed in the calling thread. Default 64 KiB, which
    * takes a few milliseconds.
    */
   readonly inlineBytes?: number;
   /**
-   * Memory of the thread for what it parses, in MiB. Default 256, more than twice of what the
-   * limits of documents allow.
+   * Heap limit of the thread in MiB. Default 256, more than twice of what the limits of documents
+   * allow.
    */
   readonly heapMb?: number;
   /**
-   * Longest time for one document. Default two minutes: the largest take seconds, and a node may be
-   * busy.
+   * Longest time for one document. Default two minutes: the largest documents take seconds, and a
+   * node may be busy.
    */
   readonly deadlineMs?: number;
-  /** How long the thread waits for another document before it ends. Default 5 s. */
+  /** Idle time after which the thread ends. Default 5 s. */
   readonly idleMs?: number;
 }
 
 /** {@link Documents} that are parsed in a thread of their own. */
 export interface WorkerDocuments extends Documents {
-  /** Ends the thread. What waits for it is rejected. */
+  /** Ends the thread. Waiting calls are rejected. */
   close(): void;
 }
 
-/** The thread and the document that it is at. */
+/** The thread and its current document. */
 interface Seat {
   readonly options: Required<WorkerDocumentsOptions>;
   thread: WorkerThread<ToWorker> | undefined;
@@ -46,9 +46,9 @@ interface Seat {
 
 /**
  * Parses large documents in one thread, one after the other, so that the calling thread stays free;
- * it takes in the results part by part. The thread starts with the first document and ends when it
- * had nothing to do for a while. An abort, the deadline and a full heap end it too; the next
- * document starts another.
+ * it receives the results part by part. The thread starts with the first document and ends after an
+ * idle time. An abort, the deadline and a full heap end it too; the next document starts a new
+ * thread.
  */
 export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDocuments {
   const defaults = { inlineBytes: 64 * 1024, heapMb: 256, deadlineMs: 2 * 60_000, idleMs: 5_000 };
@@ -72,13 +72,13 @@ export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDo
 }
 
 /**
- * @throws AppError as {@link parseDocument}, and when the document takes more memory or time than
- *   it may; `bundle/worker` (`retry`)
+ * @throws AppError as {@link parseDocument}, and when the document needs more memory or time than
+ *   allowed; `bundle/worker` (`retry`)
  */
 async function parseInThread(seat: Seat, task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> {
   const { what } = nameOf(task);
   const { options } = seat;
-  // Looked up now, since a buffer that was handed over is empty.
+  // Read now, since a transferred buffer is empty.
   const size = formatBytes(task.bytes.length);
   clearTimeout(seat.idle);
   try {
@@ -92,8 +92,8 @@ async function parseInThread(seat: Seat, task: DocumentTask, signal: AbortSignal
 }
 
 /**
- * Hands a document to the thread and takes in its parts. An abort ends the thread, which can't be
- * told to stop in the midst of a parse.
+ * Sends a document to the thread and receives its parts. An abort ends the thread, since a running
+ * parse can't be stopped.
  */
 function converse(seat: Seat, task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> {
   seat.thread ??= startThread(seat);
@@ -136,8 +136,8 @@ function startThread(seat: Seat): WorkerThread<ToWorker> {
 }
 
 /**
- * Bytes whose buffer holds nothing else, so that it can be handed over. `slice()` of a Buffer would
- * be a view of the same memory.
+ * Bytes with a buffer of their own, which can be transferred. `slice()` of a Buffer would be a view
+ * of the same memory.
  */
 function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteLength } = bytes;
@@ -164,6 +164,6 @@ function explained(
     return bundleError(code, message, { cause: error });
   }
   if (error instanceof AppError) return error;
-  const message = `${what} could not be read: ${reasonOf(error)}; plug the medium in again, and report this when it comes back`;
+  const message = `${what} could not be read: ${reasonOf(error)}; plug the medium in again, and report this if it happens again`;
   return bundleError('bundle/worker', message, { disposition: 'retry', cause: error });
 }

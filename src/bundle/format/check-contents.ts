@@ -6,7 +6,7 @@ import { limits } from '../limits.ts';
 import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
 
 /**
- * Whether `contents.json` keeps the limits of the format and agrees with itself and with the
+ * Checks that `contents.json` keeps the limits of the format and agrees with itself and with the
  * payload: each layer and reference once, indexes in range, references canonical and by the image's
  * digest, tags in the repository of their image and each naming one image, attached ones too,
  * components unique, totals right.
@@ -34,7 +34,7 @@ export function checkContents(contents: Contents, payload: Payload): void {
   checkTotals(contents, payload);
 }
 
-/** Each round of a node looks at all of this. */
+/** A node examines all of this in each round. */
 function checkCounts({ layers, images }: Contents): void {
   const sum = (countOf: (image: Image) => number) => images.reduce((total, image) => total + countOf(image), 0);
   const attached = (image: Image) => (image.attached ?? []).reduce((total, { blobs }) => total + blobs.length, 0);
@@ -56,7 +56,7 @@ function checkLayers(layers: readonly Layer[], { update }: Payload): void {
   for (const layer of layers) {
     once(digests, layer.digest, 'layer');
     if (layer.inBase && update?.base === undefined) {
-      throw wrong(`layer ${layer.digest} is left to a base, and the payload names none`);
+      throw wrong(`layer ${layer.digest} must come from a base, but the payload names no base`);
     }
   }
 }
@@ -89,8 +89,8 @@ function checkTags(image: Image, seen: Map<string, Digest>): void {
 }
 
 /**
- * Two images of a repository may share what is attached, as an index and its own manifest do; a tag
- * names one manifest all the same.
+ * Two images of a repository may share attached tags, as an index and its manifest do. Each tag
+ * must still name one manifest.
  */
 function checkAttached(image: Image, seen: Map<string, Digest>): void {
   const { repository } = parseReference(image.reference);
@@ -98,7 +98,7 @@ function checkAttached(image: Image, seen: Map<string, Digest>): void {
   for (const { tag, digest, mediaType } of image.attached ?? []) {
     once(own, tag, `${image.reference}: attached tag`);
     if (indexMediaTypes.has(mediaType) || !manifestMediaTypes.has(mediaType)) {
-      throw wrong(`${image.reference}: mediaType ${printable(mediaType)} of ${tag} is no image manifest`);
+      throw wrong(`${image.reference}: mediaType ${printable(mediaType)} of ${tag} is not an image manifest`);
     }
     const name = `${repository}:${tag}`;
     if ((seen.get(name) ?? digest) !== digest) throw wrong(`attached tag ${name} is listed with two digests`);
@@ -124,7 +124,7 @@ function once(seen: Set<string>, value: string, what: string): void {
   seen.add(value);
 }
 
-/** Text that has not been checked yet, in a form that a terminal survives. */
+/** Unchecked text in a form that is safe for a terminal. */
 function printable(text: string): string {
   return JSON.stringify(text.length > 300 ? `${text.slice(0, 300)}…` : text);
 }

@@ -35,7 +35,7 @@ const image = v.strictObject({
   mediaType: v.string(),
   tags: v.optional(v.array(v.string()), () => []),
   component: v.exactOptional(
-    v.pipe(v.string(), v.regex(COMPONENT, 'must be a short name as etcd'), v.maxBytes(limits.nameBytes)),
+    v.pipe(v.string(), v.regex(COMPONENT, 'must be a short name such as etcd'), v.maxBytes(limits.nameBytes)),
   ),
   pin: v.optional(v.boolean(), true),
   layers: v.pipe(
@@ -53,10 +53,10 @@ const contents = v.strictObject({
 });
 
 /**
- * Parses `contents.json`, its form only; {@link checkContents} looks at what it says.
+ * Parses `contents.json` and checks its form; {@link checkContents} checks its content.
  *
- * @param maxItems most members and elements that it may have; what was accepted and stored before
- *   needs no limit.
+ * @param maxItems limit of members and elements; contents that were accepted and stored before need
+ *   none.
  * @throws AppError `bundle/contents`
  */
 export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {

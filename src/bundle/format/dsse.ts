@@ -40,8 +40,7 @@ export function preAuthenticationEncoding(payloadType: string, payload: Uint8Arr
 }
 
 /**
- * Parses `bundle.dsse.json`. The limit on its size is checked first, then JSON, base64, and that
- * the payload is a bundle's.
+ * Parses `bundle.dsse.json`. Checks its size first, then JSON and base64, then the payload type.
  *
  * @throws AppError `bundle/envelope` (`reject`); `bundle/schema-version` when it is a bundle of
  *   another format version.
@@ -85,7 +84,7 @@ function checkPayloadType(found: string): void {
 }
 
 /**
- * Both alphabets of RFC 4648 (DSSE wants either read), padded or not, but not mixed in one text.
+ * Both alphabets of RFC 4648, as DSSE requires, padded or not, but not mixed in one text.
  */
 function decodeBase64(text: string, member: string): Buffer {
   const digits = text.replace(/={1,2}$/, '');

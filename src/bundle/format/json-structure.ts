@@ -1,4 +1,4 @@
-/** How much structure a JSON text may have. */
+/** Limits for the structure of a JSON text. */
 export interface JsonLimits {
   /**
    * Most members and elements of all objects and arrays together, about; each object and array
@@ -19,12 +19,12 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 /**
- * Looks at a text before it is parsed, in one pass that takes no memory: parsed, a few megabytes of
- * brackets take hundreds, and `JSON.parse()` can neither be interrupted nor be held to a limit of
- * memory (a worker thread that exceeds its limit within it ends the whole process).
+ * Checks a text before it is parsed, in one pass without memory. A few megabytes of brackets would
+ * need hundreds of megabytes when parsed. `JSON.parse()` can neither be interrupted nor limited: a
+ * worker thread that exceeds its heap limit in it ends the whole process.
  *
- * @returns what is beyond the limits, as `more than 64 levels`, or undefined. Of a text that is no
- *   JSON the answer means nothing.
+ * @returns the limit that is exceeded, such as `more than 64 levels`, or undefined. For a text that
+ *   is not JSON the result has no meaning.
  */
 export function jsonExcess(bytes: Uint8Array, { items, depth }: JsonLimits): string | undefined {
   let found = 0;
@@ -54,7 +54,7 @@ export function jsonExcess(bytes: Uint8Array, { items, depth }: JsonLimits): str
   return undefined;
 }
 
-/** Where the string that begins at `at` ends: its closing quote, or the end of the text. */
+/** The end of the string that begins at `at`: its closing quote, or the end of the text. */
 function endOfString(bytes: Uint8Array, at: number): number {
   let end = at + 1;
   while (end < bytes.length && bytes[end] !== QUOTE) end += bytes[end] === BACKSLASH ? 2 : 1;

@@ -5,8 +5,8 @@ import { limits } from '../limits.ts';
 import { jsonExcess } from './json-structure.ts';
 
 /**
- * Characters of a path or of a validator's words that go into a message: both quote the document,
- * which may hold names of megabytes.
+ * Most characters of a path or of a validator's message in an error: both quote the document, which
+ * may have names of megabytes.
  */
 const QUOTED_LENGTH = 300;
 
@@ -31,7 +31,7 @@ export function parseJson<Schema extends v.GenericSchema>(
 /**
  * Parses bytes as UTF-8 JSON (RFC 8259, no byte order mark).
  *
- * @param maxItems most members and elements that it may have; default {@link limits.documentItems}.
+ * @param maxItems limit of members and elements; default {@link limits.documentItems}.
  * @throws AppError `code` (`reject`)
  */
 export function decodeJson(

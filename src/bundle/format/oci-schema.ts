@@ -6,7 +6,7 @@ import { decodeJson, parseJson, validateJson } from './json.ts';
 
 /**
  * Media types of the OCI image-spec 1.1 (media-types.md) and of Docker's schema 2, which runtimes
- * treat alike.
+ * treat the same way.
  */
 export const mediaTypes = {
   ociIndex: 'application/vnd.oci.image.index.v1+json',
@@ -38,11 +38,11 @@ const size = v.pipe(v.number(), v.safeInteger('must be an integer'), v.minValue(
 const descriptorFields = { mediaType: v.string(), digest, size };
 const descriptor = v.object(descriptorFields);
 
-/** image-spec, annotations.md: what an entry of a layout is called. */
+/** image-spec, annotations.md: what the name of an entry of a layout. */
 const REF_NAME = 'org.opencontainers.image.ref.name';
 
-// image-spec says that implementations must ignore properties that they do not know; what is not
-// read here is not kept either.
+// image-spec says that implementations must ignore properties that they do not know; unknown ones
+// are not kept either.
 const indexEntry = v.object({
   ...descriptorFields,
   platform: v.exactOptional(
@@ -72,7 +72,7 @@ export type IndexEntry = v.InferOutput<typeof indexEntry>;
 export type ImageIndex = v.InferOutput<typeof index>;
 /** An image manifest (manifest.md) or Docker's schema 2. */
 export type ImageManifest = v.InferOutput<typeof manifest>;
-/** An image config (config.md), as far as it is read here. */
+/** The fields of an image config (config.md) that are read here. */
 export type ImageConfig = v.InferOutput<typeof config>;
 
 /** Parses an image index. @throws AppError `code` (`reject`) that names `what` and the member */
@@ -92,15 +92,15 @@ export function parseManifest(bytes: Uint8Array, what: string, code: BundleError
   return parseJson(bytes, manifest, what, code);
 }
 
-/** An image manifest or an index, told apart. `mediaType`: what it is sent as. */
+/** An image manifest or an index. `mediaType`: the Content-Type with which it is sent. */
 export type ImageDocument =
   | (ImageManifest & { readonly kind: 'manifest'; readonly mediaType: string })
   | (ImageIndex & { readonly kind: 'index'; readonly mediaType: string });
 
 /**
- * Parses what an image's reference may lead to. What it is follows from `mediaType`, which comes
- * from a descriptor or with an answer over HTTP; without one from the `mediaType` that it carries
- * itself; without that from its shape, since image-spec makes the property a SHOULD.
+ * Parses an image manifest or an index. The kind follows from `mediaType`, which comes from a
+ * descriptor or an HTTP answer; without it from the document's own `mediaType`; without that from
+ * its shape, since image-spec makes the property a SHOULD.
  *
  * @throws AppError `code` (`reject`) that names `what` and the member
  */

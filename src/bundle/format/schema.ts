@@ -20,7 +20,7 @@ import { decodeJson, validateJson } from './json.ts';
 export const architectures = ['amd64', 'arm64', 'ppc64le', 's390x'] as const;
 
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for, since texts reach terminals
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern searches for control characters, since texts reach terminals
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const KEY_ID = /^[0-9a-f]{64}$/;
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
@@ -36,7 +36,7 @@ export function isPlainFileName(text: string): boolean {
 /** Whether `text` is an RFC 3339 time with zone that exists in the calendar. */
 export function isTimestamp(text: string): boolean {
   if (!RFC3339.test(text) || Number.isNaN(Date.parse(text))) return false;
-  // Date.parse() makes the 2nd of March of a 30th of February.
+  // Date.parse() turns the 30th of February into the 2nd of March.
   const day = text.slice(0, 10);
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
@@ -46,14 +46,14 @@ export const digest = v.custom<Digest>(
   (value) => typeof value === 'string' && isDigest(value),
   'must be sha256:<64 lower-case hex digits>',
 );
-/** A whole number from 0 on. */
+/** A whole number, at least 0. */
 export const count = v.pipe(
   v.number('must be a number'),
   v.safeInteger('must be an integer'),
   v.minValue(0, 'must not be negative'),
 );
 const sequence = v.pipe(count, v.minValue(1, 'must be at least 1'));
-const time = v.pipe(v.string(), v.check(isTimestamp, 'must be a time as 2026-01-31T12:00:00Z (RFC 3339)'));
+const time = v.pipe(v.string(), v.check(isTimestamp, 'must be a time such as 2026-01-31T12:00:00Z (RFC 3339)'));
 const version = v.pipe(
   v.string(),
   v.check(isVersion, 'must be a SemVer version or <app>[-rev<N>[-b<build>]], at most 128 characters'),
@@ -74,7 +74,7 @@ function items<Item extends v.GenericSchema>(item: Item) {
   return v.pipe(v.array(item), v.maxLength(limits.payloadItems, `must have at most ${limits.payloadItems} entries`));
 }
 
-const FRACTION_FAULT = 'must be a fraction from 0 to 1, as 0.1 for 10 % of the nodes';
+const FRACTION_FAULT = 'must be a fraction from 0 to 1, for example 0.1 for 10 % of the nodes';
 
 const rollout = v.strictObject({
   start: v.exactOptional(time),
@@ -91,7 +91,9 @@ const rollout = v.strictObject({
 });
 
 const update = v.strictObject({
-  from: v.exactOptional(v.pipe(v.string(), v.check(isAnyRange, 'must be a range of versions as ">=4.12.0 <4.13.7"'))),
+  from: v.exactOptional(
+    v.pipe(v.string(), v.check(isAnyRange, 'must be a range of versions such as ">=4.12.0 <4.13.7"')),
+  ),
   barrier: v.exactOptional(reason),
   deadend: v.exactOptional(reason),
   rollout: v.exactOptional(rollout),
@@ -106,14 +108,13 @@ const attachment = v.strictObject({
   size: count,
 });
 
-/** Regardless of case, since they may be laid on any filesystem. */
+/** Regardless of case, since they may be stored on any filesystem. */
 function haveDistinctNames(attachments: readonly { readonly name: string }[]): boolean {
   return new Set(attachments.map(({ name }) => name.toLowerCase())).size === attachments.length;
 }
 
 /**
- * SPKI in PEM. A key that can't be read would be found out when it is too late to refuse the
- * bundle.
+ * SPKI in PEM. Checked here: later it would be too late to refuse the bundle for an invalid key.
  */
 const publicKey = v.pipe(
   v.string(),
@@ -140,12 +141,18 @@ const advisory = v.strictObject({
 const keyChange = v.pipe(
   v.strictObject({
     role: v.exactOptional(v.pipe(v.string(), v.check(isRoleName, 'must be the name of a role: a-z, 0-9 and -'))),
-    keys: v.exactOptional(items(publicKey)),
+    keys: v.exactOptional(
+      v.pipe(
+        v.array(v.unknown()),
+        v.maxLength(limits.payloadKeys, `must bring at most ${limits.payloadKeys} keys`),
+        v.array(publicKey),
+      ),
+    ),
     revoked: v.exactOptional(items(v.pipe(v.string(), v.regex(KEY_ID, 'must be a key id: 64 lower-case hex digits')))),
   }),
   v.check(
     ({ role, keys = [], revoked = [] }) => role === undefined || keys.length + revoked.length > 0,
-    'must bring or revoke a key where it names a role',
+    'must add or revoke a key if it names a role',
   ),
 );
 
@@ -191,7 +198,10 @@ const members = v.strictObject({
   ),
 });
 
-/** What a payload says of versions must be of one scheme: the one that it names, or of its version. */
+/**
+ * All versions in a payload must follow one scheme: the one that it names, or the scheme of its
+ * version.
+ */
 const payload = v.pipe(
   members,
   v.rawCheck(({ dataset, addIssue }) => {
@@ -227,9 +237,9 @@ function isAnyRange(text: string): boolean {
 }
 
 /**
- * Parses the decoded payload of an envelope (bundle format 1, "Payload"). A member that is not
- * known is an error: an older node must not overlook a restriction that it does not understand, and
- * new members come with a new `schemaVersion`.
+ * Parses the decoded payload of an envelope (bundle format 1, "Payload"). An unknown member is an
+ * error: an older node must not ignore a restriction that it does not understand. New members come
+ * with a new `schemaVersion`.
  *
  * @throws AppError `bundle/schema-version` when written for another version; `bundle/payload` with
  *   the member's path otherwise.
@@ -241,7 +251,7 @@ export function parsePayload(bytes: Uint8Array): Payload {
   if (found !== 1 && (typeof found === 'number' || typeof found === 'string')) {
     throw bundleError(
       'bundle/schema-version',
-      `payload: schemaVersion ${JSON.stringify(found).slice(0, 40)} is not known, this stickpin reads 1: update stickpin`,
+      `payload: schemaVersion ${JSON.stringify(found).slice(0, 40)} is not known, this stickpin reads version 1: update stickpin`,
     );
   }
   return validateJson(value, payload, 'payload', 'bundle/payload');

@@ -4,10 +4,11 @@ import { bundleError } from '../bundle-error.ts';
 export const TAR_BLOCK_BYTES = 512;
 
 /**
- * What is read of a tar header. `storedBytes` is the size of the data behind it, without padding.
+ * The fields of a tar header that are read. `storedBytes`: size of the data after it, without
+ * padding.
  */
 export interface TarHeader {
-  /** As it is stored: with `./` or a `/` at its end where the archive has them. */
+  /** As stored, including a leading `./` and a trailing `/`. */
   readonly name: string;
   /** The typeflag, with NUL as `0`. */
   readonly type: string;
@@ -32,7 +33,7 @@ const HEADER_ONLY = new Set(['1', '2', '3', '4', '5', '6']);
  */
 export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
   if (block.every((byte) => byte === 0)) return undefined;
-  if (isCompressed(block)) throw notTar('it is compressed, and a bundle is read in place; pack it again with tar -cf');
+  if (isCompressed(block)) throw notTar('it is compressed, but a bundle is read in place; pack it again with tar -cf');
   if (!hasGoodChecksum(block)) throw notTar('a header has a wrong checksum');
   const type = block[156] === 0 ? '0' : String.fromCharCode(block[156] ?? 0);
   const storedBytes = HEADER_ONLY.has(type) ? 0 : readNumber(block.subarray(124, 136));
@@ -70,17 +71,20 @@ export function parsePaxRecords(body: Buffer): Map<string, string> {
   return records;
 }
 
-/** Bytes that data of this size takes in an archive, padding included. */
+/** Size of data in an archive, including padding. */
 export function paddedTarBytes(sizeBytes: number): number {
   return Math.ceil(sizeBytes / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES;
 }
 
-/** `bundle/tar` (`reject`) for bytes that are no tar archive. */
+/** `bundle/tar` (`reject`) for bytes that are not a tar archive. */
 export function notTar(why: string) {
   return bundleError('bundle/tar', `not a tar archive: ${why}`);
 }
 
-/** POSIX archives cut a long name in two; GNU's use the place of the first half otherwise. */
+/**
+ * POSIX archives split a long name into two fields; GNU archives use the first field for something
+ * else.
+ */
 function readName(block: Uint8Array): string {
   const name = readText(block.subarray(0, 100));
   const prefix = readText(block.subarray(257, 263)) === 'ustar' ? readText(block.subarray(345, 500)) : '';

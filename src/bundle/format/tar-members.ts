@@ -11,12 +11,12 @@ export interface TarMember {
   readonly sizeBytes: number;
 }
 
-/** Extended headers before a member are at most this large; ours have none. */
+/** Largest extended headers before a member; our own archives have none. */
 const MAX_PAX_BYTES = 64 * 1024;
 
 /**
  * The regular files of an archive in its order, found by their headers alone; their data is
- * skipped. Ends at the end marker or where the archive is cut off.
+ * skipped. Ends at the end marker or where the archive is truncated.
  *
  * @throws AppError `bundle/tar` (`reject`) for a damaged header or too many members; system errors
  *   of reading as they are.
@@ -59,7 +59,7 @@ async function readPax(file: FileHandle, offset: number, sizeBytes: number): Pro
 function sizeIn(pax: ReadonlyMap<string, string>, otherwise: number): number {
   const text = pax.get('size');
   if (text === undefined) return otherwise;
-  if (!/^[0-9]{1,15}$/.test(text)) throw notTar('pax record size is no number');
+  if (!/^[0-9]{1,15}$/.test(text)) throw notTar('pax record size is not a number');
   return Number(text);
 }
 

@@ -6,7 +6,7 @@ import { isEd25519PublicKey } from './ed25519-point.ts';
 /** Signature algorithms of bundle format 1; `ecdsa-p256` is with SHA-256 and DER signatures. */
 export type SignatureAlgorithm = 'ed25519' | 'ecdsa-p256';
 
-/** A public key in the one form that its key id is made of. */
+/** A public key in its canonical form, from which its key id is made. */
 export interface CanonicalKey {
   /**
    * Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo; of a P-256 key with the point
@@ -34,10 +34,10 @@ const P256_HEADS = new Map([
 const ED25519_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
 
 /**
- * Brings a public key into its one form, so that one key has one key id, however its file was
+ * Converts a public key to its canonical form, so that a key has one key id, however its file was
  * written.
  *
- * @returns why it is no key that can sign bundles, as a clause for people.
+ * @returns why it is not a key that can sign bundles, as a clause for people.
  */
 export function canonicalKey(key: KeyObject): CanonicalKey | { readonly why: string } {
   const der = derOf(key);
@@ -51,7 +51,7 @@ export function canonicalKey(key: KeyObject): CanonicalKey | { readonly why: str
 
 function canonicalEd25519(key: KeyObject, der: Buffer): CanonicalKey | { readonly why: string } {
   if (!isEd25519PublicKey(der.subarray(ED25519_HEAD.length))) {
-    return { why: 'its point is none that an Ed25519 key pair can have (RFC 8032): anybody could sign for it' };
+    return { why: 'no Ed25519 key pair has its point (RFC 8032): anybody could sign for it' };
   }
   return { keyId: hashOf(der), otherIds: [], algorithm: 'ed25519', key };
 }
@@ -84,8 +84,8 @@ function pointOf(der: Buffer): Buffer | undefined {
 }
 
 /**
- * SubjectPublicKeyInfo; undefined for the point at infinity, which can't be exported. To be asked
- * for before any detail of the key: Node aborts the whole process over the details of such a point.
+ * SubjectPublicKeyInfo; undefined for the point at infinity, which can't be exported. Call this
+ * before reading any detail of the key: Node aborts the process on details of such a point.
  */
 function derOf(key: KeyObject): Buffer | undefined {
   try {

@@ -24,9 +24,22 @@ const IDENTITY: Point = { X: 0n, Y: 1n, Z: 1n, T: 0n };
  * the prime would give one point two key ids (RFC 8032, section 5.1.3).
  */
 export function isEd25519PublicKey(encoded: Uint8Array): boolean {
+  const name = Buffer.from(encoded).toString('hex');
+  const known = JUDGED.get(name);
+  if (known !== undefined) return known;
   const point = decode(encoded);
-  return point !== undefined && !isIdentity(point) && isIdentity(multiply(point, L));
+  const isKey = point !== undefined && !isIdentity(point) && isIdentity(multiply(point, L));
+  if (JUDGED.size >= MAX_JUDGED) JUDGED.clear();
+  JUDGED.set(name, isKey);
+  return isKey;
 }
+
+/**
+ * What was found of the last encodings: a multiplication takes some milliseconds, and the same keys
+ * are read at each change of keys.
+ */
+const JUDGED = new Map<string, boolean>();
+const MAX_JUDGED = 1_024;
 
 /**
  * RFC 8032, section 5.1.3. @returns undefined when the bytes are no point of the curve, or not its

@@ -6,7 +6,7 @@ import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 
 /**
- * What is wrong with a folder of keys, or with a file of it. `message` names the path and says why,
+ * A problem of a folder of keys, or of a file in it. `message` names the path and says why,
  * `remedy` what to do.
  */
 export interface KeyProblem {
@@ -23,13 +23,13 @@ export function keyProblemLine({ message, remedy }: KeyProblem): string {
   return `${message}; ${remedy}`;
 }
 
-/** How a folder of keys is judged. */
+/** Rules for reading a folder of keys. */
 export interface KeysFolderRules {
-  /** The folder was read once, so that it must be there. Default false. */
+  /** The folder was read before, so it must exist. Default false. */
   readonly wasSeen?: boolean;
   /**
    * The user who, beside root, may own the folder and its key files; nobody else may be able to
-   * write them. Default: this is not looked at, as for a folder that a person names on a command
+   * write them. Default: not checked, for example for a folder that a person names on a command
    * line.
    */
   readonly ownUid?: number;
@@ -40,13 +40,12 @@ export interface KeysListing {
   /** Sorted; empty when the folder can't be listed. */
   readonly names: readonly string[];
   readonly problems: readonly KeyProblem[];
-  /** The folder is there and was listed. */
+  /** The folder exists and was listed. */
   readonly isListed: boolean;
 }
 
 /**
- * Lists a folder of keys. Never throws for what lies there. A folder that is not there and never
- * was holds no key.
+ * Lists a folder of keys. Never throws for its content. A folder that never existed holds no key.
  */
 export async function listKeysFolder(folder: string, { wasSeen, ownUid }: KeysFolderRules): Promise<KeysListing> {
   const fail = (message: string, remedy: string): KeysListing => ({
@@ -60,7 +59,7 @@ export async function listKeysFolder(folder: string, { wasSeen, ownUid }: KeysFo
     if (names.length > limits.keys) {
       return fail(
         `holds more than ${limits.keys} files, and none is read`,
-        `take away what is no *.pub and no *.revoked file; one *.revoked file may name many key ids`,
+        `remove files that are neither *.pub nor *.revoked; one *.revoked file may name many key ids`,
       );
     }
     return { names, problems: fault === undefined ? [] : [{ ...fault, file: folder }], isListed: true };
@@ -69,22 +68,22 @@ export async function listKeysFolder(folder: string, { wasSeen, ownUid }: KeysFo
       return fail(`can't be read: ${reasonOf(error)}`, `make it a folder that root can read, with mode 0755`);
     }
     if (await isLink(folder))
-      return fail('is a link that leads nowhere', 'mend the link, or make a folder in its place');
+      return fail('is a link without a target', 'repair the link, or make a folder in its place');
     if (wasSeen !== true) return { names: [], problems: [], isListed: false };
     return fail(
-      'is gone, and it was there before',
-      `make it again with the files that it held; if it held none: install -d -m 0755 ${folder}`,
+      'is missing, but existed before',
+      `create it again with its files; if it had none: install -d -m 0755 ${folder}`,
     );
   }
 }
 
-/** A key file that was read: its text, and what is wrong with who may write it. */
+/** A key file that was read: its text, and a fault of its owner or mode. */
 export interface KeyFileText {
   readonly text: string;
   readonly fault?: Omit<KeyProblem, 'file'>;
 }
 
-/** What a key file may be. */
+/** Rules for reading a key file. */
 export interface KeyFileForm {
   /** Default 16 KiB. */
   readonly maxBytes?: number;
@@ -93,7 +92,7 @@ export interface KeyFileForm {
 }
 
 /**
- * The text of a key file, with what is wrong with who may write it.
+ * The text of a key file, with a fault of its owner or mode.
  *
  * @throws AppError `bundle/key-file` (`reject`)
  */
@@ -104,7 +103,7 @@ export async function readGuardedKeyFile(
   { maxBytes = limits.keyFileBytes, mayBeLink = true }: KeyFileForm = {},
 ): Promise<KeyFileText> {
   try {
-    // Without O_NONBLOCK a FIFO would be waited for.
+    // Without O_NONBLOCK opening a FIFO would block.
     const flags = constants.O_RDONLY | constants.O_NONBLOCK | (mayBeLink ? 0 : constants.O_NOFOLLOW);
     const handle = await open(path, flags);
     try {
@@ -122,7 +121,7 @@ export async function readGuardedKeyFile(
     signal.throwIfAborted();
     if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
     if (!mayBeLink && systemCodeOf(cause) === 'ELOOP') {
-      throw bundleError('bundle/key-file', `key file ${path} is a symbolic link, and no link is followed here`, {
+      throw bundleError('bundle/key-file', `key file ${path} is a symbolic link, and links are not followed here`, {
         cause,
       });
     }
@@ -136,8 +135,8 @@ export async function readKeyFile(path: string, signal: AbortSignal): Promise<st
 }
 
 /**
- * Names that are neither `*.pub`, `*.revoked` nor `*.toml`, and that no role names: told, so that no
- * misspelt revocation goes unnoticed. `keyFiles`: files that roles name.
+ * Problems for names that are neither `*.pub`, `*.revoked` nor `*.toml`, and that no role names, so
+ * that a misspelt revocation is noticed. `keyFiles`: files that roles name.
  */
 export function strayFiles(
   folder: string,
@@ -155,9 +154,8 @@ export function strayFiles(
 }
 
 /**
- * Who else may write a path. Permissions by access control lists show in the bits of the group
- * (acl(5)). Folders above are left to the administrator: a keys.d that was put in this one's place
- * belongs to whoever made it.
+ * Who else may write a path. Access control lists show in the group bits (acl(5)). Parent folders
+ * are not checked: a keys.d that somebody puts in the place of this one belongs to its maker.
  */
 function accessFault(
   path: string,
@@ -165,7 +163,7 @@ function accessFault(
   ownUid: number | undefined,
 ): Omit<KeyProblem, 'file'> | undefined {
   if (ownUid === undefined) return undefined;
-  const why = 'so that others than root could trust keys or lift revocations';
+  const why = 'so users other than root could add keys or remove revocations';
   if ((mode & 0o022) !== 0) {
     const who = (mode & 0o002) === 0 ? 'its group' : 'everybody';
     return {
@@ -176,13 +174,13 @@ function accessFault(
   }
   if (uid === 0 || uid === ownUid) return undefined;
   const message = `${path} belongs to user ${uid}, ${why}`;
-  const remedy = `if you put it there, chown root ${path}; otherwise move it away`;
+  const remedy = `if you made it, run chown root ${path}; otherwise move it away`;
   return { message, remedy, hidesRevocations: true };
 }
 
 /**
- * A file that is there and that the system does not give: what else it does not give is unknown. A
- * link that leads nowhere is as no file.
+ * A file that exists but can't be read: it may hide revocations. A link without a target counts as
+ * no file.
  */
 export function isDiskFault(error: unknown): boolean {
   const code = systemCodeOf(error instanceof Error ? error.cause : undefined);

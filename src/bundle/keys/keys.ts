@@ -5,7 +5,7 @@ import { type CanonicalKey, canonicalKey, type SignatureAlgorithm } from './cano
 
 export type { SignatureAlgorithm };
 
-/** A public key in the one form that its key id is made of. */
+/** A public key in its canonical form, from which its key id is made. */
 export type PublicKey = CanonicalKey;
 
 /** A private key with the id of its public half. */
@@ -15,20 +15,20 @@ export interface PrivateKey {
   readonly key: KeyObject;
 }
 
-/** What a `*.revoked` file says of one key. */
+/** The revocation of one key by a `*.revoked` file. */
 export interface RevokedId {
   readonly keyId: string;
-  /** Hashes of other forms of the same key; default none are known. */
+  /** Hashes of other encodings of the same key. Default: none. */
   readonly otherIds?: readonly string[];
 }
 
 /**
- * Reads a public key from PEM (`-----BEGIN PUBLIC KEY-----`, SPKI, RFC 5480 and RFC 8410). Beside
- * it there may be blank lines and `#` comments.
+ * Reads a public key from PEM (`-----BEGIN PUBLIC KEY-----`, SPKI, RFC 5480 and RFC 8410). Blank
+ * lines and `#` comments are allowed.
  *
  * @param name the file's name, for errors.
- * @throws AppError `bundle/key-file` (`reject`), also when there is more than one key: a file gives
- *   its name to one key.
+ * @throws AppError `bundle/key-file` (`reject`), also when there is more than one key: the file's
+ *   name is the name of its only key.
  */
 export function parsePublicKey(text: string, name: string): PublicKey {
   refusePrivateKey(text, name);
@@ -36,15 +36,16 @@ export function parsePublicKey(text: string, name: string): PublicKey {
   const [pem, second] = blocks;
   if (pem === undefined) throw badKey(name, 'it is not a public key in PEM (-----BEGIN PUBLIC KEY-----)');
   if (second !== undefined)
-    throw badKey(name, `it holds ${blocks.length} public keys: write each into a file of its own`);
-  if (others.length > 0) throw badKey(name, `beside its public key it says ${quote(others[0])}: remove that line`);
+    throw badKey(name, `it holds ${blocks.length} public keys: write each key into its own file`);
+  if (others.length > 0)
+    throw badKey(name, `besides its public key it has the line ${quote(others[0])}: remove that line`);
   return readPem(pem, name);
 }
 
 /**
- * The keys that a `*.revoked` file means: all public keys in PEM that it holds, and all key ids
- * that it names, one a line, with `#` comments. Upper-case digits are taken as well. Every line
- * must be understood: one that is not may be meant to revoke a key.
+ * The keys that a `*.revoked` file revokes: all its public keys in PEM, and all its key ids, one
+ * per line, with `#` comments. Upper-case digits are accepted. An unknown line is an error, since
+ * it may be meant to revoke a key.
  *
  * @throws AppError `bundle/key-file` (`reject`) when a line is none of these, or when it names no
  *   key.
@@ -57,7 +58,7 @@ export function parseRevocations(text: string, name: string): RevokedId[] {
     const named = others.map((line) => ({ keyId: line.toLowerCase() }));
     return [...blocks.map((pem) => readPem(pem, name)).map(({ keyId, otherIds }) => ({ keyId, otherIds })), ...named];
   }
-  const why = foreign === undefined ? 'names no key' : `${quote(foreign)} is no key id`;
+  const why = foreign === undefined ? 'names no key' : `${quote(foreign)} is not a key id`;
   throw badKey(name, `${why}: it must hold public keys in PEM, or key ids (64 hex digits), one a line`);
 }
 
@@ -82,7 +83,7 @@ export function parsePrivateKey(pem: string, name: string): PrivateKey {
 const KEY_ID = /^[0-9a-f]{64}$/;
 
 /**
- * A key id shortened for people: `5f0c8a12e9b4…`. Foreign text that is no key id is shown as
+ * A key id shortened for display: `5f0c8a12e9b4…`. Foreign text that is not a key id is shown as
  * `(none)`.
  */
 export function shortKeyId(keyId: string): string {
@@ -92,8 +93,8 @@ export function shortKeyId(keyId: string): string {
 const [PEM_BEGIN, PEM_END] = ['-----BEGIN PUBLIC KEY-----', '-----END PUBLIC KEY-----'];
 
 /**
- * The PEM blocks of a text (RFC 7468), and its other lines without blank ones and `#` comments. Any
- * line ends are taken, and a byte order mark.
+ * The PEM blocks of a text (RFC 7468), and its other lines without blank ones and `#` comments.
+ * Accepts any line ends and a byte order mark.
  *
  * @throws AppError `bundle/key-file` (`reject`) when a block has no end.
  */
@@ -119,7 +120,7 @@ function pemBlocks(
 
 function refusePrivateKey(text: string, name: string): void {
   if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) return;
-  throw badKey(name, 'it holds a private key: take it away from here and use the .pub file that was made with it');
+  throw badKey(name, 'it holds a private key: remove it from here and use the .pub file that was made with it');
 }
 
 function readPem(pem: string, name: string): PublicKey {

@@ -10,7 +10,10 @@ import { bundleError } from '../bundle-error.ts';
 
 const keyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const time = v.pipe(v.number(), v.safeInteger());
-/** Strict, so that a damaged name of `checksum` is no absent one: earlier versions wrote none. */
+/**
+ * Strict, so that a damaged member name is not taken for an absent `checksum`: earlier versions
+ * wrote none.
+ */
 const documentSchema = v.strictObject({
   schemaVersion: v.literal(1),
   checksum: v.exactOptional(v.string()),
@@ -28,12 +31,14 @@ const documentSchema = v.strictObject({
   ),
 });
 
-/** Where a node keeps its record beside the pins, so that it outlasts the state database. */
+/**
+ * The node keeps this record beside the pins, so that it survives the loss of the state database.
+ */
 export function revocationRecordPath(stateDirectory: string): string {
   return join(stateDirectory, 'revocations.json');
 }
 
-/** The text of a record, the same for the same record. */
+/** The text of a record; equal records give equal texts. */
 export function formatRevocationRecord({ folders, revocations }: RevocationRecord): string {
   const checksum = checksumOf({ folders, revocations });
   return `${JSON.stringify({ schemaVersion: 1, folders, revocations, checksum }, undefined, 1)}\n`;
@@ -51,7 +56,8 @@ export function parseRevocationRecord(text: string, name: string): RevocationRec
   try {
     const document: unknown = JSON.parse(text);
     const { folders, revocations, checksum } = v.parse(documentSchema, document);
-    // Of what was read, not of what the schema has kept: a damaged name of a member counts too.
+    // Computed from the text that was read, not from the parsed record, so that a damaged member
+    // name counts too.
     const isSame = checksum === undefined || checksum === checksumOf(document as RevocationRecord);
     if (!isSame) throw new Error('its checksum is wrong');
     return { folders, revocations };
@@ -76,7 +82,7 @@ export async function readRevocationRecord(path: string): Promise<RevocationReco
 }
 
 function unreadable(name: string, what: string, cause: unknown) {
-  return bundleError('bundle/revocation-record', `${name}, which has the revoked keys, ${what}: ${reasonOf(cause)}`, {
+  return bundleError('bundle/revocation-record', `${name}, which lists the revoked keys, ${what}: ${reasonOf(cause)}`, {
     disposition: 'wait',
     cause,
   });

@@ -17,11 +17,11 @@ export { readKeyFile } from './keys-folder.ts';
 export type { Trust, TrustedKey, TrustedKeys } from './trusted-keys.ts';
 
 /**
- * Loads `*.pub` (a public key in PEM each), `*.revoked` (public keys in PEM and key ids, see
- * {@link parseRevocations}) and `*.toml` (a role each, see {@link loadRoles}) of a folder. Never
- * throws for what lies there: a bad `.pub` or role is left out and a problem. While the folder or a
- * `.revoked` can't be read no key is trusted, since nobody knows which one is revoked. Other files
- * are problems, hidden files are ignored. A folder that is not there and never was holds no key.
+ * Loads `*.pub` (a public key in PEM each), `*.revoked` (public keys in PEM and key ids, see {@link
+ * parseRevocations}) and `*.toml` (a role each, see {@link loadRoles}) of a folder. Never throws
+ * for the content: a bad `.pub` or role is left out and reported as a problem. While the folder or
+ * a `.revoked` file can't be read no key is trusted, since any key may be revoked. Other files are
+ * problems, hidden files are ignored. A folder that never existed holds no key.
  */
 export async function loadTrustedKeys(
   folder: string,
@@ -69,7 +69,7 @@ async function readEach<T>(
     } catch (error) {
       signal.throwIfAborted();
       const hidesRevocations = suffix === '.revoked' || isDiskFault(error);
-      problems.push({ file, message: reasonOf(error), remedy: 'mend the file or move it away', hidesRevocations });
+      problems.push({ file, message: reasonOf(error), remedy: 'repair the file or move it away', hidesRevocations });
     }
   }
   return read;

@@ -7,15 +7,20 @@ import type { KeyProblem } from './keys-folder.ts';
 
 /** A public key that is trusted under a name. */
 export interface TrustedKey extends PublicKey {
-  /** Its file's name without `.pub`; of a key in a role `<role>/<file>`, or `<role>/<short key id>`. */
+  /**
+   * Its file's name without `.pub`. For a key of a role: `<role>/<file>`, or `<role>/<short key
+   * id>`.
+   */
   readonly name: string;
-  /** The role in which it counts; absent for a plain key, which counts for everything. */
+  /** The role in which it counts; absent for a plain key, which may sign everything. */
   readonly role?: string;
 }
 
 /** A role in force, with the keys that count in it. */
 export interface TrustedRole extends Role {
-  /** Sorted by name, each key once, revoked ones left out; none while a revocation may be hidden. */
+  /**
+   * Sorted by name, each key once, without revoked ones; empty while a revocation may be hidden.
+   */
   readonly keys: readonly TrustedKey[];
   /** All ids of the keys that never count in it. */
   readonly revokedIds: readonly string[];
@@ -26,7 +31,7 @@ export interface FolderRevocation extends RevokedId {
   readonly file: string;
 }
 
-/** A revocation, and where it counts. */
+/** A revocation, and where it applies. */
 export type ScopedRevocation = RevokedId & RevocationSource;
 
 /** The keys of one folder. */
@@ -34,11 +39,11 @@ export interface TrustedKeys {
   readonly folder: string;
   /** Plain keys, sorted by name, each key once, revoked ones left out. */
   readonly keys: readonly TrustedKey[];
-  /** Sorted by name. A role whose file has a fault is none. */
+  /** Sorted by name, without roles whose file has a fault. */
   readonly roles: readonly TrustedRole[];
   /**
-   * Ids of keys that stand in a role and in a `*.pub` file, or in two roles. They count nowhere, by
-   * whatever way they come.
+   * Ids of keys that are in a role and in a `*.pub` file, or in two roles. They count nowhere, even
+   * if a bundle adds them.
    */
   readonly ambiguous: ReadonlySet<string>;
   /**
@@ -52,38 +57,37 @@ export interface TrustedKeys {
   readonly plainRevokedIds: ReadonlySet<string>;
   /** All ids of each revoked key, by the one that is in {@link TrustedKeys.revoked}. */
   readonly formsOf: ReadonlyMap<string, readonly string[]>;
-  /** What the `*.revoked` files of the folder say, in the order of their names. */
+  /** The revocations of the folder's `*.revoked` files, in the order of their names. */
   readonly byFile: readonly FolderRevocation[];
-  /** The folder is there and was listed. */
+  /** The folder exists and was listed. */
   readonly isListed: boolean;
-  /** A revocation may be hidden, so that nobody knows which key it means; no key counts then. */
+  /** A revocation may be hidden, and any key could be the revoked one, so no key counts. */
   readonly revocationsUnreadable: boolean;
   readonly problems: readonly KeyProblem[];
-  /** Another text whenever keys, roles, names or problems are others; equal for the same. */
+  /** A fingerprint: it changes whenever keys, roles, names or problems change. */
   readonly revision: string;
 }
 
-/** What a bundle is judged by. */
+/** The keys and rules by which a bundle is judged. */
 export interface Trust {
   readonly keys: TrustedKeys;
   /** How many distinct plain keys must have signed, at least 1. */
   readonly threshold: number;
   /**
-   * Bundles that are trusted for their digest alone, whoever signed them: adopted ones
-   * (docs/decisions/trust.md), and where approval is enough those that were approved. Default
-   * none.
+   * Bundles that are trusted by digest, whoever signed them: adopted ones
+   * (docs/decisions/trust.md), and approved ones if approval is enough. Default none.
    */
   readonly vouched?: { has(bundleId: BundleId): boolean };
   /**
-   * What is not signed by enough trusted keys may still be approved by its digest (`trust.require =
-   * "approval"`). Default false.
+   * A bundle without enough trusted signatures may still be approved by its digest (`trust.require
+   * = "approval"`). Default false.
    */
   readonly isApprovalEnough?: boolean;
 }
 
-/** What {@link keysInForce} is made of. */
+/** The input of {@link keysInForce}. */
 export interface KeySet extends Pick<TrustedKeys, 'folder' | 'byFile' | 'isListed' | 'problems' | 'ambiguous'> {
-  /** Plain keys and those of roles, in the order in which names count. */
+  /** Plain keys and keys of roles; the first name of a key is used. */
   readonly published: readonly TrustedKey[];
   readonly roles: readonly Role[];
   readonly revoked: readonly ScopedRevocation[];

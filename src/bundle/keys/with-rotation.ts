@@ -5,25 +5,24 @@ import { parsePublicKey } from './keys.ts';
 import type { KeyProblem } from './keys-folder.ts';
 import { keysInForce, type ScopedRevocation, type TrustedKey, type TrustedKeys } from './trusted-keys.ts';
 
-/** What came by rotation, and what is remembered of revocations. */
+/** Keys that bundles added, and remembered revocations. */
 export interface RotationInForce {
   /** In the order of adoption. */
   readonly keys: readonly RotatedKey[];
   readonly revoked: readonly ScopedRevocation[];
-  /** What keeps earlier revocations from being known. Default none. */
+  /** Problems that hide earlier revocations. Default: none. */
   readonly problems?: readonly KeyProblem[];
 }
 
 /**
- * The keys of a folder together with those that came by rotation (bundle format, `trust`) and with
- * revocations from elsewhere: by rotation, by a person, and those that files named which are gone.
- * Revocations add up: a key that any of them revokes does not count where it was revoked, whoever
- * publishes it.
+ * The keys of a folder together with keys that bundles added (bundle format, `trust`) and with
+ * other revocations: by bundles, by a person, and by files that no longer exist. Revocations add
+ * up: a key does not count where any of them revokes it.
  *
- * A key counts in one place only. What the folder says comes first, then what was brought among the
- * plain keys, then what was brought into roles, the earlier one first. So no role can take a key
- * from the plain keys or from another role by bringing it, and no bundle of plain keys can take one
- * from a role. A key that was brought into a role counts while the role allows it (`may_rotate`).
+ * A key counts in one place only. The folder decides first, then keys added as plain keys, then
+ * keys added to roles, earlier ones first. So no role can take a key from the plain keys or from
+ * another role, and no bundle of plain keys can take one from a role. A key that was added to a
+ * role counts while the role allows it (`may_rotate`).
  */
 export function withRotation(own: TrustedKeys, rotation: RotationInForce): TrustedKeys {
   const problems = [...own.problems, ...(rotation.problems ?? [])];
@@ -33,7 +32,7 @@ export function withRotation(own: TrustedKeys, rotation: RotationInForce): Trust
   const isPlain = ({ role }: RotatedKey) => role === undefined;
   for (const brought of [...rotation.keys.filter(isPlain), ...rotation.keys.filter((key) => !isPlain(key))]) {
     const why = whyNot(brought, own, taken, added);
-    // Parsed only now: a key costs some milliseconds, and a role may have brought thousands.
+    // Parsed only now: a key takes some milliseconds, and a role may have added thousands.
     const key = why === undefined ? readBrought(brought, problems) : undefined;
     if (why !== undefined) problems.push(unused(brought, why));
     if (key === undefined) continue;
@@ -54,13 +53,13 @@ function readBrought({ keyId, pem, role }: RotatedKey, problems: KeyProblem[]): 
   try {
     return { name, ...parsePublicKey(pem, `${name} (by rotation)`), ...(role !== undefined && { role }) };
   } catch (error) {
-    const remedy = 'have the factory bring another key';
+    const remedy = 'ask the factory for another key';
     problems.push({ file: name, message: reasonOf(error), remedy, hidesRevocations: false });
     return undefined;
   }
 }
 
-/** Why a key that was brought does not count, as a clause, and what to do. */
+/** Why an added key does not count, as a clause, and what to do. */
 interface Unused {
   readonly why: string;
   readonly remedy: string;
@@ -73,16 +72,16 @@ function whyNot(
   taken: ReadonlyMap<string, string | undefined>,
   added: readonly TrustedKey[],
 ): Unused | undefined {
-  // Never the advice to revoke a key that somebody else counts on: a bundle could ask for that.
-  const ask = 'ask whoever signed that bundle why it names this key; it counts where it is listed';
-  if (own.ambiguous.has(keyId)) return { why: 'it stands in two places of keys.d', remedy: 'leave it in one of them' };
+  // Never advise to revoke a key that is in use elsewhere: a bundle could provoke that.
+  const ask = 'ask the signer of that bundle why it names this key; the key counts where it is listed';
+  if (own.ambiguous.has(keyId)) return { why: 'it is in two places of keys.d', remedy: 'leave it in one of them' };
   if (taken.has(keyId) && taken.get(keyId) !== name) {
     const other = taken.get(keyId);
     return { why: other === undefined ? 'it is a plain key' : `it belongs to role ${other}`, remedy: ask };
   }
   if (name === undefined) return undefined;
   const role = own.roles.find((one) => one.name === name);
-  const revoke = `name it in a *.revoked file if it is not to count later either: ${keyId}`;
+  const revoke = `to keep it from counting later, name it in a *.revoked file: ${keyId}`;
   if (role === undefined) return { why: `there is no role ${name} in force`, remedy: revoke };
   if (!role.mayRotate) return { why: `role ${name} does not allow it (may_rotate)`, remedy: revoke };
   const count = role.keys.length + added.filter((key) => key.role === name).length;

@@ -12,11 +12,11 @@ import { mediaError, openRegularFileIn, streamOpened } from './open-file.ts';
 /**
  * Read access to the bundle directory at `path`. Opening it touches nothing. Names are matched
  * exactly first and then without regard to case, for vfat and copies from it. No link below `path`
- * is followed, and none between `root` and `path`: every access opens one folder in the other, as
- * `holdOnMedium()` says, and holds them while it lasts. Its methods throw as {@link
+ * or between `root` and `path` is followed: every access opens folder by folder, see
+ * `holdOnMedium()`, and keeps them open until it ends. Its methods throw as {@link
  * FileBundleReader} says.
  *
- * @param root the root of the medium that it lies on; default none, for a bundle that a user named
+ * @param root the root of its medium; default none, for a bundle that a user named
  */
 export function openBundleDirectory(path: string, root?: string): FileBundleReader {
   const inBundle = shareFolder(() => holdOnMedium(path, root));
@@ -27,7 +27,8 @@ export function openBundleDirectory(path: string, root?: string): FileBundleRead
     path,
     hold: (run) =>
       inBundle(async () => {
-        // Why blobs can't be opened is told by whoever needs one; the envelope may say more.
+        // The reader of a blob reports why it can't be opened; the envelope may give a better
+        // reason.
         const isReadable = await inBlobs(async () => true).catch(() => false);
         return isReadable ? inBlobs(run) : run();
       }),
@@ -54,8 +55,8 @@ export function openBundleDirectory(path: string, root?: string): FileBundleRead
 
 /**
  * The name of the entry of a directory called `name`, exactly or else regardless of case; undefined
- * when there is none. Only the first {@link limits.entriesSought} entries are looked at in search
- * of another spelling.
+ * when there is none. Only the first {@link limits.entriesSought} entries are searched for another
+ * spelling.
  *
  * @throws AppError `bundle/ambiguous` (`reject`) when several entries differ from it in case only;
  *   `media/read`, `media/gone`
@@ -84,7 +85,7 @@ function ambiguous(directory: string, names: readonly string[]) {
 }
 
 /**
- * Whether a name in a folder is a regular file and no link to one. @throws AppError `media/read`,
+ * Whether a name in a folder is a regular file, not a link to one. @throws AppError `media/read`,
  * `media/gone`
  */
 export async function isPlainFile(folder: HeldFolder, name: string): Promise<boolean> {
@@ -108,7 +109,7 @@ async function sizeOfFile(folder: HeldFolder, name: string): Promise<number | un
   return found?.isFile() ? found.size : undefined;
 }
 
-/** What a folder has under a name, links not followed, or undefined when it has nothing. */
+/** The entry of a folder with this name, without following links; undefined when there is none. */
 async function statsOf(folder: HeldFolder, name: string): Promise<Stats | undefined> {
   try {
     return await folder.stat(name);

@@ -1,12 +1,15 @@
 import type { Digest } from '../../domain/model/digest.ts';
 import type { Allocate } from '../../platform/files/chunk-buffer.ts';
 
-/** The files of a bundle that lie beside its blobs; `contents.json` does in an envelope only. */
+/**
+ * The files of a bundle besides its blobs; `contents.json` is one of them only in a bundle without
+ * layers.
+ */
 export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json' | 'oci-layout';
 
-/** Where a blob lies: in a file of its own, or in a part of a tar. */
+/** The place of a blob: its own file, or a part of a tar. */
 export interface BlobPlace {
-  /** The file, whether it is there or not. */
+  /** The path of the file, even if it does not exist. */
   readonly file: string;
   readonly startByte: number;
   /** Undefined when there is no such blob. */
@@ -14,15 +17,15 @@ export interface BlobPlace {
 }
 
 /**
- * Read access to one bundle, wherever it is: its small files and its blobs. Between calls nothing
- * is kept open, except during {@link BundleReader.hold}.
+ * Read access to one bundle, wherever it is: its small files and its blobs. It keeps nothing open
+ * between calls, except during {@link BundleReader.hold}.
  */
 export interface BundleReader {
   /** Where the bundle is, for messages: a path or an address. */
   readonly path: string;
   /**
-   * Keeps the bundle open while `run` works, so that many calls need not open it again each. A
-   * reader that has nothing to keep open just runs `run`.
+   * Keeps the bundle open while `run` works, so that its calls need not open it again. A reader
+   * with nothing to keep open just calls `run`.
    *
    * @throws as `run`; `bundle/link`, `media/read`, `media/gone`
    */
@@ -30,8 +33,8 @@ export interface BundleReader {
   /**
    * The whole of a small file.
    *
-   * @throws AppError `bundle/absent` when there is none, `bundle/link` when it is no regular file,
-   *   `bundle/digest` when it is larger than `maxBytes`, `media/read`, `media/gone`.
+   * @throws AppError `bundle/absent` when there is none, `bundle/link` when it is not a regular
+   *   file, `bundle/digest` when it is larger than `maxBytes`, `media/read`, `media/gone`.
    */
   readFile(name: BundleFile, maxBytes: number, signal: AbortSignal): Promise<Buffer>;
   /**
@@ -44,16 +47,16 @@ export interface BundleReader {
    * closes its file at once.
    *
    * @param allocate gives the buffer that a chunk is read into; default a new one for each
-   * @throws AppError `media/gone` (`wait`) the medium or the blob is not there (any more);
+   * @throws AppError `media/gone` (`wait`) the medium or the blob is missing;
    *   `media/read` (`retry`) a read failed.
    */
   read(digest: Digest, startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
 }
 
-/** A reader of a bundle that lies in files of this machine. */
+/** A reader of a bundle in local files. */
 export interface FileBundleReader extends BundleReader {
   /**
-   * Where a blob lies, for those who open the file themselves. @throws AppError `media/read`,
+   * The place of a blob, for callers that open the file themselves. @throws AppError `media/read`,
    * `media/gone`
    */
   placeOf(digest: Digest, signal: AbortSignal): Promise<BlobPlace>;

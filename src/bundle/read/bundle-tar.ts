@@ -9,9 +9,9 @@ import { gone, mediaError, type OpenedFile, openRegularFileIn, streamOpened } fr
 /**
  * Read access to a bundle in one uncompressed tar file, in place. Opening it touches nothing;
  * `bundle.dsse.json` is read without looking at any other member, and only a later access reads all
- * headers, once. A link is not followed, nor one between `root` and it, as `holdOnMedium()` says.
- * Its methods throw as {@link FileBundleReader} says, and `bundle/tar` (`reject`) when the archive
- * is damaged.
+ * headers, once. Links are not followed, also not between `root` and the file, see
+ * `holdOnMedium()`. Its methods throw as {@link FileBundleReader} says, and `bundle/tar` (`reject`)
+ * when the archive is damaged.
  */
 export function openBundleTar(path: string, root?: string): FileBundleReader {
   const tar: Tar = { path, open: () => openTar(path, root) };
@@ -54,14 +54,16 @@ async function openTar(path: string, root: string | undefined): Promise<OpenedFi
   }
 }
 
-/** The members that are kept in mind: others may have names of any length. */
+/**
+ * Only members with names that a bundle has are remembered: others may have names of any length.
+ */
 const OURS = /^(?:oci-layout|bundle\.dsse\.json|index\.json|blobs\/sha256\/[0-9a-f]{64})$/;
 
 type Members = ReadonlyMap<string, TarMember>;
 
 /**
- * Runs one scan for all who wait for it. When the one who began it gives up, the next one begins
- * again.
+ * Runs one scan for all callers that wait for it. When the caller that started it aborts, the next
+ * one starts again.
  */
 function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: AbortSignal) => Promise<Members> {
   let shared: { readonly members: Promise<Members>; readonly owner: AbortSignal } | undefined;
@@ -83,7 +85,7 @@ function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: Ab
 async function scanAll(tar: Tar, signal: AbortSignal): Promise<Members> {
   const found = new Map<string, TarMember>();
   await scan(tar, signal, (member) => {
-    // The first one counts, as for the envelope; the others are leftovers.
+    // The first one counts, as for the envelope; later ones are ignored.
     const name = member.name.toLowerCase();
     if (OURS.test(name) && !found.has(name)) found.set(name, member);
     return 'go on';

@@ -16,7 +16,7 @@ import { mediaError } from './open-file.ts';
 export type BundleLayout = 'medium' | 'folder' | 'bundle';
 
 /**
- * Something that is a bundle, or looks like one that can't be read. Paths are relative to the root
+ * A bundle, or something that looks like a bundle and can't be read. Paths are relative to the root
  * that was searched.
  */
 export type BundleCandidate =
@@ -24,12 +24,11 @@ export type BundleCandidate =
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /**
- * Looks for bundles below `root`, without opening them. Editor and desktop droppings are ignored by
- * name, and so is whatever doesn't look like a bundle. Sorted by path within each folder. No link
- * is followed, as `holdOnMedium()` says.
+ * Looks for bundles below `root`, without opening them. Files that editors and desktops leave
+ * behind are ignored by name, and so is everything that does not look like a bundle. Sorted by path
+ * within each folder. No link is followed, as `holdOnMedium()` says.
  *
- * @throws AppError `media/read`, `media/gone`; `bundle/link` when a link stands on the way to
- *   `root`
+ * @throws AppError `media/read`, `media/gone`; `bundle/link` when the path to `root` has a link
  */
 export async function findBundles(root: string, layout: BundleLayout, signal: AbortSignal): Promise<BundleCandidate[]> {
   if (layout === 'bundle') return [await loadedBundle(root)];
@@ -53,7 +52,7 @@ async function loadedBundle(root: string): Promise<BundleCandidate> {
   const { folder, name } = await holdAround(root, root);
   try {
     const found = folder && (await lookAt('', () => candidateNamed(folder, name, '')));
-    return found ?? unreadable('', 'bundle/absent', `${root} is no bundle any more`);
+    return found ?? unreadable('', 'bundle/absent', `${root} is not a bundle any more`);
   } finally {
     await folder?.close();
   }
@@ -77,7 +76,7 @@ async function searchMedium(top: Spot, layout: BundleLayout, signal: AbortSignal
 }
 
 /**
- * The folder `stickpin`, or why nobody knows which one it is. @throws AppError `media/read`,
+ * The folder `stickpin`, or an error if several could be meant. @throws AppError `media/read`,
  * `media/gone`
  */
 async function findHome(top: HeldFolder): Promise<string | BundleCandidate | undefined> {
@@ -90,8 +89,8 @@ async function findHome(top: HeldFolder): Promise<string | BundleCandidate | und
 }
 
 /**
- * A bundle outside of `stickpin` on a medium is a likely mistake; anything less certain there is
- * none of our business.
+ * A bundle outside of `stickpin` on a medium is probably a mistake and is reported; other files
+ * there are not ours.
  */
 function misplaced(candidate: BundleCandidate): BundleCandidate[] {
   if (candidate.kind !== 'bundle') return [];
@@ -100,7 +99,7 @@ function misplaced(candidate: BundleCandidate): BundleCandidate[] {
     unreadable(
       candidate.path,
       'bundle/misplaced',
-      `a bundle lies ${where}, where it is not read: move it into a directory of its own below stickpin/`,
+      `a bundle is ${where}, where it is not read: move it into its own directory below stickpin/`,
     ),
   ];
 }
@@ -111,11 +110,11 @@ async function searchFolder(spot: Spot, signal: AbortSignal): Promise<BundleCand
   const found: BundleCandidate[] = [];
   const here = await lookAt(path, () => candidateIn(folder, path));
   if (here?.kind === 'bundle') {
-    const advice = `move all of it into a directory of its own, as ${join(path, '<name>-<version>-<arch>')}/`;
+    const advice = `move all of it into its own directory, such as ${join(path, '<name>-<version>-<arch>')}/`;
     found.push(
       path === ''
         ? here
-        : unreadable(path, 'bundle/misplaced', `a bundle lies in ${path} itself, where it is not read: ${advice}`),
+        : unreadable(path, 'bundle/misplaced', `a bundle is in ${path} itself, where it is not read: ${advice}`),
     );
   }
   const { names, isAll } = await listFolder(folder);
@@ -129,10 +128,10 @@ async function searchFolder(spot: Spot, signal: AbortSignal): Promise<BundleCand
   return found;
 }
 
-/** Whatever lies at the top of a medium is none of our business. */
+/** Other files at the top of a medium are not ours. */
 function crowded(path: string): BundleCandidate[] {
   if (path === '') return [];
-  const message = `${path} holds more than ${limits.folderEntries} entries, and no more are looked at: keep nothing but bundles there`;
+  const message = `${path} holds more than ${limits.folderEntries} entries, and only these are searched: keep nothing but bundles there`;
   return [unreadable(path, 'bundle/crowded', message)];
 }
 
@@ -148,7 +147,10 @@ async function listFolder(folder: HeldFolder): Promise<{ names: string[]; isAll:
   }
 }
 
-/** Names that desktops, editors and filesystems leave behind. Hidden names are never bundles. */
+/**
+ * Names of files that desktops, editors and filesystems leave behind. Hidden names are never
+ * bundles.
+ */
 function isDropping(name: string): boolean {
   const lower = name.toLowerCase();
   return (
@@ -158,7 +160,7 @@ function isDropping(name: string): boolean {
   );
 }
 
-/** What can't be looked at hides no other one. @throws AppError `media/gone` */
+/** An unreadable candidate does not hide the others. @throws AppError `media/gone` */
 async function lookAt(
   path: string,
   look: () => Promise<BundleCandidate | undefined>,
@@ -187,11 +189,11 @@ async function candidateIn(folder: HeldFolder, shown: string): Promise<BundleCan
   return unreadable(
     shown,
     'bundle/incomplete',
-    `${shown === '' ? 'the top folder' : shown} holds an OCI image layout without bundle.dsse.json: copy it to the end, or make a bundle of it with stickpin bundle create`,
+    `${shown === '' ? 'the top folder' : shown} holds an OCI image layout without bundle.dsse.json: if the copy was interrupted, copy it again; to make a bundle of it, use stickpin bundle create`,
   );
 }
 
-/** Files and links are passed over, as if they were not there. */
+/** Files and links are ignored. */
 function undefinedForLink(error: unknown): undefined {
   if (!(error instanceof AppError) || error.code !== 'bundle/link') throw error;
   return undefined;

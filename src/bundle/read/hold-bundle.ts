@@ -11,13 +11,13 @@ import { bundleError } from '../bundle-error.ts';
 import { mediaError } from './open-file.ts';
 
 /**
- * Holds the folder at `path`, in which a bundle lies or is looked for.
+ * Keeps the folder at `path` open: a bundle, or a folder that is searched for bundles.
  *
- * @param root the medium's root, which is `path` or leads to it. The way to the root is walked as
- *   `holdWithoutLinks()` does, and no link below it is followed. Without a root, a user has named
- *   `path`, and it is opened as it is.
+ * @param root the medium's root: `path` itself or a parent of it. The path to the root is opened as
+ *   `holdWithoutLinks()` does, and no link below the root is followed. Without a root, a user has
+ *   named `path`, and links in it are followed.
  * @returns undefined when it is not there
- * @throws AppError `bundle/link` when a link or a file stands in the way; `media/read`,
+ * @throws AppError `bundle/link` when a part of the path is a link or a file; `media/read`,
  *   `media/gone`
  */
 export async function holdOnMedium(path: string, root: string | undefined): Promise<HeldFolder | undefined> {
@@ -39,7 +39,7 @@ export async function holdAround(
   root: string | undefined,
 ): Promise<{ folder: HeldFolder | undefined; name: string }> {
   const folder = dirname(path);
-  // A bundle that somebody loaded by itself is the root of its medium.
+  // A bundle that was loaded by its path is the root of its medium.
   return { folder: await holdOnMedium(folder, root === path ? folder : root), name: basename(path) };
 }
 

@@ -4,12 +4,12 @@ import { parseJson } from '../format/json.ts';
 import { limits } from '../limits.ts';
 import type { BundleReader } from './bundle-reader.ts';
 
-/** image-spec, image-layout.md: readers take any 1.x, and 1.0.0 is the only one that there is. */
+/** image-spec, image-layout.md: readers accept any 1.x, and 1.0.0 is the only version so far. */
 const layoutFile = v.looseObject({ imageLayoutVersion: v.string() });
 
 /**
- * Whether a bundle has the file by which OCI tools know a layout. A node does not need it, and
- * nobody has signed it: this is for `create` and `verify` only.
+ * Checks the file by which OCI tools recognise a layout. A node does not need it, and it is not
+ * signed: only `create` and `verify` check it.
  *
  * @throws AppError `bundle/absent`, `bundle/layout` (`reject`); `media/read`, `media/gone`.
  */
@@ -18,5 +18,5 @@ export async function checkLayoutFile(reader: BundleReader, signal: AbortSignal)
   const { imageLayoutVersion } = parseJson(bytes, layoutFile, 'oci-layout', 'bundle/layout');
   if (/^1\.\d{1,9}\.\d{1,9}$/.test(imageLayoutVersion)) return;
   const found = JSON.stringify(imageLayoutVersion.slice(0, 40));
-  throw bundleError('bundle/layout', `oci-layout: imageLayoutVersion ${found} is not known, "1.0.0" is`);
+  throw bundleError('bundle/layout', `oci-layout: imageLayoutVersion ${found} is not known; it must be "1.0.0"`);
 }

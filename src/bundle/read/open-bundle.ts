@@ -11,8 +11,8 @@ export function isBundleTar(path: string): boolean {
  * Read access to the bundle at `path`: a tar file by its name, else a directory. Opening it touches
  * nothing.
  *
- * @param root the root of the medium that it lies on: no link is followed between the two, whatever
- *   others do there meanwhile. Default none, for a bundle that a user named.
+ * @param root the root of its medium: no link between the two is followed, even if others change
+ *   the medium meanwhile. Default none, for a bundle that a user named.
  */
 export function openBundle(path: string, root?: string): FileBundleReader {
   return isBundleTar(path) ? openBundleTar(path, root) : openBundleDirectory(path, root);

@@ -9,19 +9,18 @@ import { bundleError } from '../bundle-error.ts';
 /** The largest chunk that is read at once, in bytes. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** System errors that mean that the device behind a path is no longer there. */
+/** System errors that mean that the device of a path is gone. */
 const GONE = new Set(['ENODEV', 'ENXIO', 'ENOTCONN', 'ESTALE', 'ENOMEDIUM', 'ESHUTDOWN']);
 
-/** A file that is open for reading, and how large it was then. */
+/** A file that is open for reading, and its size at that time. */
 export interface OpenedFile {
   readonly handle: FileHandle;
   readonly sizeBytes: number;
 }
 
 /**
- * Opens a regular file for reading, not following a link and not waiting for a pipe. The folders on
- * the way are those that the path names now: what lies on a medium is opened with {@link
- * openRegularFileIn}.
+ * Opens a regular file for reading, without following a link and without waiting for a pipe. Links
+ * in its parent folders are followed: open a file on a medium with {@link openRegularFileIn}.
  *
  * @returns undefined when there is no such file.
  * @throws AppError `bundle/link` when it is a link, a directory or a device; `media/read`,
@@ -51,8 +50,8 @@ async function openChecked(
   openFile: () => Promise<FileHandle>,
 ): Promise<OpenedFile | undefined> {
   try {
-    // Looking first keeps a device or a pipe from being opened at all; O_NOFOLLOW holds against a
-    // change in between.
+    // The check before keeps devices and pipes from being opened at all; O_NOFOLLOW covers a change
+    // in between.
     if (!(await look()).isFile()) throw notRegular(path);
     const handle = await openFile();
     try {
@@ -154,8 +153,8 @@ async function readChunk(
 }
 
 /**
- * A failed system call on a medium as `media/gone` (`wait`) or `media/read` (`retry`). What is an
- * AppError already stays as it is.
+ * A failed system call on a medium as `media/gone` (`wait`) or `media/read` (`retry`). An AppError
+ * is returned unchanged.
  */
 export function mediaError(path: string, error: unknown): unknown {
   const code = systemCodeOf(error);
@@ -163,7 +162,7 @@ export function mediaError(path: string, error: unknown): unknown {
   if (code === undefined || code.includes('/')) return error;
   if (GONE.has(code)) return gone(path, error);
   if (code === 'EACCES' || code === 'EPERM') {
-    return bundleError('media/read', `${path} may not be read by this user (${code}): try again as root`, {
+    return bundleError('media/read', `${path} can't be read by this user (${code}): try again as root`, {
       disposition: 'retry',
       cause: error,
     });
@@ -171,7 +170,7 @@ export function mediaError(path: string, error: unknown): unknown {
   if (isDamage(error)) {
     return bundleError(
       'media/read',
-      `${path} can't be read: the filesystem of the medium is damaged. Check it on another computer, or make the medium anew`,
+      `${path} can't be read: the filesystem of the medium is damaged. Check it on another computer, or make the medium again`,
       { disposition: 'retry', cause: error },
     );
   }
@@ -183,8 +182,8 @@ export function mediaError(path: string, error: unknown): unknown {
 }
 
 /**
- * `EBADMSG` and `EUCLEAN`, by which a filesystem says that its own data are wrong; Node has no
- * names for them.
+ * `EBADMSG` and `EUCLEAN`, with which a filesystem reports that its own data are damaged; Node has
+ * no names for them.
  */
 function isDamage(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && (error.errno === -74 || error.errno === -117);

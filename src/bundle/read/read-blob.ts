@@ -4,21 +4,21 @@ import type { FaultyBlob } from '../../domain/model/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
 
-/** A blob read whole and found right, or why it is missing. */
+/** A blob that was read and checked, or why it is missing. */
 export type BlobResult =
   | { readonly kind: 'read'; readonly bytes: Buffer }
   | { readonly kind: 'missing'; readonly missing: FaultyBlob };
 
-/** What is known of a blob before it is looked at: its digest and its size in bytes. */
+/** The expected digest and size in bytes of a blob. */
 export interface ExpectedBlob {
   readonly digest: Digest;
   readonly sizeBytes: number;
 }
 
 /**
- * Reads a small blob whole and checks its size and digest. The size was checked against its limit
- * by the caller; no more than that is taken in, even of a file that grows meanwhile. What can't be
- * read counts as `damaged`.
+ * Reads a small blob and checks its size and digest. The caller has checked the size against its
+ * limit; never more is read, even of a file that grows meanwhile. An unreadable blob counts as
+ * `damaged`.
  *
  * @throws AppError `media/gone` (`wait`)
  */
@@ -47,7 +47,7 @@ export async function readBlob(reader: BundleReader, expected: ExpectedBlob, sig
 }
 
 /**
- * Looks at the size of a blob only. @returns undefined when it is right. @throws AppError
+ * Checks only the size of a blob. @returns undefined when it is right. @throws AppError
  * `media/read`, `media/gone`
  */
 export async function sizeMisfit(

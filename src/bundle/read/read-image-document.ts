@@ -5,14 +5,14 @@ import { type ImageDocument, parseImageDocument } from '../format/oci-schema.ts'
 import { limits } from '../limits.ts';
 import type { BundleReader } from './bundle-reader.ts';
 
-/** Whatever offers blobs by their digest. */
+/** A source of blobs by digest. */
 export type DocumentSource = Pick<BundleReader, 'sizeOf' | 'read'>;
 
 /** A document that was read whole. */
 export interface ReadDocument {
   readonly bytes: Buffer;
   /**
-   * Undefined when the bytes have another digest, so that nobody signed them and nothing of them is
+   * Undefined when the bytes have another digest, so that they are not signed and must not be
    * parsed, or when they are neither a manifest nor an index.
    */
   readonly document: ImageDocument | undefined;

@@ -7,8 +7,8 @@ import type { Trust, TrustedKey } from '../keys/trusted-keys.ts';
 import type { VerifiedPayload } from './verify-envelope.ts';
 
 /**
- * Whether anything that signed may sign for the stream of the payload: looked at before more is read
- * than the payload.
+ * Checks, before anything else of the bundle is read, that a signer may sign for the payload's
+ * stream.
  *
  * @throws AppError `bundle/outside-role` (`reject`) with the role and the stream
  */
@@ -23,8 +23,8 @@ export function checkStream(verified: VerifiedPayload, payload: Payload, trust: 
  * The bundle with those of its signers that may sign it: plain keys, and keys of the roles that
  * cover its stream and all of its repositories.
  *
- * @throws AppError `bundle/outside-role` (`reject`) with role, stream and repository, when these are
- *   not enough and the bundle is not vouched for
+ * @throws AppError `bundle/outside-role` (`reject`) with role, stream and repository, when these
+ *   are not enough and the bundle is not vouched for
  */
 export function checkScope(
   verified: VerifiedPayload,
@@ -42,7 +42,7 @@ export function checkScope(
 
 /**
  * Whether the keys that signed may make the change of keys that the payload asks for. A bundle that
- * is vouched for is let in without it: its change of keys does not take effect then.
+ * is trusted by digest is accepted without this, but its change of keys has no effect.
  *
  * @throws AppError `bundle/rotation` (`reject`)
  */
@@ -68,12 +68,12 @@ export function checkRotation(bundle: VerifiedBundle, { isVouched }: VerifiedPay
 
 function whyNotBy(role: Role | undefined, named: string): string {
   if (role === undefined) return `there is no such role here: add ${named}.toml to keys.d, or have it made without`;
-  if (!role.mayRotate) return `the role does not allow it: set may_rotate = true in ${named}.toml if it shall`;
+  if (!role.mayRotate) return `the role does not allow it: set may_rotate = true in ${named}.toml to allow it`;
   return `that needs signatures of ${role.threshold} keys of this role, in a bundle that the role may sign; signatures of other keys do not count for it`;
 }
 
 function rulesOf({ keys, threshold }: Trust): SignatureRules {
-  // Revoked keys are no trusted ones, and so none of the signers.
+  // Revoked keys are not trusted, so they are not among the signers.
   return { threshold, roles: keys.roles, revocations: { keyIds: [], revocationsUnreadable: false } };
 }
 
@@ -94,7 +94,7 @@ function hasPlainSigners({ signers }: VerifiedPayload, { threshold }: Trust): bo
   return signers.filter(({ role }) => role === undefined).length >= threshold;
 }
 
-/** Roles of which enough keys signed, whatever they may sign. */
+/** Roles of which enough keys signed, regardless of what they may sign. */
 function rolesMet(signers: readonly TrustedKey[], { keys }: Trust): readonly Role[] {
   return keys.roles.filter(({ name, threshold }) => signers.filter(({ role }) => role === name).length >= threshold);
 }
@@ -106,7 +106,7 @@ function outside(payload: Payload, roles: readonly Role[], outsideOf: (role: Rol
   });
   return bundleError(
     'bundle/outside-role',
-    `${bundleName(payload)} is outside of what its keys may sign: ${why.join('; ')}. Have it signed by a key that may sign this, or change the role's file`,
+    `${bundleName(payload)} is not covered by what its keys may sign: ${why.join('; ')}. Have it signed by a key that may sign this, or change the role's file`,
   );
 }
 

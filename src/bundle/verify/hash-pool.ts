@@ -1,22 +1,22 @@
 import { startWorkerThread } from '../../platform/async/worker-thread.ts';
 import { type HashMessage, type HashTask, runHashWorker } from './hash-worker.ts';
 
-/** How hashing a part of a file ended. */
+/** The result of hashing a part of a file. */
 export type HashResult = Exclude<HashMessage, { readonly kind: 'progress' }>;
 
 /** Worker threads that hash. */
 export interface HashPool {
   /**
-   * SHA-256 of a part of a file. Tasks beyond the number of threads wait their turn in the threads.
+   * SHA-256 of a part of a file. Tasks beyond the number of threads wait in the threads' queues.
    *
    * @throws the signal's reason at once after an abort.
    */
   hash(task: HashTask): Promise<HashResult>;
-  /** Ends the threads. What still waits is rejected. */
+  /** Ends the threads. Waiting tasks are rejected. */
   close(): void;
 }
 
-/** A worker is a small program; its heap has no reason to grow. */
+/** A worker is a small program that needs little heap. */
 const HEAP = { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 2 };
 
 interface Waiting {
@@ -25,10 +25,9 @@ interface Waiting {
 }
 
 /**
- * Starts `threads` workers. An abort ends them at once, at the latest after the read of 1 MiB that
- * each is in.
+ * Starts `threads` workers. An abort ends them at the latest after their current read of 1 MiB.
  *
- * @param onBytes called now and then, with the bytes that were read and hashed since.
+ * @param onBytes called repeatedly with the number of bytes hashed since the last call.
  */
 export function createHashPool(threads: number, signal: AbortSignal, onBytes: (bytes: number) => void): HashPool {
   const seats = Array.from({ length: threads }, () => createSeat(onBytes));
@@ -49,7 +48,7 @@ export function createHashPool(threads: number, signal: AbortSignal, onBytes: (b
   };
 }
 
-/** One worker with the tasks it was given, which it answers in their order. */
+/** One worker with its tasks, which it answers in their order. */
 function createSeat(onBytes: (bytes: number) => void) {
   const waiting: Waiting[] = [];
   let ended: { readonly reason: unknown } | undefined;

@@ -6,8 +6,8 @@ export interface HashTask {
 }
 
 /**
- * What a worker says: any number of `progress`, then one of the others. `ended`: the file was over
- * at `atByte`, before the end of the task. `failed`: a read failed with the system error `code`, as
+ * A worker's messages: any number of `progress`, then one of the others. `ended`: the file ended at
+ * `atByte`, before the end of the task. `failed`: a read failed with the system error `code`, as
  * `EIO`.
  */
 export type HashMessage =
@@ -18,18 +18,18 @@ export type HashMessage =
 
 /**
  * The program of a worker thread: hashes one {@link HashTask} after the other. It reads
- * synchronously, since nobody else waits in its thread, into one buffer of 1 MiB, so that its
- * memory doesn't depend on what it reads.
+ * synchronously, since its thread does nothing else, into one buffer of 1 MiB, so that its memory
+ * does not depend on the file.
  *
  * INVARIANT: this function runs from its own text (see `createHashPool()`), so that it needs no
- * file beside the program. It may name nothing outside of itself but globals.
+ * file beside the program. It may use nothing outside of itself except globals.
  */
 export function runHashWorker(): void {
   const { createHash } = process.getBuiltinModule('node:crypto');
   const { readSync } = process.getBuiltinModule('node:fs');
   const { parentPort } = process.getBuiltinModule('node:worker_threads');
   const buffer = Buffer.allocUnsafeSlow(1024 * 1024);
-  // Each message wakes the main thread, which has no core of its own.
+  // Few messages: each one wakes the main thread, which shares its core.
   const tellBytes = 16 * buffer.length;
 
   const hash = ({ fd, startByte, sizeBytes }: HashTask): HashMessage => {

@@ -15,7 +15,7 @@ import { checkRotation, checkScope, checkStream } from './check-authority.ts';
 import { bundleIdOf, verifyEnvelope } from './verify-envelope.ts';
 import { type WalkedImages, walkImages } from './walk-images.ts';
 
-/** A bundle that was judged and found good; what it lacks is in `missing`. */
+/** A trusted bundle; `missing` lists the blobs that it lacks. */
 export interface JudgedBundle extends WalkedImages {
   readonly bundle: VerifiedBundle;
   /**
@@ -29,11 +29,11 @@ export interface JudgedBundle extends WalkedImages {
 /**
  * Proves that a bundle may be trusted, and finds what of it is there.
  *
- * INVARIANTS: the order is law. (1) The envelope's size, then its form; (2) signatures over the raw
- * payload bytes; only then (3) the payload is parsed, and what may sign its stream is looked at; (4)
- * the digests and sizes of contents.json and index.json; only then (5) these are parsed, and what may
- * sign for their repositories is looked at; (6) documents, each parsed only after its digest. So
- * nothing that is not signed is parsed but the size-limited envelope.
+ * INVARIANTS: the order must not change. (1) The envelope's size, then its form; (2) signatures
+ * over the raw payload bytes; only then (3) the payload is parsed, and the signers' right to its
+ * stream is checked; (4) the digests and sizes of contents.json and index.json; only then (5) these
+ * are parsed, and the signers' right to their repositories is checked; (6) documents, each parsed
+ * only after its digest. So the size-limited envelope is the only unsigned document that is parsed.
  *
  * @param documents parses what is large; default {@link documentsHere}.
  * @throws AppError with a `BundleErrorCode`: `reject` when the bundle is bad, `wait` when no key is
@@ -57,8 +57,7 @@ export async function judgeBundle(
 }
 
 /**
- * A bundle as it describes itself. Its digests fit together; nobody has said that it may be
- * trusted.
+ * A bundle as it describes itself. Its digests match, but it is not trusted.
  */
 export interface UntrustedBundle extends WalkedImages {
   readonly envelope: Envelope;
@@ -66,7 +65,7 @@ export interface UntrustedBundle extends WalkedImages {
   readonly index: ImageIndex;
 }
 
-/** As {@link judgeBundle} without step 2: for people who look at a bundle. `signedBy` is empty. */
+/** As {@link judgeBundle} without step 2: for the inspection of bundles. `signedBy` is empty. */
 export async function readUntrusted(reader: BundleReader, signal: AbortSignal): Promise<UntrustedBundle> {
   const envelope = await readEnvelope(reader, signal);
   const payload = parsePayload(envelope.payload);
@@ -105,8 +104,8 @@ async function readTree(
 }
 
 /**
- * Where `contents.json` was found: among the blobs, or beside the envelope, which no copy that was
- * cut short can bring about.
+ * The place of `contents.json`: among the blobs, or beside the envelope, which an interrupted copy
+ * can't cause.
  */
 interface FoundContents {
   readonly bytes: Buffer;
@@ -114,7 +113,7 @@ interface FoundContents {
 }
 
 /**
- * Reads `contents.json` and checks its digest; it is parsed by nobody here.
+ * Reads `contents.json` and checks its digest; it is not parsed here.
  *
  * @throws AppError `bundle/contents` when it is larger than allowed; `bundle/digest` when it is
  *   absent or not what was signed; `media/…`
@@ -171,12 +170,12 @@ async function readContentsBlob(reader: BundleReader, pointer: ContentPointer, s
   );
 }
 
-/** Hashes beside the event loop: such a file has up to 16 MiB. */
+/** Hashes outside of the event loop: such a file has up to 16 MiB. */
 async function checkDigest(what: string, bytes: Buffer, pointer: ContentPointer): Promise<void> {
   const found = await digestOfLarge(bytes);
   if (bytes.length === pointer.size && found === pointer.digest) return;
   throw bundleError(
     'bundle/digest',
-    `${what} has digest ${found} and ${bytes.length} bytes, and ${pointer.digest} with ${pointer.size} bytes was signed: copy the bundle again`,
+    `${what} has digest ${found} and ${bytes.length} bytes, but ${pointer.digest} with ${pointer.size} bytes was signed: copy the bundle again`,
   );
 }

@@ -8,8 +8,8 @@ import { judgeBundle, readEnvelope } from './judge-bundle.ts';
 import { bundleIdOf } from './verify-envelope.ts';
 
 /**
- * What was found on a medium: a bundle with its reader, or what looks like a bundle and can't be
- * read.
+ * A candidate on a medium: a bundle with its reader, or something that looks like a bundle and
+ * can't be read.
  */
 export type BundleToJudge =
   | { readonly kind: 'bundle'; readonly path: string; readonly reader: BundleReader }
@@ -45,8 +45,8 @@ export async function judgeBundles(
 }
 
 /**
- * Signatures that are lacking may be made up for by an approval. One that does not match means a
- * damaged or altered bundle.
+ * An approval can replace missing signatures. A signature that does not match means a damaged or
+ * altered bundle.
  */
 const MAY_BE_APPROVED: ReadonlySet<string> = new Set([
   'bundle/no-key',

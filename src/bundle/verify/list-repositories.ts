@@ -47,7 +47,7 @@ const REF_NAME = 'org.opencontainers.image.ref.name';
  * the digest.
  */
 const REFERRERS_TAG = /^sha256-([0-9a-f]{64})$/;
-/** An index in an index in an index: deeper ones are not gone into. */
+/** Largest nesting of indexes that is followed. */
 const MAX_DEPTH = 3;
 
 const reference = v.looseObject({
@@ -55,7 +55,7 @@ const reference = v.looseObject({
   digest: v.custom<Digest>((value) => typeof value === 'string' && isDigest(value)),
   size: v.pipe(v.number(), v.safeInteger()),
 });
-/** What a manifest or an index says of itself when it refers to another one. */
+/** The members of a manifest or an index that refers to another one. */
 const referring = v.looseObject({
   artifactType: v.exactOptional(v.string()),
   subject: v.exactOptional(reference),
@@ -67,8 +67,8 @@ type Document = ImageDocument & v.InferOutput<typeof referring>;
 
 /**
  * What a bundle holds of each repository (`quay.io/coreos/etcd`): its images, and whatever else
- * `index.json` lists for them, as signatures and other manifests with a `subject`. Documents that
- * are missing, damaged or none are passed over.
+ * `index.json` lists for them, as signatures and other manifests with a `subject`. Missing, damaged
+ * and foreign documents are skipped.
  *
  * @param bundle contents and index that were checked before, as `judgeBundle()` gives them
  * @throws AppError `media/gone`
@@ -96,8 +96,8 @@ export async function listRepositories(
 }
 
 /**
- * An entry of `index.json` that is no image of the contents: under its own name, else wherever its
- * subject is.
+ * An entry of `index.json` that is not an image of the contents: under its own name, else wherever
+ * its subject is.
  */
 async function collectAttached(
   reader: BundleReader,
@@ -200,7 +200,7 @@ function namedBy({ annotations }: IndexEntry): Reference | undefined {
   try {
     return parseReference(annotations?.[REF_NAME] ?? '');
   } catch {
-    return undefined; // a short name, or none: it says nothing of a repository
+    return undefined; // a short name, or none: it names no repository
   }
 }
 

@@ -10,8 +10,8 @@ import { bundleIdOf } from './verify-envelope.ts';
 
 /**
  * The directories over which `bundle create --volume-size` has spread a bundle: `DIR/1`, `DIR/2` …
- * in their order; empty when `path` holds none. A volume that is not there is a bundle that lacks
- * blobs, which whoever reads it finds.
+ * in their order; empty when `path` holds none. With a missing volume the bundle lacks blobs, which
+ * its reader reports.
  */
 export async function volumesIn(path: string): Promise<string[]> {
   const names = await readdir(path).catch(() => []);
@@ -23,12 +23,12 @@ export async function volumesIn(path: string): Promise<string[]> {
 }
 
 /**
- * Several volumes of one bundle as one: its files are those of the first, a blob is wherever it is
- * found.
+ * One reader for several volumes of a bundle: small files come from the first volume, each blob
+ * from the volume that has it.
  *
- * @param path what the whole is called in messages
+ * @param path how messages name the bundle
  * @throws AppError `bundle/inconsistent` when one is a volume of another bundle; as
- *   `readEnvelope()` for one that is none.
+ *   `readEnvelope()` for one that is not a bundle.
  */
 export async function openVolumes(
   path: string,
@@ -42,7 +42,7 @@ export async function openVolumes(
     if (bundleIdOf((await readEnvelope(reader, signal)).payload) === bundleId) continue;
     throw bundleError('bundle/inconsistent', `${reader.path} is a volume of another bundle than ${first.path}`);
   }
-  /** The first volume that has the blob; the very first one when none has. */
+  /** The first volume that has the blob; the first one of all when none has it. */
   const holderOf = async (digest: Digest, inner: AbortSignal): Promise<FileBundleReader> => {
     for (const reader of readers) if ((await reader.sizeOf(digest, inner)) !== undefined) return reader;
     return first;

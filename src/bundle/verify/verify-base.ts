@@ -8,7 +8,7 @@ import { type JudgedBundle, readUntrusted } from './judge-bundle.ts';
 import { verifyBlobs } from './verify-blobs.ts';
 
 /**
- * The blobs that a delta leaves to its base and does not hold, with their sizes in bytes. Empty for
+ * The blobs that a delta takes from its base, with their sizes in bytes. Empty for
  * any other bundle.
  */
 export function blobsLeftToBase({ missing, blobs }: Pick<JudgedBundle, 'missing' | 'blobs'>): Map<Digest, number> {
@@ -16,19 +16,19 @@ export function blobsLeftToBase({ missing, blobs }: Pick<JudgedBundle, 'missing'
   return new Map(left.map(({ digest }) => [digest, blobs.get(digest) ?? 0]));
 }
 
-/** What was found in a base. */
+/** The result of checking a base. */
 export interface CheckedBase {
   /** `ocp@4.13.6`. */
   readonly name: string;
-  /** Blobs of `left` that are not in the base as they should be. */
+  /** Blobs of `left` that are missing or damaged in the base. */
   readonly faulty: readonly FaultyBlob[];
-  /** Blobs of `left` that the base, a delta itself, leaves to its own base. */
+  /** Blobs of `left` that the base, a delta itself, takes from its own base. */
   readonly leftAgain: number;
 }
 
 /**
- * Looks whether a bundle is the base of a delta and has what the delta leaves to it. It need not be
- * signed, since the delta names it by digest.
+ * Checks that a bundle is the base of a delta and has the blobs that the delta takes from it. It
+ * need not be signed, since the delta names it by digest.
  *
  * @param options.full reads the blobs and checks their digests; else their sizes only.
  * @throws AppError `bundle/inconsistent` (`reject`) when it is another bundle; as `readUntrusted()`

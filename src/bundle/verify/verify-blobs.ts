@@ -7,27 +7,27 @@ import { gone, mediaError, openRegularFile } from '../read/open-file.ts';
 import type { ExpectedBlob } from '../read/read-blob.ts';
 import { createHashPool, type HashPool } from './hash-pool.ts';
 
-/** A blob that is not as it should be, and how that shows. */
+/** A missing or damaged blob, with the evidence. */
 export interface BlobFault extends FaultyBlob {
-  /** The file that it lies in, or should: the tar, for a bundle in tar form. */
+  /** The file that holds or should hold it: the tar, for a bundle in tar form. */
   readonly file: string;
   /** What is wrong with it: `it has digest sha256:…`. */
   readonly detail: string;
 }
 
-/** More threads than this are faster than any medium. */
+/** This many threads are faster than any medium. */
 const MAX_THREADS = 8;
 
-/** A thread that always has a next blob waiting never stands still while a file is opened. */
+/** With a queued blob a thread does not wait while the next file is opened. */
 const BLOBS_PER_THREAD = 2;
 
 /**
  * Reads every blob of a bundle to its end and checks its digest, on a thread for each core; large
- * blobs go first, so that the threads end together. What can't be read counts as `damaged`.
+ * blobs go first, so that the threads end together. Unreadable blobs count as `damaged`.
  *
  * @param blobs digests with their sizes in bytes, as `judgeBundle()` gives them.
- * @param onBytes called now and then, with the bytes that were read since.
- * @returns the blobs that are not as they should be, each once, in the order given.
+ * @param onBytes called repeatedly with the number of bytes read since the last call.
+ * @returns the missing and damaged blobs, each once, in the given order.
  * @throws AppError `media/gone` (`wait`); the signal's reason at once after an abort.
  */
 export async function verifyBlobs(
@@ -44,7 +44,7 @@ export async function verifyBlobs(
   const faults = new Map<Digest, BlobFault>();
   const pool = createHashPool(threads, signal, onBytes);
   const work = async (): Promise<void> => {
-    // One iterator for all: each takes the next blob that nobody has taken.
+    // One shared iterator: each loop takes the next blob.
     for (const blob of next) {
       const fault = await verifyBlob(reader, blob, pool, signal);
       if (fault !== undefined) faults.set(blob.digest, fault);

@@ -7,16 +7,16 @@ import { type PublicKey, shortKeyId } from '../keys/keys.ts';
 import { keyProblemLine } from '../keys/keys-folder.ts';
 import type { Trust, TrustedKey, TrustedKeys } from '../keys/trust.ts';
 
-/** A payload that enough trusted keys have signed, if what they may sign covers it. */
+/** A payload with enough trusted signatures. What the keys may sign is checked later. */
 export interface VerifiedPayload {
   readonly bundleId: BundleId;
   readonly payload: Buffer;
   /**
-   * The distinct trusted keys that signed, those of roles among them; may be empty for a bundle that
-   * is vouched for.
+   * The distinct trusted keys that signed, those of roles among them; may be empty for a bundle
+   * that is trusted by digest.
    */
   readonly signers: readonly TrustedKey[];
-  /** It is trusted for its digest alone. */
+  /** It is trusted by its digest, whoever signed it. */
   readonly isVouched: boolean;
 }
 
@@ -28,9 +28,8 @@ export function bundleIdOf(payload: Uint8Array): BundleId {
 /**
  * Decides whether an envelope may be trusted (DSSE protocol.md). Pure. Every trusted key is tried
  * on every signature, the one that `keyid` hints at first; each key counts once. Enough are
- * `threshold` plain keys, or as many keys of one role as the role asks for; what the role may sign
- * is looked at when the payload is parsed. A payload that is vouched for by its digest needs no
- * signature.
+ * `threshold` plain keys, or the role's own threshold of keys of one role; what the role may sign
+ * is checked when the payload is parsed. A payload that is trusted by digest needs no signature.
  *
  * @throws AppError `bundle/no-key` (`wait`) nothing is trusted here;
  *   `bundle/revocations-unreadable` (`wait`) no key counts now; `bundle/unsigned` no signature at
@@ -55,7 +54,7 @@ function allKeys({ keys, roles }: TrustedKeys): readonly TrustedKey[] {
   return [...keys, ...roles.flatMap((role) => role.keys)];
 }
 
-/** Signatures of different roles don't add up. */
+/** Signatures of different roles are not added up. */
 function areEnough(signers: readonly TrustedKey[], { keys, threshold }: Trust): boolean {
   const countIn = (role: string | undefined) => signers.filter((key) => key.role === role).length;
   return countIn(undefined) >= threshold || keys.roles.some((role) => countIn(role.name) >= role.threshold);
@@ -71,7 +70,7 @@ function signersOf(envelope: Envelope, keys: readonly TrustedKey[]): readonly Tr
   return [...signers.values()];
 }
 
-/** Whether `signature` is `key`'s over `covered`. A signature that can't even be read is none. */
+/** Whether `signature` is `key`'s over `covered`. A malformed signature does not count. */
 function isSignatureBy(key: PublicKey, signature: Uint8Array, covered: Uint8Array): boolean {
   try {
     return key.algorithm === 'ed25519'
@@ -140,7 +139,7 @@ function tooFew(envelope: Envelope, { keys, threshold }: Trust, signers: readonl
   );
 }
 
-/** How many keys would have been enough, of the kinds of keys that signed. */
+/** The required number of keys, for each kind of key that signed. */
 function wantedOf(signers: readonly TrustedKey[], { roles }: TrustedKeys, threshold: number): string {
   const of = roles.filter(({ name }) => signers.some(({ role }) => role === name));
   const plain = `${threshold} distinct trusted keys`;

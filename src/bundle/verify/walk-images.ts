@@ -19,20 +19,20 @@ import type { BundleReader } from '../read/bundle-reader.ts';
 import { type ExpectedBlob, readBlob, sizeMisfit } from '../read/read-blob.ts';
 
 /**
- * Small reads in flight, so that neither the medium nor this process waits for the other; each
- * takes at most 4 MiB.
+ * Number of concurrent small reads, so that neither the medium nor this process waits for the
+ * other; each reads at most 4 MiB.
  */
 const IMAGES_AT_ONCE = 8;
 const BLOBS_AT_ONCE = 32;
 
-/** What the images of a bundle consist of. */
+/** The blobs of a bundle's images. */
 export interface WalkedImages {
   /**
-   * Manifests, indexes, configs and what is attached to the images, each once, in the order of the
+   * Manifests, indexes, configs and the documents of attached tags, each once, in the order of the
    * images.
    */
   readonly documents: readonly Digest[];
-  /** What is not there as it should be, each once. */
+  /** Missing and damaged blobs, each once. */
   readonly missing: readonly MissingBlob[];
   /** Every blob whose size is known: documents, layers, attachments. */
   readonly blobs: ReadonlyMap<Digest, number>;
@@ -89,15 +89,15 @@ interface Walkable {
   readonly index: ImageIndex;
 }
 
-/** A document that was come to; `lacks` when it is missing. */
+/** A document of the walk; `lacks` when it is missing. */
 interface WalkedDocument extends ExpectedBlob {
   readonly lacks: MissingBlob | undefined;
 }
 
-/** The way down one image. */
+/** The walk through one image. */
 interface Walk {
   readonly documents: readonly WalkedDocument[];
-  /** Reads a document; undefined when it is missing, which has then been noted. */
+  /** Reads a document; undefined when it is missing, which is recorded. */
   document(of: ContentPointer, what: string): Promise<Buffer | undefined>;
   readonly parsers: Documents;
   readonly signal: AbortSignal;
@@ -165,7 +165,8 @@ async function walkToManifest(
 }
 
 /**
- * @param subjects what the tag may be about; undefined while the image's manifest is missing.
+ * @param subjects the digests that the tag may describe; undefined while the image's manifest is
+ *   missing.
  */
 async function walkAttached(
   walk: Walk,
@@ -175,7 +176,10 @@ async function walkAttached(
 ): Promise<void> {
   const what = `${tag} of ${image.reference}`;
   if (subjects !== undefined && ![...subjects].some((subject) => tag.startsWith(`${subject.replace(':', '-')}.`))) {
-    throw bundleError('bundle/inconsistent', `contents.json: ${tag} is not about ${image.reference} nor its manifest`);
+    throw bundleError(
+      'bundle/inconsistent',
+      `contents.json: ${tag} describes neither ${image.reference} nor its manifest`,
+    );
   }
   const bytes = await walk.document({ digest, size }, `manifest ${digest} of ${what}`);
   if (bytes !== undefined) {
@@ -209,7 +213,7 @@ async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, con
   if (!configMediaTypes.has(manifest.config.mediaType)) {
     throw bundleError(
       'bundle/inconsistent',
-      `${what} is no image config but ${JSON.stringify(manifest.config.mediaType)}`,
+      `${what} is not an image config but ${JSON.stringify(manifest.config.mediaType)}`,
     );
   }
   const bytes = await walk.document(manifest.config, what);
@@ -223,7 +227,7 @@ async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, con
 }
 
 /**
- * Blobs and bytes can be summed only when no document is missing, since documents lead to others.
+ * Totals are known only when no document is missing, since documents refer to others.
  */
 function checkTotals({ documents, missing, blobs }: WalkedImages, { totals, attachments }: Payload): void {
   const known = new Set(documents);

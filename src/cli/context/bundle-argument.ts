@@ -28,7 +28,7 @@ export async function volumesOfNamed(path: string): Promise<[string, ...string[]
         throw noBundle(`${path} is not there`);
       case 'ENOTDIR':
         if (isBundleTar(path)) return undefined;
-        throw noBundle(`${path} is no directory; a bundle is a directory, or a file named *.stickpin.tar`);
+        throw noBundle(`${path} is not a directory; a bundle is a directory, or a file named *.stickpin.tar`);
       default:
         return undefined; // reading it will give the error
     }

@@ -12,7 +12,7 @@ export interface CommandContext extends CommandOutput {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Whether the user is root; default false. */
   readonly isRoot?: boolean;
-  /** Absent when stdin or stderr is no terminal, so that nobody can be asked. */
+  /** Absent when stdin or stderr is not a terminal, so that nobody can be asked. */
   readonly confirm?: Confirm;
   /** Connects to the daemon. @throws AppError `api/unreachable` */
   readonly connect: (signal: AbortSignal) => Promise<ApiClient>;

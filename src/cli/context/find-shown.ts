@@ -3,6 +3,9 @@ import { AppError } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render-show.ts';
 
+/** What can be shown. */
+type Shown = Pick<StatusReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
+
 /** A bundle that can be shown, and its names. */
 interface Candidate {
   readonly shown: ShownBundle;
@@ -23,7 +26,7 @@ const MIN_DIGITS = 6;
  *
  * @throws AppError `engine/no-bundle`, `engine/ambiguous-bundle` (`reject`)
  */
-export function findShown(report: Pick<StatusReport, 'bundles' | 'notices' | 'rejected'>, asked: string): ShownBundle {
+export function findShown(report: Shown, asked: string): ShownBundle {
   const candidates = candidatesIn(report);
   const exact = candidates.filter(({ names }) => names.includes(asked));
   // Of several with the same name and version the newest is used, as everywhere.
@@ -42,7 +45,7 @@ export function findShown(report: Pick<StatusReport, 'bundles' | 'notices' | 're
   return first.shown;
 }
 
-function candidatesIn({ bundles, notices, rejected }: Pick<StatusReport, 'bundles' | 'notices' | 'rejected'>) {
+function candidatesIn({ bundles, notices, rejected, rejectedNames }: Shown): readonly Candidate[] {
   const adopted = [...bundles, ...notices].map((shown): Candidate => {
     const { bundleId, name, version } = shown;
     const title = name === '' ? bundleId : `${name}@${version}`;
@@ -55,7 +58,12 @@ function candidatesIn({ bundles, notices, rejected }: Pick<StatusReport, 'bundle
     const names = [title, path, path.split('/').at(-1) ?? path, ...(bundleId === undefined ? [] : [bundleId])];
     return { shown, title, names, stream: name?.split('@')[0], bundleId };
   });
-  return [...adopted, ...refused];
+  const names = rejectedNames.map((one): Candidate => {
+    const title = `${one.name}@${one.version}`;
+    return { shown: { ...one, phase: 'rejected' }, title, names: [title], stream: undefined, bundleId: undefined };
+  });
+  // A bundle that is here is shown rather than what was said about its name.
+  return [...names, ...adopted, ...refused];
 }
 
 function unknown(asked: string): AppError {

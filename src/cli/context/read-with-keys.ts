@@ -21,7 +21,7 @@ export interface ReadBundle extends Omit<JudgedBundle, 'isEnvelope'> {
 
 /**
  * Trust in the keys of a folder. Prints problems of its files to stderr. @throws AppError
- * `cli/no-keys` (`reject`) when it is no folder
+ * `cli/no-keys` (`reject`) when it is not a folder
  */
 export async function trustOf(folder: string, threshold: number, context: CommandContext): Promise<Trust> {
   const isFolder = await stat(folder).then(
@@ -29,7 +29,7 @@ export async function trustOf(folder: string, threshold: number, context: Comman
     () => false,
   );
   if (!isFolder) {
-    const message = `--keys: ${folder} is no folder: name the one with the trusted *.pub files`;
+    const message = `--keys: ${folder} is not a folder: name the one with the trusted *.pub files`;
     throw new AppError({ code: 'cli/no-keys', message, disposition: 'reject' });
   }
   const trust = { keys: await loadTrustedKeys(folder, context.signal), threshold };

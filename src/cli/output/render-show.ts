@@ -7,13 +7,14 @@ import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 import { formatTable } from './table.ts';
 
 /**
- * A bundle for `stickpin show`: an adopted release, one that waits for approval, a notice, or a
- * rejected bundle.
+ * A bundle for `stickpin show`: an adopted release, one that waits for approval, a notice, a
+ * rejected bundle, or a name that was rejected ahead of its stick.
  */
 export type ShownBundle =
   | BundleReport
   | (StatusReport['notices'][number] & { readonly phase?: undefined })
-  | (StatusReport['rejected'][number] & { readonly phase: string });
+  | (StatusReport['rejected'][number] & { readonly phase: string })
+  | (StatusReport['rejectedNames'][number] & { readonly phase: string; readonly bundleId?: undefined });
 
 /**
  * The output of `stickpin show`: a line for each member, with nested ones in JSON; all holds of its

@@ -19,6 +19,7 @@ export function renderStatus(report: StatusReport): string {
     ...progressLine(report),
     `Runtime: ${oneLine(runtime ?? '')}`,
     `Media:   ${media.length === 0 ? 'none' : media.join(', ')}`,
+    ...pullLines(report),
     ...hookLines(report),
     ...unreadableMedia(report),
   ].join('\n')}\n`;
@@ -30,8 +31,13 @@ export function renderStatus(report: StatusReport): string {
  */
 export function renderList(report: StatusReport): string {
   const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
-  if (report.bundles.length + report.rejected.length + report.notices.length === 0)
-    return ['No bundle is known and none is plugged in.\n', ...unreadable, ...unclaimedLines(report)].join('');
+  const rejectedNames = report.rejectedNames.map(({ reason }) => oneLine(reason.message));
+  if (report.bundles.length + report.rejected.length + report.notices.length === 0) {
+    const names = rejectedNames.map((line) => `${line}\n`);
+    return ['No bundle is known and none is plugged in.\n', ...names, ...unreadable, ...unclaimedLines(report)].join(
+      '',
+    );
+  }
   const rows = [
     ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
       shownName(bundle),
@@ -76,11 +82,19 @@ export function renderList(report: StatusReport): string {
       ({ name, version, reason }) =>
         `${name}@${version} carries no images: ${reason?.message ?? 'its advisories and keys are in effect'}`,
     ),
+    ...rejectedNames,
     ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
   ];
   const told = reasons.map((reason) => `${oneLine(reason)}\n`);
   const below = [...told, ...unclaimedLines(report)];
   return [table, ...(below.length === 0 ? [] : [`\n${below.join('')}`]), ...unreadable].join('');
+}
+
+/** A line for each condition of the node that is bad. */
+function pullLines({ conditions }: StatusReport): string[] {
+  const isBad = { PullsAnswered: 'False', PullsFromElsewhere: 'True' } as const;
+  const bad = conditions.filter(({ type, status }) => status === isBad[type]);
+  return bad.map(({ message }) => oneLine(`Pulls:   ${message}`));
 }
 
 /** A line for each hook that runs, is tried again or has failed. */

@@ -6,7 +6,7 @@ export interface CommandOutput {
   readonly stderr: (text: string) => void;
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
-  /** Width of the terminal of stderr. Absent when stderr is no terminal. */
+  /** Width of the terminal of stderr. Absent when stderr is not a terminal. */
   readonly stderrColumns?: number;
 }
 

@@ -1,7 +1,7 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import { type AdoptionReason, labelOf, type TrustReason } from '../model/reason.ts';
-import { type Approvals, isRejectedHere, needsApproval, rejectionReason } from '../trust/approval.ts';
+import { type Approvals, needsApproval, rejectionOf } from '../trust/approval.ts';
 import { type AdoptionContext, refuseAdoption } from './adoption.ts';
 
 /** What becomes of a bundle that this node does not know yet. */
@@ -28,13 +28,14 @@ export function admit(
   if (refusal !== undefined) return { kind: 'refuse', reason: refusal };
   const { bundleId, signedBy } = found;
   const bundle = labelOf(found.payload);
-  if (isRejectedHere(bundleId, approvals)) {
+  const rejected = rejectionOf(found, approvals);
+  if (rejected !== undefined) {
     return {
       kind: 'refuse',
-      reason: { code: 'trust/rejected', data: { kind: 'found', bundleId, bundle, ...saidOf(bundleId, approvals) } },
+      reason: { code: 'trust/rejected', data: { kind: 'found', bundleId, bundle, ...rejected } },
     };
   }
-  if (!needsApproval(bundleId, approvals)) return { kind: 'adopt' };
+  if (!needsApproval(found, approvals)) return { kind: 'adopt' };
   const data = { kind: 'found', bundleId, bundle, medium, signedBy } as const;
   return { kind: 'await-approval', reason: { code: 'trust/approval', data } };
 }
@@ -48,19 +49,12 @@ export function admitUnapproved(
   approvals: Approvals,
   medium: string,
 ): Exclude<Admission, { kind: 'adopt' }> {
-  if (isRejectedHere(bundleId, approvals)) {
-    return {
-      kind: 'refuse',
-      reason: { code: 'trust/rejected', data: { kind: 'found', bundleId, ...saidOf(bundleId, approvals) } },
-    };
+  const rejected = rejectionOf({ bundleId }, approvals);
+  if (rejected !== undefined) {
+    return { kind: 'refuse', reason: { code: 'trust/rejected', data: { kind: 'found', bundleId, ...rejected } } };
   }
   return {
     kind: 'await-approval',
     reason: { code: 'trust/approval', data: { kind: 'found-unsigned', bundleId, medium } },
   };
-}
-
-function saidOf(bundleId: BundleId, approvals: Approvals): { readonly why?: string } {
-  const why = rejectionReason(bundleId, approvals);
-  return why === undefined ? {} : { why };
 }

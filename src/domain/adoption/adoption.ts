@@ -22,6 +22,8 @@ export interface AdoptionContext {
   readonly maxSequenceStep?: number;
   /** Pins that belong to no known release. Default none. */
   readonly unclaimed?: ReadonlySet<string>;
+  /** It was adopted here before, and what was recorded of it is lost. Default false. */
+  readonly wasAdopted?: boolean;
 }
 
 /**
@@ -46,13 +48,18 @@ export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, 
  * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it
  * may. Sequence and expiry are judged when an unknown bundle is adopted (docs/decisions/trust.md);
  * what is known is not judged again. The clauses are those of the bundle format, "Payload": `arch`,
- * `version`, `sequence`, `expires`, `created`; those about the form of a member are checked where the payload
+ * `version`, `update.base`, `sequence`, `expires`, `created`; those about the form of a member are checked where the payload
  * is parsed (src/bundle/format).
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
-  const wrong = refuseArch(found, context) ?? refuseTwin(found, context) ?? refuseVersion(found, context);
+  const wrong =
+    refuseArch(found, context) ??
+    refuseTwin(found, context) ??
+    refuseVersion(found, context) ??
+    refuseBase(found, context);
   // It was let in before; what is below the floor is not activated by itself.
-  if (wrong !== undefined || isClaim(found, context.unclaimed ?? new Set())) return wrong;
+  const wasHere = context.wasAdopted === true || isClaim(found, context.unclaimed ?? new Set());
+  if (wrong !== undefined || wasHere) return wrong;
   return refuseSequence(found, context) ?? refuseStep(found, context) ?? refuseTimes(found, context);
 }
 
@@ -75,6 +82,16 @@ function refuseVersion(found: VerifiedBundle, { bundles }: AdoptionContext): Ado
   const isOther = payload.versionScheme !== undefined && payload.versionScheme !== scheme;
   if (!isOther && fitsScheme(payload.version, scheme)) return undefined;
   return { code: 'bundle/version', data: { bundle: labelOf(payload), scheme } };
+}
+
+/**
+ * Bundle format, `update.base`: a bundle of the same stream. One that is not known yet is looked at
+ * when it counts: a bundle of another stream is never taken for the base.
+ */
+function refuseBase({ payload }: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
+  const base = bundles.find(({ bundleId }) => bundleId === payload.update?.base);
+  if (base === undefined || base.payload.name === payload.name) return undefined;
+  return { code: 'bundle/base', data: { bundle: labelOf(payload), base: labelOf(base.payload) } };
 }
 
 /** Bundle format, `sequence`: below the floor is refused. */

@@ -22,7 +22,11 @@ export function floorsFrom(bundles: readonly StoredBundle[]): Floors {
 /** What is remembered, with what follows from the bundles: the higher value of each. */
 export function floorsNow(remembered: Floors, bundles: readonly StoredBundle[]): Floors {
   const { resets } = remembered;
-  return higherFloors(remembered, { ...floorsFrom(bundles), ...(resets !== undefined && { resets }) });
+  const own = floorsFrom(bundles);
+  const all = higherFloors(remembered, { ...own, ...(resets !== undefined && { resets }) });
+  // What lost floors do not have came back with bundles that are known again.
+  const doubted = remembered.areLost ? [...own.sequences.keys()].filter((name) => !remembered.sequences.has(name)) : [];
+  return doubted.length === 0 ? all : { ...all, doubted: new Set([...(all.doubted ?? []), ...doubted]) };
 }
 
 /**
@@ -40,7 +44,14 @@ export function higherFloors(one: Floors, other: Floors): Floors {
     for (const [stream, value] of floors.sequences) if (counts(stream)) raise(sequences, stream, value);
     for (const [stream, value] of floors.newestCreated) if (counts(stream)) raise(newestCreated, stream, value);
   }
-  return { sequences, newestCreated, areLost: one.areLost || other.areLost, ...(resets.size > 0 && { resets }) };
+  const doubted = new Set([...(one.doubted ?? []), ...(other.doubted ?? [])]);
+  return {
+    sequences,
+    newestCreated,
+    areLost: one.areLost || other.areLost,
+    ...(doubted.size > 0 && { doubted }),
+    ...(resets.size > 0 && { resets }),
+  };
 }
 
 /**
@@ -56,7 +67,13 @@ export function withoutStream(floors: Floors, stream: string): Floors {
     sequences: new Map([...floors.sequences, [stream, 0]]),
     newestCreated: new Map(others),
     resets,
+    ...withoutDoubt(floors, stream),
   };
+}
+
+/** The streams in doubt without one: what it had activated is known now. */
+export function withoutDoubt({ doubted }: Floors, stream: string): { readonly doubted?: ReadonlySet<string> } {
+  return doubted === undefined ? {} : { doubted: new Set([...doubted].filter((name) => name !== stream)) };
 }
 
 /** Whether two sets of floors say the same. */
@@ -65,7 +82,8 @@ export function areSameFloors(one: Floors, other: Floors): boolean {
     one.areLost === other.areLost &&
     isSame(one.sequences, other.sequences) &&
     isSame(one.newestCreated, other.newestCreated) &&
-    isSame(one.resets ?? new Map(), other.resets ?? new Map())
+    isSame(one.resets ?? new Map(), other.resets ?? new Map()) &&
+    isSame(counted(one.doubted), counted(other.doubted))
   );
 }
 
@@ -73,18 +91,31 @@ export function areSameFloors(one: Floors, other: Floors): boolean {
  * Whether a release may be activated without a person: it is not below its floor, and its floor is
  * known.
  */
-export function isAboveFloor({ payload }: Pick<StoredBundle, 'payload'>, { sequences, areLost }: Floors): boolean {
-  const floor = sequences.get(payload.name);
-  return floor === undefined ? !areLost : payload.sequence >= floor;
+export function isAboveFloor(bundle: Pick<StoredBundle, 'payload' | 'resetAt'>, floors: Floors): boolean {
+  const { sequences, areLost, doubted } = floors;
+  const { name } = bundle.payload;
+  if (doubted?.has(name) === true) return false;
+  const floor = sequences.get(name);
+  return floor === undefined ? !areLost : sequenceOf(bundle) >= floor;
+}
+
+/** As much of a bundle as its place in its stream follows from. */
+export interface Sequenced {
+  readonly payload: Pick<StoredBundle['payload'], 'sequence'>;
+  readonly resetAt?: number;
 }
 
 /** The sequence by which a release is compared with others; 0 when its stream was reset since. */
-export function sequenceOf({ payload, resetAt }: Pick<StoredBundle, 'payload' | 'resetAt'>): number {
+export function sequenceOf({ payload, resetAt }: Sequenced): number {
   return resetAt === undefined ? payload.sequence : 0;
 }
 
 function raise(values: Map<string, number>, stream: string, value: number): void {
   values.set(stream, Math.max(values.get(stream) ?? value, value));
+}
+
+function counted(names: ReadonlySet<string> | undefined): ReadonlyMap<string, number> {
+  return new Map([...(names ?? [])].map((name) => [name, 1]));
 }
 
 function isSame(one: ReadonlyMap<string, number>, other: ReadonlyMap<string, number>): boolean {

@@ -1,7 +1,7 @@
 import type { PhaseOf } from '../model/phase.ts';
 import { labelOf, type TrustReason } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { type Approvals, isApproved, isRejectedHere, needsApproval, rejectionReason } from '../trust/approval.ts';
+import { type Approvals, isApproved, needsApproval, rejectionOf } from '../trust/approval.ts';
 import { authoritiesOf, plainSigners, signersLeftIn } from '../trust/authority.ts';
 import type { Revocations } from '../trust/key-rotation.ts';
 import { outsideScope, type Role } from '../trust/role.ts';
@@ -35,18 +35,14 @@ export function withdrawalOf(
 ): Withdrawal | undefined {
   const { bundleId, readyAt } = bundle;
   const adopted = { kind: 'adopted', bundleId, bundle: labelOf(bundle.payload) } as const;
-  if (isRejectedHere(bundleId, approvals)) {
-    const why = rejectionReason(bundleId, approvals);
-    return {
-      phase: 'held',
-      hold: 'approval',
-      reason: { code: 'trust/rejected', data: { ...adopted, ...(why !== undefined && { why }) } },
-    };
+  const rejected = rejectionOf(bundle, approvals);
+  if (rejected !== undefined) {
+    return { phase: 'held', hold: 'approval', reason: { code: 'trust/rejected', data: { ...adopted, ...rejected } } };
   }
-  if (readyAt === undefined && needsApproval(bundleId, approvals)) {
+  if (readyAt === undefined && needsApproval(bundle, approvals)) {
     return { phase: 'held', hold: 'approval', reason: { code: 'trust/approval', data: adopted } };
   }
-  if (approvals.policy.require === 'approval' && isApproved(bundleId, approvals)) return undefined;
+  if (approvals.policy.require === 'approval' && isApproved(bundle, approvals)) return undefined;
   const reason = lostSignature(bundle, inForce, approvals.policy.threshold);
   return reason === undefined ? undefined : { phase: 'rejected', reason };
 }

@@ -5,7 +5,7 @@ import type { FoundBundle, Medium, MediumId } from '../model/medium.ts';
 import type { Reason } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed, Stored } from '../state/state.ts';
+import { approvalsIn, type Observed, type Stored } from '../state/state.ts';
 import { admit, admitUnapproved } from './admission.ts';
 import { isClaim } from './adoption.ts';
 
@@ -78,7 +78,7 @@ export function sortUnknown(
   const rejections: Rejection[] = [];
   const adoptions: Adoption[] = [];
   const awaiting: Awaiting[] = [];
-  const approvals = { policy: policy.trust, verdicts: stored.verdicts };
+  const approvals = approvalsIn(stored, policy);
   for (const { medium, found: bundle } of found) {
     const where = { mediumId: medium.mediumId, label: medium.label };
     if (bundle.kind === 'rejected') {

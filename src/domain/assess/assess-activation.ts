@@ -24,10 +24,8 @@ export interface ActivationVerdict {
   readonly lookAgainAt: number | undefined;
 }
 
-/** What gates look at, and all adopted bundles. */
-interface ActivationContext extends Omit<GateContext, 'bundle'> {
-  readonly bundles: readonly StoredBundle[];
-}
+/** What gates look at beside the release. */
+type ActivationContext = Omit<GateContext, 'bundle'>;
 
 /** Asks the gates, and whether anything wants the release activated at all. */
 export function assessActivation(bundle: StoredBundle, context: ActivationContext): ActivationVerdict {

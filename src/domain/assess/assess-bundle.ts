@@ -15,11 +15,12 @@ import { missingLayersOf } from '../preload/missing-layers.ts';
 import { diskVerdict, type LackingRelease } from '../preload/space.ts';
 import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
 import { isRetired } from '../release/recorded-phase.ts';
+import { isBaseOf } from '../release/retention.ts';
 import { foreignTag } from '../release/tag-claims.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { BadBlob } from '../state/bad-blob.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
-import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import { type ActivationVerdict, assessActivation } from './assess-activation.ts';
 import { troublesOf } from './degraded.ts';
 import { derivePhase } from './derive-phase.ts';
@@ -68,7 +69,7 @@ export interface BundleContext {
 export function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAssessment {
   const { observed, memory, stored, policy } = context;
   const images = imagesOf(bundle, context);
-  const approvals = { policy: policy.trust, verdicts: stored.verdicts };
+  const approvals = approvalsIn(stored, policy);
   const withdrawal = withdrawalOf(bundle, observed, approvals);
   const activation = assessActivation(bundle, {
     policy,
@@ -81,6 +82,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     absentImages: images.absentImages.length,
     bundles: stored.bundles,
     foreignTag: foreignTag(bundle, stored.bundles),
+    imageUses: observed.imageUses,
     ...memory,
   });
   const failures = isRetired(bundle) ? [] : openFailures(bundle, images.absentImages, activation.activationDue, memory);
@@ -151,13 +153,17 @@ function factsOf(
   const sources = isTrusted
     ? supplyImages(bundle, absentImages, { supply, presentLayers, online: context.policy.preload.online })
     : NO_SUPPLY;
+  const base = stored.bundles.find((other) => isBaseOf(other, bundle));
+  const lacking = lackingOfBaseIn(bundle, absentImages, sources, context);
   const seen = { bundle, ...images, presentLayers, carriers, failures, localBlobs };
   const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);
   return {
     ...seen,
     ...sources,
-    lackingOfBase: lackingOfBaseIn(bundle, absentImages, sources, context).size,
-    base: stored.bundles.find((other) => other.bundleId === bundle.payload.update?.base),
+    lackingOfBase: lacking.size,
+    baseHolders: holdersOf(lacking, bundle, stored.bundles),
+    base,
+    isBaseRetired: base !== undefined && isRetired(base),
     availableBlobs: supply.availableBlobs,
     isExhaustedBundle: memory.exhaustedBundles.includes(bundle.bundleId),
     lastCarrier: memory.lastCarriers.get(bundle.bundleId),
@@ -206,6 +212,24 @@ function lackingOfBaseIn(
     .flatMap((image) => missingLayersOf(image, bundle, presentLayers));
   const lacking = missing.filter(({ inBase, digest }) => inBase && !supply.availableBlobs.has(digest));
   return new Set(lacking.map(({ digest }) => digest));
+}
+
+/**
+ * The known bundles that carry all these layers themselves, the base first, retired ones too: their
+ * sticks have them. The base of a delta may be a delta itself and carry none of them.
+ */
+function holdersOf(
+  layers: ReadonlySet<Digest>,
+  bundle: StoredBundle,
+  bundles: readonly StoredBundle[],
+): readonly StoredBundle[] {
+  if (layers.size === 0) return [];
+  const holders = bundles.filter((other) => {
+    const own = new Set(other.contents.layers.flatMap(({ digest, inBase }) => (inBase === true ? [] : [digest])));
+    return other.bundleId !== bundle.bundleId && [...layers].every((digest) => own.has(digest));
+  });
+  const isBase = (one: StoredBundle) => Number(isBaseOf(one, bundle));
+  return [...holders].sort((a, b) => isBase(b) - isBase(a));
 }
 
 /** A bundle that is not trusted any more is pulled from nowhere. */

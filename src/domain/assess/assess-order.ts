@@ -5,6 +5,7 @@ import type { BundleId } from '../model/digest.ts';
 import { chooseNext } from '../path/choose.ts';
 import { type PlannedPath, pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
 import type { PathRelease } from '../path/stream-path.ts';
+import { hasBegun } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { BundleAssessment } from './assess-bundle.ts';
@@ -18,7 +19,7 @@ export interface OrderAssessment {
 
 /**
  * Lets all releases wait but the one of each stream that is next: the one that a person asked for
- * last, else the highest of those that are ready, are being loaded or are about to be adopted, and
+ * last, else the one whose tags have begun to move, else the highest of those that are ready, are being loaded or are about to be adopted, and
  * that nothing holds. A release that can't be loaded holds no other one.
  */
 export function assessOrder(
@@ -50,6 +51,8 @@ function nextOf(
     .filter(isRequested)
     .sort((a, b) => (b.activationRequestedAt ?? 0) - (a.activationRequestedAt ?? 0));
   if (asked !== undefined) return placeIn(path, asked);
+  const begun = coming.find(({ bundle, degraded }) => hasBegun(bundle) && degraded === undefined);
+  if (begun !== undefined) return placeIn(path, begun.bundle);
   const ids = new Set<BundleId>([
     ...coming.map(({ bundle }) => bundle.bundleId),
     ...adoptions.flatMap(({ found }) => (isAutomatic(found.bundle, policy) ? [found.bundle.bundleId] : [])),

@@ -1,9 +1,9 @@
 import { withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import type { Adoption } from '../adoption/unknown-bundles.ts';
 import { readPaths, type StreamPaths } from '../path/read-paths.ts';
-import { runningReleases } from '../release/lifecycle.ts';
+import { runningReleases } from '../release/running-releases.ts';
 import type { Policy } from '../settings/settings.ts';
-import type { Observed, Stored } from '../state/state.ts';
+import { approvalsIn, type Observed, type Stored } from '../state/state.ts';
 import { isRelease } from '../trust/notice.ts';
 
 /**
@@ -17,9 +17,9 @@ export function assessPaths(
   policy: Policy,
 ): StreamPaths {
   const { runtime, containers, now } = observed;
-  const { bundles, verdicts } = stored;
+  const { bundles } = stored;
   const arriving = adoptions.map(({ found }) => found.bundle);
-  const approvals = { policy: policy.trust, verdicts };
+  const approvals = approvalsIn(stored, policy);
   const trusted = bundles.filter((bundle) => withdrawalOf(bundle, observed, approvals) === undefined);
   const seen = runtime.kind === 'reachable' && containers ? { images: runtime.images, containers } : undefined;
   return readPaths({

@@ -11,18 +11,22 @@ import type { ShortageKind } from '../preload/disk-estimate.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
 import { supplyOf } from '../preload/supply.ts';
 import { type KeptWhy, whyKept } from '../release/kept-why.ts';
-import { assessLife, type LifeAssessment, type ShortOfSpace } from '../release/lifecycle.ts';
+import { assessLife, type LifeAssessment } from '../release/lifecycle.ts';
 import { neverActivated, streamsInMotion } from '../release/proof/seen-running.ts';
 import { type ProtectedRelease, protectedReleases } from '../release/retention.ts';
+import type { ShortOfSpace } from '../release/retirement.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
+import type { RejectedName } from '../trust/approval.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from '../trust/notice.ts';
 import { assessBundle, type BundleAssessment, carriersOf } from './assess-bundle.ts';
 import { assessOrder, type OrderAssessment } from './assess-order.ts';
 import { assessPaths } from './assess-paths.ts';
+import { assessPulls, type PullAssessment } from './assess-pulls.ts';
+import { trustedReleases } from './trusted-releases.ts';
 
 /** What one round concludes about an adopted bundle without images. */
 export interface NoticeAssessment {
@@ -46,6 +50,7 @@ export interface Assessment extends UnknownBundles {
   readonly mirrors: RenderedMirrors;
   readonly tags: TagAssessment;
   readonly pins: PinAssessment;
+  readonly pulls: PullAssessment;
   /** The update graph of each stream, and where the node is in it. */
   readonly paths: StreamPaths;
   /** The release of each stream that is activated next; absent where none is. */
@@ -58,6 +63,8 @@ export interface Assessment extends UnknownBundles {
   readonly protectedReleases: readonly ProtectedRelease[];
   /** Why each activated release that is not the current one is kept. */
   readonly kept: ReadonlyMap<BundleId, KeptWhy>;
+  /** Releases that people rejected by name. */
+  readonly rejectedNames: readonly RejectedName[];
   /** The next times at which a window opens; undefined when activations wait for none. */
   readonly windows: NextWindows | undefined;
 }
@@ -77,7 +84,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     found.map((entry) => entry.found),
     observed.localBlobs,
   );
-  const pins = pinsFrom(observed, memory, { ...stored, bundles: stored.bundles.filter(isRelease) });
+  const pins = pinsFrom(observed, memory, stored);
   const unknown = sortUnknown(found, known, observed, memory, stored, policy, new Set(pins.unclaimed));
   const paths = assessPaths(observed, stored, unknown.adoptions, policy);
   const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths };
@@ -85,7 +92,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy);
   const tags = assessTags(ordered, observed, memory);
   const bundles = ordered.map((entry) => withTrouble(entry, tags.troubles.get(entry.bundle.bundleId)));
-  const approvals = { policy: policy.trust, verdicts: stored.verdicts };
+  const approvals = approvalsIn(stored, policy);
   const notices = stored.bundles
     .filter((bundle) => !isRelease(bundle))
     .map((bundle) => ({
@@ -110,10 +117,17 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     mirrors: mirrorsIn(observed),
     tags,
     pins,
+    pulls: assessPulls(
+      observed,
+      trustedReleases({ bundles }),
+      tags.contested.map(({ tag }) => tag),
+      policy,
+    ),
     short,
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
     kept: whyKept(releases.bundles, policy.lifecycle),
+    rejectedNames: stored.rejectedNames ?? [],
     windows: nextWindows(policy, observed),
     paths,
     next,
@@ -121,9 +135,22 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   };
 }
 
-function pinsFrom({ runtime }: Observed, { pinLedger }: Memory, { bundles, age }: Stored): PinAssessment {
+function pinsFrom(
+  { runtime }: Observed,
+  { pinLedger, reportedBefore = [] }: Memory,
+  { bundles, age, verdicts, rejectedNames = [] }: Stored,
+): PinAssessment {
   const unknown = { origin: '', revision: 0 };
-  return assessPins({ bundles, ledger: pinLedger, runtime, age: age ?? pinLedger?.state ?? unknown });
+  return assessPins({
+    bundles: bundles.filter(isRelease),
+    notices: bundles.filter((bundle) => !isRelease(bundle)),
+    verdicts,
+    rejectedNames,
+    ledger: pinLedger,
+    reported: reportedBefore,
+    runtime,
+    age: age ?? pinLedger?.state ?? unknown,
+  });
 }
 
 /** What is wrong with tags matters where nothing else does. */

@@ -1,19 +1,24 @@
 import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import { parseReference, repositoryOf } from '../model/reference.ts';
 import { attachedOwners } from '../release/tag-claims.ts';
+import { type TagGoal, tagGoalsOf, tagOwners } from '../release/tags.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { tagsInWork } from './activation.ts';
+import { isServed, repositoriesInWork } from './mirrors.ts';
+import { isPreloading } from './pull-plan.ts';
 
 /** What one repository offers on our registry. */
 export interface CatalogEntry {
   /** Manifests and indexes that may be asked for by digest. */
   readonly manifests: ReadonlySet<Digest>;
-  /** Layers and their sizes in bytes: what may be waited for while its medium is away. */
-  readonly layers: ReadonlyMap<Digest, number>;
+  /** Those of them that are images, and what the runtime calls each: `quay.io/coreos/etcd@sha256:…`. */
+  readonly images: ReadonlyMap<Digest, string>;
   /**
-   * Tags that name one of them now: those attached to images by their digest, and while a release
-   * is activated its own.
+   * Tags that name one of them now: those attached to images by their digest, those that a release
+   * holds, and while a release is activated its own.
    */
   readonly tags: ReadonlyMap<string, Digest>;
 }
@@ -24,60 +29,105 @@ export interface CatalogEntry {
  */
 export type Catalog = ReadonlyMap<string, CatalogEntry>;
 
-/**
- * Digests of images that our registry must not begin: the runtime lacks layers of them that are not
- * at hand, and CRI-O, once it has the manifest from us, would look for them nowhere else
- * (docs/runtime-facts.md, fact 12). What is being pulled from us has its manifest already, and
- * waits for its medium.
- */
-export function withheldImages({ running }: Pick<Memory, 'running'>, { bundles }: Assessment): ReadonlySet<Digest> {
-  const withheld = new Set<Digest>();
-  for (const { absentImages, pullableImages, onlineImages } of bundles) {
-    const online = new Set(onlineImages);
-    const availableBlobs = new Set(pullableImages.filter((image) => !online.has(image)));
-    for (const image of absentImages) {
-      if (!availableBlobs.has(image) && !isBegunHere(image.reference, { running })) withheld.add(image.digest);
-    }
-  }
-  return withheld;
+/** What the runtime is to pull from our registry now. */
+export interface Arriving {
+  /** Digests of images. */
+  readonly images: ReadonlySet<Digest>;
+  /** Sizes in bytes of their layers: what is waited for while its medium is away. */
+  readonly layers: ReadonlyMap<Digest, number>;
 }
 
 /**
- * The catalog of all adopted bundles. Tags are offered only while they are given to their images,
- * since a tag names one image and an earlier move would be an upgrade that nobody asked for.
- * Bundles whose trust was withdrawn offer nothing. Attached tags (`sha256-<hex>.sig`) name a
- * digest, so they are always offered; where streams differ, that of the stream that came first.
+ * Absent images whose missing layers are all at hand, or that are being pulled from us: those have
+ * their manifest already and wait for their medium. Of any other absent image the runtime lacks
+ * layers that are not here, and CRI-O, once it has the manifest from us, would look for them nowhere
+ * else (docs/runtime-facts.md, fact 12). No layer of those is promised either: containerd asks the
+ * image's own registry for what is answered 404 here.
  */
-export function catalogOf(memory: Memory, assessment: Assessment): Catalog {
-  const catalog = new Map<string, GrowingEntry>();
-  const trusted = assessment.bundles.filter(({ withdrawn }) => withdrawn === undefined).map(({ bundle }) => bundle);
-  const owners = attachedOwners(trusted);
-  for (const { bundle, onlineImages, withdrawn } of assessment.bundles) {
-    if (withdrawn !== undefined) continue;
-    const elsewhere = new Set(onlineImages.filter((image) => !isBegunHere(image.reference, memory)));
-    for (const image of bundle.contents.images) {
-      const entry = entryOf(catalog, parseReference(image.reference).repository);
-      entry.manifests.add(image.digest);
-      for (const { tag, digest } of image.attached ?? []) {
-        entry.manifests.add(digest);
-        if (owners.get(`${repositoryOf(image.reference)}:${tag}`) === bundle.bundleId) entry.tags.set(tag, digest);
-      }
-      // Nothing is promised that may never come: containerd asks the image's own registry for what
-      // is answered 404 here.
-      if (elsewhere.has(image)) continue;
+export function arrivingImages(
+  { running }: Pick<Memory, 'running'>,
+  { bundles }: Pick<Assessment, 'bundles'>,
+): Arriving {
+  const images = new Set<Digest>();
+  const layers = new Map<Digest, number>();
+  for (const entry of bundles) {
+    if (entry.withdrawn !== undefined) continue;
+    const pullable = new Set(isPreloading(entry) ? entry.pullableImages : []);
+    for (const image of entry.onlineImages) pullable.delete(image);
+    for (const image of entry.absentImages) {
+      if (!pullable.has(image) && !isBegunHere(image.reference, { running })) continue;
+      images.add(image.digest);
       for (const index of image.layers) {
-        const layer = bundle.contents.layers[index];
-        if (layer !== undefined) entry.layers.set(layer.digest, layer.sizeBytes);
+        const layer = entry.bundle.contents.layers[index];
+        if (layer !== undefined) layers.set(layer.digest, layer.sizeBytes);
       }
     }
   }
-  for (const { tag: text, digest } of tagsInWork(memory, assessment)) {
-    const { repository, tag } = parseReference(text);
-    const entry = entryOf(catalog, repository);
-    entry.manifests.add(digest);
-    if (tag !== undefined) entry.tags.set(tag, digest);
+  return { images, layers };
+}
+
+/** What the registry offers depends on the settings of section `serve`. */
+type ServePolicy = Pick<Policy, 'serve'>;
+
+/**
+ * The catalog of all adopted bundles. Bundles whose trust was withdrawn offer nothing. Repositories
+ * that the settings exclude offer only images that are loaded or activated now. Attached tags
+ * (`sha256-<hex>.sig`) name a digest, so they are always offered; where streams differ, that of the
+ * stream that came first.
+ */
+export function catalogOf(memory: Memory, assessment: Assessment, policy: ServePolicy): Catalog {
+  const catalog = new Map<string, GrowingEntry>();
+  const trusted = assessment.bundles.filter(({ withdrawn }) => withdrawn === undefined);
+  const owners = attachedOwners(trusted.map(({ bundle }) => bundle));
+  const isInWork = workOf(memory, assessment);
+  for (const entry of trusted) {
+    const { bundle } = entry;
+    for (const { reference, digest, attached = [] } of bundle.contents.images) {
+      const { repository } = parseReference(reference);
+      if (!isServed(repository, policy.serve) && !isInWork(entry)) continue;
+      const offered = entryOf(catalog, repository);
+      addImage(offered, digest, reference);
+      for (const document of attached) {
+        offered.manifests.add(document.digest);
+        const isOwner = owners.get(`${repository}:${document.tag}`) === bundle.bundleId;
+        if (isOwner) offered.tags.set(document.tag, document.digest);
+      }
+    }
+  }
+  for (const goal of [...heldTags(assessment, policy), ...tagsInWork(memory, assessment)]) {
+    const { repository, tag } = parseReference(goal.tag);
+    const offered = entryOf(catalog, repository);
+    addImage(offered, goal.digest, goal.reference);
+    if (tag !== undefined) offered.tags.set(tag, goal.digest);
   }
   return catalog;
+}
+
+/**
+ * Tags that releases hold, and that are answered by their release's image whatever they name
+ * elsewhere. Not those that are left to somebody else after they were lost again and again.
+ */
+export function heldTags(
+  { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
+  { serve }: ServePolicy,
+): readonly TagGoal[] {
+  if (serve.activated !== 'digests-and-tags') return [];
+  const contested = new Set(tags.contested.map(({ tag }) => tag));
+  const withdrawn = new Set(bundles.flatMap((entry) => (entry.withdrawn === undefined ? [] : [entry.bundle])));
+  const owners = tagOwners(bundles.map(({ bundle }) => bundle));
+  return [...new Set(owners.values())]
+    .filter((owner) => !withdrawn.has(owner))
+    .flatMap((owner) => tagGoalsOf(owner).filter(({ tag }) => owners.get(tag) === owner))
+    .filter(({ tag }) => !contested.has(tag) && isServed(repositoryOf(tag), serve));
+}
+
+/** Tells of a bundle whether its images are pulled, or its tags are set, now. */
+export function workOf(memory: Memory, assessment: Assessment): (entry: BundleAssessment) => boolean {
+  const moving = new Set(tagsInWork(memory, assessment).map(({ reference }) => reference));
+  return (entry) =>
+    repositoriesInWork(entry, memory).length > 0 ||
+    memory.running.some(({ bundleId }) => bundleId === entry.bundle.bundleId) ||
+    (moving.size > 0 && entry.bundle.contents.images.some(({ reference }) => moving.has(reference)));
 }
 
 /**
@@ -90,12 +140,17 @@ function isBegunHere(reference: string, { running }: Pick<Memory, 'running'>): b
 
 interface GrowingEntry {
   readonly manifests: Set<Digest>;
-  readonly layers: Map<Digest, number>;
+  readonly images: Map<Digest, string>;
   readonly tags: Map<string, Digest>;
 }
 
+function addImage({ manifests, images }: GrowingEntry, digest: Digest, reference: string): void {
+  manifests.add(digest);
+  images.set(digest, reference);
+}
+
 function entryOf(catalog: Map<string, GrowingEntry>, repository: string): GrowingEntry {
-  const entry = catalog.get(repository) ?? { manifests: new Set(), layers: new Map(), tags: new Map() };
+  const entry = catalog.get(repository) ?? { manifests: new Set(), images: new Map(), tags: new Map() };
   catalog.set(repository, entry);
   return entry;
 }

@@ -1,18 +1,20 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
-import { repositoryOf } from '../model/reference.ts';
+import { trustedReleases } from '../assess/trusted-releases.ts';
 import { diskFull } from '../preload/space.ts';
+import { type PullCheckDue, pullCheckDue } from '../release/pulls/pull-check.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Effect } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
-import { activationTarget, isReadyToActivate } from './activation.ts';
+import { activationTarget } from './activation.ts';
 import { cancelledPulls, resumptions } from './cancellation.ts';
 import type { Decision } from './decision.ts';
 import { hookEffects } from './hooks.ts';
 import { lifeEffect } from './life-effects.ts';
-import { isPreloading, planPulls } from './pull-plan.ts';
+import { mirrorsWanted } from './mirrors.ts';
+import { planPulls } from './pull-plan.ts';
 
 /**
  * First wait before pins that the runtime does not report are asked for again; doubled up to {@link
@@ -30,7 +32,7 @@ const RUNTIME_RETRY_MS = 3_000;
  * gives the same effects.
  *
  * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors
- * exist only while something is to be pulled; an image that is present is never pulled; nothing of
+ * exist only while something is to be pulled, and for the activated releases and their fallbacks; an image that is present is never pulled; nothing of
  * a runtime that is too old is changed but mirrors of ours, which go; nothing is pulled, and what
  * is being pulled is broken off, while the runtime's disk is full.
  */
@@ -50,7 +52,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
     };
   }
   const pins = pinEffects(observed, memory, assessment);
-  const mirrors = mirrorEffects(observed, memory, assessment);
+  const mirrors = mirrorEffects(observed, memory, assessment, policy);
   const isConfigured = !assessment.pins.isUncertain && pins.effects.length === 0 && mirrors.length === 0;
   const planned = planPulls(observed, memory, assessment, policy);
   const pulls = isConfigured ? planned : undefined;
@@ -61,6 +63,8 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
         ...tagRestorations(memory, assessment),
       ]
     : [];
+  const isAtRest = pulls !== undefined && starts.length === 0 && memory.running.length === 0;
+  const test = isAtRest ? pullTest(observed, memory, assessment) : undefined;
   return {
     effects: [
       ...cancellations(observed, memory, assessment),
@@ -68,7 +72,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ...media,
       ...adoptions,
       ...signers,
-      ...pins.effects,
+      ...(mirrors.length === 0 ? pins.effects : pins.effects.map(beforeMirrors)),
       ...mirrors,
       ...starts,
       ...readyEffects(assessment),
@@ -76,12 +80,14 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ...assessment.life.verdicts.map((verdict) => lifeEffect(verdict, policy.lifecycle)),
     ],
     ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
+    ...(test?.kind === 'now' && { pullTest: test.test }),
     ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),
     wakeAt: earliest(
       [
         pins.wakeAt,
         assessment.life.wakeAt,
         assessment.tags.wakeAt,
+        test?.kind === 'later' ? test.at : undefined,
         ...assessment.bundles.map(({ lookAgainAt }) => lookAgainAt),
         ...memory.failures.map((failure) => failure.retryAt),
         ...memory.hooks.failed.map(({ retryAt }) => retryAt),
@@ -89,6 +95,16 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       observed.now,
     ),
   };
+}
+
+/** The pull by which it is tested whether pulls are answered. */
+function pullTest(
+  { runtime, now }: Observed,
+  { pullChecks }: Memory,
+  assessment: Assessment,
+): PullCheckDue | undefined {
+  if (runtime.kind !== 'reachable' || pullChecks === undefined || !assessment.pulls.areServed) return undefined;
+  return pullCheckDue(trustedReleases(assessment), runtime, pullChecks, now);
 }
 
 /**
@@ -150,6 +166,10 @@ function pinEffects(
   return isDue ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
 }
 
+function beforeMirrors(effect: Effect): Effect {
+  return effect.kind === 'apply-pins' ? { ...effect, mirrorsFollow: true } : effect;
+}
+
 /**
  * Present images whose pin does not hold, or would not hold after the next start of the runtime,
  * since it is not rendered any more.
@@ -187,36 +207,11 @@ function unclaimedNotHolding(unclaimed: readonly string[], { runtime }: Observed
   );
 }
 
-function mirrorEffects(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
-  const { bundles, tags } = assessment;
+function mirrorEffects(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Effect[] {
   if (observed.runtime.kind !== 'reachable') return [];
   const { renderedMirrors } = observed.runtime;
-  // A running pull keeps its mirror: the runtime may come back to it for the next blob.
-  const kept = memory.running.length > 0 ? renderedMirrors : [];
-  const preloading = bundles.flatMap((entry) => repositoriesWanted(entry, memory));
-  const wanted = uniqueSorted([...kept, ...preloading, ...tags.mirrored.map(({ tag }) => repositoryOf(tag))]);
-  return isSame(renderedMirrors, wanted) ? [] : [{ kind: 'apply-mirrors', repositories: wanted }];
-}
-
-/**
- * All repositories of a bundle while any of its images is to be pulled: the set stays the same over
- * a preload, so CRI-O reloads but twice.
- */
-function repositoriesWanted(entry: BundleAssessment, { running, failures }: Memory): string[] {
-  const { bundle } = entry;
-  // What was given up with these media is not pulled, so it needs no mirror.
-  const given = new Set(
-    failures.flatMap(({ task, retryAt }) =>
-      task.kind === 'pull' && task.bundleId === bundle.bundleId && retryAt === undefined ? [task.reference] : [],
-    ),
-  );
-  if (entry.pullableImages.some(({ reference }) => !given.has(reference)) && isPreloading(entry)) {
-    return entry.mirroredImages.map((image) => repositoryOf(image.reference));
-  }
-  const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
-  if (isActivating || isReadyToActivate(entry))
-    return bundle.contents.images.flatMap((image) => image.tags.map(repositoryOf));
-  return [];
+  const repositories = mirrorsWanted(renderedMirrors, memory, assessment, policy);
+  return isSame(renderedMirrors, repositories) ? [] : [{ kind: 'apply-mirrors', repositories }];
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { PullQueue } from '../preload/pull-queue.ts';
+import type { PullTest } from '../release/pulls/pull-check.ts';
 import type { Effect } from '../state/effect.ts';
 
 /** What {@link decide} returns. */
@@ -9,6 +10,8 @@ export interface Decision {
    * now.
    */
   readonly pullQueue?: PullQueue;
+  /** A pull that tests whether pulls are answered, to be started when all effects are done. */
+  readonly pullTest?: PullTest;
   /** Pulls begin once the pins and mirrors of this decision are in place. */
   readonly pullsFollow?: true;
   /**

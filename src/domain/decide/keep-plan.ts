@@ -2,6 +2,7 @@ import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Layer } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
+import { keptLayers } from '../preload/kept-layers.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Observed } from '../state/state.ts';
@@ -20,7 +21,8 @@ export interface KeepPlan {
 }
 
 /**
- * The layers to keep: with `retention.blobs = "kept"` all layers of the releases that are kept; and
+ * The layers to keep: with `retention.blobs = "kept"` all layers of the releases that are kept, with
+ * `retention.keep_components` those of these components; and
  * always those of images that no set of plugged media completes, so that the volumes of a spread
  * bundle may be plugged in one after the other in any order, each once. While there are unclaimed
  * pins all that lies there stays: it may belong to the release of which the records are lost.
@@ -32,11 +34,8 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
   const layers = new Map<Digest, Layer>();
   for (const entry of assessment.bundles) {
     if (entry.phase === 'retired' || entry.withdrawn !== undefined) continue;
-    const kept =
-      policy.retention.blobs === 'kept'
-        ? entry.bundle.contents.layers
-        : awaited(entry, assessment, observed.localBlobs);
-    for (const layer of kept) layers.set(layer.digest, layer);
+    const kept = keptLayers(entry.bundle, policy.retention);
+    for (const layer of [...kept, ...awaited(entry, assessment, observed.localBlobs)]) layers.set(layer.digest, layer);
   }
   const offered = layers.size === 0 ? layers : offeredByMedia(observed);
   const doubtful = assessment.pins.unclaimed.length > 0 ? observed.localBlobs : [];

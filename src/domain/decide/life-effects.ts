@@ -28,6 +28,8 @@ export function lifeEffect(
       const { roomFor } = verdict;
       return { kind: 'retire', bundleId, removeImages, ...(roomFor !== undefined && { roomFor }) };
     }
+    case 'incomplete':
+      return { kind: 'retire', bundleId, removeImages, isIncomplete: true };
     case 'removable':
       return { kind: 'remove-images', bundleId, images: verdict.images };
     default:

@@ -3,6 +3,7 @@ import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Image } from '../model/bundle.ts';
 import { pathOf } from '../path/read-paths.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
+import { parallelPulls } from '../preload/parallel-pulls.ts';
 import { fill, type PlannedPull, type PullStarts } from '../preload/pull-queue.ts';
 import { orderPulls, type PullCandidate } from '../preload/pull-schedule.ts';
 import { diskFull } from '../preload/space.ts';
@@ -18,7 +19,10 @@ export function planPulls(observed: Observed, memory: Memory, assessment: Assess
     diskFull(memory, observed.now) === undefined
       ? byPath(orderPulls(candidates(observed, memory, assessment)), assessment)
       : [];
-  return fill({ waiting, running, landed: new Set(), parallel: policy.preload.parallel });
+  const { runtime } = observed;
+  const layerStorage = runtime.kind === 'reachable' ? runtime.layerStorage : undefined;
+  const parallel = parallelPulls(policy.preload.parallel, layerStorage);
+  return fill({ waiting, running, landed: new Set(), parallel, readsSharedOnce: layerStorage === 'both' });
 }
 
 /**

@@ -1,4 +1,4 @@
-import { isAboveFloor } from '../adoption/floors.ts';
+import { isAboveFloor, sequenceOf } from '../adoption/floors.ts';
 import { placeIn } from '../path/read-paths.ts';
 import { isRetired } from '../release/recorded-phase.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
@@ -24,10 +24,10 @@ export function floor({
   if (!isUnasked || isRetired(bundle) || isAboveFloor(bundle, floors)) return PASS;
   const stream = payload.name;
   const least = floors.sequences.get(stream);
-  if (least === undefined) {
+  if (least === undefined || floors.doubted?.has(stream) === true) {
     return { kind: 'hold', hold: { code: 'engine/floor-unknown', data: { stream }, releasedBy: 'person' } };
   }
   if (path.allowDowngrade && placeIn(path, bundle).isLate === true) return PASS;
-  const data = { stream, sequence: payload.sequence, floor: least };
+  const data = { stream, sequence: sequenceOf(bundle), floor: least };
   return { kind: 'hold', hold: { code: 'engine/below-floor', data, releasedBy: 'person' } };
 }

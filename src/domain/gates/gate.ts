@@ -1,3 +1,4 @@
+import type { ImageUses } from '../model/image-use.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { TagConflict } from '../release/tag-claims.ts';
@@ -11,6 +12,8 @@ import type { ClockFault } from '../time/clock-fault.ts';
 /** What gates look at: one release in one round, as plain data. */
 export interface GateContext {
   readonly bundle: StoredBundle;
+  /** All adopted bundles. */
+  readonly bundles: readonly StoredBundle[];
   /** The update graph of its stream, and where the node is in it. */
   readonly path: PlannedPath;
   /** Settings. */
@@ -32,6 +35,8 @@ export interface GateContext {
   readonly foreignTag: TagConflict | undefined;
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
+  /** Images that static pods and running containers ask for; undefined when that is not known. */
+  readonly imageUses: ImageUses | undefined;
 }
 
 /** Plain values that the words for a hold need. */

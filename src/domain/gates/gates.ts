@@ -11,6 +11,7 @@ import { foreignTags } from './foreign-tags.ts';
 import type { Gate, GateContext, GateVerdict, Hold } from './gate.ts';
 import { hook } from './hook.ts';
 import { order } from './order.ts';
+import { pullsElsewhere } from './pulls-elsewhere.ts';
 import { retry } from './retry.ts';
 import { barrier } from './rules/barrier.ts';
 import { deadend } from './rules/deadend.ts';
@@ -42,6 +43,7 @@ const GATES = {
   floor,
   schedule,
   foreignTags,
+  pullsElsewhere,
   tagsInMotion,
   retry,
   hook,
@@ -49,7 +51,7 @@ const GATES = {
 
 type RuleContext = Pick<
   GateContext,
-  'bundle' | 'path' | 'policy' | 'now' | 'clockFault' | 'clockSynchronised' | 'facts' | 'failures'
+  'bundle' | 'path' | 'policy' | 'now' | 'clockFault' | 'clockSynchronised' | 'facts'
 >;
 
 type HeldBy<Name extends keyof typeof GATES> = Extract<
@@ -102,7 +104,6 @@ export function askRules(bundle: StoredBundle, question: RuleQuestion): GateVerd
     ...question,
     bundle,
     clockFault: faultOf(bundle, question),
-    failures: [],
   });
 }
 

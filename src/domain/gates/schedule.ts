@@ -1,3 +1,4 @@
+import { hasBegun } from '../release/recorded-phase.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 import { isAutomatic } from './strategy.ts';
 
@@ -9,6 +10,7 @@ type ManualHold = Hold<'engine/manual', { readonly by: 'release' | 'node' }>;
  * asks for it, if one of them is `manual`.
  */
 export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): GateVerdict<ManualHold> {
+  if (hasBegun(bundle)) return PASS;
   if (isAutomatic(bundle, policy) || bundle.activationRequestedAt !== undefined || bundle.activatedAt !== undefined)
     return PASS;
   const by = bundle.payload.schedule === 'manual' ? 'release' : 'node';

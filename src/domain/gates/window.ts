@@ -1,3 +1,4 @@
+import { hasBegun } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Observed } from '../state/state.ts';
 import { nextOpenings, type Opening } from '../time/openings.ts';
@@ -18,7 +19,7 @@ type WindowHold = Hold<
 /**
  * Setting `update.strategy = "window"`: a release is activated while a window is open. What a person
  * asked for does not wait, and neither does an activation that has begun: it goes on when the window
- * closes.
+ * closes, also when the daemon was restarted in between.
  */
 export function window({
   bundle,
@@ -27,13 +28,11 @@ export function window({
   facts,
   clockFault,
   clockSynchronised,
-  failures,
 }: Pick<
   GateContext,
-  'bundle' | 'policy' | 'now' | 'facts' | 'clockFault' | 'clockSynchronised' | 'failures'
+  'bundle' | 'policy' | 'now' | 'facts' | 'clockFault' | 'clockSynchronised'
 >): GateVerdict<WindowHold> {
   if (!awaitsWindow({ bundle, policy }) || clockFault !== undefined) return PASS;
-  if (failures.some(({ task }) => task.kind === 'activate' && task.bundleId === bundle.bundleId)) return PASS;
   const timeZone = zoneOf(policy, facts);
   const [next] = nextOpenings(policy.update.windows, timeZone, now, 1);
   if (next !== undefined && next.opensAt === undefined) {
@@ -50,7 +49,8 @@ export function window({
 /** Whether a release may be activated in a window only. */
 export function awaitsWindow({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): boolean {
   const { activationRequestedAt, activatedAt } = bundle;
-  return policy.update.strategy === 'window' && activationRequestedAt === undefined && activatedAt === undefined;
+  const isOpen = activationRequestedAt === undefined && activatedAt === undefined && !hasBegun(bundle);
+  return policy.update.strategy === 'window' && isOpen;
 }
 
 /** When activations may begin next. */

@@ -9,6 +9,15 @@ export const CONDITION_TYPES = [
   'Degraded',
 ] as const;
 
+/** The conditions of the node, in the order in which they are shown. */
+export const NODE_CONDITION_TYPES = ['PullsAnswered', 'PullsFromElsewhere'] as const;
+
+/**
+ * What a condition of the node is about. `PullsAnswered` is good when it is `True`,
+ * `PullsFromElsewhere` when it is `False`.
+ */
+export type NodeConditionType = (typeof NODE_CONDITION_TYPES)[number];
+
 /** What a condition is about. All but `Degraded` are good when they are `True`. */
 export type ConditionType = (typeof CONDITION_TYPES)[number];
 
@@ -19,8 +28,8 @@ export type ConditionStatus = 'True' | 'False' | 'Unknown';
  * The result of one round for one condition (Kubernetes API conventions, "Typical status
  * properties").
  */
-export interface ConditionVerdict {
-  readonly type: ConditionType;
+export interface ConditionVerdict<Type extends string = ConditionType> {
+  readonly type: Type;
   readonly status: ConditionStatus;
   /** One word in CamelCase, for programs. */
   readonly reason: string;
@@ -29,17 +38,17 @@ export interface ConditionVerdict {
 }
 
 /** A condition as it is shown. */
-export interface Condition extends ConditionVerdict {
+export interface Condition<Type extends string = ConditionType> extends ConditionVerdict<Type> {
   /** When the status last changed, RFC 3339. */
   readonly lastTransitionTime: string;
 }
 
 /**
- * The last status of each condition of a bundle, and since when it has been so, in milliseconds
- * since the epoch.
+ * The last status of each condition of a bundle or of the node, and since when it has been so, in
+ * milliseconds since the epoch.
  */
-export type ConditionMarks = Readonly<
-  Partial<Record<ConditionType, { readonly status: ConditionStatus; readonly since: number }>>
+export type ConditionMarks<Type extends string = ConditionType> = Readonly<
+  Partial<Record<Type, { readonly status: ConditionStatus; readonly since: number }>>
 >;
 
 /**
@@ -48,14 +57,21 @@ export type ConditionMarks = Readonly<
  *
  * @returns `marks` itself when no status changed, so that nothing needs to be written.
  */
-export function marksAfter(marks: ConditionMarks, verdicts: readonly ConditionVerdict[], now: number): ConditionMarks {
+export function marksAfter<Type extends string>(
+  marks: ConditionMarks<Type>,
+  verdicts: readonly ConditionVerdict<Type>[],
+  now: number,
+): ConditionMarks<Type> {
   const changed = verdicts.filter(({ type, status }) => marks[type]?.status !== status);
   if (changed.length === 0) return marks;
   return { ...marks, ...Object.fromEntries(changed.map(({ type, status }) => [type, { status, since: now }])) };
 }
 
 /** The verdicts with their times. */
-export function conditionsOf(verdicts: readonly ConditionVerdict[], marks: ConditionMarks): readonly Condition[] {
+export function conditionsOf<Type extends string>(
+  verdicts: readonly ConditionVerdict<Type>[],
+  marks: ConditionMarks<Type>,
+): readonly Condition<Type>[] {
   return verdicts.map((verdict) => ({
     ...verdict,
     lastTransitionTime: new Date(marks[verdict.type]?.since ?? 0).toISOString(),

@@ -67,7 +67,7 @@ export interface Medium {
   readonly mediumId: MediumId;
   /** What people call it: `sdb1`, or the path of a directory. */
   readonly label: string;
-  /** The drop folder is always there; that it is empty is no news. */
+  /** The drop folder is always there; an empty one is nothing to report. */
   readonly isDropFolder: boolean;
   readonly state: MediumState;
   /**

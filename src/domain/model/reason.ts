@@ -47,6 +47,8 @@ export type AdoptionReason =
     >
   /** `scheme`: that of the stream. */
   | Conclusion<'bundle/version', { bundle: BundleLabel; scheme: 'semver' | 'three-tag' }>
+  /** A delta builds on a bundle of another stream, which would have to be kept for it. */
+  | Conclusion<'bundle/base', { bundle: BundleLabel; base: BundleLabel }>
   /** `expires`: as the payload says it. */
   | Conclusion<'bundle/expired', { bundle: BundleLabel; expires: string }>
   /** `created`: as the payload says it. */
@@ -127,7 +129,13 @@ export type MediaReason =
   /** `layers`: how many are missing. `name`: `ocp@4.13.6` where anything tells it. */
   | Conclusion<
       'engine/no-base',
-      { bundle: BundleLabel; layers: number; base: { bundleId?: BundleId; name?: string; isAdopted: boolean } }
+      /** `holders`: names of known bundles that carry all of these layers themselves, the base first. */
+      {
+        bundle: BundleLabel;
+        layers: number;
+        base: { bundleId?: BundleId; name?: string; isAdopted: boolean; isRetired?: true };
+        holders?: readonly string[];
+      }
     >
   | Conclusion<'engine/cancelled', { bundle: BundleLabel; images: ImageCount }>
   /** An envelope without blobs, and `preload.online` is off. */
@@ -155,7 +163,9 @@ export type MediaReason =
   | Conclusion<'engine/needs-copy', { bundle: BundleLabel; images: ImageCount; flaws: Flaws }>
   | Conclusion<'engine/no-source', { bundle: BundleLabel; images: ImageCount; how: Interruption }>
   /** The daemon has just started, and media were not read yet. */
-  | Conclusion<'media/looking', { bundle: BundleLabel; images: ImageCount }>;
+  | Conclusion<'media/looking', { bundle: BundleLabel; images: ImageCount }>
+  /** What carried the bundle last is plugged in and read again. */
+  | Conclusion<'media/reading', { bundle: BundleLabel; images: ImageCount; medium: string }>;
 
 /** What is wrong with the images of a bundle. */
 export type ImageReason =

@@ -37,7 +37,7 @@ export function parseReference(text: string): Reference {
   const colon = named.indexOf(':', slash);
   const path = colon < 0 ? named.slice(slash + 1) : named.slice(slash + 1, colon);
   const tag = colon < 0 ? undefined : named.slice(colon + 1);
-  if (tag !== undefined && !TAG.test(tag)) throw malformed(text, `'${tag}' is no tag`);
+  if (tag !== undefined && !TAG.test(tag)) throw malformed(text, `'${tag}' is not a tag`);
   const bad = path.split('/').find((part) => !PATH_PART.test(part));
   if (bad !== undefined)
     throw malformed(text, `'${bad}' can't be part of a repository's path (lower case, digits, . _ -)`);

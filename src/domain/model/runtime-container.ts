@@ -10,6 +10,11 @@ export interface RuntimeContainer {
    * out, because tags may have moved.
    */
   readonly imageNames: readonly string[];
+  /**
+   * Images that it mounts as volumes, by id or by name, also by tag. Default none. `unknown`: the
+   * runtime did not tell.
+   */
+  readonly volumeImages?: readonly string[] | 'unknown';
   /** `other`: made and not started, or unknown. */
   readonly state: 'running' | 'exited' | 'other';
   /** Milliseconds since the epoch by the runtime's clock; 0 when it never started. */

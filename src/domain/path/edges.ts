@@ -52,13 +52,29 @@ export function barrierBlock(path: StreamPath, release: PathRelease): BlockOf<'r
   return { code: 'rule/barrier', barrier, reason, lacks };
 }
 
-/** No release updates from a dead end. */
+/**
+ * No release updates from a dead end. One that was activated last holds others too before its
+ * containers run: its tags hold, so the next container is of it, and from there no way leads on.
+ */
 export function deadendBlock(path: StreamPath, { version }: PathRelease): BlockOf<'rule/deadend'> | undefined {
-  const { position, milestones } = path;
-  const milestone = position && milestones.get(position.version);
-  if (position === undefined || milestone?.isDeadEnd !== true || position.version === version) return undefined;
+  const { position } = path;
+  if (position === undefined || version === position.version || version === position.activated) return undefined;
+  const current = deadEndAt(path, position);
+  const milestone = current === undefined ? undefined : path.milestones.get(current);
+  if (current === undefined || milestone === undefined) return undefined;
   const { reason, saidBy } = milestone;
-  return { code: 'rule/deadend', current: position.version, reason, saidBy };
+  return { code: 'rule/deadend', current, reason, saidBy };
+}
+
+/**
+ * The version of the dead end at which a node is: the release that was activated last, or the one
+ * from which containers still run.
+ */
+export function deadEndAt(
+  { milestones }: Pick<StreamPath, 'milestones'>,
+  { version, activated }: Position,
+): string | undefined {
+  return [activated, version].find((one) => one !== undefined && milestones.get(one)?.isDeadEnd === true);
 }
 
 /**

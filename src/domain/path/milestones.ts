@@ -1,3 +1,4 @@
+import { type Sequenced, sequenceOf } from '../adoption/floors.ts';
 import { type Advisory, bundleName, type Payload } from '../model/bundle.ts';
 
 /** What is known about one release of a stream, and which bundle says so. */
@@ -10,7 +11,7 @@ export interface Milestone {
 }
 
 /** As much of a bundle as it may say about releases. */
-export interface Speaker {
+export interface Speaker extends Sequenced {
   readonly payload: Pick<Payload, 'name' | 'version' | 'sequence' | 'advisories' | 'update'>;
 }
 
@@ -24,7 +25,8 @@ export interface EffectiveAdvisory extends Advisory {
  * What is now known about releases of a stream, by version (bundle format, `advisories`: "the
  * newest sequence wins"): of all bundles that speak of a version, the one with the highest
  * sequence. So one that speaks of other versions takes nothing back, and an advisory that is
- * neither a dead end nor a barrier takes back an earlier one.
+ * neither a dead end nor a barrier takes back an earlier one. What a bundle said that was known when
+ * the stream was reset does not count.
  *
  * @param bundles those that are trusted, in any order.
  */
@@ -33,8 +35,8 @@ export function effectiveAdvisories(
   stream: string,
 ): ReadonlyMap<string, EffectiveAdvisory> {
   return new Map(
-    speakersOf(bundles, stream).flatMap(({ payload }) =>
-      (payload.advisories ?? []).map((advisory) => [advisory.version, { ...advisory, from: bundleName(payload) }]),
+    speakersOf(bundles, stream).flatMap((speaker) =>
+      advisoriesIn(speaker).map((advisory) => [advisory.version, { ...advisory, from: bundleName(speaker.payload) }]),
     ),
   );
 }
@@ -50,7 +52,8 @@ export function effectiveAdvisories(
  */
 export function milestonesOf(bundles: readonly Speaker[], stream: string): ReadonlyMap<string, Milestone> {
   const said = new Map<string, Milestone>();
-  for (const { payload } of speakersOf(bundles, stream)) {
+  for (const speaker of speakersOf(bundles, stream)) {
+    const { payload } = speaker;
     const { barrier, deadend } = payload.update ?? {};
     const saidBy = bundleName(payload);
     if (barrier !== undefined || deadend !== undefined) {
@@ -58,8 +61,7 @@ export function milestonesOf(bundles: readonly Speaker[], stream: string): Reado
       const isBoth = { isBarrier: barrier !== undefined, isDeadEnd: deadend !== undefined };
       said.set(payload.version, { ...isBoth, reason, saidBy });
     }
-    for (const { version, barrier: isBarrier = false, deadend: isDeadEnd = false, reason } of payload.advisories ??
-      []) {
+    for (const { version, barrier: isBarrier = false, deadend: isDeadEnd = false, reason } of advisoriesIn(speaker)) {
       said.set(version, { isBarrier, isDeadEnd, reason, saidBy });
     }
   }
@@ -69,5 +71,13 @@ export function milestonesOf(bundles: readonly Speaker[], stream: string): Reado
 function speakersOf(bundles: readonly Speaker[], stream: string): Speaker[] {
   return bundles
     .filter(({ payload }) => payload.name === stream)
-    .sort((a, b) => a.payload.sequence - b.payload.sequence);
+    .sort((a, b) => sequenceOf(a) - sequenceOf(b) || a.payload.sequence - b.payload.sequence);
+}
+
+/**
+ * What a bundle says of other releases. Of one that was known when its stream was reset it counts no
+ * more: the reset gives up what these bundles have settled for the stream.
+ */
+function advisoriesIn({ payload, resetAt }: Speaker): readonly Advisory[] {
+  return resetAt === undefined ? (payload.advisories ?? []) : [];
 }

@@ -27,7 +27,8 @@ export function positionOf({ releases, running, configured }: PositionInput): Po
   if (last === undefined) return configured === undefined ? undefined : configuredPosition(releases, configured);
   const runs = ({ bundleId }: StoredBundle) => running?.has(bundleId) === true;
   const other = isProven(last) || runs(last) ? undefined : candidates.find(runs);
-  return other === undefined ? placeOf(last, 'activated') : placeOf(other, 'running');
+  if (other === undefined) return placeOf(last, 'activated');
+  return { ...placeOf(other, 'running'), activated: last.payload.version };
 }
 
 function byActivation(releases: readonly StoredBundle[]): readonly StoredBundle[] {

@@ -34,6 +34,11 @@ export interface Position {
    * from the one that was activated last; `setting`: `streams.<name>.current`.
    */
   readonly source: 'activated' | 'running' | 'setting';
+  /**
+   * The version of the release that was activated last, where containers run from this one and none
+   * from it yet. Its tags hold, so the next container may be of it.
+   */
+  readonly activated?: string;
 }
 
 /** The settings that the path depends on (`[update]`). */

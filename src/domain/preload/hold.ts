@@ -12,7 +12,7 @@ import {
   type Reason,
 } from '../model/reason.ts';
 import { type BadBlob, flawsAmong } from '../state/bad-blob.ts';
-import { interruptionOf, type LastCarrier } from '../state/last-carrier.ts';
+import { interruptionOf, type LastCarrier, mediumReadAgain } from '../state/last-carrier.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import type { DiskVerdict } from './disk-estimate.ts';
@@ -37,8 +37,11 @@ export interface BundleFacts {
    * a medium.
    */
   readonly lackingOfBase: number;
+  /** Known bundles that carry all of these layers themselves, the base first. */
+  readonly baseHolders: readonly StoredBundle[];
   /** The base, if it was adopted. */
   readonly base: StoredBundle | undefined;
+  readonly isBaseRetired: boolean;
   readonly disk: DiskVerdict | undefined;
   readonly carriers: readonly Carrier[];
   readonly failures: readonly TaskFailure[];
@@ -79,7 +82,9 @@ export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Obs
  * `held (base)` when a delta has left layers to a base that is neither on this node nor on a
  * plugged medium.
  */
-export function baseHold({ bundle: { payload }, lackingOfBase, base }: BundleFacts): PhaseOf | undefined {
+export function baseHold(facts: BundleFacts): PhaseOf | undefined {
+  const { lackingOfBase, base, baseHolders } = facts;
+  const { payload } = facts.bundle;
   if (lackingOfBase === 0) return undefined;
   const bundleId = payload.update?.base;
   const name = base === undefined ? payload.annotations?.[BASE_ANNOTATION] : bundleName(base.payload);
@@ -90,9 +95,11 @@ export function baseHold({ bundle: { payload }, lackingOfBase, base }: BundleFac
       layers: lackingOfBase,
       base: {
         isAdopted: base !== undefined,
+        ...(facts.isBaseRetired && { isRetired: true as const }),
         ...(bundleId !== undefined && { bundleId }),
         ...(name !== undefined && { name }),
       },
+      holders: baseHolders.map((holder) => bundleName(holder.payload)),
     },
   };
   return { phase: 'held', hold: 'base', reason };
@@ -132,6 +139,8 @@ function sourceReason(facts: BundleFacts): Reason {
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
   const about = aboutImages(facts);
   if (facts.isLooking) return { code: 'media/looking', data: about };
+  const again = mediumReadAgain(lastCarrier, media);
+  if (again !== undefined) return { code: 'media/reading', data: { ...about, medium: again.label } };
   return (
     copyNeeded(facts) ??
     restNeeded(facts) ?? { code: 'engine/no-source', data: { ...about, how: interruptionOf(lastCarrier, media) } }

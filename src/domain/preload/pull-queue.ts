@@ -18,6 +18,8 @@ export interface PullQueue {
   readonly landed: ReadonlySet<Digest>;
   /** Pulls at once. */
   readonly parallel: number;
+  /** As in the schedule. Default false. */
+  readonly readsSharedOnce?: boolean;
 }
 
 /** Pulls to start, and what is left when they run. */
@@ -30,14 +32,14 @@ export interface PullStarts {
  * What follows a pull that worked, without another look at the runtime: it has the layers now that
  * the pull was to bring.
  */
-export function afterPull({ waiting, running, landed, parallel }: PullQueue, reference: string): PullStarts {
+export function afterPull(pullQueue: PullQueue, reference: string): PullStarts {
+  const { running, landed } = pullQueue;
   const ended = running.filter((pull) => pull.reference === reference);
   const brought = ended.flatMap(({ missingLayers }) => missingLayers.map(({ digest }) => digest));
   return fill({
-    waiting,
+    ...pullQueue,
     running: running.filter((pull) => pull.reference !== reference),
     landed: new Set([...landed, ...brought]),
-    parallel,
   });
 }
 

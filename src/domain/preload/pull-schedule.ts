@@ -16,6 +16,11 @@ export interface ScheduleInput<Pull extends PullCandidate> {
   readonly landed: ReadonlySet<Digest>;
   /** Pulls at once, all in all. */
   readonly parallel: number;
+  /**
+   * Whether the runtime reads a layer once for pulls that share it (docs/runtime-facts.md, fact 23).
+   * Default false.
+   */
+  readonly readsSharedOnce?: boolean;
 }
 
 /**
@@ -35,10 +40,11 @@ export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull
  *
  * INVARIANTS: no two running pulls share a missing layer, since a runtime may read it from the
  * medium once for each (docs/runtime-facts.md, fact 14); something is started whenever something
- * may run and a slot is free.
+ * may run and a slot is free. For a runtime that reads a shared layer once, pulls that share one
+ * get the slots that are left: their own layers need not wait for it.
  */
 export function fittingPulls<Pull extends PullCandidate>(input: ScheduleInput<Pull>): Pull[] {
-  const { waiting, running, landed, parallel } = input;
+  const { waiting, running, landed, parallel, readsSharedOnce = false } = input;
   const missing = (pull: PullCandidate) => pull.missingLayers.filter(({ digest }) => !landed.has(digest));
   const busy = new Set(running.flatMap((pull) => missing(pull).map(({ digest }) => digest)));
   const next: Pull[] = [];
@@ -49,7 +55,9 @@ export function fittingPulls<Pull extends PullCandidate>(input: ScheduleInput<Pu
     for (const { digest } of layers) busy.add(digest);
     next.push(candidate);
   }
-  return next;
+  if (!readsSharedOnce) return next;
+  const others = waiting.filter((candidate) => !next.includes(candidate));
+  return [...next, ...others.slice(0, Math.max(0, parallel - running.length - next.length))];
 }
 
 function countCarriers(candidates: readonly PullCandidate[]): ReadonlyMap<Digest, number> {

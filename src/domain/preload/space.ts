@@ -8,7 +8,9 @@ import type { Observed, StoredBundle } from '../state/state.ts';
 import { isWaiting } from '../state/waiting.ts';
 import { type DiskVerdict, estimateDisk, type Shortage } from './disk-estimate.ts';
 import { isStorageTrouble } from './disk-trouble.ts';
+import { keptLayers } from './kept-layers.ts';
 import { missingLayersOf } from './missing-layers.ts';
+import { parallelPulls } from './parallel-pulls.ts';
 
 /** What the estimate for one bundle looks at. */
 export interface SpaceContext {
@@ -54,10 +56,10 @@ export function diskVerdict(
     filesystem: runtime.filesystem,
     layerStorage: runtime.layerStorage ?? 'unpacked',
     staging: runtime.staging,
-    copied: copiedLayers(images.flat(), observed, policy),
+    copied: copiedLayers(images.flat(), bundle, observed, policy),
     attachedBytes: attachedBytes(bundle, observed),
     minFreePercent: policy.preload.min_free_percent,
-    parallel: Math.max(0, policy.preload.parallel - pulling.size),
+    parallel: Math.max(0, parallelPulls(policy.preload.parallel, runtime.layerStorage) - pulling.size),
   });
 }
 
@@ -65,9 +67,17 @@ export function diskVerdict(
  * Layers that are written to the node's own disk while they pass by, where that takes room from the
  * images.
  */
-function copiedLayers(layers: readonly Layer[], observed: Observed, policy: Policy): ReadonlySet<Digest> {
-  if (policy.retention.blobs !== 'kept' || observed.layersBesideImages !== true) return new Set();
-  return new Set(layers.flatMap(({ digest }) => (observed.localBlobs.has(digest) ? [] : [digest])));
+function copiedLayers(
+  layers: readonly Layer[],
+  bundle: StoredBundle,
+  observed: Observed,
+  policy: Policy,
+): ReadonlySet<Digest> {
+  if (observed.layersBesideImages !== true) return new Set();
+  const kept = new Set(keptLayers(bundle, policy.retention).map(({ digest }) => digest));
+  return new Set(
+    layers.flatMap(({ digest }) => (kept.has(digest) && !observed.localBlobs.has(digest) ? [digest] : [])),
+  );
 }
 
 /**

@@ -28,5 +28,7 @@ export type LifeVerdict =
   | { readonly kind: 'runs-unasked'; readonly bundleId: BundleId; readonly components: readonly string[] }
   /** It is kept no longer; `roomFor` names the release that needs its space, if that is why. */
   | { readonly kind: 'spare'; readonly bundleId: BundleId; readonly roomFor?: BundleId }
+  /** It was not complete for `retention.incomplete`. */
+  | { readonly kind: 'incomplete'; readonly bundleId: BundleId }
   /** Images of a retired release that nothing needs. */
   | { readonly kind: 'removable'; readonly bundleId: BundleId; readonly images: readonly Removal[] };

@@ -1,6 +1,6 @@
 import type { BundleId } from '../model/digest.ts';
 import type { Phase } from '../model/phase.ts';
-import type { StoredBundle } from '../state/state.ts';
+import type { Stored, StoredBundle } from '../state/state.ts';
 
 /** The phases that follow from the records alone, without an observation. */
 export type ReachedPhase = Extract<Phase, 'ready' | 'activated' | 'active' | 'proven' | 'superseded' | 'retired'>;
@@ -36,6 +36,14 @@ export function isProven({ provenAt, activatedAt }: StoredBundle): boolean {
 /** Whether it went back after its present activation. */
 export function isRolledBack({ rolledBackAt, activatedAt }: StoredBundle): boolean {
   return rolledBackAt !== undefined && rolledBackAt >= (activatedAt ?? 0);
+}
+
+/**
+ * Whether tags of a release were moved and maybe not all of them yet. Windows, rollouts
+ * and the schedule say when to begin: half-moved tags are the worst state, so they don't hold it.
+ */
+export function hasBegun({ activationBegunAt, activatedAt }: StoredBundle): boolean {
+  return activationBegunAt !== undefined && activationBegunAt > (activatedAt ?? 0);
 }
 
 /** Whether its present activation was seen running at some time. */
@@ -87,4 +95,10 @@ function newest(
     if (found === undefined || (timeOf(bundle) ?? 0) >= (timeOf(found) ?? 0)) found = bundle;
   }
   return found;
+}
+
+/** Of each stream the release that was activated last, unless it is proven or went back. */
+export function unprovenReleases({ bundles }: Stored): readonly StoredBundle[] {
+  const current = currentIds(bundles);
+  return bundles.filter((bundle) => current.has(bundle.bundleId) && !isProven(bundle) && !isRolledBack(bundle));
 }

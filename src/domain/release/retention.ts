@@ -15,14 +15,17 @@ export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy[
   return protect.includes(bundleName(payload));
 }
 
+/** Whether a delta builds on this bundle. One of another stream is no base, whatever the delta says. */
+export function isBaseOf({ bundleId, payload: { name } }: StoredBundle, { payload }: StoredBundle): boolean {
+  return payload.update?.base === bundleId && payload.name === name;
+}
+
 /**
  * Whether a delta that is kept, and was never complete, builds on this bundle: its missing layers
  * are found only among images of the base.
  */
-export function isBaseInNeed({ bundleId }: StoredBundle, bundles: readonly StoredBundle[]): boolean {
-  return keptBundles(bundles).some(
-    ({ payload, readyAt }) => readyAt === undefined && payload.update?.base === bundleId,
-  );
+export function isBaseInNeed(base: StoredBundle, bundles: readonly StoredBundle[]): boolean {
+  return keptBundles(bundles).some((delta) => delta.readyAt === undefined && isBaseOf(base, delta));
 }
 
 /** Asked for by a person and not done yet. */
@@ -174,20 +177,28 @@ export function removableIds(
 }
 
 /**
- * Leaves out what a container that has not exited uses. `undefined` containers: nothing is known,
- * so nothing goes.
+ * Leaves out what a container that has not exited uses: the image that it was made from, or one
+ * that it mounts as a volume. Without knowledge of the containers, or of the volumes of one of
+ * them, nothing goes.
  */
 export function withoutUsed(
   imageIds: readonly string[],
   containers: readonly RuntimeContainer[] | undefined,
   ids: ImageIds,
 ): readonly Removal[] {
-  if (containers === undefined) return [];
+  if (containers === undefined || containers.some(({ volumeImages }) => volumeImages === 'unknown')) return [];
+  const used = containers.map((container) => ({ ...container, uses: usedIds(container, ids) }));
   return imageIds.flatMap((imageId) => {
-    const users = containers.filter((container) => imageIdOf(container, ids) === imageId);
+    const users = used.filter(({ uses }) => uses.has(imageId));
     if (users.some((container) => container.state !== 'exited')) return [];
     return [{ imageId, containerIds: users.map((container) => container.containerId) }];
   });
+}
+
+function usedIds(container: RuntimeContainer, ids: ImageIds): ReadonlySet<string | undefined> {
+  const { volumeImages = [] } = container;
+  const volumes = volumeImages === 'unknown' ? [] : volumeImages;
+  return new Set([imageIdOf(container, ids), ...volumes.map((name) => ids.of(name))]);
 }
 
 /**

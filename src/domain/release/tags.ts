@@ -106,13 +106,16 @@ export function assessTags(
   { running, tagsGiven, failures }: Memory,
 ): TagAssessment {
   if (runtime.kind !== 'reachable') return NO_TAGS;
-  // While tags move, what was observed of them is no longer true.
-  if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) return NO_TAGS;
+  const times = timesByTag(tagsGiven);
+  const timesOf = ({ tag }: StrayTag) => times.get(tag) ?? [];
+  // While tags move, what was observed of them is no longer true, but for those that nobody moves.
+  if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) {
+    if (![...times.values()].some(isContested)) return NO_TAGS;
+    return { ...NO_TAGS, contested: compare(holders, runtime).stray.filter((one) => isContested(timesOf(one))) };
+  }
   const { stray, met, owned } = compare(holders, runtime);
   const settled = [...new Set(tagsGiven.map(({ tag }) => tag))].filter((tag) => met.has(tag) || !owned.has(tag));
   if (stray.length === 0) return { ...NO_TAGS, settled };
-  const times = timesByTag(tagsGiven);
-  const timesOf = ({ tag }: StrayTag) => times.get(tag) ?? [];
   const failed = failures.filter(({ task }) => task.kind === 'restore-tags');
   const isPaused = (bundleId: BundleId) =>
     failed.some((failure) => failure.task.bundleId === bundleId && isWaiting(failure, now));

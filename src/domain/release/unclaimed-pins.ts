@@ -1,7 +1,10 @@
 import type { RuntimeObservation } from '../model/runtime-image.ts';
+import type { KnownRelease } from '../state/known-release.ts';
 import type { PinLedger, PinnedRelease, PinRecord, StateAge } from '../state/pin-ledger.ts';
 import { latestStamp } from '../state/stamp.ts';
 import type { StoredBundle } from '../state/state.ts';
+import type { RejectedName, Verdict } from '../trust/approval.ts';
+import { knownRelease } from './rebuild/known-release.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 
 /**
@@ -38,6 +41,14 @@ export interface PinContext {
   readonly runtime: RuntimeObservation;
   /** Of the database. */
   readonly age: StateAge;
+  /** Adopted bundles without images. Default none. */
+  readonly notices?: readonly StoredBundle[];
+  /** What people said about bundles, from the database. Default nothing. */
+  readonly verdicts?: readonly Verdict[];
+  /** Names that people rejected, from the database. Default none. */
+  readonly rejectedNames?: readonly RejectedName[];
+  /** What was last reported of releases, for what the ledger does not say. Default nothing. */
+  readonly reported?: readonly KnownRelease[];
 }
 
 /**
@@ -48,7 +59,8 @@ export interface PinContext {
  * was lost, replaced or restored says nothing about releases that it does not know. When in doubt a
  * pin is kept.
  */
-export function assessPins({ bundles, ledger, runtime, age }: PinContext): PinAssessment {
+export function assessPins(context: PinContext): PinAssessment {
+  const { bundles, ledger, runtime, age } = context;
   const found = runtime.kind === 'reachable' ? (runtime.foundPins ?? runtime.renderedPins) : [];
   const isUnseen = runtime.kind !== 'reachable' || runtime.arePinsUnread === true;
   const claimed = uniqueSorted(keptBundles(bundles).flatMap(pinsIn));
@@ -72,8 +84,60 @@ export function assessPins({ bundles, ledger, runtime, age }: PinContext): PinAs
       .filter(({ references }) => references.length > 0),
     ...unclaimedReleases.filter(isNamed),
   ];
-  const record = { releases, unclaimed, givenUp };
+  const lost = unclaimed.length > 0 ? rememberedReleases(context) : [];
+  const record = { releases, unclaimed, givenUp, known: knownIn(context, lost), ...saidIn(context, isDoubted) };
   return { claimed, unclaimed, unclaimedReleases, record, isUncertain: isUnseen && isDoubted };
+}
+
+/**
+ * What is remembered beside the database of bundles that it does not know. What the ledger says of
+ * one counts; what was last reported fills the gaps.
+ */
+export function rememberedReleases({
+  bundles,
+  notices = [],
+  ledger,
+  reported = [],
+}: Pick<PinContext, 'bundles' | 'notices' | 'ledger' | 'reported'>): readonly KnownRelease[] {
+  const stored = new Set([...bundles, ...notices].map(({ bundleId }) => bundleId));
+  const known = ledger?.known ?? [];
+  const told = new Set(known.map(({ bundleId }) => bundleId));
+  return [...known, ...reported.filter(({ bundleId }) => !told.has(bundleId))].filter(
+    ({ bundleId }) => !stored.has(bundleId),
+  );
+}
+
+/** A notice pins nothing, so it is remembered until it is known again. */
+function knownIn(context: PinContext, lost: readonly KnownRelease[]): readonly KnownRelease[] {
+  const { bundles, notices = [] } = context;
+  const lostNotices = rememberedReleases(context).filter(({ isNotice }) => isNotice === true);
+  const all = [...keptBundles([...bundles, ...notices]).map(knownRelease), ...lost, ...lostNotices];
+  return [...new Map(all.map((one) => [one.bundleId, one])).values()];
+}
+
+/** The database has the last word, but for what it may have lost. */
+function saidIn({ verdicts = [], rejectedNames = [], ledger }: PinContext, isDoubted: boolean) {
+  if (!isDoubted) return { verdicts, rejectedNames };
+  return {
+    verdicts: [...verdicts, ...lostVerdicts(verdicts, ledger)],
+    rejectedNames: [...rejectedNames, ...lostNames(rejectedNames, ledger)],
+  };
+}
+
+/** Verdicts of the ledger that the database does not know, or of which it knows an earlier one. */
+export function lostVerdicts(known: readonly Verdict[], ledger: PinLedger | undefined): readonly Verdict[] {
+  const latest = new Map(known.map((verdict) => [verdict.bundleId, verdict.at]));
+  return (ledger?.verdicts ?? []).filter(({ bundleId, at }) => at > (latest.get(bundleId) ?? -1));
+}
+
+/** Names that the ledger says were rejected, and that a database which was lost does not know. */
+export function lostNames(
+  known: readonly RejectedName[],
+  ledger: Pick<PinLedger, 'rejectedNames'> | undefined,
+): readonly RejectedName[] {
+  return (ledger?.rejectedNames ?? []).filter(
+    ({ name, version }) => !known.some((one) => one.name === name && one.version === version),
+  );
 }
 
 /** The ledger that records these pins of a database. */
@@ -83,7 +147,8 @@ export function ledgerOf(record: PinRecord, bundles: readonly StoredBundle[], st
 
 /** Whether two records say the same. */
 export function isSameRecord(one: PinRecord, other: PinRecord): boolean {
-  const textOf = ({ releases, unclaimed, givenUp }: PinRecord) => JSON.stringify([releases, unclaimed, givenUp]);
+  const textOf = ({ releases, unclaimed, givenUp, known = [], verdicts = [], rejectedNames = [] }: PinRecord) =>
+    JSON.stringify([releases, unclaimed, givenUp, known, verdicts, rejectedNames]);
   return textOf(one) === textOf(other);
 }
 

@@ -6,6 +6,7 @@ import { RULE_CODES } from '../model/rule-code.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
 import { hookClause } from './texts/hook-text.ts';
+import { elsewhereClause } from './texts/pulls-text.ts';
 import { clockClause, doubt, rolloutClause, windowClause } from './texts/time-text.ts';
 
 /**
@@ -19,26 +20,26 @@ export function holdClause(hold: ActivationHold): string {
     case 'engine/cancelled':
       return 'its preload was cancelled, and images are missing';
     case 'engine/denied':
-      return 'it was rolled back on this node, and a newer release takes its place';
+      return 'it was rolled back on this node, and is not activated again automatically';
     case 'engine/not-next':
-      return `${hold.data.next} is activated next, and this release is passed over then`;
+      return `${hold.data.next} is activated next, and this release is then skipped`;
     case 'rule/from':
       return fromClause(hold.data);
     case 'rule/barrier':
       return barrierClause(hold.data);
     case 'rule/downgrade':
-      return `it is a downgrade: its ${hold.data.by} is lower than that of ${hold.data.current}, the present release`;
+      return `it is a downgrade: its ${hold.data.by} is lower than that of ${hold.data.current}, the current release`;
     case 'rule/deadend':
-      return `the present release ${hold.data.current} is a dead end, says ${hold.data.saidBy}: ${hold.data.reason}`;
+      return `the current release ${hold.data.current} is a dead end (${hold.data.saidBy}: ${hold.data.reason})`;
     case 'rule/rollout':
       return rolloutClause(hold.data);
     case 'rule/end-of-life':
       return `its end of life was on ${hold.data.endOfLife} (rule "endOfLife")${doubt(hold.data)}`;
     case 'engine/floor-unknown':
-      return `what was recorded is lost, so nobody knows which release of ${hold.data.stream} was activated here before`;
+      return `the records of this node are lost, so it is not known which release of ${hold.data.stream} was activated here before`;
     case 'engine/below-floor': {
       const { stream, sequence, floor } = hold.data;
-      return `it has sequence ${sequence}, and sequence ${floor} of ${stream} was activated here before`;
+      return `its sequence is ${sequence}, and a release of ${stream} with sequence ${floor} was activated here before`;
     }
     case 'window':
       return windowClause(hold.data);
@@ -50,8 +51,10 @@ export function holdClause(hold: ActivationHold): string {
         : 'the setting update.strategy is "manual" on this node: a person activates it';
     case 'engine/tag-of-other-stream':
       return foreignTagText(hold.data);
+    case 'engine/pulls-from-elsewhere':
+      return elsewhereClause(hold.data);
     case 'engine/tags-in-motion':
-      return 'another release is being activated, and it comes after that one';
+      return 'another release is being activated now; this one comes after it';
     case 'engine/activation-failed':
       return `its activation failed (${hold.data.reason}) and is tried again`;
     case 'hook':
@@ -64,19 +67,19 @@ export function holdClause(hold: ActivationHold): string {
 type DataOf<Code extends RuleHold['code']> = Extract<RuleHold, { readonly code: Code }>['data'];
 
 function fromClause({ from, current, isUnreadable, after }: DataOf<'rule/from'>): string {
-  if (isUnreadable) return `its rule "from" (${from}) can't be compared with the present release ${current}`;
-  const turn = after === undefined ? '' : `; its turn is after ${after}`;
-  return `its rule "from" lets it be applied only from ${from}, and the present release is ${current}${turn}`;
+  if (isUnreadable) return `its rule "from" (${from}) can't be compared with the current release ${current}`;
+  const turn = after === undefined ? '' : `; ${after} is activated first`;
+  return `its rule "from" allows it only from ${from}, and the current release is ${current}${turn}`;
 }
 
 function barrierClause({ barrier, reason, lacks }: DataOf<'rule/barrier'>): string {
   switch (lacks) {
     case 'bundle':
-      return `barrier ${barrier} must be activated first (${reason}), and it is not here: plug in its stick`;
+      return `barrier ${barrier} must be activated first (${reason}). It is not on this node: plug in its stick`;
     case 'activation':
       return `barrier ${barrier} must be activated and proven first (${reason})`;
     case 'proof':
-      return `barrier ${barrier}, the present release, must be proven first (${reason})`;
+      return `barrier ${barrier}, the current release, must be proven first (${reason})`;
     default:
       return assertNever(lacks);
   }
@@ -123,12 +126,15 @@ export function ruleReason(
   const rules = holds.filter(isRuleHold);
   const [first] = rules;
   if (first === undefined) return undefined;
-  const then = holds.some(({ releasedBy }) => releasedBy === 'person') ? '' : ', and continues automatically then';
-  const next = `'stickpin activate ${bundleName(payload)}' activates it all the same, after a confirmation`;
-  return { code: first.code, message: `Its activation is held${then}: ${whyHeld(rules)}. ${next}` };
+  const isAutomatic = holds.every(({ releasedBy }) => releasedBy !== 'person');
+  const head = isAutomatic ? 'It is not activated yet' : 'It is not activated automatically';
+  const end = isAutomatic ? ' It is activated automatically when nothing holds it any more.' : '';
+  const next = `To activate it anyway, run 'stickpin activate ${bundleName(payload)}' and confirm`;
+  return { code: first.code, message: `${head}: ${whyHeld(rules)}.${end} ${next}` };
 }
 
-function isRuleHold(hold: ActivationHold): hold is RuleHold {
+/** Whether a person may confirm the activation in spite of it. */
+export function isRuleHold(hold: ActivationHold): hold is RuleHold {
   return (RULE_CODES as readonly string[]).includes(hold.code);
 }
 
@@ -142,18 +148,29 @@ export function heldReason({
   phase,
   ...entry
 }: Pick<BundleAssessment, 'bundle' | 'phase' | 'holds' | 'activationDue'>): ShownReason | undefined {
-  if (phase !== 'ready') return undefined;
-  const holds = shownHolds(entry);
-  const byRules = ruleReason(bundle, holds);
-  if (byRules !== undefined) return byRules;
-  const hold = holds.find(({ code }) => !QUIET.has(code));
+  const hold = toldHold({ phase, ...entry });
   if (hold === undefined) return undefined;
-  if (hold.code === 'hook') return { code: hold.code, message: `Its activation waits: ${holdClause(hold)}` };
-  if (hold.code === 'engine/tag-of-other-stream') {
+  const byRules = ruleReason(bundle, shownHolds(entry));
+  if (byRules !== undefined) return byRules;
+  if (hold.code === 'hook') return { code: hold.code, message: `It is not activated yet: ${holdClause(hold)}` };
+  if (hold.code === 'engine/tag-of-other-stream' || hold.code === 'engine/pulls-from-elsewhere') {
     return { code: hold.code, message: `It is not activated: ${holdClause(hold)}` };
   }
   const ask = `Run 'stickpin activate ${bundleName(bundle.payload)}' if it is the release that you want`;
   return { code: hold.code, message: `It is not activated automatically: ${holdClause(hold)}. ${ask}` };
+}
+
+/**
+ * The hold of a release that is ready of which a person should know: the first rule, else the first
+ * one that is not told elsewhere.
+ */
+export function toldHold({
+  phase,
+  ...entry
+}: Pick<BundleAssessment, 'phase' | 'holds' | 'activationDue'>): ActivationHold | undefined {
+  if (phase !== 'ready') return undefined;
+  const holds = shownHolds(entry);
+  return holds.find(isRuleHold) ?? holds.find(({ code }) => !QUIET.has(code));
 }
 
 const QUIET: ReadonlySet<string> = new Set<ActivationHold['code']>([

@@ -2,14 +2,16 @@ import { plainDocument } from '../../platform/plain-text.ts';
 import type { Assessment, NoticeAssessment } from '../assess/assess.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
 import type { Advisory } from '../model/bundle.ts';
-import type { Condition } from '../model/condition.ts';
+import type { Condition, NodeConditionType } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
+import type { RejectedName } from '../trust/approval.ts';
 import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
 import { awaitingReports, type BundleReport, detectedReports, releaseReports } from './bundle-report.ts';
 import { type HookReport, hookReports } from './hook-report.ts';
 import { reasonText, type ShownReason, shownReason } from './reasons/reason-text.ts';
+import { rejectedNameText } from './reasons/trust-text.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Progress } from './status/progress-text.ts';
 import { statusLine } from './status/status-line.ts';
@@ -44,6 +46,13 @@ export interface StatusReport {
     readonly bundleId?: string;
     readonly reason: ShownReason;
   }[];
+  /** Releases that a person rejected by name. `since`: RFC 3339. */
+  readonly rejectedNames: readonly {
+    readonly name: string;
+    readonly version: string;
+    readonly since: string;
+    readonly reason: ShownReason;
+  }[];
   /** Adopted bundles without images: there is nothing to preload or to activate. */
   readonly notices: readonly {
     readonly bundleId: string;
@@ -56,6 +65,8 @@ export interface StatusReport {
     readonly advisories: readonly Advisory[];
     readonly reason?: ShownReason;
   }[];
+  /** Of the node: those of a release are with it. */
+  readonly conditions: readonly Condition<NodeConditionType>[];
   /**
    * Images that are pinned and belong to no release that is known here, by the release that they
    * belonged to as far as that is remembered.
@@ -92,11 +103,15 @@ export interface StatusReport {
   };
 }
 
-/** Makes the report of one round. `conditions`: of each adopted release, in that round. */
+/**
+ * Makes the report of one round. `conditions`: of each adopted release, in that round.
+ * `nodeConditions`: of the node, default none.
+ */
 export function reportOf(
   { observed, memory, assessment }: Snapshot,
   progress: Progress,
   conditions: ReadonlyMap<BundleId, readonly Condition[]> = new Map(),
+  nodeConditions: readonly Condition<NodeConditionType>[] = [],
 ): StatusReport {
   const { runtime } = observed;
   return plainDocument<StatusReport>({
@@ -126,6 +141,8 @@ export function reportOf(
       ...(name !== undefined && { name }),
       ...(bundleId !== undefined && { bundleId }),
     })),
+    rejectedNames: assessment.rejectedNames.map(rejectedNameReport),
+    conditions: nodeConditions,
     unclaimed: assessment.pins.unclaimedReleases,
     streams: streamReports(assessment),
     windows: windowReports(assessment),
@@ -164,6 +181,11 @@ function operationOf(
   if (running.length > 0 || bundles.some((entry) => entry.phase === 'preloading')) return 'preloading';
   const isJudging = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
   return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';
+}
+
+function rejectedNameReport({ name, version, at, reason }: RejectedName): StatusReport['rejectedNames'][number] {
+  const message = rejectedNameText({ name, version }, reason);
+  return { name, version, since: new Date(at).toISOString(), reason: { code: 'trust/rejected', message } };
 }
 
 function noticeReport({ bundle, withdrawn }: NoticeAssessment): StatusReport['notices'][number] {

@@ -1,6 +1,7 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { VersionScheme } from '../model/version/version-scheme.ts';
 import { graphOf } from '../path/draw.ts';
+import { deadEndAt } from '../path/edges.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { Position, StreamPath } from '../path/stream-path.ts';
 
@@ -90,12 +91,14 @@ export function streamNotes(path: PlannedPath): readonly string[] {
       `Nobody knows which release of ${stream} runs here, so neither "from" nor barriers apply: set streams.${stream}.current.`,
     ];
   }
-  const milestone = milestones.get(position.version);
+  const deadEnd = deadEndAt(path, position);
   const end = releases.find(({ id }) => id === position.id)?.endOfLife;
   return [
-    ...(milestone?.isDeadEnd
-      ? [`${stream} ${position.version} is a dead end (${milestone.reason}): no release follows it automatically.`]
-      : []),
+    ...(deadEnd === undefined
+      ? []
+      : [
+          `${stream} ${deadEnd} is a dead end (${milestones.get(deadEnd)?.reason ?? ''}): no release follows it automatically.`,
+        ]),
     ...(end === undefined ? [] : endNote(`${stream} ${position.version}`, end, path.time)),
   ];
 }

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
-import { type Section, type Setting, settingsTable } from './settings-table.ts';
+import type { Section, Setting } from './section.ts';
+import { settingsTable } from './settings-table.ts';
 import { streamName, type ValueType } from './value-types.ts';
 
 type Table = typeof settingsTable;

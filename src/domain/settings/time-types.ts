@@ -11,7 +11,7 @@ export const timeZone: ValueType<string> = {
     v.string('must be a time zone'),
     v.check(
       (name) => name === 'localtime' || isTimeZone(name),
-      'must be a time zone, as "UTC", "localtime" or "Europe/Berlin"',
+      'must be a time zone, such as "UTC", "localtime" or "Europe/Berlin"',
     ),
   ),
 };
@@ -20,7 +20,7 @@ export const timeZone: ValueType<string> = {
 const DAYS = new Map(
   WEEKDAYS.flatMap((name, day) => [name, name.slice(0, 3)].map((text) => [text.toLowerCase(), day] as const)),
 );
-const DAY_FAULT = 'must be a weekday, as "Sat" or "Saturday"';
+const DAY_FAULT = 'must be a weekday, such as "Sat" or "Saturday"';
 
 const day = v.pipe(
   v.string(DAY_FAULT),
@@ -39,7 +39,7 @@ const weeklyWindow = v.pipe(
       v.check((days) => new Set(days).size === days.length, 'must name each weekday once'),
     ),
     start_time: v.pipe(
-      v.string('must be a time in quotes, as "23:30"'),
+      v.string('must be a time in quotes, such as "23:30"'),
       v.regex(TIME, 'must be a time from "00:00" to "23:59"'),
     ),
     length_minutes: v.pipe(

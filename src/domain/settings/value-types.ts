@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { STREAM_NAME } from '../model/bundle.ts';
 import { type BundleId, isDigest } from '../model/digest.ts';
 import { knownFilesystems } from '../model/filesystems.ts';
+import { isCanonicalReference } from '../model/reference.ts';
 import { isVersion } from '../model/version/version.ts';
 
 /** A type of settings: how a value is read, and what the reference says about it. */
@@ -65,7 +66,7 @@ export const serviceUnit: ValueType<string> = {
     v.string(),
     v.check(
       (value) => value === '' || isServiceUnit(value),
-      'must be the name of a systemd service, as "k3s-install.service", with letters, digits and :_.@- only, or empty',
+      'must be the name of a systemd service, such as "k3s-install.service", with letters, digits and :_.@- only, or empty',
     ),
   ),
 };
@@ -96,12 +97,21 @@ export const wholeNumber = (minimum: number): ValueType<number> => ({
   schema: v.pipe(v.number(), v.integer(), v.minValue(minimum)),
 });
 
-/** A whole number from `minimum` to `maximum`, both included. */
-export const wholeNumberBetween = (minimum: number, maximum: number): ValueType<number> => ({
-  name: 'whole number',
-  range: `${minimum} to ${maximum}`,
-  schema: v.pipe(v.number(), v.integer(), v.minValue(minimum), v.maxValue(maximum)),
-});
+/**
+ * A whole number from `minimum` to `maximum`, both included, or `"auto"` for what suits the node.
+ */
+export const wholeNumberOrAuto = (minimum: number, maximum: number): ValueType<number | 'auto'> => {
+  const message = `must be "auto", or a whole number from ${minimum} to ${maximum}`;
+  const isFit = (value: number) => Number.isInteger(value) && value >= minimum && value <= maximum;
+  return {
+    name: '`"auto"` or whole number',
+    range: `\`"auto"\`, or ${minimum} to ${maximum}`,
+    schema: v.pipe(
+      v.union([v.literal('auto'), v.number()], message),
+      v.check((value) => value === 'auto' || isFit(value), message),
+    ),
+  };
+};
 
 /** A share in percent, from 0 to `maximum`, both included. */
 export const percentUpTo = (maximum: number): ValueType<number> => ({
@@ -142,7 +152,7 @@ export const loopbackAddress: ValueType<string> = {
   range: 'IPv4 loopback: 127.0.0.0/8',
   schema: v.pipe(
     v.string(),
-    v.check(isLoopbackWithPort, 'must be a loopback address with a port, as "127.0.0.1:5317"'),
+    v.check(isLoopbackWithPort, 'must be a loopback address with a port, such as "127.0.0.1:5317"'),
   ),
 };
 
@@ -165,11 +175,23 @@ export const releases: ValueType<readonly string[]> = {
   schema: v.array(v.pipe(v.string(), v.regex(/^[^@\s]+@[^@\s]+$/, 'must name a release, as "ocp@4.13.0"'))),
 };
 
+/** Any number of repositories, as images name them: with the registry, without tag or digest. */
+export const repositories: ValueType<readonly string[]> = {
+  name: 'list of repositories',
+  range: '`"registry/path"`, without tag or digest',
+  schema: v.array(
+    v.pipe(
+      v.string(),
+      v.check(isRepository, 'must be a repository with its registry, as "quay.io/coreos/etcd", without tag or digest'),
+    ),
+  ),
+};
+
 /** The version of a release. */
 export const version: ValueType<string> = {
   name: 'string',
   range: 'a version, as `"4.13.6"` or `"2.6.2-rev1-b5.1"`',
-  schema: v.pipe(v.string(), v.check(isVersion, 'must be a version, as "4.13.6" or "2.6.2-rev1-b5.1"')),
+  schema: v.pipe(v.string(), v.check(isVersion, 'must be a version, such as "4.13.6" or "2.6.2-rev1-b5.1"')),
 };
 
 /** Names of release streams (bundle format 1, `name`). */
@@ -196,6 +218,10 @@ export const filesystems: ValueType<readonly string[]> = {
     v.check((names) => new Set(names).size === names.length, 'must name each filesystem once'),
   ),
 };
+
+function isRepository(text: string): boolean {
+  return text.includes('/') && isCanonicalReference(`${text}:tag`);
+}
 
 function isLoopbackWithPort(address: string): boolean {
   const [, host = '', port = ''] = /^(127\.\d{1,3}\.\d{1,3}\.\d{1,3}):(\d{1,5})$/.exec(address) ?? [];

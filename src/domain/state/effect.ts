@@ -29,6 +29,11 @@ export type Effect =
       readonly references: readonly string[];
       readonly unpinned: string;
       readonly force: boolean;
+      /**
+       * An `apply-mirrors` comes next. A runtime that must be reloaded for both is reloaded once,
+       * after that. Default false.
+       */
+      readonly mirrorsFollow?: boolean;
     }
   /** Make our registry the first source of exactly these repositories. */
   | { readonly kind: 'apply-mirrors'; readonly repositories: readonly string[] }
@@ -60,6 +65,8 @@ export type Effect =
       readonly bundleId: BundleId;
       readonly removeImages: boolean;
       readonly roomFor?: BundleId;
+      /** It was not complete for `retention.incomplete`. */
+      readonly isIncomplete?: true;
     }
   /** Remove images of a retired release, exited containers that still hold them first. */
   | { readonly kind: 'remove-images'; readonly bundleId: BundleId; readonly images: readonly Removal[] }

@@ -10,6 +10,11 @@ export interface Floors {
   /** How often each stream was reset (`stickpin trust reset`). Default never. */
   readonly resets?: ReadonlyMap<string, number>;
   /**
+   * Streams whose sequence is a lower bound only: a higher one may have been activated before the
+   * floors were lost. Default none.
+   */
+  readonly doubted?: ReadonlySet<string>;
+  /**
    * They were lost on this node: of a stream that is not in {@link sequences} nobody knows what was
    * activated.
    */

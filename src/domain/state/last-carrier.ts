@@ -26,6 +26,15 @@ export function lastCarriersIn(media: readonly Medium[], before: LastCarriers): 
   return seen.length === 0 ? before : new Map([...before, ...seen]);
 }
 
+/**
+ * The medium that carried the bundle last, if it is plugged in and about to be read, as after a
+ * change in a folder. It may carry the bundle still.
+ */
+export function mediumReadAgain(last: LastCarrier | undefined, media: readonly Medium[]): Medium | undefined {
+  const isUnread = ({ state }: Medium) => state.kind === 'attached' || state.kind === 'mounted';
+  return media.find((medium) => medium.mediumId === last?.mediumId && isUnread(medium));
+}
+
 /** How a preload lost the medium that carried its bundle last. */
 export function interruptionOf(last: LastCarrier | undefined, media: readonly Medium[]): Interruption {
   const now = media.find(({ mediumId }) => mediumId === last?.mediumId);

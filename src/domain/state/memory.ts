@@ -3,8 +3,10 @@ import type { Fault } from '../model/reason.ts';
 import type { FailedBlob } from './bad-blob.ts';
 import type { Floors } from './floor-set.ts';
 import type { HookMemory } from './hook.ts';
+import type { KnownRelease } from './known-release.ts';
 import type { LastCarriers } from './last-carrier.ts';
 import type { PinLedger } from './pin-ledger.ts';
+import type { PullChecks } from './pull-check.ts';
 
 /** How many of something were kept so far, of how many. */
 export interface Kept {
@@ -115,8 +117,15 @@ export interface Memory {
    * can't be read.
    */
   readonly pinLedger: PinLedger | undefined;
+  /**
+   * What was last reported of releases before the daemon started, in case all other records of them
+   * are lost. Default nothing.
+   */
+  readonly reportedBefore?: readonly KnownRelease[];
   /** What protects from older bundles. Remembered beside the bundles, so that it outlives them. */
   readonly floors: Floors;
   /** Files of our own state that were found lost or damaged when the daemon started. */
   readonly stateProblems: readonly Fault[];
+  /** Test pulls since the start. Default none. */
+  readonly pullChecks?: PullChecks;
 }

@@ -1,4 +1,6 @@
 import type { BundleId } from '../model/digest.ts';
+import type { RejectedName, Verdict } from '../trust/approval.ts';
+import type { KnownRelease } from './known-release.ts';
 
 /** A release whose images are pinned, or were. */
 export interface PinnedRelease {
@@ -25,6 +27,12 @@ export interface PinRecord {
   readonly unclaimed: readonly string[];
   /** Unclaimed pins that a person gave up and that the runtime may still show. */
   readonly givenUp: readonly string[];
+  /** What else is recorded of bundles that are kept or that were lost. Default nothing. */
+  readonly known?: readonly KnownRelease[];
+  /** What people said about bundles. Default nothing. */
+  readonly verdicts?: readonly Verdict[];
+  /** Names that people rejected. Default none. */
+  readonly rejectedNames?: readonly RejectedName[];
 }
 
 /** What is remembered of pins outside the database, so that a lost database drops none of them. */

@@ -11,8 +11,11 @@ export function stampAfter(bundles: readonly StoredBundle[], now: number): numbe
 
 /** The latest of the times that {@link stampAfter} gave to these bundles; 0 when it gave none. */
 export function latestStamp(bundles: readonly StoredBundle[]): number {
-  const times = bundles.flatMap(({ activatedAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt }) =>
-    [activatedAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt].map((time) => time ?? 0),
+  const times = bundles.flatMap(
+    ({ activatedAt, activationBegunAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt }) =>
+      [activatedAt, activationBegunAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt].map(
+        (time) => time ?? 0,
+      ),
   );
   return Math.max(0, ...times);
 }

@@ -1,11 +1,13 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
+import type { ImageUses } from '../model/image-use.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import type { RuleCode } from '../model/rule-code.ts';
 import type { BootTime, RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeObservation } from '../model/runtime-image.ts';
-import type { Verdict } from '../trust/approval.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { Approvals, RejectedName, Verdict } from '../trust/approval.ts';
 import type { KeyRotation, Revocations } from '../trust/key-rotation.ts';
 import type { Role } from '../trust/role.ts';
 import type { TrustInForce } from '../trust/trust-in-force.ts';
@@ -38,6 +40,11 @@ export interface StoredBundle extends VerifiedBundle {
    * runs already.
    */
   readonly activationOverrides?: readonly RuleCode[];
+  /**
+   * Its tags have begun to move, and the activation is not done yet. Absent before, and once it is
+   * done or given up.
+   */
+  readonly activationBegunAt?: number;
   /** Activation was done. */
   readonly activatedAt?: number;
   /** Containers of the present activation were seen running for the first time. */
@@ -82,9 +89,19 @@ export interface Stored {
   readonly pulledByUs?: ReadonlySet<string>;
   /** What people said about bundle digests, one of each digest. */
   readonly verdicts: readonly Verdict[];
+  /** Releases that people rejected by name, one of each name. Default none. */
+  readonly rejectedNames?: readonly RejectedName[];
   readonly rotation: KeyRotation;
   /** How far the database has come; default: as far as the pin ledger says. */
   readonly age?: StateAge;
+}
+
+/** What people and the settings say about bundles. */
+export function approvalsIn(
+  { verdicts, rejectedNames = [] }: Pick<Stored, 'verdicts' | 'rejectedNames'>,
+  policy: Pick<Policy, 'trust'>,
+): Approvals {
+  return { policy: policy.trust, verdicts, rejectedNames };
 }
 
 /** Everything that one round looked at. What the engine remembers is in `Memory`. */
@@ -119,4 +136,8 @@ export interface Observed {
    */
   readonly containers: readonly RuntimeContainer[] | undefined;
   readonly boot: BootTime;
+  /**
+   * Images that static pods and running containers ask for; undefined when they were not looked at.
+   */
+  readonly imageUses?: ImageUses | undefined;
 }

@@ -1,5 +1,5 @@
 import type { BundleId } from '../../domain/model/digest.ts';
-import { type ContainersSeen, runningReleases } from '../../domain/release/lifecycle.ts';
+import { type ContainersSeen, runningReleases } from '../../domain/release/running-releases.ts';
 import type { StateReader } from '../../ports/state.ts';
 
 /** Which releases run, as far as known. */

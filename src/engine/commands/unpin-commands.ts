@@ -8,6 +8,7 @@ import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { formatCount } from '../../platform/sizes.ts';
+import type { SignedBundles } from '../../ports/signed-bundles.ts';
 import type { RetirementStore, StateReader } from '../../ports/state.ts';
 import type { PinKeeper } from '../keepers/pin-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
@@ -25,6 +26,7 @@ export interface RetireContext {
 export interface UnpinContext extends RetireContext {
   readonly recorder: Pick<EventRecorder, 'tell'>;
   readonly pinKeeper: Pick<PinKeeper, 'giveUp'>;
+  readonly signedBundles: Pick<SignedBundles, 'list' | 'remove'>;
   readonly running: Pick<RunningReleases, 'look'>;
   /** The assessment of the last round. Undefined before the first. */
   readonly assessment: () => Assessment | undefined;
@@ -93,7 +95,7 @@ export function retireByHand(
  *   `store/write`, `store/no-space` (`retry`)
  */
 async function unpinUnclaimed(
-  { assessment, recorder, pinKeeper }: UnpinContext,
+  { assessment, recorder, pinKeeper, signedBundles, store }: UnpinContext,
   { force }: { readonly force: boolean },
   signal: AbortSignal,
 ): Promise<string> {
@@ -109,6 +111,11 @@ async function unpinUnclaimed(
     throw refuse('engine/running', message);
   }
   await pinKeeper.giveUp(unclaimed, signal);
+  // Otherwise their releases would be rebuilt from them when the keys change.
+  const known = new Set(store.load().bundles.map(({ bundleId }) => bundleId));
+  for (const bundleId of [...(await signedBundles.list(signal))].filter((one) => !known.has(one))) {
+    await signedBundles.remove(bundleId, signal);
+  }
   const done = `${pins} ${isOne ? 'was' : 'were'} given up by hand`;
   recorder.tell({ kind: 'pinsGivenUp', level: 'info', message: done });
   return done;

@@ -1,8 +1,10 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
-import { bundleName, bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
+import { bundleName, bundleTitle, STREAM_NAME, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type BundleId, isDigest, shortDigest } from '../../domain/model/digest.ts';
+import { isVersion } from '../../domain/model/version/version.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
-import { type Approvals, isApproved } from '../../domain/trust/approval.ts';
+import { approvalsIn, type Stored } from '../../domain/state/state.ts';
+import { isApproved } from '../../domain/trust/approval.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { StateReader, VerdictStore } from '../../ports/state.ts';
@@ -24,31 +26,42 @@ export interface VerdictContext {
  */
 export const verdictCommands = { approve, reject, rejectWithReason };
 
-/** Names a bundle by its digest, or by `name@version` if it is known. */
+/** Names a bundle by its digest, or by `name@version`. */
 interface VerdictArgs {
   readonly bundle: string;
 }
 
+/** One bundle. */
 interface Target {
   readonly bundleId: BundleId;
   /** Undefined when no known bundle has this digest. */
   readonly bundle: VerifiedBundle | undefined;
 }
 
+/** A release of which no bundle is known yet, by its name. */
+interface AwaitedName {
+  readonly name: string;
+  readonly version: string;
+}
+
 /**
- * Approves a bundle.
+ * Approves a bundle, and takes back what was said about a release by its name.
  *
  * @returns a sentence that states the effect
- * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`) when `bundle` is no digest and
- *   names nothing, or several bundles
+ * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`) when `bundle` is not a digest
+ *   and names nothing, or several bundles
  */
 function approve(context: VerdictContext, { bundle: name }: VerdictArgs): string {
   const { store, policy, assessment } = context;
-  const { bundles, verdicts } = store.load();
-  const target = targetOf(name, bundles, assessment());
+  const stored = store.load();
+  const rejected = (stored.rejectedNames ?? []).find((one) => bundleName(one) === name);
+  // By its name all bundles were rejected, so by its name that is taken back for all of them.
+  const isForAll = rejected !== undefined && namedBy(name, stored.bundles, assessment()).size !== 1;
+  const target = isForAll ? undefined : targetOf(name, stored.bundles, assessment());
+  if (target === undefined) return allowName(context, name, rejected);
+  if (rejected !== undefined) allowName(context, name, rejected);
   const what = titleOf(target);
-  const approvals: Approvals = { policy: policy.trust, verdicts };
-  if (isApproved(target.bundleId, approvals)) return `${what} is approved already.`;
+  if (isApproved(judgedOf(target), approvalsIn(store.load(), policy))) return `${what} is approved already.`;
   const then = {
     signature: 'this node asks for signatures only (trust.require = "signature"), so it makes no difference now',
     approval: 'it is adopted when a medium has it, whoever signed it',
@@ -59,7 +72,8 @@ function approve(context: VerdictContext, { bundle: name }: VerdictArgs): string
 
 /**
  * Rejects a bundle; arguments and errors as {@link approve}. A rejected bundle that was adopted
- * before is not loaded further and not activated. Its pins stay.
+ * before is not loaded further and not activated. Its pins stay. `name@version` rejects all bundles
+ * of this name, known ones and those that come later.
  */
 function reject(context: VerdictContext, { bundle }: VerdictArgs): string {
   return rejectBundle(context, bundle);
@@ -71,7 +85,8 @@ const MAX_REASON_LENGTH = 200;
 function rejectBundle(context: VerdictContext, name: string, reason?: string): string {
   const { store, assessment } = context;
   const { bundles } = store.load();
-  const target = targetOf(name, bundles, assessment());
+  const target = isDigest(name) ? targetOf(name, bundles, assessment()) : undefined;
+  if (target === undefined) return rejectName(context, name, reason);
   const isAdopted = bundles.some(({ bundleId }) => bundleId === target.bundleId);
   const then = isAdopted
     ? 'it was adopted before, so it is not loaded any further and not activated, and what is pinned stays'
@@ -101,6 +116,52 @@ function rejectWithReason(
   return rejectBundle(context, bundle, why);
 }
 
+function rejectName(context: VerdictContext, text: string, reason: string | undefined): string {
+  const { store, recorder, clock } = context;
+  const release = awaitedName(text);
+  if (release === undefined) throw unknownName(text, store.load().bundles, context.assessment());
+  const why = reason === undefined ? '' : ` (${reason})`;
+  const isAdopted = store.load().bundles.some(({ payload }) => bundleName(payload) === text);
+  const then = isAdopted
+    ? 'what was adopted of this name is not loaded any further and not activated, what is pinned stays, and no other bundle of this name is adopted'
+    : 'a bundle of this name is not adopted';
+  const message = `${bundleTitle(release)} is rejected${why}: ${then}; 'stickpin approve ${text}' takes that back.`;
+  const [first, second] = namedBy(text, store.load().bundles, context.assessment()).keys();
+  // The history of a bundle has its line; of several bundles none is meant alone.
+  const only = second === undefined ? first : undefined;
+  const event = { kind: 'bundleVetoed', level: 'info', ...(only && { bundleId: only }), message } as const;
+  const at = verdictTime(store.load(), clock);
+  store.rejectName({ ...release, at, ...(reason !== undefined && { reason }) }, recorder.row(event));
+  recorder.log(event);
+  return message;
+}
+
+function allowName(context: VerdictContext, text: string, rejected: AwaitedName | undefined): string {
+  const { store, recorder } = context;
+  if (rejected === undefined) throw unknownName(text, store.load().bundles, context.assessment());
+  const message = `The rejection of ${bundleTitle(rejected)} is taken back: a bundle of this name is judged as any other one.`;
+  const event = { kind: 'bundleApproved', level: 'info', message } as const;
+  store.allowName(rejected, recorder.row(event));
+  recorder.log(event);
+  return message;
+}
+
+/** The release that `name@version` names; undefined when it is none. */
+function awaitedName(text: string): AwaitedName | undefined {
+  const at = text.indexOf('@');
+  const [name, version] = [text.slice(0, Math.max(at, 0)), text.slice(at + 1)];
+  return STREAM_NAME.test(name) && isVersion(version) ? { name, version } : undefined;
+}
+
+/** Later than all that was said before, also when the clock was set back. */
+function verdictTime({ verdicts, rejectedNames = [] }: Stored, clock: Clock): number {
+  return Math.max(clock.now(), ...[...verdicts, ...rejectedNames].map(({ at }) => at + 1));
+}
+
+function judgedOf({ bundleId, bundle }: Target) {
+  return { bundleId, ...(bundle !== undefined && { payload: bundle.payload }) };
+}
+
 function record(
   { store, recorder, clock }: VerdictContext,
   { bundleId }: Target,
@@ -110,7 +171,7 @@ function record(
 ): string {
   const kind = verdict === 'approved' ? 'bundleApproved' : 'bundleVetoed';
   const event = { kind, level: 'info', bundleId, message } as const;
-  const said = { bundleId, verdict, at: clock.now(), ...(reason !== undefined && { reason }) };
+  const said = { bundleId, verdict, at: verdictTime(store.load(), clock), ...(reason !== undefined && { reason }) };
   store.setVerdict(said, recorder.row(event));
   recorder.log(event);
   return message;
@@ -120,22 +181,42 @@ function titleOf({ bundleId, bundle }: Target): string {
   return bundle === undefined ? bundleId : `${bundleTitle(bundle.payload)} (${shortDigest(bundleId)})`;
 }
 
-function targetOf(name: string, adopted: readonly VerifiedBundle[], assessment: Assessment | undefined): Target {
+/** The bundle with this digest or name; undefined when no bundle of this name is known. */
+function targetOf(
+  name: string,
+  adopted: readonly VerifiedBundle[],
+  assessment: Assessment | undefined,
+): Target | undefined {
   const known = [...adopted, ...seenIn(assessment)];
   if (isDigest(name)) return { bundleId: name, bundle: known.find(({ bundleId }) => bundleId === name) };
-  const found = new Map(
-    known.filter(({ payload }) => bundleName(payload) === name).map((bundle) => [bundle.bundleId, bundle] as const),
-  );
+  const found = namedBy(name, adopted, assessment);
   const [first, second] = found.values();
   if (first !== undefined && second === undefined) return { bundleId: first.bundleId, bundle: first };
   if (first !== undefined) {
     const ids = [...found.keys()].join(' or ');
     throw refuse('engine/ambiguous', `${name} names ${found.size} bundles: say which by its digest, ${ids}`);
   }
+  return undefined;
+}
+
+/** The known bundles of a name, by their digests. */
+function namedBy(
+  name: string,
+  adopted: readonly VerifiedBundle[],
+  assessment: Assessment | undefined,
+): ReadonlyMap<BundleId, VerifiedBundle> {
+  const known = [...adopted, ...seenIn(assessment)];
+  return new Map(
+    known.filter(({ payload }) => bundleName(payload) === name).map((bundle) => [bundle.bundleId, bundle] as const),
+  );
+}
+
+function unknownName(name: string, adopted: readonly VerifiedBundle[], assessment: Assessment | undefined) {
+  const known = [...adopted, ...seenIn(assessment)];
   const names = [...new Set(known.map(({ payload }) => bundleName(payload)))].join(', ');
-  throw refuse(
+  return refuse(
     'engine/no-bundle',
-    `no bundle ${name} is known or plugged in (${names || 'none is'}); ahead of its stick a bundle is named by its digest, sha256:<64 hex digits>`,
+    `no bundle ${name} is known or plugged in (${names || 'none is'}); ahead of its stick a bundle is named by its digest, sha256:<64 hex digits>, and one that you reject also by NAME@VERSION`,
   );
 }
 

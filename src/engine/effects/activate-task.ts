@@ -1,19 +1,25 @@
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { parseReference } from '../../domain/model/reference.ts';
-import type { RuntimeImage } from '../../domain/model/runtime-image.ts';
+import type { RenderedMirrors, RuntimeImage } from '../../domain/model/runtime-image.ts';
 import { isStorageTrouble } from '../../domain/preload/disk-trouble.ts';
 import { type TagGoal, tagGoalsOf } from '../../domain/release/tags.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
-import { isRuntimeAway, probeMirror } from './mirror-probe.ts';
+import { isRuntimeAway, probeMirror } from '../tasks/mirror-probe.ts';
+import type { MirrorGate } from './mirror-gate.ts';
+
+/** Number of tags that are given in parallel. */
+const PARALLEL_TAGS = 4;
 
 /** The adapters of an activation. */
 export interface ActivationDependencies {
-  readonly runtime: Pick<RuntimePort, 'observe' | 'pull' | 'image' | 'removeTag'>;
+  readonly runtime: Pick<RuntimePort, 'observe' | 'pull' | 'image' | 'addTag' | 'removeTag'>;
   readonly meter: Pick<TransferMeter, 'manifestRequests'>;
+  readonly mirrorGate: Pick<MirrorGate, 'isProven' | 'prove'>;
 }
 
 /**
@@ -32,12 +38,13 @@ export async function activateBundle(
 }
 
 /**
- * Makes tags name the images of a release. Each tag that does not name its image yet is pulled from
- * our registry, then compared with what the runtime lists. The first wrong tag is removed again and
- * ends the activation.
+ * Makes tags name the images of a release. A tag that does not name its image yet is added
+ * without a pull where the runtime can do that. Otherwise it is pulled from our registry, then
+ * compared with what the runtime listed before. A wrong tag is removed again and ends the
+ * activation.
  *
- * INVARIANT: where mirrors take effect late, no tag is pulled before the runtime has asked our
- * registry for its repository. Another registry may have another image under the same tag.
+ * INVARIANT: no tag is pulled before the runtime has proven that it uses the mirror of its
+ * repository. Another registry may have another image under the same tag.
  *
  * @returns the tags that did not name their images before
  * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not ask our registry yet;
@@ -49,17 +56,36 @@ export async function giveTags(
   deps: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const { images, mirrorsTakeEffect, path } = await observed(deps.runtime, signal);
+  const { images, mirrors, path } = await observed(deps.runtime, signal);
   const open = goals.filter(({ tag, reference }) => !isSameImage(images.get(tag), images.get(reference)));
   try {
-    if (mirrorsTakeEffect === 'late') {
-      for (const probe of probesFor(open)) await provenMirror(probe, deps, signal);
+    const pulled = await addTags(open, deps.runtime, signal);
+    if (mirrors.takeEffect !== 'at-once') {
+      for (const probe of probesFor(pulled)) await proveMirror(probe, mirrors, deps, signal);
     }
-    for (const goal of open) await giveTag(goal, bundle, deps.runtime, signal);
+    const [first, ...others] = pulled;
+    // The first one alone: where another source answers, no further tag is pulled from it.
+    if (first !== undefined) await giveTag(first, images, bundle, deps.runtime, signal);
+    await forEachLimited(others, PARALLEL_TAGS, signal, (goal, inner) =>
+      giveTag(goal, images, bundle, deps.runtime, inner),
+    );
   } catch (error) {
     throw storageError(error, path) ?? error;
   }
   return open.map(({ tag }) => tag);
+}
+
+/** Gives tags without a pull where the runtime can do that. @returns the tags to pull */
+async function addTags(
+  goals: readonly TagGoal[],
+  runtime: ActivationDependencies['runtime'],
+  signal: AbortSignal,
+): Promise<readonly TagGoal[]> {
+  const left = new Set(goals);
+  await forEachLimited(goals, PARALLEL_TAGS, signal, async (goal, inner) => {
+    if (await runtime.addTag(goal.tag, goal.reference, inner)) left.delete(goal);
+  });
+  return [...left];
 }
 
 async function observed(runtime: ActivationDependencies['runtime'], signal: AbortSignal) {
@@ -67,11 +93,11 @@ async function observed(runtime: ActivationDependencies['runtime'], signal: Abor
   if (observation.kind !== 'reachable') {
     throw new AppError({ code: 'runtime/unreachable', message: observation.reason, disposition: 'retry' });
   }
-  const { images, mirrorsTakeEffect, filesystem } = observation;
+  const { images, mirrorsTakeEffect: takeEffect = 'at-once', renderedMirrors: repositories, filesystem } = observation;
   const named = images.flatMap((image) =>
     [...image.repoDigests, ...image.repoTags].map((name) => [name, image] as const),
   );
-  return { images: new Map(named), mirrorsTakeEffect, path: filesystem?.path };
+  return { images: new Map(named), mirrors: { repositories, takeEffect }, path: filesystem?.path };
 }
 
 /**
@@ -110,17 +136,19 @@ function probesFor(goals: readonly TagGoal[]): ReadonlyMap<string, Digest> {
 }
 
 /**
- * Throws unless the runtime asks our registry for `repository`. Downloads no layer, because the
- * runtime has the image.
+ * Throws unless the runtime asks our registry for `repository`. Asks nothing where that is known.
+ * Downloads no layer, because the runtime has the image.
  */
-async function provenMirror(
+async function proveMirror(
   [repository, digest]: readonly [string, Digest],
+  { repositories }: RenderedMirrors,
   deps: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<void> {
+  if (repositories.includes(repository) && deps.mirrorGate.isProven(repository)) return;
   const end = await probeMirror(repository, digest, deps, signal);
   signal.throwIfAborted();
-  if (end.isAsked) return;
+  if (end.isAsked) return deps.mirrorGate.prove(repository);
   if (isRuntimeAway(end) || isStorageFailure(end.failure)) throw end.failure;
   const why = end.failure === undefined ? '' : `: ${reasonOf(end.failure)}`;
   throw new AppError({
@@ -130,17 +158,18 @@ async function provenMirror(
   });
 }
 
+/** Pulls one tag, and compares what it names then with the image as it was listed before. */
 async function giveTag(
   goal: TagGoal,
+  before: ReadonlyMap<string, RuntimeImage>,
   bundle: StoredBundle,
   runtime: ActivationDependencies['runtime'],
   signal: AbortSignal,
 ): Promise<void> {
-  const before = await runtime.image(goal.reference, signal);
   await runtime.pull(goal.tag, signal);
   const tagged = await runtime.image(goal.tag, signal);
-  const own = await runtime.image(goal.reference, signal);
-  if (isSameImage(tagged, own) && !hasForeignManifest(tagged, before)) return;
+  const own = before.get(goal.reference);
+  if (isSameImage(tagged, own) && !hasForeignManifest(tagged, own)) return;
   if (tagged !== undefined) await runtime.removeTag(goal.tag, signal);
   throw new AppError({
     code: 'engine/tag-mismatch',

@@ -1,13 +1,11 @@
-import { parsePublicKey } from '../../bundle/keys/keys.ts';
 import type { Assessment } from '../../domain/assess/assess.ts';
-import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import type { Kept } from '../../domain/state/memory.ts';
-import { rotatesKeys, type SignatureRules } from '../../domain/trust/authority.ts';
-import { type KeyRotation, NO_ROTATION } from '../../domain/trust/key-rotation.ts';
+import type { SignedBundles } from '../../ports/signed-bundles.ts';
 import type { AdoptionStore } from '../../ports/state.ts';
 import type { TrustPort } from '../../ports/trust.ts';
+import { rotationOf } from '../keepers/rotation.ts';
 import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/adoption-events.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Executors } from './executor.ts';
@@ -22,6 +20,7 @@ export interface AdoptionEffectDependencies extends MediaWork, DocumentKeeping {
   readonly store: Pick<AdoptionStore, 'adopt'>;
   readonly policy: Pick<Policy, 'trust'>;
   readonly trust: Pick<TrustPort, 'roles' | 'revocations'>;
+  readonly signedBundles: Pick<SignedBundles, 'keep'>;
   readonly recorder: EventRecorder;
   /** Updated while documents are being kept. The next decision reads it. */
   readonly keeping: KeptDocuments;
@@ -31,7 +30,7 @@ export interface AdoptionEffectDependencies extends MediaWork, DocumentKeeping {
  * Adopts bundles.
  *
  * INVARIANT: `decide()` puts `keep-documents` first. So each bundle in the database has its
- * documents on the node's own disk, as far as a medium had them.
+ * documents on the node's own disk, as far as a medium had them, and what proves its signature.
  */
 export function adoptionExecutors(deps: AdoptionEffectDependencies): Executors<'keep-documents' | 'adopt-bundle'> {
   return {
@@ -50,6 +49,7 @@ async function keepForAdoption(
   const found = adoptionOf(bundleId, assessment)?.found;
   if (found === undefined) return;
   try {
+    await deps.signedBundles.keep(bundleId, signal);
     await keepDocuments(found, deps, signal, (kept) => void deps.keeping.set(bundleId, kept));
   } catch (error) {
     deps.keeping.delete(bundleId);
@@ -75,20 +75,4 @@ function adopt(deps: AdoptionEffectDependencies, bundleId: BundleId, assessment:
 
 function adoptionOf(bundleId: BundleId, { adoptions }: Assessment) {
   return adoptions.find((adoption) => adoption.found.bundle.bundleId === bundleId);
-}
-
-/**
- * The keys that the adoption of `bundle` adds or revokes (bundle format, `trust`), in the role that
- * the payload names; none when too few keys signed it that may do so.
- */
-function rotationOf(bundle: VerifiedBundle, rules: SignatureRules): KeyRotation {
-  if (!rotatesKeys(bundle, rules)) return NO_ROTATION;
-  const { bundleId, payload } = bundle;
-  const { role, keys = [], revoked = [] } = payload.trust ?? {};
-  const by = { bundleId, ...(role !== undefined && { role }) };
-  return {
-    // That each key can be parsed was checked with the payload.
-    keys: keys.map((pem) => ({ keyId: parsePublicKey(pem, 'of trust.keys').keyId, pem, ...by })),
-    revoked: revoked.map((keyId) => ({ keyId, ...by })),
-  };
 }

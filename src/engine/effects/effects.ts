@@ -8,6 +8,7 @@ import type { AttachmentStore, BlobUnion, DocumentStore } from '../../ports/blob
 import type { MediaPort } from '../../ports/media.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
+import type { SignedBundles } from '../../ports/signed-bundles.ts';
 import type {
   ActivationStore,
   AdoptionStore,
@@ -18,7 +19,7 @@ import type {
   StateReader,
   TagStore,
 } from '../../ports/state.ts';
-import type { TransferMeter } from '../../ports/transfers.ts';
+import type { MirrorProbes, TransferMeter } from '../../ports/transfers.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
@@ -57,9 +58,12 @@ export interface EffectDependencies {
   readonly store: EffectRecords;
   /** The store of manifests and configs of adopted bundles. */
   readonly documents: DocumentStore & AttachmentStore;
+  /** What proves the signatures of adopted bundles. */
+  readonly signedBundles: SignedBundles;
   /** All sources of blobs: media and local stores. */
   readonly source: BlobUnion;
   readonly meter: TransferMeter;
+  readonly probes: MirrorProbes;
   /**
    * How long a pull may make no progress before it is aborted, in milliseconds (`preload.stall`).
    */
@@ -94,8 +98,8 @@ export interface Effects {
 export function createEffects(deps: EffectDependencies): Effects {
   const keeping: KeptDocuments = new Map();
   const pinRequests = createPinRequests();
-  const tags = createTagEffects(deps);
   const mirrorGate = createMirrorGate(deps);
+  const tags = createTagEffects({ ...deps, mirrorGate });
   const pulls = {
     ...deps,
     stalls: createStallWatch(deps),

@@ -58,7 +58,11 @@ async function keepAttachment({ digest, size }: Attachment, deps: DocumentKeepin
   const { documents, source } = deps;
   try {
     if ((await documents.sizeOf(digest, signal)) !== undefined) return;
-    await documents.putStream({ digest, sizeBytes: size }, source.read(digest, 0, signal), signal);
+    await documents.putStream(
+      { digest, sizeBytes: size },
+      (startByte) => source.read(digest, startByte, signal),
+      signal,
+    );
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'store/blob') throw error;
   }

@@ -15,6 +15,7 @@ import type { EventRecorder } from '../reporting/event-recorder.ts';
 import {
   activeEvent,
   imagesRemovedEvent,
+  incompleteWhy,
   provenEvent,
   type Retirement,
   retiredEvent,
@@ -145,7 +146,11 @@ function takeOver(
   if (retireFrom) retire(deps, old, { removeImages: false, why });
 }
 
-function retirementOf(deps: LifeEffectDependencies, { removeImages, roomFor }: EffectOf<'retire'>): Retirement {
+function retirementOf(
+  deps: LifeEffectDependencies,
+  { bundleId, removeImages, roomFor, isIncomplete }: EffectOf<'retire'>,
+): Retirement {
+  if (isIncomplete === true) return { removeImages, why: incompleteWhy(titleOf(deps, bundleId)) };
   if (roomFor === undefined) return { removeImages, why: '' };
   return { removeImages, why: ` early, to make room for ${titleOf(deps, roomFor)}`, kind: 'roomMade' };
 }

@@ -2,15 +2,16 @@ import type { Digest } from '../../domain/model/digest.ts';
 import type { RenderedMirrors } from '../../domain/model/runtime-image.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { digestOf } from '../../platform/digest.ts';
-import { isRuntimeAway, type MirrorProbeDependencies, probeMirror } from './mirror-probe.ts';
+import type { MirrorProbes } from '../../ports/transfers.ts';
+import { isRuntimeAway, type MirrorProbeDependencies, probeMirror } from '../tasks/mirror-probe.ts';
 
 /** The adapters of the gate. */
 export interface MirrorGateDependencies extends MirrorProbeDependencies {
   readonly clock: Clock;
+  readonly probes: MirrorProbes;
 }
 
-/** Why a pull may begin: the mirror is in use, or the wait for it timed out. */
+/** Why a pull may begin: the mirror is in use, or the runtime did not ask our registry in time. */
 export type GateEnd = 'open' | 'timed-out';
 
 /** Delays pulls until the runtime uses the mirrors that were written for them. */
@@ -19,12 +20,17 @@ export interface MirrorGate {
   written(repositories: readonly string[]): void;
   /**
    * Waits until the runtime uses the mirror of `repository`. After a time-out all mirrors of now
-   * count as in use, so that each change of mirrors is waited for, and reported, only once.
+   * let pulls pass, so that each change of mirrors is waited for, and reported, only once. They are
+   * not proven by that.
    *
    * @param mirrors the mirrors as rendered now
    * @throws whatever aborted `signal`
    */
   pass(repository: string, mirrors: RenderedMirrors, signal: AbortSignal): Promise<GateEnd>;
+  /** Whether the runtime has asked our registry since the mirror of `repository` was written. */
+  isProven(repository: string): boolean;
+  /** The runtime asked our registry for `repository`. Proves all mirrors not written after it. */
+  prove(repository: string): void;
 }
 
 /**
@@ -49,36 +55,52 @@ const PAUSE_MAX_MS = 320;
  */
 const LOOK_MS = 50;
 
+/** What the gate knows of the mirrors. */
+interface Known {
+  /** The count of writes at which each mirror came. 0: it was there before the daemon. */
+  readonly writtenAt: Map<string, number>;
+  writes: number;
+  /** Mirrors that the runtime uses. */
+  proven: ReadonlySet<string>;
+  /** Mirrors that were waited for in vain. */
+  givenUp: ReadonlySet<string>;
+}
+
 /**
  * Creates a gate for which no mirror is known to be in use.
  *
- * All mirrors are in one file and take effect together. So one mirror that was not in effect before
- * proves all of them. The probe pulls a digest that no registry has. Before the mirror is in
- * effect, that pull fails elsewhere; afterwards our registry sees the request and answers 404.
+ * All mirrors are in one file and take effect together. So one mirror proves all that were written
+ * with it or before it. The probe pulls a manifest that only our registry has. Before the mirror is
+ * in effect, that pull fails elsewhere. Afterwards our registry sees the request and answers it, so
+ * that the runtime asks nobody else.
  */
 export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
-  let known: ReadonlySet<string> = new Set();
+  const known: Known = { writtenAt: new Map(), writes: 0, proven: new Set(), givenUp: new Set() };
   let probing: Promise<unknown> | undefined;
-  const keep = (repositories: readonly string[]): void => {
-    known = new Set(repositories.filter((repository) => known.has(repository)));
-  };
+  const passes = (repository: string) => known.proven.has(repository) || known.givenUp.has(repository);
   return {
-    written: keep,
+    written: (repositories) => {
+      known.writes += 1;
+      keep(known, repositories, known.writes);
+    },
+    isProven: (repository) => known.proven.has(repository),
+    prove: (repository) => prove(known, repository),
     pass: async (repository, { repositories, takeEffect }, signal) => {
       if (takeEffect === 'at-once') return 'open';
-      keep(repositories);
-      while (probing !== undefined && !known.has(repository)) {
+      keep(known, repositories, 0);
+      while (probing !== undefined && !passes(repository)) {
         // The pull that probes may be cancelled. Then one of the waiting pulls probes.
         const over = probing.catch(() => undefined);
         await untilAborted(over, signal);
       }
-      if (known.has(repository) || !repositories.includes(repository)) return 'open';
-      const taking = takeUp(repository, deps, signal);
+      if (passes(repository) || !repositories.includes(repository)) return 'open';
+      const taking = takeUp(repository, takeEffect, deps, signal);
       probing = taking;
       try {
         const end = await taking;
-        // Mirrors that were written meanwhile are not proven by this probe.
-        if (end !== 'away') known = new Set([...known, ...repositories]);
+        if (end === 'open') prove(known, repository);
+        // Mirrors that were written meanwhile are waited for again.
+        if (end === 'timed-out') known.givenUp = new Set([...known.givenUp, ...repositories]);
         return end === 'away' ? 'open' : end;
       } finally {
         probing = undefined;
@@ -87,22 +109,42 @@ export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
   };
 }
 
+/** Forgets all mirrors but these. */
+function keep(known: Known, repositories: readonly string[], writtenAt: number): void {
+  const now = new Set(repositories);
+  for (const repository of known.writtenAt.keys()) if (!now.has(repository)) known.writtenAt.delete(repository);
+  for (const repository of now) {
+    if (!known.writtenAt.has(repository)) known.writtenAt.set(repository, writtenAt);
+  }
+  known.proven = new Set([...known.proven].filter((repository) => now.has(repository)));
+  known.givenUp = new Set([...known.givenUp].filter((repository) => now.has(repository)));
+}
+
+function prove(known: Known, repository: string): void {
+  const at = known.writtenAt.get(repository) ?? 0;
+  const together = [...known.writtenAt].flatMap(([other, writtenAt]) => (writtenAt <= at ? [other] : []));
+  known.proven = new Set([...known.proven, repository, ...together]);
+}
+
 /**
- * Probes until the mirror is in effect, or until the time-out. Returns at once when the runtime is
- * unreachable: the pull will report that.
+ * Probes until the mirror is in effect, or until the time-out. A runtime that uses mirrors with its
+ * next pull is probed once. Returns at once when the runtime is unreachable: the pull will report
+ * that.
  */
 async function takeUp(
   repository: string,
+  takeEffect: RenderedMirrors['takeEffect'],
   deps: MirrorGateDependencies,
   signal: AbortSignal,
 ): Promise<GateEnd | 'away'> {
-  const { clock } = deps;
+  const { clock, probes } = deps;
   const endsAt = clock.monotonic() + TAKE_UP_MS;
   for (let count = 1; clock.monotonic() < endsAt; count += 1) {
     // Each probe has another digest, because a runtime may merge two pulls of the same name.
-    const seen = await isSeen(repository, probeDigest(`${repository} ${clock.now()} ${count}`), deps, signal);
+    const seen = await isSeen(repository, probes.offer(repository, `${clock.now()} ${count}`), deps, signal);
     if (seen === 'seen') return 'open';
     if (seen === 'away') return 'away';
+    if (takeEffect === 'next-pull') break;
     await clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** (count - 1)), signal);
   }
   return 'timed-out';
@@ -132,8 +174,4 @@ async function isSeen(
     signal.removeEventListener('abort', onAbort);
     await untilAborted(probe, signal);
   }
-}
-
-function probeDigest(text: string): Digest {
-  return digestOf(`stickpin mirror probe ${text}`);
 }

@@ -46,10 +46,10 @@ export function pinExecutors(deps: PinEffectDependencies): Executors<'apply-pins
 
 async function applyPins(
   { runtime, clock, pinRequests }: PinEffectDependencies,
-  { references, unpinned, force }: EffectOf<'apply-pins'>,
+  { references, unpinned, force, mirrorsFollow = false }: EffectOf<'apply-pins'>,
   signal: AbortSignal,
 ): Promise<void> {
-  await runtime.applyPins(references, { force }, signal);
+  await runtime.applyPins(references, { force, mirrorsFollow }, signal);
   const { last, unenforced } = pinRequests;
   const isSame = last?.unpinned === unpinned && unpinned !== '';
   const attempts = isSame ? (last?.attempts ?? 0) + 1 : 1;

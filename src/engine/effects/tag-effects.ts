@@ -2,6 +2,7 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { isAnyDiskTrouble } from '../../domain/preload/disk-trouble.ts';
+import { hasBegun } from '../../domain/release/recorded-phase.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
 import { contestEvents, restoredMessage } from '../../domain/report/events/tag-events.ts';
 import type { RunningTask, TagGiven } from '../../domain/state/memory.ts';
@@ -11,7 +12,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { formatCount } from '../../platform/sizes.ts';
-import type { MilestoneStore, StateReader, TagStore } from '../../ports/state.ts';
+import type { Durability, MilestoneStore, StateReader, TagStore } from '../../ports/state.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import { type FailureLedger, isSettlingReported, type RetryPolicy, retryOf } from '../tasks/failures.ts';
@@ -23,7 +24,10 @@ type TagTask = Exclude<RunningTask, { readonly kind: 'pull' }>;
 /** The adapters of tasks that move tags. */
 export interface TagEffectDependencies extends ActivationDependencies {
   readonly clock: Clock;
-  readonly store: StateReader & Pick<MilestoneStore, 'mark'> & TagStore;
+  readonly store: StateReader &
+    Pick<Durability, 'settled'> &
+    Pick<MilestoneStore, 'mark' | 'setActivationBegun'> &
+    TagStore;
   readonly log: Log;
   readonly recorder: EventRecorder;
   readonly failures: FailureLedger;
@@ -72,22 +76,47 @@ export async function runTagTask(
   }
 }
 
-/** Reports each newly contested tag once, and forgets tags that have settled. */
-export function followTags(effects: TagEffects, assessment: Assessment): void {
+/**
+ * Reports each newly contested tag once, and forgets tags that have settled and activations that are
+ * given up.
+ */
+export function followTags(effects: TagEffects, assessment: Assessment, running: readonly RunningTask[]): void {
   const { reported, recorder, clock } = effects;
   const { settled, contested } = assessment.tags;
   for (const event of contestEvents(assessment, reported)) recorder.tell(event);
   for (const { tag } of contested) reported.add(tag);
   for (const tag of settled) reported.delete(tag);
   keep(effects, tagsGivenLately(effects.given, settled, clock.now()));
+  forgetGivenUp(effects, assessment, running);
 }
 
 /**
+ * Something other than time holds an activation that had begun: the present release gets its tags
+ * back, and the next try begins anew, in its window.
+ */
+function forgetGivenUp({ store, log }: TagEffects, { bundles }: Assessment, running: readonly RunningTask[]): void {
+  if (running.some(({ kind }) => kind === 'activate')) return;
+  for (const { bundle, activationDue } of bundles) {
+    if (!hasBegun(bundle) || activationDue) continue;
+    try {
+      store.setActivationBegun(bundle.bundleId, undefined);
+    } catch (error) {
+      log.debug({ err: error }, 'That an activation was given up is recorded in a later round');
+    }
+  }
+}
+
+/**
+ * INVARIANT: that tags begin to move is on the disk before the first one does, so that a restart
+ * between two tags does not leave them as they are when a window has closed.
+ *
  * INVARIANT: the floor is raised before the activation is recorded. Otherwise only the database
  * would have the sequence, and it may be lost or restored from an old copy.
  */
 async function activate(effects: TagEffects, task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
   const { store, recorder, failures, floorKeeper, clock } = effects;
+  if (!hasBegun(bundle)) store.setActivationBegun(bundle.bundleId, stampAfter(store.load().bundles, clock.now()));
+  await store.settled(signal);
   const count = await activateBundle(bundle, effects, signal);
   if (bundle.resetAt === undefined) await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
   const message = `${bundleTitle(bundle.payload)} is activated: ${count === 1 ? '1 tag names its image' : `${count} tags name its images`} now`;
@@ -111,7 +140,8 @@ async function restore(
   signal: AbortSignal,
 ): Promise<void> {
   const { recorder, failures, clock } = effects;
-  const goals = tagGoalsOf(bundle).filter(({ tag }) => task.tags.includes(tag));
+  const wanted = new Set(task.tags);
+  const goals = tagGoalsOf(bundle).filter(({ tag }) => wanted.has(tag));
   const restored = new Set(await giveTags(goals, bundle, effects, signal));
   failures.succeeded(task);
   if (restored.size === 0) return;

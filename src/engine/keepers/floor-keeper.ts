@@ -1,4 +1,4 @@
-import { areSameFloors, floorsNow, higherFloors, withoutStream } from '../../domain/adoption/floors.ts';
+import { areSameFloors, floorsNow, higherFloors, withoutDoubt, withoutStream } from '../../domain/adoption/floors.ts';
 import type { Floors } from '../../domain/state/floor-set.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
@@ -61,9 +61,10 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
   return {
     floors: now,
     raise: (stream, sequence) =>
-      inTurn(NEVER_ABORTED, () =>
-        save(higherFloors(now(), { ...now(), sequences: new Map([[stream, sequence]]) }), NEVER_ABORTED),
-      ),
+      inTurn(NEVER_ABORTED, () => {
+        const raised = higherFloors(now(), { ...now(), sequences: new Map([[stream, sequence]]) });
+        return save({ ...raised, ...withoutDoubt(raised, stream) }, NEVER_ABORTED);
+      }),
     reset: (stream, record) =>
       inTurn(NEVER_ABORTED, async () => {
         const before = now();

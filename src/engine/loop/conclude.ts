@@ -1,6 +1,6 @@
 import { assess } from '../../domain/assess/assess.ts';
 import { tagsInWork } from '../../domain/decide/activation.ts';
-import { type Catalog, catalogOf } from '../../domain/decide/catalog.ts';
+import { type Catalog, catalogOf, workOf } from '../../domain/decide/catalog.ts';
 import type { ConditionStatus } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
@@ -25,12 +25,14 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
   const { deps, tasks, effects, state } = loop;
   const { snapshot } = state;
   return {
+    pullChecks: loop.pullChecker.checks(),
     running: tasks.running(),
     hooks: loop.hookKeeper.memory(degradedIn(state.conditions)),
     pinsRequested: effects.pinRequests.last,
     pinLedger: loop.pinKeeper.ledger(),
     floors: loop.floorKeeper.floors(),
     stateProblems: deps.stateProblems ?? [],
+    reportedBefore: deps.reportedBefore ?? [],
     unenforcedPins: unenforcedPins(effects.pinRequests),
     tagsGiven: effects.tags.given,
     obstacle: diskTrouble ?? state.obstacle ?? loop.mediaJobs.obstacle(),
@@ -73,24 +75,32 @@ export function conclude(loop: Loop, observed: Observed, before: Remembered): Sn
 }
 
 /** Updates the memory of pins, tags and transfers from what the runtime lists. */
-function followRuntime({ deps, effects, state }: Loop, { assessment }: Snapshot): void {
+function followRuntime({ deps, effects, state }: Loop, { assessment, memory }: Snapshot): void {
   if (assessment.bundles.every((entry) => entry.unpinnedImages.length === 0)) notePinsHeld(effects.pinRequests);
-  followTags(effects.tags, assessment);
+  followTags(effects.tags, assessment, memory.running);
   // Bytes sent for a layer that the runtime has lost since must not count in the next preload.
   for (const digest of state.presentLayers) if (!assessment.presentLayers.has(digest)) deps.meter.forget(digest);
   state.presentLayers = assessment.presentLayers;
 }
 
 /**
- * The catalog of the registry. It is built again only when bundles, phases or the tags being moved
- * change: a large catalog costs more than the rest of a round.
+ * The catalog of the registry. It is built again only when bundles, phases, what is in work or the
+ * tags change: a large catalog costs more than the rest of a round.
  */
-export function catalogFor({ state }: Loop, { memory, assessment }: Snapshot): Catalog {
+export function catalogFor({ deps, state }: Loop, { memory, assessment }: Snapshot): Catalog {
   const tags = tagsInWork(memory, assessment).flatMap(({ tag, reference }) => [tag, reference]);
-  const from = [...tags, ...assessment.bundles.flatMap(({ bundle, phase }) => [bundle, phase])];
+  const contested = assessment.tags.contested.map(({ tag }) => `contested ${tag}`);
+  const isInWork = workOf(memory, assessment);
+  const bundles = assessment.bundles.flatMap((entry) => [
+    entry.bundle,
+    entry.phase,
+    entry.withdrawn !== undefined,
+    isInWork(entry),
+  ]);
+  const from = [...tags, ...contested, ...bundles];
   const { offered } = state;
   if (offered?.from.length === from.length && from.every((one, i) => one === offered.from[i])) return offered.catalog;
-  const catalog = catalogOf(memory, assessment);
+  const catalog = catalogOf(memory, assessment, deps.policy);
   state.offered = { from, catalog };
   return catalog;
 }

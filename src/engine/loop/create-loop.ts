@@ -1,11 +1,16 @@
+import { trustedReleases } from '../../domain/assess/trusted-releases.ts';
 import { createLayerKeeper } from '../blobs/layer-keeper.ts';
 import { createRunningReleases } from '../commands/running-releases.ts';
 import { createEffects } from '../effects/effects.ts';
 import { createConditionKeeper } from '../keepers/condition-keeper.ts';
+import { createCopyKeeper } from '../keepers/copy-keeper.ts';
 import { createFloorKeeper } from '../keepers/floor-keeper.ts';
 import { createHookKeeper } from '../keepers/hook-keeper.ts';
 import { createPinKeeper } from '../keepers/pin-keeper.ts';
+import { createPullChecker } from '../keepers/pull-checker.ts';
+import { createRebuildKeeper } from '../keepers/rebuild-keeper.ts';
 import { createReleaseKeeper } from '../keepers/release-keeper.ts';
+import { createSignedKeeper } from '../keepers/signed-keeper.ts';
 import { createEventRecorder } from '../reporting/event-recorder.ts';
 import { createRefusals } from '../reporting/refusals.ts';
 import { createStatusPublisher, type StatusPublisher } from '../reporting/status-publisher.ts';
@@ -15,6 +20,7 @@ import { createRunningQueue } from '../tasks/pull-queue.ts';
 import { createTasks } from '../tasks/tasks.ts';
 import { createWake } from '../tasks/wake.ts';
 import { followTask } from './act.ts';
+import { createImageUsesLook } from './image-uses.ts';
 import { alive, type EngineDependencies, kick, type Loop, type LoopState } from './loop.ts';
 import { lookAtContainers } from './observe.ts';
 import { createPace } from './pace.ts';
@@ -35,6 +41,11 @@ export function createLoop(deps: EngineDependencies): Loop {
   const layerKeeper = createLayerKeeper(deps, wantRound);
   const releaseKeeper = createReleaseKeeper({ ...deps, recorder, alive: isAlive, wantRound });
   const hookKeeper = createHookKeeper({ ...deps, recorder, laid: releaseKeeper.laid, wantRound });
+  const pullChecker = createPullChecker({
+    ...deps,
+    releases: () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
+    wantRound,
+  });
   const effects = createEffects({
     ...deps,
     hookKeeper,
@@ -55,15 +66,20 @@ export function createLoop(deps: EngineDependencies): Loop {
     failures,
     effects,
     layerKeeper,
+    copyKeeper: createCopyKeeper(deps),
     pinKeeper: createPinKeeper(deps),
     floorKeeper,
     releaseKeeper,
+    signedKeeper: createSignedKeeper(deps),
+    rebuildKeeper: createRebuildKeeper({ ...deps, recorder, alive: isAlive, wantRound }),
     hookKeeper,
+    pullChecker,
+    imageUses: createImageUsesLook(deps),
     conditionKeeper: createConditionKeeper(deps),
     running: createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) }),
     recorder,
     refusals: createRefusals(),
-    status: statusOf({ deps, state, tasks, layerKeeper, effects }),
+    status: statusOf({ deps, state, tasks, layerKeeper, effects, pullChecker }),
     state,
   };
   return loop;
@@ -79,6 +95,7 @@ function initialState({ clock }: EngineDependencies): LoopState {
     lastSignAt: clock.monotonic(),
     stopping: new AbortController().signal,
     offered: undefined,
+    toldComponents: '',
     presentLayers: new Set(),
     areMediaKnown: false,
     landed: new Set(),
@@ -91,13 +108,15 @@ function statusOf({
   tasks,
   layerKeeper,
   effects,
-}: Pick<Loop, 'deps' | 'state' | 'tasks' | 'layerKeeper' | 'effects'>): StatusPublisher {
+  pullChecker,
+}: Pick<Loop, 'deps' | 'state' | 'tasks' | 'layerKeeper' | 'effects' | 'pullChecker'>): StatusPublisher {
   return createStatusPublisher({
     ...deps,
     underWay: () => ({
       running: tasks.running(),
       copyingBytes: layerKeeper.copyingBytes(),
       keeping: new Map(effects.keeping),
+      pullChecks: pullChecker.checks(),
     }),
     landed: () => [...state.landed],
     seen: () => state.snapshot && { ...state.snapshot, conditions: state.conditions },

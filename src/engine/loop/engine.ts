@@ -38,6 +38,11 @@ export interface Engine extends Commands {
   note(event: Event, bundle: string | undefined): void;
   /** Resolves when everything that was recorded is on the disk. See `Durability.settled`. */
   settled(signal: AbortSignal): Promise<void>;
+  /**
+   * Tests now whether pulls are answered; the next report says it. Takes some seconds at most.
+   * @throws AppError of the runtime
+   */
+  checkPulls(signal: AbortSignal): Promise<void>;
   /** Resumes cancelled preloads, and asks for a round now. */
   resume(): void;
   /** As `FloorKeeper.reset`. */
@@ -61,6 +66,7 @@ export function createEngine(deps: EngineDependencies): Engine {
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
     note: (event, bundle) => loop.recorder.tell({ ...event, ...bundleNamed(bundle, store) }),
     settled: store.settled,
+    checkPulls: loop.pullChecker.checkNow,
     resetFloors: loop.floorKeeper.reset,
     hasFloor: (stream) => loop.floorKeeper.floors().sequences.has(stream),
     resume: () => {

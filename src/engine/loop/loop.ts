@@ -1,23 +1,29 @@
-import type { Catalog } from '../../domain/decide/catalog.ts';
+import type { Arriving, Catalog } from '../../domain/decide/catalog.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Effect } from '../../domain/state/effect.ts';
+import type { KnownRelease } from '../../domain/state/known-release.ts';
 import type { BlobSource, LayerCopies, LayerInventory } from '../../ports/blobs.ts';
 import type { HookRunner, HookStore } from '../../ports/hooks.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 import type { ReleaseFiles } from '../../ports/release-files.ts';
 import type { FloorStore, PinLedgerStore, StateStore } from '../../ports/state.ts';
+import type { StaticPodsPort } from '../../ports/static-pods.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import type { LayerKeeper } from '../blobs/layer-keeper.ts';
 import type { RunningReleases } from '../commands/running-releases.ts';
 import type { EffectDependencies, Effects } from '../effects/effects.ts';
 import type { ConditionKeeper, Conditions } from '../keepers/condition-keeper.ts';
+import type { CopyKeeper } from '../keepers/copy-keeper.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { PinKeeper } from '../keepers/pin-keeper.ts';
+import type { PullChecker } from '../keepers/pull-checker.ts';
+import type { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
 import type { ReleaseKeeper } from '../keepers/release-keeper.ts';
+import type { SignedKeeper } from '../keepers/signed-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Refusals } from '../reporting/refusals.ts';
 import type { StatusPublisher } from '../reporting/status-publisher.ts';
@@ -26,6 +32,7 @@ import type { MediaJobs } from '../tasks/media-jobs.ts';
 import type { RunningQueue } from '../tasks/pull-queue.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import type { Wake } from '../tasks/wake.ts';
+import type { ImageUsesLook } from './image-uses.ts';
 import type { Pace } from './pace.ts';
 
 /** The adapters and settings of the engine. */
@@ -41,15 +48,21 @@ export interface EngineDependencies
   readonly floors: FloorStore;
   /** Problems of the stored state that were found at the start. Default none. */
   readonly stateProblems?: readonly Fault[];
+  /** The database is new after a loss, or an earlier copy of the one that was lost. Default false. */
+  readonly isStateLost?: boolean;
+  /** As `Memory.reportedBefore`. */
+  readonly reportedBefore?: readonly KnownRelease[];
   readonly trust: TrustPort;
   readonly releaseFiles: ReleaseFiles;
   readonly hookRunner: HookRunner;
   readonly hookStore: HookStore;
+  /** Default: there are no static pods. */
+  readonly staticPods?: StaticPodsPort;
   readonly notifier: ServiceNotifier;
   /** 0 to 1, as Math.random. Spreads retries over time. */
   readonly random: () => number;
   /** Tells the registry what it may serve. */
-  readonly setCatalog: (catalog: Catalog, withheld: ReadonlySet<Digest>) => void;
+  readonly setCatalog: (catalog: Catalog, arriving: Arriving) => void;
   /**
    * Resolves when what follows from the last report is written, so that hooks find it. Default: at
    * once.
@@ -72,10 +85,15 @@ export interface Loop {
   readonly failures: FailureLedger;
   readonly effects: Effects;
   readonly layerKeeper: LayerKeeper;
+  readonly copyKeeper: CopyKeeper;
   readonly pinKeeper: PinKeeper;
   readonly floorKeeper: FloorKeeper;
   readonly releaseKeeper: ReleaseKeeper;
+  readonly signedKeeper: SignedKeeper;
+  readonly rebuildKeeper: RebuildKeeper;
   readonly hookKeeper: HookKeeper;
+  readonly pullChecker: PullChecker;
+  readonly imageUses: ImageUsesLook;
   readonly conditionKeeper: ConditionKeeper;
   readonly running: RunningReleases;
   readonly recorder: EventRecorder;
@@ -99,6 +117,8 @@ export interface LoopState {
   lastSignAt: number;
   /** Aborts when the engine must stop. */
   stopping: AbortSignal;
+  /** The unknown components of `retention.keep_components` that were told last. */
+  toldComponents: string;
   /** The catalog that was given to the registry, and its inputs. */
   offered: { readonly from: readonly unknown[]; readonly catalog: Catalog } | undefined;
   presentLayers: ReadonlySet<Digest>;

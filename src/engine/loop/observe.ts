@@ -2,7 +2,7 @@ import type { Digest } from '../../domain/model/digest.ts';
 import type { Medium } from '../../domain/model/medium.ts';
 import type { RuntimeContainer } from '../../domain/model/runtime-container.ts';
 import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
-import type { ContainersSeen } from '../../domain/release/lifecycle.ts';
+import type { ContainersSeen } from '../../domain/release/running-releases.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
@@ -13,6 +13,7 @@ import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import type { MediaJobs } from '../tasks/media-jobs.ts';
+import type { ImageUsesLook } from './image-uses.ts';
 
 /** The adapters that a round observes. */
 export interface ObserveDependencies {
@@ -25,6 +26,7 @@ export interface ObserveDependencies {
   readonly documents: Pick<DocumentStore, 'list'>;
   readonly layers: LayerInventory;
   readonly mediaJobs: Pick<MediaJobs, 'busy'>;
+  readonly imageUses: ImageUsesLook;
 }
 
 /** How long the runtime may take to answer before it counts as unreachable. */
@@ -50,6 +52,7 @@ export async function observe(
   const imagesPath = runtime.kind === 'reachable' ? runtime.filesystem?.path : undefined;
   const layersBesideImages = imagesPath !== undefined && (await deps.layers.isBeside(imagesPath, signal));
   const containers = needsContainers(runtime) ? await observeContainers(deps.containers, signal) : undefined;
+  const imageUses = runtime.kind === 'reachable' ? await deps.imageUses(signal) : undefined;
   return {
     now: deps.clock.now(),
     clockSynchronised,
@@ -64,6 +67,7 @@ export async function observe(
     layersBesideImages,
     runtime,
     containers,
+    imageUses,
     boot: deps.node.boot(),
   };
 }

@@ -1,12 +1,14 @@
-import { withheldImages } from '../../domain/decide/catalog.ts';
+import { arrivingImages } from '../../domain/decide/catalog.ts';
 import { decide } from '../../domain/decide/decide.ts';
 import type { Decision } from '../../domain/decide/decision.ts';
 import { type KeepPlan, keepPlan } from '../../domain/decide/keep-plan.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
-import { needsContainers } from '../../domain/release/lifecycle.ts';
+import { unknownComponents } from '../../domain/preload/kept-layers.ts';
+import { needsContainers } from '../../domain/release/needs-containers.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
+import { unknownComponentsText } from '../../domain/report/texts/unknown-components-text.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { act, goOn } from './act.ts';
 import { catalogFor, conclude, degradedIn, remembered } from './conclude.ts';
@@ -62,6 +64,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   }
   loop.status.publish();
   state.obstacle = await act(loop, decision.effects, assessment, signal);
+  if (state.obstacle === undefined && decision.pullTest !== undefined) loop.pullChecker.start(decision.pullTest);
   goOn(loop, queue.decided(state.obstacle === undefined ? decision.pullQueue : undefined));
   return loop.pace(decision, {
     failed: state.obstacle !== undefined,
@@ -77,7 +80,7 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
   const landedBefore = [...state.landed];
   const known = remembered(loop, diskTrouble);
   const observed = await observe(
-    { ...deps, mediaJobs: loop.mediaJobs },
+    { ...deps, mediaJobs: loop.mediaJobs, imageUses: loop.imageUses },
     (runtime) => areContainersNeeded(loop, runtime),
     signal,
   );
@@ -91,10 +94,20 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
   for (const reference of landedBefore) state.landed.delete(reference);
   const { memory, assessment } = snapshot;
   state.conditions = loop.conditionKeeper.follow(observed, memory, assessment);
-  deps.setCatalog(catalogFor(loop, snapshot), withheldImages(memory, assessment));
+  deps.setCatalog(catalogFor(loop, snapshot), arrivingImages(memory, assessment));
+  tellUnknownComponents(loop, snapshot);
   const events = [...eventsBetween(before, snapshot), ...loop.refusals.eventsOf(snapshot)];
   for (const event of events) recorder.tell(event);
   return snapshot;
+}
+
+/** Once for each set of names, since a release that comes later may have them. */
+function tellUnknownComponents({ deps, state }: Loop, { assessment }: Snapshot): void {
+  const kept = assessment.bundles.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle);
+  const names = unknownComponents(kept, deps.policy.retention);
+  const told = names.join(' ');
+  if (names.length > 0 && told !== state.toldComponents) deps.log.warn({}, unknownComponentsText(names));
+  state.toldComponents = told;
 }
 
 function areContainersNeeded({ deps, state }: Loop, runtime: RuntimeObservation): boolean {
@@ -107,20 +120,26 @@ function areContainersNeeded({ deps, state }: Loop, runtime: RuntimeObservation)
 /** Updates what stickpin keeps on the node's own disk. This removes files. */
 async function keepInLine(
   loop: Loop,
-  { memory, assessment }: Snapshot,
+  snapshot: Snapshot,
   decision: Decision,
   plan: KeepPlan | undefined,
   signal: AbortSignal,
 ): Promise<void> {
   const { deps, tasks } = loop;
+  const { memory, assessment } = snapshot;
   alive(loop);
   await deps.store.settled(signal);
+  alive(loop);
+  await loop.copyKeeper.follow(signal);
   alive(loop);
   const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
   const isIdle = tasks.running().length === 0 && !isStarting;
   if (plan !== undefined) loop.layerKeeper.follow(plan, isIdle);
+  loop.rebuildKeeper.restoreVerdicts(memory);
   await loop.pinKeeper.follow(assessment.pins, memory.pinLedger, signal);
   await loop.floorKeeper.follow(memory.pinLedger === undefined && assessment.pins.unclaimed.length > 0, signal);
+  await loop.rebuildKeeper.follow(snapshot, signal);
+  await loop.signedKeeper.follow(signal);
   await loop.releaseKeeper.follow(assessment, signal);
   await loop.hookKeeper.follow(degradedIn(loop.state.conditions), signal);
 }

@@ -2,6 +2,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { alive, kick, type Loop } from './loop.ts';
 import type { Pause } from './pace.ts';
+import { followRequest } from './repin.ts';
 import { round } from './round.ts';
 
 /** Pause after a round that threw. */
@@ -19,7 +20,11 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   state.stopping = signal;
   const wantRound = () => kick(loop);
   const stopTicking = loop.status.tick();
-  const unsubscribe = [deps.media.onChange(wantRound), deps.runtime.onChange(wantRound)];
+  const unsubscribe = [
+    deps.media.onChange(wantRound),
+    deps.runtime.onChange(wantRound),
+    deps.meter.onManifestRequest((path, reference) => followRequest(loop, path, reference)),
+  ];
   try {
     while (!signal.aborted) {
       const { atLeastMs, atMostMs } = await safeRound(loop, signal);
@@ -36,6 +41,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
       loop.layerKeeper.stop(),
       loop.releaseKeeper.stop(),
       loop.hookKeeper.stop(),
+      loop.pullChecker.stop(),
     ]);
   }
 }

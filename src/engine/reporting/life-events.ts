@@ -62,6 +62,11 @@ export function retiredEvent({ bundleId, payload }: StoredBundle, retirement: Re
   return { kind, level: 'info', bundleId, message };
 }
 
+/** Why a release is retired that never became complete: the end of `TITLE is retired`. */
+export function incompleteWhy(title: string): string {
+  return `, since it was not complete for the time of retention.incomplete and no plugged medium has it ('stickpin activate' asks for ${title} again)`;
+}
+
 /** Images of a retired release were removed. */
 export function imagesRemovedEvent({ bundleId, payload }: StoredBundle, count: number): Event {
   const message = `Removed ${formatCount(count, 'image')} that only ${bundleTitle(payload)} had`;

@@ -1,5 +1,12 @@
-import type { Condition } from '../../domain/model/condition.ts';
+import {
+  type Condition,
+  type ConditionMarks,
+  conditionsOf,
+  marksAfter,
+  type NodeConditionType,
+} from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import { judgeNodeConditions } from '../../domain/report/node-conditions.ts';
 import { reportOf, type StatusReport } from '../../domain/report/report.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Memory } from '../../domain/state/memory.ts';
@@ -20,7 +27,7 @@ export interface StatusDependencies {
   readonly onStatus: (report: StatusReport) => void;
   readonly media: Pick<MediaView, 'list'>;
   /** The tasks and copies that run now. */
-  readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping'>;
+  readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping' | 'pullChecks'>;
   /** References that were pulled after the last observation of the runtime. */
   readonly landed: () => readonly string[];
   /** Observation and conclusions of the last round. Undefined before the first. */
@@ -47,6 +54,8 @@ export interface StatusPublisher {
 interface Publishing extends StatusDependencies {
   readonly gauge: TransferGauge;
   lastTrouble: { readonly message: string; readonly at: number };
+  /** Since when each condition of the node has its status; not kept over a restart. */
+  nodeMarks: ConditionMarks<NodeConditionType>;
 }
 
 /** Pause between two reports while a task or copy runs. */
@@ -60,6 +69,7 @@ export function createStatusPublisher(deps: StatusDependencies): StatusPublisher
     ...deps,
     gauge: createTransferGauge(deps.clock, deps.meter),
     lastTrouble: { message: '', at: Number.NEGATIVE_INFINITY },
+    nodeMarks: {},
   };
   return {
     report: () => report(publishing),
@@ -69,7 +79,8 @@ export function createStatusPublisher(deps: StatusDependencies): StatusPublisher
   };
 }
 
-function report({ seen, media, underWay, gauge, landed }: Publishing): StatusReport | undefined {
+function report(publishing: Publishing): StatusReport | undefined {
+  const { seen, media, underWay, gauge, landed, clock } = publishing;
   const last = seen();
   if (last === undefined) return undefined;
   const { observed, memory, assessment, conditions } = last;
@@ -81,7 +92,10 @@ function report({ seen, media, underWay, gauge, landed }: Publishing): StatusRep
     memory: { ...memory, ...now },
     assessment,
   };
-  return reportOf(snapshot, measureProgress(gauge, now.running, assessment, landed()), conditions);
+  const verdicts = judgeNodeConditions(snapshot);
+  publishing.nodeMarks = marksAfter(publishing.nodeMarks, verdicts, clock.now());
+  const nodeConditions = conditionsOf(verdicts, publishing.nodeMarks);
+  return reportOf(snapshot, measureProgress(gauge, now.running, assessment, landed()), conditions, nodeConditions);
 }
 
 function publish(publishing: Publishing): void {

@@ -5,6 +5,8 @@ import { createDatagramSender, type DatagramSender } from './datagram-sender.ts'
 
 /** A {@link ServiceNotifier} that also feeds the watchdog and holds a socket. */
 export interface SystemdNotifier extends ServiceNotifier {
+  /** Whether `NOTIFY_SOCKET` was set, also to an abstract socket. */
+  readonly isStartedBySystemd: boolean;
   /** Ends the watchdog's timer and closes the socket. */
   dispose(): void;
 }
@@ -39,9 +41,9 @@ export async function createServiceNotifier(deps: NotifierDeps): Promise<Systemd
   if (!path.startsWith('/')) {
     deps.log.warn(
       { path },
-      'NOTIFY_SOCKET is no path in the filesystem, so systemd gets no message about start, status and stop',
+      'NOTIFY_SOCKET is not a path in the filesystem, so systemd gets no message about start, status and stop',
     );
-    return silent;
+    return { ...silent, isStartedBySystemd: true };
   }
   const sender = await createDatagramSender(path);
   const isOurs = watchdogPid === undefined || Number(watchdogPid) === (deps.pid ?? process.pid);
@@ -50,6 +52,7 @@ export async function createServiceNotifier(deps: NotifierDeps): Promise<Systemd
 }
 
 const silent: SystemdNotifier = {
+  isStartedBySystemd: false,
   ready: () => undefined,
   status: () => undefined,
   reloading: () => undefined,
@@ -67,6 +70,7 @@ function notifierOn(
     sender.send(Buffer.from(lines.join('\n')));
   };
   return {
+    isStartedBySystemd: true,
     ready: () => tell('READY=1'),
     status: (line) => {
       const status = oneLine(line);

@@ -52,7 +52,7 @@ export function createSystemdManager(deps: { readonly bus: SystemBus }): Systemd
     onDeviceUnit: (listener) => watchDeviceUnits(bus, listener),
     onUnitChange: (unit, listener) => watchUnit(bus, unit, listener),
     reloadUnit: async (unit, signal) => {
-      await runJob('Reloading', unit, () => call('ReloadUnit', 'ss', [unit, 'replace'], signal), signal);
+      await runJob('Reloading', unit, () => call('ReloadUnit', 'ss', [unit, 'ignore-dependencies'], signal), signal);
     },
     stopUnit: async (unit, signal) => {
       try {

@@ -231,7 +231,9 @@ async function loadDevice(watch: DeviceWatch, path: string, signal: AbortSignal)
   const unit = unitNameOfPath(path, 'device');
   const sysfsPath = await activeBlockDevice(units, unit, signal);
   if (sysfsPath === undefined) {
-    throw loadError(`${path} is no block device that systemd knows; 'lsblk' shows those that are there, as /dev/sdb1`);
+    throw loadError(
+      `${path} is not a block device that systemd knows; 'lsblk' shows those that are there, as /dev/sdb1`,
+    );
   }
   const verdict = await judgeDevice(sysfsPath, query, paths, signal, true);
   if (verdict.kind === 'refused') throw loadError(`${path} is left alone: ${verdict.reason}`);

@@ -11,7 +11,7 @@ export interface HeldFolder {
   readonly path: string;
   /** lstat of a name. @throws system errors, for example `ENOENT` */
   stat(name: string): Promise<Stats>;
-  /** The target of a link. @throws system errors; `EINVAL` when it is no link */
+  /** The target of a link. @throws system errors; `EINVAL` when it is not a link */
   readLink(name: string): Promise<string>;
   /** The names in it, at most `limit`, in no order. @throws system errors */
   names(limit: number): Promise<string[]>;
@@ -194,7 +194,8 @@ function namesOf(path: string): string[] {
 }
 
 function singleName(name: string): string {
-  if (name === '' || name.includes('/') || name.includes('\0')) throw systemError('ENOENT', `${name} is no file name`);
+  if (name === '' || name.includes('/') || name.includes('\0'))
+    throw systemError('ENOENT', `${name} is not a file name`);
   return name;
 }
 

@@ -4,6 +4,7 @@ import type { Log } from '../../platform/log.ts';
 import type { LayerCopies } from '../../ports/blobs.ts';
 import type { RecordingMeter } from '../meter.ts';
 import type { Offer } from '../offer.ts';
+import type { OfferedProbes } from '../probes.ts';
 import type { ReadTurns } from '../read-turns.ts';
 import type { TransferDependencies } from '../transfer.ts';
 
@@ -16,8 +17,20 @@ export interface PullApiOptions extends Omit<TransferDependencies, 'onWait' | 't
    * sends as `?ns=quay.io`.
    */
   readonly find: (path: string, namespace: string | undefined) => Offer | undefined;
+  /**
+   * Aborts when the offers are known for the first time. Requests that come before wait for it.
+   * Undefined: they are known.
+   */
+  readonly firstOffers?: AbortSignal;
   readonly meter: RecordingMeter;
   readonly log: Log;
+  /** Manifests of probes. Default none. */
+  readonly probes?: Pick<OfferedProbes, 'manifest' | 'isConfig'>;
+  /**
+   * Whether the runtime has the image of this reference at this moment. It is asked anew for each
+   * request. Default: never.
+   */
+  readonly isHeld?: (reference: string, signal: AbortSignal) => Promise<boolean>;
   /** The store for layers, which are kept during their transfer. Default none. */
   readonly layers?: Pick<LayerCopies, 'begin'>;
 }
@@ -31,6 +44,8 @@ export interface Exchange {
 /** The pull API, as the answers use it. */
 export interface PullApi extends PullApiOptions {
   readonly turns: ReadTurns;
+  /** The manifests that each index names, as far as they were asked for. */
+  readonly indexes: Map<Digest, ReadonlySet<Digest>>;
 }
 
 /** The digest, or undefined when the offer does not include it. */

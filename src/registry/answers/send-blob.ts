@@ -47,7 +47,11 @@ export async function sendBlob(
     'content-length': lastByte - firstByte + 1,
   });
   if (request.method === 'HEAD') response.end();
-  else await stream(api, { digest, firstByte, lastByte, sizeBytes }, response, signal);
+  else {
+    const isWaitedFor = offer.waitsForAll !== false || offer.layers.has(digest);
+    const graceMs = isWaitedFor ? api.graceMs : 0;
+    await stream({ ...api, graceMs }, { digest, firstByte, lastByte, sizeBytes }, response, signal);
+  }
 }
 
 /**

@@ -1,24 +1,42 @@
+import { clientOf } from '../../domain/decide/answer.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { readManifest } from '../manifest.ts';
+import type { Offer } from '../offer.ts';
 import { entityTagOf, isAccepted, isUnmodified } from '../preconditions.ts';
 import { respondError } from '../respond.ts';
 import type { Route } from '../route.ts';
+import { mayBegin } from './begin.ts';
 import { closeSignal, type Exchange, type PullApi } from './exchange.ts';
 
-/** Sends the manifest with this digest. 404 when it is undefined or no source has it. */
+/** What was asked for: an offer, and the digest in it if there is one. */
+export interface Wanted {
+  readonly offer: Offer;
+  readonly digest: Digest | undefined;
+}
+
+/**
+ * Sends the manifest with this digest. 404 when it is undefined, no source has it, or the client is
+ * to ask another registry.
+ */
 export async function sendManifest(
-  { source, meter }: PullApi,
+  api: PullApi,
   { repository, reference }: Extract<Route, { kind: 'manifest' }>,
-  digest: Digest | undefined,
+  { offer, digest }: Wanted,
   { request, response }: Exchange,
 ): Promise<void> {
+  const { source, meter } = api;
   const unknown = (message: string) =>
     respondError(response, 404, { code: 'MANIFEST_UNKNOWN', message, detail: { reference } });
-  const manifest = digest && (await readManifest(source, digest, closeSignal(response)));
+  const signal = closeSignal(response);
+  const manifest = digest && (await readManifest(source, digest, signal));
   if (digest === undefined || manifest === undefined) {
     // Only requests by digest count: clients also request tags to check for signatures.
     if (isDigest(reference)) meter.unknownRequested(repository, reference);
     return unknown(`manifest ${reference} is not here`);
+  }
+  const client = clientOf(request.headers['user-agent']);
+  if (!(await mayBegin(api, { digest, document: manifest.document, offer, client }, signal))) {
+    return unknown(`not all layers of ${reference} are here, and the container runtime does not have this image`);
   }
   if (!isAccepted(request.headers, manifest.mediaType)) {
     return unknown(`manifest ${reference} is ${manifest.mediaType}, which the request does not accept`);

@@ -8,10 +8,11 @@ import { configError } from '../cri/runtime-error.ts';
 import { createUnitStop } from '../cri/unit-stop.ts';
 import { createListeners } from '../listeners.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
+import { addTag } from './add-tag.ts';
 import { createHostsDirectory, type HostsDirectory } from './hosts-directory.ts';
 import { createImagesClient } from './images-client.ts';
 import { labelChanges, labelledPins, MARK_LABEL, markedPins } from './pin-label.ts';
-import { registryConfigPath } from './registry-config-path.ts';
+import { findRegistryConfigPath } from './registry-config-path.ts';
 
 /** The options of the containerd adapter. */
 export interface ContainerdRuntimeOptions {
@@ -26,6 +27,11 @@ export interface ContainerdRuntimeOptions {
    * reports none.
    */
   readonly certsDirectory?: string;
+  /**
+   * The main configuration file. Read where containerd does not report its `config_path`. Default
+   * {@link CONTAINERD_CONFIG_FILE}.
+   */
+  readonly configFile?: string;
   /** Deadline of an observation. Default 15 s. */
   readonly observeTimeoutMs?: number;
   readonly protoRoot?: string;
@@ -37,8 +43,15 @@ export interface ContainerdRuntimeOptions {
  * containerd keeps blobs and their unpacked files (docs/runtime-facts.md, fact 22), and reads
  * `hosts.toml` at each pull (docs/runtime-facts.md, fact 21).
  */
-const TRAITS: RuntimeTraits = { title: 'containerd', layerStorage: 'both', mirrorsTakeEffect: 'at-once' };
+const TRAITS: RuntimeTraits = {
+  title: 'containerd',
+  layerStorage: 'both',
+  mirrorsTakeEffect: 'next-pull',
+  arePinsLostByPulls: true,
+};
 const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
+/** Where containerd reads its configuration by default. */
+export const CONTAINERD_CONFIG_FILE = '/etc/containerd/config.toml';
 
 /**
  * containerd: mirrors by `hosts.toml`, which it reads at each pull; pins by label; images over CRI.
@@ -61,10 +74,15 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       await images.changeLabels(change, signal);
   };
   const hosts = async (signal: AbortSignal): Promise<HostsDirectory | undefined> => {
-    const configured = registryConfigPath(await cri.statusInfo(signal));
+    const [info, name] = await Promise.all([cri.statusInfo(signal), cri.version(signal)]);
+    // A distribution with its own folder has its own configuration, too.
+    const ownFile = options.certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined;
+    const configFile = options.configFile ?? ownFile;
+    const configured = await findRegistryConfigPath({ info, name, configFile }, signal);
     if (configured.kind === 'unset') return undefined;
-    const directory = configured.kind === 'set' ? configured.directory : DEFAULT_CERTS_DIRECTORY;
-    return createHostsDirectory(options.certsDirectory ?? directory, options.mirror);
+    if (options.certsDirectory !== undefined) return createHostsDirectory([options.certsDirectory], options.mirror);
+    const directories = configured.kind === 'set' ? configured.directories : ([DEFAULT_CERTS_DIRECTORY] as const);
+    return createHostsDirectory(directories, options.mirror);
   };
   return {
     ...createContainers(cri),
@@ -103,13 +121,17 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       await pinPulled(reference, signal).catch(() => signal.throwIfAborted());
     },
     image: cri.imageStatus,
+    addTag: (tag, reference, signal) => addTag({ cri, images, clock }, tag, reference, signal),
     removeTag: (tag, signal) => images.remove(tag, signal),
   };
 }
 
+/** What to do when containerd reads no mirrors. */
+const CONFIG_PATH_REMEDY =
+  `Set config_path = "${DEFAULT_CERTS_DIRECTORY}" in /etc/containerd/config.toml, in the table ` +
+  '[plugins."io.containerd.cri.v1.images".registry] of a file with version = 3, or ' +
+  '[plugins."io.containerd.grpc.v1.cri".registry] of an older one, and restart containerd';
+
 function configPathMissing() {
-  return configError(
-    'containerd reads no mirrors: its configuration sets no config_path. Add to /etc/containerd/config.toml ' +
-      `[plugins."io.containerd.grpc.v1.cri".registry] config_path = "${DEFAULT_CERTS_DIRECTORY}" and restart containerd`,
-  );
+  return configError(`containerd reads no mirrors: its configuration sets no config_path. ${CONFIG_PATH_REMEDY}`);
 }

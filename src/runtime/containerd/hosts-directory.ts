@@ -6,7 +6,7 @@ import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
 import { configError, writeError } from '../cri/runtime-error.ts';
-import { parseHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml.ts';
+import { type HostsToml, parseHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml.ts';
 
 /** Mirrors in one `certs.d` directory. */
 export interface HostsDirectory {
@@ -26,15 +26,20 @@ export interface HostsDirectory {
 const FILE = 'hosts.toml';
 const SAVED = 'hosts.toml.stickpin-saved';
 const SCRATCH = '.stickpin-';
+const DEFAULT = '_default';
 
 /**
- * {@link HostsDirectory} on `certsDirectory`.
+ * {@link HostsDirectory} on the first of the directories of `config_path`. containerd uses the first
+ * one that has a folder for a registry. So what the others have for it is taken into our file.
  *
  * INVARIANTS: a user's file gets a second name (a hard link) before our file takes its name, and
  * keeps it until the file has its own name back. So a complete copy exists at any time, also after
  * a crash, and owner, mode and times stay.
  */
-export function createHostsDirectory(certsDirectory: string, address: MirrorAddress): HostsDirectory {
+export function createHostsDirectory(
+  [certsDirectory, ...others]: readonly [string, ...string[]],
+  address: MirrorAddress,
+): HostsDirectory {
   return {
     apply: async (repositories, signal) => {
       const wanted = groupByRegistry(repositories);
@@ -45,7 +50,7 @@ export function createHostsDirectory(certsDirectory: string, address: MirrorAddr
         }
         for (const [registry, names] of wanted) {
           signal.throwIfAborted();
-          await put(certsDirectory, registry, names, address);
+          await put({ certsDirectory, others, registry }, names, address);
         }
       } catch (error) {
         signal.throwIfAborted();
@@ -56,12 +61,40 @@ export function createHostsDirectory(certsDirectory: string, address: MirrorAddr
       const found: string[] = [];
       for (const name of await subdirectories(certsDirectory)) {
         signal.throwIfAborted();
-        const ours = parseHostsToml((await readIfPresent(join(certsDirectory, name, FILE))) ?? '', address);
-        found.push(...(ours?.repositories ?? []).map((each) => (ours?.current ? each : `stale ${each}`)));
+        const text = (await readIfPresent(join(certsDirectory, name, FILE))) ?? '';
+        const ours = parseHostsToml(text, address);
+        if (ours === undefined) continue;
+        const place = { certsDirectory, others, registry: ours.registry };
+        const isCurrent = ours.current && (await isAsConfigured(place, name, ours, { text, address }));
+        found.push(...ours.repositories.map((each) => (isCurrent ? each : `stale ${each}`)));
       }
       return found.sort();
     },
   };
+}
+
+/**
+ * Whether our file has behind our mirror what the user configures now, since mirrors stay for long.
+ * A broken file counts as unchanged, because nothing can be written before it is mended.
+ */
+async function isAsConfigured(
+  place: Place,
+  name: string,
+  ours: HostsToml,
+  { text, address }: { readonly text: string; readonly address: MirrorAddress },
+): Promise<boolean> {
+  try {
+    const { registry, repositories, madeDirectory } = ours;
+    const configured = await configuredTable(place, join(place.certsDirectory, name), madeDirectory);
+    return renderHostsToml({ registry, repositories, madeDirectory }, address, configured) === text;
+  } catch (error) {
+    if (error instanceof AppError) return true;
+    throw error;
+  }
+}
+
+async function configuredTable(place: Place, directory: string, madeDirectory: boolean): Promise<TomlTable> {
+  return madeDirectory ? inheritedTable(place) : ownTable(directory);
 }
 
 async function restoreUnless(
@@ -95,17 +128,19 @@ async function removeDirectory(directory: string): Promise<void> {
   await rm(doomed, { recursive: true });
 }
 
-async function put(
-  certsDirectory: string,
-  registry: string,
-  repositories: readonly string[],
-  address: MirrorAddress,
-): Promise<void> {
-  const names = await subdirectories(certsDirectory);
-  // containerd tries host_port_ before host:port.
-  const name = [registry.replace(/:(\d+)$/, '_$1_'), registry].find((each) => names.includes(each));
+/** The place of one file of ours. */
+interface Place {
+  readonly certsDirectory: string;
+  /** The further directories of `config_path`. */
+  readonly others: readonly string[];
+  readonly registry: string;
+}
+
+async function put(place: Place, repositories: readonly string[], address: MirrorAddress): Promise<void> {
+  const { certsDirectory, registry } = place;
+  const name = await folderFor(certsDirectory, registry);
   if (name === undefined) {
-    const configured = await defaultTable(certsDirectory);
+    const configured = await inheritedTable(place);
     const text = renderHostsToml({ registry, repositories, madeDirectory: true }, address, configured);
     await putDirectory(join(certsDirectory, registry), text);
     return;
@@ -115,7 +150,7 @@ async function put(
   const ours = parseHostsToml(present ?? '', address);
   if (present !== undefined && ours === undefined) await saveOriginal(directory);
   const madeDirectory = ours?.madeDirectory ?? false;
-  const configured = madeDirectory ? await defaultTable(certsDirectory) : await ownTable(directory);
+  const configured = await configuredTable(place, directory, madeDirectory);
   await writeDurably(
     { path: join(directory, FILE) },
     renderHostsToml({ registry, repositories, madeDirectory }, address, configured),
@@ -141,8 +176,10 @@ async function saveOriginal(directory: string): Promise<void> {
  * The user's configuration in an existing directory: the saved file, otherwise its certificates.
  */
 async function ownTable(directory: string): Promise<TomlTable> {
-  const saved = await tableAt(join(directory, SAVED));
-  if (saved !== undefined) return saved;
+  return (await tableAt(join(directory, SAVED))) ?? (await certificatesIn(directory));
+}
+
+async function certificatesIn(directory: string): Promise<TomlTable> {
   const files = (await readdir(directory)).sort();
   const ca = files.filter((name) => name.endsWith('.crt')).map((name) => join(directory, name));
   const client = files
@@ -151,10 +188,28 @@ async function ownTable(directory: string): Promise<TomlTable> {
   return { ...(ca.length > 0 && { ca }), ...(client.length > 0 && { client }) };
 }
 
-/** `_default` applies to every registry without a directory. Our directory would disable it. */
-async function defaultTable(certsDirectory: string): Promise<TomlTable> {
-  const directory = join(certsDirectory, '_default');
-  return withAbsolutePaths((await tableAt(join(directory, FILE))) ?? {}, directory);
+/** The name of the folder for a registry. containerd tries `host_port_` before `host:port`. */
+async function folderFor(certsDirectory: string, registry: string): Promise<string | undefined> {
+  const names = await subdirectories(certsDirectory);
+  return [registry.replace(/:(\d+)$/, '_$1_'), registry].find((each) => names.includes(each));
+}
+
+/**
+ * The configuration that our folder would disable: `_default` beside it, which applies to every
+ * registry without a folder, or else the same in the further directories.
+ */
+async function inheritedTable({ certsDirectory, others, registry }: Place): Promise<TomlTable> {
+  if ((await subdirectories(certsDirectory)).includes(DEFAULT)) return absoluteTable(join(certsDirectory, DEFAULT));
+  for (const other of others) {
+    const name = await folderFor(other, registry);
+    if (name !== undefined) return absoluteTable(join(other, name));
+    if ((await subdirectories(other)).includes(DEFAULT)) return absoluteTable(join(other, DEFAULT));
+  }
+  return {};
+}
+
+async function absoluteTable(directory: string): Promise<TomlTable> {
+  return withAbsolutePaths((await tableAt(join(directory, FILE))) ?? (await certificatesIn(directory)), directory);
 }
 
 async function tableAt(path: string): Promise<TomlTable | undefined> {

@@ -17,7 +17,9 @@ export interface HostsToml {
   readonly madeDirectory: boolean;
 }
 
-const TITLE = "# Written by stickpin while images are loaded from a bundle, and taken away when they are. Don't edit.";
+const TITLE = "# Written by stickpin for the images of bundles, and taken away with them. Don't edit.";
+/** How the titles of all versions begin. */
+const TITLE_START = '# Written by stickpin ';
 const KEPT =
   '# A file that was here before is put back then; until then its content stands behind our mirror, and itself beside this one.';
 const FACTS = '# stickpin: ';
@@ -59,7 +61,7 @@ export function parseHostsToml(
   address: MirrorAddress,
 ): (HostsToml & { readonly current: boolean }) | undefined {
   const [title, , facts = ''] = text.split('\n', 3);
-  if (title !== TITLE) return undefined;
+  if (title?.startsWith(TITLE_START) !== true) return undefined;
   const content = factsOf(facts.slice(FACTS.length));
   if (content === undefined) return undefined;
   return { ...content, current: text.includes(`\n[host.${tomlString(hostUrl(content.registry, address))}]\n`) };

@@ -1,3 +1,4 @@
+import type { ImageUse } from '../../domain/model/image-use.ts';
 import type { RuntimeContainer } from '../../domain/model/runtime-container.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { ContainersPort } from '../../ports/runtime.ts';
@@ -7,9 +8,9 @@ import type { ContainerTimes, CriClient, ListedContainer } from './cri-client.ts
 const PARALLEL = 4;
 
 /**
- * Containers over CRI. `ListContainers` has no start times and exit codes, so `ContainerStatus` is
- * called once for each running and each exited container. The result is cached, because a container
- * starts and ends only once.
+ * Containers over CRI. `ListContainers` has no start times, exit codes and image volumes, so
+ * `ContainerStatus` is called once for each state of each container. The result is cached, because
+ * a container starts and ends only once.
  */
 export function createContainers(cri: CriClient): ContainersPort {
   let known = new Map<string, ContainerTimes>();
@@ -18,17 +19,32 @@ export function createContainers(cri: CriClient): ContainersPort {
       const listed = await cri.listContainers(signal);
       const times = new Map<string, ContainerTimes>();
       await forEachLimited(listed, PARALLEL, signal, async (container, inner) => {
-        if (stateOf(container) === 'other') return;
         const key = keyOf(container);
-        const found = known.get(key) ?? (await cri.containerTimes(container.id, inner));
+        const found = known.get(key) ?? (await timesOf(cri, container, inner));
         if (found !== undefined) times.set(key, found);
       });
       known = times;
       return listed.flatMap((container) => toRuntimeContainer(container, times.get(keyOf(container))));
     },
+    imagesAskedFor: async (signal) => (await cri.listContainers(signal)).flatMap(imageAskedFor),
     removeContainer: cri.removeContainer,
     removeImage: cri.removeImage,
   };
+}
+
+/** A container that did not start may have no status. Then only its volumes are not known. */
+async function timesOf(
+  cri: Pick<CriClient, 'containerTimes'>,
+  container: ListedContainer,
+  signal: AbortSignal,
+): Promise<ContainerTimes | undefined> {
+  if (stateOf(container) !== 'other') return cri.containerTimes(container.id, signal);
+  try {
+    return await cri.containerTimes(container.id, signal);
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  }
 }
 
 function keyOf({ id, state }: ListedContainer): string {
@@ -40,6 +56,7 @@ function toRuntimeContainer(container: ListedContainer, times: ContainerTimes | 
   const state = stateOf(container);
   if (state !== 'other' && times === undefined) return [];
   const { id, podSandboxId, metadata, imageId, imageRef, image } = container;
+  const ran = state === 'other' ? undefined : times;
   return [
     {
       containerId: id,
@@ -47,10 +64,31 @@ function toRuntimeContainer(container: ListedContainer, times: ContainerTimes | 
       attempt: metadata?.attempt ?? 0,
       imageNames: [imageId, imageRef, image?.image ?? ''].filter((name) => name !== '' && isSure(name)),
       state,
-      startedAt: times?.startedAt ?? 0,
-      exitCode: times?.exitCode ?? 0,
+      startedAt: ran?.startedAt ?? 0,
+      exitCode: ran?.exitCode ?? 0,
+      ...volumesOf(times),
     },
   ];
+}
+
+function volumesOf(times: ContainerTimes | undefined): Pick<RuntimeContainer, 'volumeImages'> {
+  if (times === undefined) return { volumeImages: 'unknown' };
+  return times.volumeImages.length === 0 ? {} : { volumeImages: times.volumeImages };
+}
+
+/** Longer names are cut: nothing checks what a runtime lists. */
+const MAX_NAME = 512;
+
+function imageAskedFor(container: ListedContainer): ImageUse[] {
+  const { metadata, id, image, labels = {} } = container;
+  const name = image?.userSpecifiedImage || image?.image || '';
+  if (stateOf(container) !== 'running' || name === '') return [];
+  // Labels that the kubelet sets (kubernetes/pkg/kubelet/types/labels.go).
+  const pod = labels['io.kubernetes.pod.name'];
+  const namespace = labels['io.kubernetes.pod.namespace'];
+  const owner = pod === undefined ? '' : `Pod ${namespace === undefined ? '' : `${namespace}/`}${pod}, `;
+  const usedBy = `${owner}container ${metadata?.name ?? id}`;
+  return [{ usedBy: usedBy.slice(0, MAX_NAME), image: name.slice(0, MAX_NAME) }];
 }
 
 function stateOf({ state }: ListedContainer): RuntimeContainer['state'] {

@@ -32,13 +32,13 @@ export interface CriClient {
    * runtime.
    */
   pullImage(reference: string, signal: AbortSignal): Promise<string>;
-  /** `RemoveImage`. A missing image is no error. */
+  /** `RemoveImage`. A missing image is not an error. */
   removeImage(reference: string, signal: AbortSignal): Promise<void>;
   /** `ListContainers` without a filter. */
   listContainers(signal: AbortSignal): Promise<readonly ListedContainer[]>;
   /** `ContainerStatus`. Undefined when the container is gone. */
   containerTimes(containerId: string, signal: AbortSignal): Promise<ContainerTimes | undefined>;
-  /** `RemoveContainer`. A missing container is no error. */
+  /** `RemoveContainer`. A missing container is not an error. */
   removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
   close(): void;
 }
@@ -57,7 +57,9 @@ export interface ListedContainer {
   readonly id: string;
   readonly podSandboxId: string;
   readonly metadata: { readonly name: string; readonly attempt: number } | null;
-  readonly image: { readonly image: string } | null;
+  /** `userSpecifiedImage`: as the pod has it; empty before Kubernetes 1.28. */
+  readonly image: { readonly image: string; readonly userSpecifiedImage?: string } | null;
+  readonly labels?: Readonly<Record<string, string>>;
   readonly imageRef: string;
   readonly imageId: string;
   /** Name of a `ContainerState`. */
@@ -69,6 +71,11 @@ export interface ContainerTimes {
   /** Milliseconds since the epoch; 0 when it has not started. */
   readonly startedAt: number;
   readonly exitCode: number;
+  /**
+   * The images that are mounted as volumes (docs/runtime-facts.md, fact 38): ids or names, as the
+   * kubelet gave them. No container need be made from them.
+   */
+  readonly volumeImages: readonly string[];
 }
 
 const GRPC_NOT_FOUND = 5;
@@ -166,12 +173,17 @@ function containerCalls(call: Call): Pick<CriClient, 'listContainers' | 'contain
       (await call<{ containers: ListedContainer[] }>('ListContainers', {}, signal, asked)).containers,
     containerTimes: async (containerId, signal) => {
       interface Found {
-        readonly status: { readonly startedAt: number; readonly exitCode: number } | null;
+        readonly status: {
+          readonly startedAt: number;
+          readonly exitCode: number;
+          readonly mounts: readonly { readonly image: { readonly image: string } | null }[];
+        } | null;
       }
       try {
         const { status } = await call<Found>('ContainerStatus', { containerId }, signal, asked);
         if (status === null) return undefined;
-        return { startedAt: Math.floor(status.startedAt / 1_000_000), exitCode: status.exitCode };
+        const volumeImages = status.mounts.flatMap(({ image }) => (image?.image ? [image.image] : []));
+        return { startedAt: Math.floor(status.startedAt / 1_000_000), exitCode: status.exitCode, volumeImages };
       } catch (error) {
         if (error instanceof AppError && isNotFound(error.cause)) return undefined;
         throw error;

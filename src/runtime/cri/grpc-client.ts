@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Client, credentials, Metadata, type ServiceDefinition } from '@grpc/grpc-js';
-import { loadSync } from '@grpc/proto-loader';
+import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
 import { findProtoRoot } from './proto-root.ts';
 
 /** Largest message either way, in bytes. kubelet uses the same limit for CRI. */
@@ -45,12 +45,7 @@ export function createGrpcClient({
   protoFile,
   protoRoot = findProtoRoot(),
 }: GrpcClientOptions): GrpcClient {
-  const definition = loadSync(join(protoRoot, protoFile), {
-    includeDirs: [protoRoot],
-    longs: Number,
-    enums: String,
-    defaults: true,
-  });
+  const definition = definitionOf(protoRoot, protoFile);
   const client = new Client(`unix:${socketPath}`, credentials.createInsecure(), {
     'grpc.max_receive_message_length': MESSAGE_LIMIT_BYTES,
     'grpc.max_send_message_length': MESSAGE_LIMIT_BYTES,
@@ -66,6 +61,21 @@ export function createGrpcClient({
       return unary(client, rpc, request, options);
     },
   };
+}
+
+/**
+ * What was read, by path. Reading takes longer than most calls, and a runtime that does not answer
+ * is looked for with a new client each time. The files never change while the program runs.
+ */
+const definitions = new Map<string, PackageDefinition>();
+
+function definitionOf(protoRoot: string, protoFile: string): PackageDefinition {
+  const path = join(protoRoot, protoFile);
+  const known = definitions.get(path);
+  if (known !== undefined) return known;
+  const definition = loadSync(path, { includeDirs: [protoRoot], longs: Number, enums: String, defaults: true });
+  definitions.set(path, definition);
+  return definition;
 }
 
 function unary(

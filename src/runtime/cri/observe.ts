@@ -26,6 +26,8 @@ export interface RuntimeTraits {
   readonly title: string;
   readonly layerStorage: LayerStorage;
   readonly mirrorsTakeEffect: MirrorEffect;
+  /** Whether a pull of a pinned image takes its pin away. Default false. */
+  readonly arePinsLostByPulls?: boolean;
   /** Folder of blobs during a pull, if it is not the runtime's own storage. */
   readonly stagingPath?: string;
 }
@@ -116,11 +118,12 @@ function foundBy<T>(settled: PromiseSettledResult<T>): T | undefined {
 async function reachable(
   images: readonly RuntimeImage[],
   { name = '', imagesPath, rendered = NOTHING_RENDERED }: Remembered,
-  { layerStorage, mirrorsTakeEffect, stagingPath }: RuntimeTraits,
+  { layerStorage, mirrorsTakeEffect, stagingPath, arePinsLostByPulls = false }: RuntimeTraits,
 ): Promise<RuntimeObservation> {
   const filesystem = imagesPath === undefined ? undefined : await filesystemAt(imagesPath);
   const staging = await stagingPlace(filesystem, stagingPath);
-  return { kind: 'reachable', name, images, filesystem, layerStorage, mirrorsTakeEffect, staging, ...rendered };
+  const own = { layerStorage, mirrorsTakeEffect, staging, arePinsLostByPulls };
+  return { kind: 'reachable', name, images, filesystem, ...own, ...rendered };
 }
 
 /** Size and free bytes of the filesystem at `path`. Undefined when they can't be read. */

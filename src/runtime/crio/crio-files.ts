@@ -103,7 +103,7 @@ export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioF
       const texts = await untilAborted(readBothPins(paths), signal);
       return [...new Set(texts.flatMap((text) => dropIns.pinsFoundIn(text ?? '')))].sort();
     },
-    renderedMirrors: (signal) => untilAborted(renderedMirrors(dropIns), signal),
+    renderedMirrors: (signal) => untilAborted(renderedMirrors(dropIns, signal), signal),
   };
 }
 
@@ -145,16 +145,17 @@ async function writePins(paths: CrioPaths, ours: readonly string[], signal: Abor
 
 async function writeMirrors(dropIns: DropIns, repositories: readonly string[], signal: AbortSignal): Promise<Written> {
   const { paths, address, signatures } = dropIns;
-  if (repositories.length === 0 && (await renderedMirrors(dropIns)).length === 0) return UNTOUCHED;
+  if (repositories.length === 0 && (await renderedMirrors(dropIns, signal)).length === 0) return UNTOUCHED;
   const config = await foreignRegistries(paths, signal);
   if (repositories.length > 0) refuseFaults(config.faults, 'No image could be pulled');
   const text = renderRegistriesDropIn(repositories, address, config.entries);
   if (repositories.length > 0) await signatures.write();
+  const kept = await writeDurably({ path: paths.persistentMirrorsFile }, text);
   const written = await writeDurably({ path: paths.mirrorsFile }, text);
   if (repositories.length === 0) await signatures.remove();
   const linked = repositories.length > 0 && (await ensureLink(paths.mirrorsLink, paths.mirrorsFile));
   const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
-  return { changed: written || linked, shadowing: behind.map(({ file }) => file) };
+  return { changed: kept || written || linked, shadowing: behind.map(({ file }) => file) };
 }
 
 async function inspectPins({ paths, pinsIn }: DropIns, signal: AbortSignal): Promise<InspectedPins> {
@@ -168,13 +169,37 @@ async function inspectPins({ paths, pinsIn }: DropIns, signal: AbortSignal): Pro
   return { rendered: [...content.ours], fault };
 }
 
-async function renderedMirrors({ paths, signatures, mirrorsIn }: DropIns): Promise<string[]> {
+async function renderedMirrors(dropIns: DropIns, signal: AbortSignal): Promise<string[]> {
+  const { paths, signatures, mirrorsIn } = dropIns;
   const text = await readIfPresent(paths.mirrorsFile);
   const rendered = text === undefined ? [] : (mirrorsIn(text) ?? [`unreadable ${paths.mirrorsFile}`]);
-  // When the policy has changed since then, the mirrors count as not current, so that they are
-  // written again.
-  const isCurrent = rendered.length === 0 || (await signatures.isCurrent());
-  return isCurrent ? [...rendered] : [...rendered, `outdated ${paths.signatureLookupFile}`];
+  // Mirrors that are not what would be written now count as not current, so that they are written
+  // again: mirrors stay for long, and what others configure stands behind them.
+  if (rendered.length === 0) {
+    const kept = await readIfPresent(paths.persistentMirrorsFile);
+    return kept === undefined || mirrorsIn(kept)?.length === 0 ? [] : [`outdated ${paths.persistentMirrorsFile}`];
+  }
+  const outdated = [
+    ...((await signatures.isCurrent()) ? [] : [paths.signatureLookupFile]),
+    ...((await isLinked(paths.mirrorsLink, paths.mirrorsFile)) ? [] : [paths.mirrorsLink]),
+    ...((await readIfPresent(paths.persistentMirrorsFile)) === text ? [] : [paths.persistentMirrorsFile]),
+    ...((await isAsConfigured(rendered, text ?? '', dropIns, signal)) ? [] : [paths.mirrorsFile]),
+  ];
+  return [...rendered, ...outdated.map((path) => `outdated ${path}`)];
+}
+
+/**
+ * Whether the text has behind our mirrors what others configure now. Broken files count as
+ * unchanged, since nothing can be written before they are mended.
+ */
+async function isAsConfigured(
+  rendered: readonly string[],
+  text: string,
+  { paths, address }: DropIns,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { entries, faults } = await foreignRegistries(paths, signal);
+  return faults.length > 0 || renderRegistriesDropIn(rendered, address, entries) === text;
 }
 
 /**

@@ -17,6 +17,8 @@ export interface CrioPaths extends SignatureLookupPaths {
   /** Our link in the registries drop-in directory. tmpfiles.d makes it. */
   readonly mirrorsLink: string;
   readonly mirrorsFile: string;
+  /** The copy that survives a reboot. It is copied to `mirrorsFile` before CRI-O starts. */
+  readonly persistentMirrorsFile: string;
 }
 
 /** The paths from the settings. */
@@ -31,6 +33,7 @@ export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): 
     registriesDirectory: crio.registries_dir,
     mirrorsLink: join(crio.registries_dir, '99-stickpin.conf'),
     mirrorsFile: join(paths.run_dir, 'registries.conf'),
+    persistentMirrorsFile: join(paths.state_dir, 'crio/registries.conf'),
     policyPath: crio.signature_policy,
     signatureLookupFile: join(crio.registries_d, '99-stickpin.yaml'),
   };

@@ -85,6 +85,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
       await stop.guard((inner) => cri.pullImage(reference, inner), signal);
     },
     image: cri.imageStatus,
+    addTag: async () => false, // CRI gives a name with a pull only
     removeTag: (tag, signal) => cri.removeImage(tag, signal),
   };
 }
@@ -103,20 +104,31 @@ function listenersOf(paths: CrioPaths, stop: UnitStop, log: Log) {
   });
 }
 
-/** Writes a drop-in for pins and one for mirrors, each followed by a reload. */
+/**
+ * Writes a drop-in for pins and one for mirrors. A reload follows each, or one follows both.
+ *
+ * INVARIANT: the reload that pins wait for is made even if the mirrors can't be written.
+ */
 function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & MirrorsPort {
   return {
-    applyPins: async (references, { force }, signal) => {
+    applyPins: async (references, { force, mirrorsFollow = false }, signal) => {
       const { changed, shadowing } = await files.writePins(references, signal);
-      await reload.run(changed || force, references.length > 0, signal);
+      if (mirrorsFollow) reload.owe(changed || force, references.length > 0);
+      else await reload.run(changed || force, references.length > 0, signal);
       if (references.length > 0) await files.refuseHalfReload(signal);
       refuseShadowing(shadowing, SHADOWED_PINS);
     },
     applyMirrors: async (mirrors, signal) => {
       const repositories = mirrors.map(({ repository }) => repository);
-      const { changed, shadowing } = await files.writeMirrors(repositories, signal);
-      await reload.run(changed, mirrors.length > 0, signal);
-      refuseShadowing(shadowing, 'configures the same repositories and so takes our mirrors away');
+      let written: Awaited<ReturnType<CrioFiles['writeMirrors']>>;
+      try {
+        written = await files.writeMirrors(repositories, signal);
+      } catch (error) {
+        if (!signal.aborted) await reload.run(false, false, signal);
+        throw error;
+      }
+      await reload.run(written.changed, mirrors.length > 0, signal);
+      refuseShadowing(written.shadowing, 'configures the same repositories and so takes our mirrors away');
     },
   };
 }
@@ -157,7 +169,10 @@ async function inspectPins(files: CrioFiles, { pinsFile }: CrioPaths, signal: Ab
  * disk are not empty.
  */
 interface Reload {
+  /** Reloads now, also for whatever was owed. */
   run(wanted: boolean, hasContent: boolean, signal: AbortSignal): Promise<void>;
+  /** The next `run` reloads, if this one would. */
+  owe(wanted: boolean, hasContent: boolean): void;
 }
 
 /**
@@ -167,10 +182,14 @@ interface Reload {
  */
 function createReload(stop: Pick<UnitStop, 'unit'>, ask: (signal: AbortSignal) => Promise<void>): Reload {
   let owed: 'no' | 'yes' | 'unknown' = 'unknown';
+  const owe = (wanted: boolean, hasContent: boolean) => {
+    if (wanted || (owed === 'unknown' && hasContent)) owed = 'yes';
+  };
   return {
+    owe,
     run: async (wanted, hasContent, signal) => {
-      if (!wanted && owed !== 'yes' && !(owed === 'unknown' && hasContent)) return;
-      owed = 'yes';
+      owe(wanted, hasContent);
+      if (owed !== 'yes') return;
       if (stop.unit() !== undefined) return;
       await ask(signal);
       owed = 'no';

@@ -5,7 +5,7 @@ import type { MirrorAddress } from '../config/mirror-address.ts';
 import { tomlString } from '../config/toml-text.ts';
 import { entryFor, locate, type RegistryEntry } from './registries-config.ts';
 
-const HEADER = `# Written by stickpin while images are loaded from a bundle, and emptied when they are. Don't edit.
+const HEADER = `# Written by stickpin for the images of bundles, and emptied with them. Don't edit.
 # Each repository is looked for in stickpin's own registry first; what was configured for it before is kept behind that.
 `;
 

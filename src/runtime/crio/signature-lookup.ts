@@ -54,7 +54,7 @@ export function createSignatureLookup(paths: SignatureLookupPaths, address: Mirr
 
 /** Text of the registries.d file for our registry. */
 export function renderSignatureLookup({ authority, token }: MirrorAddress): string {
-  return `# Written by stickpin while images are loaded from a bundle, and removed when they are. Don't edit.
+  return `# Written by stickpin for the images of bundles, and removed with them. Don't edit.
 # policy.json demands sigstore signatures; those that travel with a bundle lie beside its images.
 docker:
   ${JSON.stringify(`${authority}/${token}`)}:

@@ -67,12 +67,11 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     applyMirrors: async (mirrors) => {
       mirrored = new Set(mirrors.map(({ repository }) => repository));
     },
-    image: async (name, signal) =>
-      (await untilAborted(layout.list(), signal)).find(({ repoTags, repoDigests }) =>
-        [...repoTags, ...repoDigests].includes(name),
-      ),
+    image: (name, signal) => untilAborted(layout.find(name), signal),
+    addTag: (tag, reference, signal) => layout.addName(tag, reference, signal),
     removeTag: (tag, signal) => layout.removeName(tag, signal),
     containers: async () => [], // it runs no containers
+    imagesAskedFor: async () => [],
     removeContainer: async () => undefined,
     removeImage: (imageId, signal) => layout.removeImage(imageId, signal),
     pull: async (name, signal) => {

@@ -36,7 +36,10 @@ export function createHttpSource(baseUrl: string): HttpSource {
     `${baseUrl}/${mirrorPathOf(repository)}/${tail}?ns=${encodeURIComponent(registry)}`;
   const open = (address: string, headers: Record<string, string>, signal: AbortSignal) =>
     new Promise<IncomingMessage>((resolve, reject) => {
-      get(address, { agent, headers, signal }, resolve).on('error', reject);
+      get(address, { agent, headers: { ...headers, 'user-agent': 'stickpin/embedded' }, signal }, resolve).on(
+        'error',
+        reject,
+      );
     }).catch((error: unknown) => {
       throw transferError(address, error, signal);
     });

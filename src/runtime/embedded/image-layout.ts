@@ -3,12 +3,9 @@ import type { Descriptor } from '../../bundle/format/oci-schema.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import type { RuntimeImage } from '../../domain/model/runtime-image.ts';
 import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
-import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
-import { configError } from '../cri/runtime-error.ts';
+import { createNameIndex, type IndexEntry, NAME, readJson } from './name-index.ts';
 
-/** Annotation for the name of an entry of `index.json` (image-spec, annotations.md). */
-const NAME = 'org.opencontainers.image.ref.name';
 /**
  * Annotation for the digest of the configuration. Names with the same digest are the same image.
  */
@@ -30,8 +27,12 @@ interface NamedImage {
  */
 export interface ImageLayout {
   list(): Promise<RuntimeImage[]>;
+  /** The image with this name (by tag or by digest). */
+  find(name: string): Promise<RuntimeImage | undefined>;
   /** Gives an image a name. An image that had the name loses it. */
   setName(image: NamedImage, signal: AbortSignal): Promise<void>;
+  /** Gives the image `of` another name. False when there is no entry with the name `of`. */
+  addName(name: string, of: string, signal: AbortSignal): Promise<boolean>;
   removeName(name: string, signal: AbortSignal): Promise<void>;
   /** Removes all names of the image with this id. Its blobs stay. */
   removeImage(imageId: string, signal: AbortSignal): Promise<void>;
@@ -39,43 +40,46 @@ export interface ImageLayout {
   setPins(names: readonly string[], signal: AbortSignal): Promise<void>;
 }
 
-interface IndexEntry extends Descriptor {
-  readonly annotations: Readonly<Record<string, string>>;
-}
-
 /** The {@link ImageLayout} at `directory`, which is created with the first name. */
 export function createImageLayout(directory: string): ImageLayout {
-  const indexPath = join(directory, 'index.json');
   const pinsPath = join(directory, 'pins.json');
-  // Each change reads the whole list and writes it back.
+  const names = createNameIndex(directory);
   const inTurn = oneAtATime();
-  const entries = async () => (await readJson<{ manifests: IndexEntry[] }>(indexPath))?.manifests ?? [];
   const pins = async () => (await readJson<string[]>(pinsPath)) ?? [];
-  const replace = async (isReplaced: (entry: IndexEntry) => boolean, added: readonly IndexEntry[]) => {
-    const others = (await entries()).filter((entry) => !isReplaced(entry));
-    await writeDurably({ path: join(directory, 'oci-layout') }, JSON.stringify({ imageLayoutVersion: '1.0.0' }));
-    const mediaType = 'application/vnd.oci.image.index.v1+json';
-    await writeDurably(
-      { path: indexPath },
-      JSON.stringify({ schemaVersion: 2, mediaType, manifests: [...others, ...added] }),
-    );
-  };
+  const listed = async (entries: readonly IndexEntry[]) => listImages(entries, new Set(await pins()));
   return {
     pins,
-    list: async () => listImages(await entries(), new Set(await pins())),
-    setName: (image, signal) => inTurn(signal, () => replace(isNamed(image.name), [entryOf(image)])),
-    removeName: (name, signal) => inTurn(signal, () => replace(isNamed(name), [])),
+    list: async () => listed([...(await names.entries()).values()]),
+    find: async (name) => {
+      const entries = await names.entries();
+      const entry = entries.get(name);
+      // Without an entry it may be the digest of a manifest that was selected from an index.
+      const alike = [...entries.values()].filter((other) => entry === undefined || idOf(other) === idOf(entry));
+      return (await listed(alike)).find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name));
+    },
+    setName: (image, signal) => names.change((entries) => void entries.set(image.name, entryOf(image)), signal),
+    addName: async (name, of, signal) => {
+      if (!(await names.entries()).has(of)) return false;
+      await names.change((entries) => {
+        const entry = entries.get(of);
+        if (entry !== undefined) entries.set(name, { ...entry, annotations: { ...entry.annotations, [NAME]: name } });
+      }, signal);
+      return (await names.entries()).has(name);
+    },
+    removeName: (name, signal) => names.change((entries) => void entries.delete(name), signal),
     removeImage: (imageId, signal) =>
-      inTurn(signal, () => replace(({ digest, annotations }) => (annotations[IMAGE_ID] ?? digest) === imageId, [])),
-    setPins: (names, signal) =>
+      names.change((entries) => {
+        for (const [name, entry] of entries) if (idOf(entry) === imageId) entries.delete(name);
+      }, signal),
+    setPins: (references, signal) =>
       inTurn(signal, async () => {
-        await writeDurably({ path: pinsPath }, JSON.stringify([...new Set(names)].sort()));
+        await writeDurably({ path: pinsPath }, JSON.stringify([...new Set(references)].sort()));
       }),
   };
 }
 
-function isNamed(name: string): (entry: IndexEntry) => boolean {
-  return ({ annotations }) => annotations[NAME] === name;
+function idOf({ digest, annotations }: IndexEntry): string {
+  return annotations[IMAGE_ID] ?? digest;
 }
 
 function entryOf({ name, target, manifest, imageId }: NamedImage): IndexEntry {
@@ -100,13 +104,4 @@ function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): 
     repoDigests: [...repoDigests].sort(),
     pinned: [...repoTags, ...repoDigests].some((name) => pins.has(name)),
   }));
-}
-
-async function readJson<T>(path: string): Promise<T | undefined> {
-  const text = await readIfPresent(path);
-  try {
-    return text === undefined ? undefined : (JSON.parse(text) as T);
-  } catch (error) {
-    throw configError(`${path} is damaged: remove the directory it lies in and load the images again`, error);
-  }
 }

@@ -6,6 +6,7 @@ import type {
   AdoptionStore,
   MilestoneStore,
   PreloadStore,
+  RebuildStore,
   RetirementStore,
   StreamStore,
 } from '../../ports/state.ts';
@@ -52,6 +53,23 @@ export function createAdoptionStore({ recording, memory, bundleRows, trustRows }
       });
       const { signedBy, signerKeyIds, signerRoles = [] } = signers;
       change(memory, bundleId, { signedBy, signerKeyIds, signerRoles });
+    },
+  };
+}
+
+/** Stores bundles that are known again. */
+export function createRebuildStore({ recording, memory, bundleRows, trustRows }: BundleParts): RebuildStore {
+  return {
+    rebuild: (bundle, event, rotation = NO_ROTATION) => {
+      if (memory.bundles.some((known) => known.bundleId === bundle.bundleId)) return;
+      memory.trust = writeThrough(recording, () => {
+        bundleRows.insert(bundle, bundle.adoptedAt, bundle.claimedAt ?? null);
+        bundleRows.setMilestones(bundle);
+        trustRows.addRotation(rotation, event.at);
+        append(recording, event);
+        return trustRows.load();
+      });
+      memory.bundles = [...memory.bundles, bundle];
     },
   };
 }
@@ -109,6 +127,14 @@ export function createMilestoneStore({ recording, memory, bundleRows }: BundlePa
     setSoak: (bundleId, soak) => {
       write(recording, () => bundleRows.setSoak(bundleId, soak));
       change(memory, bundleId, { soak });
+    },
+    setActivationBegun: (bundleId, at) => {
+      writeThrough(recording, () => bundleRows.setActivationBegun(bundleId, at));
+      memory.bundles = memory.bundles.map((bundle) => {
+        if (bundle.bundleId !== bundleId) return bundle;
+        const { activationBegunAt: _, ...others } = bundle;
+        return at === undefined ? others : { ...others, activationBegunAt: at };
+      });
     },
   };
 }

@@ -19,6 +19,7 @@ import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
 import { isDamage } from './damage.ts';
 import { MIGRATIONS } from './migrations.ts';
 import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
+import { hasCopy, type RestoredCopy, restoreCopy } from './state-copies.ts';
 import { type BundleReviver, loadBundles } from './tables/load-bundles.ts';
 import { walDamage } from './wal-damage.ts';
 
@@ -36,13 +37,15 @@ export interface RenewOptions {
   readonly revive: BundleReviver;
   /** Milliseconds since the epoch, for the new name of a damaged database. */
   readonly now: number;
+  /** The database whose copies are tried. Default: the one that is opened. */
+  readonly copiesOf?: string;
 }
 
 /**
  * Opens the state database with `open`. A damaged one is renamed with its log to
- * `state.db.damaged-<time>`, and a new one is created. Then `loss` is a sentence with the path and
- * what to do. The same holds when the database is missing although other files of an earlier daemon
- * exist.
+ * `state.db.damaged-<time>`. Its newest copy without damage takes its place, or else a new one is
+ * created. Then `loss` is a sentence with the path and what to do. The same holds when the database
+ * is missing although other files of an earlier daemon exist.
  *
  * A full or read-only disk and missing permissions are not damage. Then the database stays as it
  * is.
@@ -52,13 +55,18 @@ export interface RenewOptions {
  */
 export function openOrRenew<T>(
   path: string,
-  { revive, now }: RenewOptions,
+  { revive, now, copiesOf = path }: RenewOptions,
   open: () => T,
 ): { readonly opened: T; readonly loss: string | undefined } {
   const startAnew = (damage: string) => {
     const aside = setAside(path, now);
     const kept = aside === undefined ? '' : `; it is kept as ${aside}`;
-    const loss = `The state database ${path} could not be used: ${damage}${kept}. stickpin goes on with a new one: all pins stay, and each release is known again when its stick is plugged in`;
+    const what = `The state database ${path} could not be used: ${damage}${kept}. stickpin goes on with`;
+    const copy = restore(path, copiesOf, revive);
+    const loss =
+      copy === undefined
+        ? `${what} a new one: all pins stay, and each release is known again as far as the node has its documents, or when its stick is plugged in`
+        : `${what} its copy ${copy.path} of ${new Date(copy.writtenAt).toISOString()}: what was recorded after that is lost. All pins stay; look at 'stickpin list'`;
     return { opened: open(), loss };
   };
   const cut = existsSync(path) && statSync(path).size > 0 ? walDamage(`${path}-wal`) : undefined;
@@ -76,14 +84,25 @@ export function openOrRenew<T>(
   }
 }
 
+/** @throws as {@link setAside}; then nothing is in its place */
+function restore(path: string, of: string, revive: BundleReviver): RestoredCopy | undefined {
+  try {
+    return restoreCopy(path, of, (staged) => damageOf(staged, revive));
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    throw cannotKeep(path, `a copy of ${of}`, error);
+  }
+}
+
 /** Why the database can't be used. Undefined when no damage is found. Changes nothing. */
 function damageOf(path: string, revive: BundleReviver): string | undefined {
   for (const suffix of SUFFIXES) {
     const found = lstatSync(`${path}${suffix}`, { throwIfNoEntry: false });
-    if (found !== undefined && !found.isFile() && !found.isSymbolicLink()) return `${path}${suffix} is no file`;
+    if (found !== undefined && !found.isFile() && !found.isSymbolicLink()) return `${path}${suffix} is not a file`;
   }
   if (!existsSync(path) || statSync(path).size === 0) {
-    const isLost = existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(path), name)));
+    const isLost =
+      hasCopy(path) || existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(path), name)));
     if (!isLost) return undefined;
     return existsSync(path) ? 'it is empty' : 'it is gone';
   }

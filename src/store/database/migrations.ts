@@ -127,4 +127,15 @@ export const MIGRATIONS: readonly string[] = [
    ALTER TABLE revoked_key_of_role RENAME TO revoked_key;`,
   // Why a bundle was rejected. NULL: nobody said.
   'ALTER TABLE verdict ADD COLUMN reason TEXT;',
+  // Releases that were rejected by name, ahead of their sticks. NULL reason: nobody said why.
+  `CREATE TABLE rejected_name (
+     name TEXT NOT NULL,
+     version TEXT NOT NULL,
+     at INTEGER NOT NULL,
+     reason TEXT,
+     sum TEXT,
+     PRIMARY KEY (name, version)
+   ) STRICT;`,
+  // When tags began to move. NULL: no activation is half done.
+  'ALTER TABLE bundle ADD COLUMN activation_begun_at INTEGER;',
 ];

@@ -74,7 +74,9 @@ function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
   const { path, standbyDirectory, revive, log, now } = options;
   const copy = copyTo(path, standbyDirectory);
   // If the copy is damaged, the state is empty until the real database can be renamed.
-  const { opened: copied, loss } = openOrRenew(copy, { revive, now }, () => openWith(copy, revive, { refusal }));
+  const { opened: copied, loss } = openOrRenew(copy, { revive, now, copiesOf: path }, () =>
+    openWith(copy, revive, { refusal }),
+  );
   const standby = copied.store;
   const dropCopy = () => {
     copied.close();

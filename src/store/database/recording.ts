@@ -2,10 +2,11 @@ import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import type { AppError } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
-import type { Durability, EventRow } from '../../ports/state.ts';
+import type { Durability, EventRow, StateCopies } from '../../ports/state.ts';
 import { createDiskWatch, type DiskWatch } from '../files/disk-watch.ts';
 import { databaseWriteError } from '../files/write-error.ts';
 import { damagedError, isCorruption } from './damage.ts';
+import { writeCopy } from './state-copies.ts';
 import { createEventRows, type EventRows } from './tables/event-rows.ts';
 import { createWalSync, syncLog, type WalSync } from './wal-sync.ts';
 
@@ -37,6 +38,8 @@ export interface Recording {
   revision: number;
   /** As {@link revision}, within a transaction. */
   appended: number;
+  /** A change that must not be lost was made since the last copy of the database. */
+  isCopyDue: boolean;
 }
 
 /**
@@ -59,6 +62,8 @@ export function createRecording(database: Database, options: RecordingOptions): 
     refusal,
     revision,
     appended: revision,
+    // What was recorded right before the end of the daemon may be in no copy.
+    isCopyDue: revision > 0,
   };
 }
 
@@ -97,6 +102,7 @@ function transact<T>(recording: Recording, work: () => T): T {
  */
 export function writeThrough<T>(recording: Recording, work: () => T): T {
   const result = write(recording, work);
+  recording.isCopyDue = true;
   try {
     recording.database.pragma('wal_checkpoint(TRUNCATE)');
   } catch (error) {
@@ -133,6 +139,23 @@ export function createDurability(recording: Recording): Durability {
     trouble: () => {
       const { refusal } = recording;
       return refusal === undefined ? disk.trouble() : { code: refusal.code, message: refusal.message };
+    },
+  };
+}
+
+/** Implements `StateCopies`. */
+export function createStateCopies(recording: Recording): StateCopies {
+  return {
+    keepCopy: async (signal) => {
+      signal.throwIfAborted();
+      if (!recording.isCopyDue || recording.refusal !== undefined) return;
+      recording.isCopyDue = false;
+      try {
+        await writeCopy(recording.database);
+      } catch (error) {
+        recording.isCopyDue = true;
+        throw error;
+      }
     },
   };
 }

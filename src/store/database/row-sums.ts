@@ -24,6 +24,7 @@ export const SUMMED_TABLES = [
   'brought_image',
   'cancellation',
   'verdict',
+  'rejected_name',
   'rotated_key',
   'revoked_key',
   'revocation_record',

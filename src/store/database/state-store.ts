@@ -3,6 +3,7 @@ import { formatRevocationRecord, parseRevocationRecord } from '../../bundle/keys
 import type {
   ConditionStore,
   EventLog,
+  EventRow,
   FloorRecordStore,
   RevocationStore,
   StateStore,
@@ -17,6 +18,7 @@ import {
   createAdoptionStore,
   createMilestoneStore,
   createPreloadStore,
+  createRebuildStore,
   createRetirementStore,
   createStreamStore,
 } from './bundle-store.ts';
@@ -24,6 +26,7 @@ import {
   append,
   createDurability,
   createRecording,
+  createStateCopies,
   type Recording,
   type RecordingOptions,
   read,
@@ -76,8 +79,10 @@ export function createStateStore(database: Database, revive: BundleReviver, opti
       age: { origin: age.origin, revision: recording.revision },
     }),
     ...createDurability(recording),
+    ...createStateCopies(recording),
     ...createEventLog(recording),
     ...createAdoptionStore(parts),
+    ...createRebuildStore(parts),
     ...createVerdictStore(parts),
     ...createPreloadStore(parts, createCancellationRows(database), pulledImages),
     ...createActivationStore(parts),
@@ -99,14 +104,17 @@ function createEventLog(recording: Recording): EventLog {
 }
 
 function createVerdictStore({ recording, memory, trustRows }: BundleParts): VerdictStore {
+  const change = (event: EventRow, write: () => void) => {
+    memory.trust = writeThrough(recording, () => {
+      write();
+      append(recording, event);
+      return trustRows.load();
+    });
+  };
   return {
-    setVerdict: (verdict, event) => {
-      memory.trust = writeThrough(recording, () => {
-        trustRows.setVerdict(verdict);
-        append(recording, event);
-        return trustRows.load();
-      });
-    },
+    setVerdict: (verdict, event) => change(event, () => trustRows.setVerdict(verdict)),
+    rejectName: (rejected, event) => change(event, () => trustRows.rejectName(rejected)),
+    allowName: (release, event) => change(event, () => trustRows.allowName(release)),
   };
 }
 
@@ -141,7 +149,7 @@ function createRevocationStore({ recording, trustRows }: BundleParts): Revocatio
       return text === undefined ? undefined : parseRevocationRecord(text, recording.database.name);
     },
     setRevocationRecord: (record, event) =>
-      write(recording, () => {
+      writeThrough(recording, () => {
         trustRows.setRevocationRecord(formatRevocationRecord(record));
         if (event !== undefined) append(recording, event);
       }),

@@ -10,7 +10,8 @@ import { type Allocate, newBuffer, oneBuffer } from '../../platform/files/chunk-
 import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import type { AttachmentStore, DocumentStore } from '../../ports/blobs.ts';
 import { absentBlob, blobError, mismatch } from './blob-error.ts';
-import { largeSizeOf, requireRoom, SMALL_BYTES, streamInto, sweepStaged } from './large-blob.ts';
+import { type CopiedBlob, type CopySource, copyBlob, dropParts, partName, sweepParts } from './blob-part.ts';
+import { largeSizeOf, requireRoom, SMALL_BYTES, sweepStaged } from './large-blob.ts';
 import { CHANGED, readChecked } from './layer-files.ts';
 import { fileWriteError } from './write-error.ts';
 
@@ -47,10 +48,7 @@ export function createBlobStore(
       if (actual !== digest) throw mismatch(pathOf(blobs, digest), digest, actual);
       await keep(blobs, digest, (staged) => writeNewFile(staged, bytes, { signal }), signal);
     },
-    putStream: async (blob, chunks, signal) => {
-      if (blob.sizeBytes > SMALL_BYTES) await requireRoom(folder, blob.sizeBytes, minFreePercent);
-      await keep(blobs, blob.digest, (staged) => streamInto(staged, blob, chunks), signal);
-    },
+    putStream: (blob, read, signal) => putStream(blobs, blob, { read, minFreePercent }, signal),
     linkTo: (digest, path, signal) => linkTo(blobs, digest, path, signal),
   };
 }
@@ -76,6 +74,7 @@ function pathOf({ directory }: BlobFolder, digest: Digest): string {
 function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
   const { folder, directory, staging } = blobs;
   blobs.listed ??= sweepStaged(folder, staging)
+    .then(() => sweepParts(folder, staging))
     .then(() => listDirectory(directory))
     .catch((error: unknown) => {
       blobs.listed = undefined;
@@ -152,25 +151,50 @@ async function remove(blobs: BlobFolder, digest: Digest, signal: AbortSignal): P
   (await heldNames(blobs)).delete(digest);
 }
 
+/** Continues a copy that was cut. Of two copies of a blob at once, the second one begins anew. */
+async function putStream(
+  blobs: BlobFolder,
+  blob: CopiedBlob,
+  { read, minFreePercent }: Pick<CopySource, 'read'> & { readonly minFreePercent: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const { folder, staging } = blobs;
+  const room = (sizeBytes: number) => requireRoom(folder, sizeBytes, minFreePercent);
+  const source: CopySource = {
+    read,
+    requireRoom: async (sizeBytes) => {
+      if (blob.sizeBytes <= SMALL_BYTES) return;
+      await room(sizeBytes).catch(() => dropParts(folder, staging).then(() => room(sizeBytes)));
+    },
+  };
+  await sweepParts(folder, staging);
+  const part = partName(blob.digest);
+  const name = staging.has(part) ? undefined : part;
+  await keep(blobs, blob.digest, (staged) => copyBlob(staged, blob, source, signal), signal, name);
+}
+
 /**
  * Gives a blob its name once `write` has made it under another one. Nothing is done for one that is
  * there.
+ *
+ * @param partial the name under which it is made, and where `write` leaves what a later call
+ *   continues. Default: a name of its own, of which nothing is left after a failure
  */
 async function keep(
   blobs: BlobFolder,
   digest: Digest,
   write: (staged: string) => Promise<void>,
   signal: AbortSignal,
+  partial?: string,
 ): Promise<void> {
   const { folder, directory, staging } = blobs;
   const path = pathOf(blobs, digest);
-  const isThere = (await sizeOf(blobs, digest, signal)) !== undefined;
   let isRenamed = false;
-  const name = `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`;
+  const name = partial ?? `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`;
   const staged = join(folder, name);
   staging.add(name);
   try {
-    if (!isThere) {
+    if ((await sizeOf(blobs, digest, signal)) === undefined) {
       await mkdir(directory, { recursive: true });
       await write(staged);
       await rename(staged, path);
@@ -181,7 +205,8 @@ async function keep(
     (await heldNames(blobs)).add(digest);
   } catch (error) {
     // A file with its final name counts as kept, so it must go.
-    await rm(isRenamed ? path : staged, { force: true }).catch(() => undefined); // the error below has the reason
+    const unwanted = isRenamed ? path : partial === undefined ? staged : undefined;
+    if (unwanted !== undefined) await rm(unwanted, { force: true }).catch(() => undefined); // the error below has the reason
     signal.throwIfAborted();
     if (error instanceof AppError) throw error;
     throw fileWriteError(folder, error, 'store/blob', `${path} can't be written: ${reasonOf(error)}`);

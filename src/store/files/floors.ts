@@ -15,6 +15,7 @@ const schema = v.object({
   newestCreated: v.number(),
   created: v.optional(byStream, []),
   resets: v.optional(byStream, []),
+  doubted: v.optional(v.array(v.string()), []),
   areLost: v.boolean(),
 });
 
@@ -51,7 +52,10 @@ export async function openFloors({ path, record, isStateLost, now }: FloorOption
   const own = content.kind === 'read' ? parse(content.value) : undefined;
   const recorded = parseText(record.floorRecord());
   const areLost = own === undefined && isStateLost;
-  const loaded = higherFloors(higherFloors(own ?? NO_FLOORS, recorded ?? NO_FLOORS), { ...NO_FLOORS, areLost });
+  const higher = higherFloors(own ?? NO_FLOORS, recorded ?? NO_FLOORS);
+  // What an earlier copy of the database says is a lower bound only.
+  const doubted = new Set([...(higher.doubted ?? []), ...(areLost ? higher.sequences.keys() : [])]);
+  const loaded = { ...higher, areLost: higher.areLost || areLost, ...(doubted.size > 0 && { doubted }) };
   const isDamaged = content.kind !== 'absent' && own === undefined;
   const damaged = isDamaged ? createDamagedFile(path, now) : undefined;
   const save = async (floors: Floors, signal: AbortSignal) => {
@@ -68,12 +72,13 @@ export async function openFloors({ path, record, isStateLost, now }: FloorOption
   return { floors: { load: () => loaded, isWhole: () => isWhole, save }, damage };
 }
 
-function documentOf({ sequences, newestCreated, resets = new Map(), areLost }: Floors) {
+function documentOf({ sequences, newestCreated, resets = new Map(), doubted = new Set(), areLost }: Floors) {
   return {
     sequences: [...sequences],
     newestCreated: Math.max(0, ...newestCreated.values()),
     created: [...newestCreated],
     resets: [...resets],
+    doubted: [...doubted],
     areLost,
   };
 }
@@ -81,12 +86,13 @@ function documentOf({ sequences, newestCreated, resets = new Map(), areLost }: F
 function parse(value: unknown): Floors | undefined {
   const parsed = v.safeParse(schema, value);
   if (!parsed.success) return undefined;
-  const { sequences, created, resets, areLost } = parsed.output;
+  const { sequences, created, resets, doubted, areLost } = parsed.output;
   return {
     sequences: new Map(sequences),
     newestCreated: new Map(created),
     areLost,
     ...(resets.length > 0 && { resets: new Map(resets) }),
+    ...(doubted.length > 0 && { doubted: new Set(doubted) }),
   };
 }
 

@@ -1,11 +1,8 @@
-import { createHash } from 'node:crypto';
 import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
-import { fillNewFile } from '../../platform/files/durable-file.ts';
 import { formatBytes } from '../../platform/sizes.ts';
-import { blobError, mismatch } from './blob-error.ts';
+import { blobError } from './blob-error.ts';
 
 /**
  * Up to this size a blob is read whole, and checked each time that it is asked for. A larger one is
@@ -27,31 +24,7 @@ export async function largeSizeOf(path: string): Promise<number | undefined> {
 }
 
 /**
- * Writes a new file of what comes. @throws AppError `store/blob` (`retry`) when it is not what was asked
- * for; system errors as they are
- */
-export async function streamInto(
-  staged: string,
-  { digest, sizeBytes }: { readonly digest: Digest; readonly sizeBytes: number },
-  chunks: AsyncIterable<Buffer>,
-): Promise<void> {
-  const hash = createHash('sha256');
-  let leftBytes = sizeBytes;
-  await fillNewFile(staged, async (file) => {
-    for await (const chunk of chunks) {
-      leftBytes -= chunk.length;
-      // More than was signed is wrong however it goes on, and may fill the disk.
-      if (leftBytes < 0) break;
-      hash.update(chunk);
-      await file.writeFile(chunk);
-    }
-  });
-  const actual = digestFromHex(hash.digest('hex'));
-  if (actual !== digest || leftBytes !== 0) throw mismatch(staged, digest, actual);
-}
-
-/**
- * Looks whether a blob leaves `minFreePercent` of its filesystem free. @throws AppError
+ * Looks whether `sizeBytes` more leave `minFreePercent` of the filesystem free. @throws AppError
  * `store/no-space`, `store/blob` (`retry`)
  */
 export async function requireRoom(folder: string, sizeBytes: number, minFreePercent: number): Promise<void> {

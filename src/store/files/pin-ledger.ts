@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
+import { RULE_CODES } from '../../domain/model/rule-code.ts';
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { PinLedgerStore } from '../../ports/state.ts';
@@ -7,10 +8,41 @@ import { createDamagedFile, readSealed, writeSealed } from './sealed-file.ts';
 
 const digest = v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value));
 const references = v.array(v.string());
+const time = v.exactOptional(v.number());
+const known = v.object({
+  bundleId: digest,
+  adoptedAt: v.number(),
+  claimedAt: time,
+  resetAt: time,
+  readyAt: time,
+  activationRequestedAt: time,
+  activationOverrides: v.exactOptional(v.array(v.picklist(RULE_CODES))),
+  activatedAt: time,
+  activeAt: time,
+  provenAt: time,
+  rolledBackAt: time,
+  rolledBackReason: v.exactOptional(v.string()),
+  isNotice: v.exactOptional(v.boolean()),
+});
+const verdict = v.object({
+  bundleId: digest,
+  verdict: v.picklist(['approved', 'rejected']),
+  reason: v.exactOptional(v.string()),
+  at: v.number(),
+});
+const rejectedName = v.object({
+  name: v.string(),
+  version: v.string(),
+  at: v.number(),
+  reason: v.exactOptional(v.string()),
+});
 const schema = v.object({
   releases: v.array(v.object({ bundleId: digest, name: v.string(), version: v.string(), references })),
   unclaimed: references,
   givenUp: references,
+  known: v.exactOptional(v.array(known)),
+  verdicts: v.exactOptional(v.array(verdict)),
+  rejectedNames: v.exactOptional(v.array(rejectedName)),
   state: v.object({ origin: v.string(), revision: v.number() }),
   stamp: v.number(),
 });

@@ -31,7 +31,7 @@ export function createControlGroup(name: string, { v1, v2 }: GroupRule): Control
   const isUnified = existsSync(join(CGROUPS, 'cgroup.controllers'));
   const root = isUnified ? CGROUPS : join(CGROUPS, v1.controller);
   if (!existsSync(join(root, 'cgroup.procs')))
-    throw new Error(`${root} is no control group: this host has no such controller`);
+    throw new Error(`${root} is not a control group: this host has no such controller`);
   const group = join(root, name);
   const ownLine = isUnified ? /^0::(.*)$/m : new RegExp(`^\\d+:(?:.*,)?${v1.controller}(?:,.*)?:(.*)$`, 'm');
   const home = join(root, ownLine.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/');

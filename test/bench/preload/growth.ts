@@ -54,7 +54,7 @@ export async function benchGrowth(print: (text: string) => void): Promise<void> 
 }
 
 /** Images of one layer that they share and one of their own. */
-function smallBundle(dir: string, count: number): Promise<SampleBundle> {
+export function smallBundle(dir: string, count: number): Promise<SampleBundle> {
   const base = sampleLayer({ seed: 'base', sizeBytes: 64 * 1024 });
   const images = Array.from({ length: count }, (_none, at) => ({
     reference: `${BENCH_REGISTRY}/growth/image${at}:1.0.0`,

@@ -95,12 +95,17 @@ function preloadAsService(kind: RuntimeKind, bundle: SampleBundle, group: Contro
   });
 }
 
-interface DaemonFolder {
+/** A new folder for a daemon, and a new runtime beside it. */
+export interface DaemonFolder {
+  /** Its settings. */
   readonly config: string;
   readonly runtime: DaemonSurroundings;
+  /** A directory that is a medium while it exists; it does not exist yet. */
+  readonly stick: string;
 }
 
-async function withDaemonFolder<T>(
+/** Has `use` work with a new daemon folder, which is removed afterwards. */
+export async function withDaemonFolder<T>(
   kind: RuntimeKind | 'embedded',
   bundle: SampleBundle,
   use: (folder: DaemonFolder) => Promise<T>,
@@ -112,7 +117,7 @@ async function withDaemonFolder<T>(
   try {
     const config = join(base, 'bench.toml');
     writeFileSync(config, daemonSettings(base) + runtime.settings);
-    return await use({ config, runtime });
+    return await use({ config, runtime, stick: join(base, 'stick') });
   } finally {
     await runtime.stop();
     rmSync(base, { recursive: true, force: true });
@@ -140,7 +145,8 @@ function isReady(status: string, { contents }: SampleBundle): boolean {
   return status.includes(`is ready: ${contents.images.length} images`);
 }
 
-async function readyStatus(status: () => string, bundle: SampleBundle): Promise<void> {
+/** Waits for the STATUS line that says that all images of the bundle are ready. */
+export async function readyStatus(status: () => string, bundle: SampleBundle): Promise<void> {
   await eventually(() => {
     if (!isReady(status(), bundle)) throw new Error(`not ready: ${status()}`);
   }, PRELOAD_TIMEOUT_MS);

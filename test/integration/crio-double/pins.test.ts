@@ -65,7 +65,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       ]);
     });
 
-    it('docs/runtime-facts.md, fact 8: the name that was pulled is the one to pin: a digest listed for an image pulled by tag is no stored name', async () => {
+    it('docs/runtime-facts.md, fact 8: the name that was pulled is the one to pin: a digest listed for an image pulled by tag is not a stored name', async () => {
       const image = sampleImage({ seed: 'one' });
       it_.source.add('app/web', image, ['v1']);
       const byDigest = `${repository}@${image.top.digest}`;

@@ -127,6 +127,12 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     ]);
   });
 
+  it('docs/runtime-facts.md, fact 28: registries are told that CRI-O asks', async () => {
+    it_.source.add('app/web', sampleImage({ seed: 'one' }), ['v1']);
+    await it_.client.pullImage(`${repository}:v1`);
+    expect(new Set(it_.source.requests.map(({ userAgent }) => userAgent))).toEqual(new Set(['cri-o/1.36.3']));
+  });
+
   it('docs/runtime-facts.md, fact 14: three pulls at once that share a layer fetch it three times', async () => {
     const shared = sampleLayer({ seed: 'shared' });
     const tags = ['v1', 'v2', 'v3'];
@@ -178,7 +184,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     const pull = it_.client.pullImage(`${repository}:v1`);
     await vi.waitFor(() => expect(it_.source.getCount(layer.digest)).toBe(1), { timeout: 20_000, interval: 1 });
     it_.source.breakDown(layer.digest, { kind: 'break', atByte: 2000, times: 1 });
-    await expect(pull).rejects.toThrow(/unexpected EOF/);
+    await expect(pull).rejects.toThrow(/unable to pull image or OCI artifact: .*unexpected EOF/);
   });
 
   it('docs/runtime-facts.md, fact 15: a stalled transfer is waited for', async () => {
@@ -287,6 +293,12 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     });
     await expect(it_.client.pullImage('127.0.0.1:1/app/web:v1')).rejects.toMatchObject({
       details: expect.stringMatching(/^RegistryUnavailable: .*connection refused/),
+    });
+    // A mirror's refusal does not name the failure; that of the last place does.
+    writeRegistries('60-away.conf', mirrorToml('away.example.com', '127.0.0.1:1'));
+    expect(await it_.double.reloadAndWait()).toBeUndefined();
+    await expect(it_.client.pullImage('away.example.com/app/web:v1')).rejects.toMatchObject({
+      details: expect.stringMatching(/^unable to pull image: .*Mirrors also failed: .*connection refused/),
     });
     writeFileSync(it_.double.dirs.policyFile, 'garbage');
     await expect(it_.client.pullImage(`${repository}:v1`)).rejects.toMatchObject({

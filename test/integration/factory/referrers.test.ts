@@ -120,7 +120,7 @@ describe('bundle serve: referrers', () => {
     expect(JSON.parse(body.toString()).manifests).toEqual([ofSbom]);
   });
 
-  it('are an empty list for what has none, and an error for what is no digest', async () => {
+  it('are an empty list for what has none, and an error for what is not a digest', async () => {
     expect(await referrers(`${ETCD}/referrers/${sbom.descriptor.digest}`)).toEqual([]);
     expect(await referrers(`quay.example.com/edge/proxy/referrers/${subject}`)).toEqual([]);
     expect((await get(`${ETCD}/referrers/latest`)).status).toBe(400);

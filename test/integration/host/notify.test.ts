@@ -68,6 +68,14 @@ describe('service notifier', () => {
     expect(env).toEqual({ PATH: '/bin' });
   });
 
+  it.each([
+    ['systemd started the service', { NOTIFY_SOCKET: '/run/systemd/notify' }, true],
+    ['the socket is an abstract one', { NOTIFY_SOCKET: '@/org/example/notify' }, true],
+    ['nobody waits for a message', {}, false],
+  ])('tells, after it has hidden the socket, that %s', async (_name, env, expected) => {
+    expect((await start(env)).isStartedBySystemd).toBe(expected);
+  });
+
   it('does nothing without a socket', async () => {
     const { ready, status } = await start({});
     ready();

@@ -118,6 +118,19 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     await expect(manager.stopUnit('no.mount', never)).resolves.toBeUndefined();
   });
 
+  it('reloads without regard to other jobs: that of its own stop would come first otherwise', async () => {
+    const modes: string[] = [];
+    systemd.hooks = {
+      reload: async (_unit, mode) => {
+        modes.push(mode);
+        return 'done';
+      },
+    };
+    systemd.addUnit('crio.service', {});
+    await manager.reloadUnit('crio.service', never);
+    expect(modes).toEqual(['ignore-dependencies']);
+  });
+
   it('stops waiting for a job when asked to', async () => {
     systemd.hooks = { reload: () => new Promise(() => undefined) };
     systemd.addUnit('crio.service', {});

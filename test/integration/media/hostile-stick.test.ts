@@ -125,7 +125,7 @@ describe('files that never end', () => {
   });
 });
 
-describe('what is no regular file', () => {
+describe('what is not a regular file', () => {
   it.each([
     ['a pipe', (path: string) => execFileSync('mkfifo', [path])],
     ['a directory', (path: string) => mkdirSync(path)],

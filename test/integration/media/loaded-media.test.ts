@@ -75,8 +75,8 @@ describe('loaded media', () => {
   });
 
   it.each([
-    ['relative', () => 'share', /no plain absolute path/],
-    ['with dots', () => `${base}/share/../share`, /no plain absolute path/],
+    ['relative', () => 'share', /not a plain absolute path/],
+    ['with dots', () => `${base}/share/../share`, /not a plain absolute path/],
     ['missing', () => at('nothing'), /can't be opened: .*ENOENT.*\/tmp/],
     ['a link', () => at('link'), /leads over a link to .*links are not followed/],
     ['below a link', () => at('link/stickpin'), /leads over a link to/],

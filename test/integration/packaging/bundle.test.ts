@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -67,6 +67,15 @@ describe.runIf(have('root', ownMounts))('the bundled daemon', () => {
     } finally {
       documents.close();
     }
+  });
+
+  it("loads Node's own modules without an ES module that fills with all they export", () => {
+    const dist = join(directory, 'dist');
+    const files = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'));
+    const texts = files.map((name) => readFileSync(join(dist, name), 'utf8'));
+    expect(texts.join('\n')).toContain('process.getBuiltinModule("node:http")');
+    // One for `require` itself, in the first line of each file.
+    for (const text of texts) expect(text.match(/(?:from|import\()\s*["']node:/g) ?? []).toHaveLength(1);
   });
 
   it('ends in order on a signal', async () => {

@@ -70,9 +70,10 @@ beforeEach(async () => {
     log: createRecordingLog(),
     admit: async () => 'anybody',
   });
-  registry.setCatalog(
-    new Map([[REPOSITORY, { manifests: new Set(), layers: new Map([[digest, blob.length]]), tags: new Map() }]]),
-  );
+  registry.setCatalog(new Map([[REPOSITORY, { manifests: new Set(), images: new Map(), tags: new Map() }]]), {
+    images: new Set(),
+    layers: new Map([[digest, blob.length]]),
+  });
   authority = await registry.listen({ host: '127.0.0.1', port: 0 });
 });
 afterEach(async () => {

@@ -1,14 +1,14 @@
 import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { buffer, text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Catalog } from '../../../src/domain/decide/catalog.ts';
+import type { Arriving, Catalog } from '../../../src/domain/decide/catalog.ts';
 import { type Digest, digestFromHex } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
-import { systemClock } from '../../../src/platform/clock.ts';
+import { type Clock, systemClock } from '../../../src/platform/clock.ts';
 import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
 import type { ChangingBlobSource } from '../../../src/ports/blobs.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
@@ -112,16 +112,22 @@ async function start(graceMs = 10_000): Promise<void> {
   });
   const entry = {
     manifests: new Set([hashOf(manifest), hashOf(bareIndex)]),
-    layers: new Map(),
+    images: new Map([hashOf(manifest), hashOf(bareIndex)].map((digest) => [digest, `${REPOSITORY}@${digest}`])),
     tags: new Map([['v3.5', hashOf(manifest)]]),
   };
   catalog = new Map([
     [REPOSITORY, entry],
-    ['localhost:5000/app', { manifests: new Set(), layers: new Map(), tags: new Map() }],
+    ['localhost:5000/app', { manifests: new Set(), images: new Map(), tags: new Map() }],
   ]);
-  registry.setCatalog(catalog);
+  registry.setCatalog(catalog, arriving());
   authority = await registry.listen({ host: '127.0.0.1', port: 0 });
 }
+
+/** The images that the runtime is to pull, and the blob, which is waited for. */
+const arriving = (...images: readonly Buffer[]): Arriving => ({
+  images: new Set((images.length === 0 ? [manifest, bareIndex] : images).map(hashOf)),
+  layers: new Map([[hashOf(blob), blob.length]]),
+});
 
 beforeEach(() => {
   shelf = createShelf();
@@ -140,6 +146,7 @@ interface Ask {
 async function open(path: string, { method = 'GET', headers = {}, agent }: Ask = {}): Promise<IncomingMessage> {
   const [host, port] = authority.split(':');
   const asked = request({ host, port, path, method, headers, agent: agent ?? new Agent() });
+  asked.setHeader('user-agent', 'cri-o/1.36.3');
   asked.end();
   const [response] = (await once(asked, 'response')) as [IncomingMessage];
   return response;
@@ -290,6 +297,40 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect(shelf.reads).toEqual([]);
   });
 
+  describe('before its first catalog, as after a restart of the daemon', () => {
+    const manifestPath = at(`manifests/${hashOf(manifest)}`);
+    let early: Registry;
+    let address: string;
+    const startEarly = async (clock: Clock) => {
+      const options = { source: shelf, graceMs: 0, token: TOKEN, log, admit };
+      early = createRegistry({ ...options, clock, waitsForOffers: true });
+      address = await early.listen({ host: '127.0.0.1', port: 0 });
+    };
+    afterEach(() => early.close());
+
+    it('has requests wait for it', async () => {
+      const waits = new EventEmitter();
+      const sleep: Clock['sleep'] = (ms, signal) => {
+        waits.emit('begun');
+        return systemClock.sleep(ms, signal);
+      };
+      await startEarly({ ...systemClock, sleep });
+      const begun = once(waits, 'begun');
+      const answer = fetch(`http://${address}${manifestPath}`);
+      await begun;
+      early.setCatalog(catalog, arriving());
+      expect((await answer).status).toBe(200);
+    });
+
+    it('does not have them wait for ever', async () => {
+      const waits: number[] = [];
+      const sleep: Clock['sleep'] = async (ms) => void waits.push(ms);
+      await startEarly({ ...systemClock, sleep });
+      expect((await fetch(`http://${address}${manifestPath}`)).status).toBe(404);
+      expect(waits).toEqual([10_000]);
+    });
+  });
+
   it.each([
     ['an unknown blob', at(`blobs/${hashOf(Buffer.from('none'))}`), 'BLOB_UNKNOWN'],
     ['an unknown manifest', at(`manifests/${hashOf(Buffer.from('none'))}`), 'MANIFEST_UNKNOWN'],
@@ -305,13 +346,14 @@ describe('registry: pull, after the OCI distribution specification', () => {
   });
 
   it('answers 404 to a manifest without all its blobs, by digest and by tag, until they are available (docs/runtime-facts.md, fact 12)', async () => {
-    registry.setCatalog(catalog, new Set([hashOf(manifest)]));
+    registry.setCatalog(catalog, arriving(bareIndex));
+    shelf.blobs.delete(hashOf(blob));
     for (const reference of [hashOf(manifest), 'v3.5']) {
       const { status, body } = await get(at(`manifests/${reference}`));
       expect([status, errorOf(body)]).toEqual([404, 'MANIFEST_UNKNOWN']);
     }
     expect((await get(at(`manifests/${hashOf(bareIndex)}`))).status).toBe(200);
-    registry.setCatalog(catalog);
+    registry.setCatalog(catalog, arriving());
     expect((await get(at(`manifests/${hashOf(manifest)}`))).status).toBe(200);
   });
 
@@ -367,7 +409,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect(registry.meter.manifestRequests('quay.example.com/other', hashOf(manifest))).toBe(0);
   });
 
-  it('survives what is no request, and one without end', async () => {
+  it('survives what is not a request, and one without end', async () => {
     const [host, port] = authority.split(':');
     for (const rubbish of [
       '\x16\x03\x01 hello\r\n\r\n',

@@ -137,6 +137,27 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     await runtime.applyPins([], unforced, signal);
   });
 
+  it('gives a tag without a request, takes it from another image, and keeps pins', async () => {
+    const [first, second] = [publish(fresh()), publish(fresh())];
+    await mirrored();
+    await runtime.applyPins([first, second], unforced, signal);
+    await runtime.pull(first, signal);
+    await runtime.pull(second, signal);
+    await pinned(first, true);
+    registry.forget();
+    const tag = `${REPOSITORY}:given`;
+    expect(await runtime.addTag(tag, first, signal)).toBe(true);
+    expect(await runtime.image(tag, signal)).toMatchObject({ repoDigests: [first], pinned: true });
+    expect(await runtime.addTag(tag, first, signal)).toBe(true);
+    expect(await runtime.addTag(tag, second, signal)).toBe(true);
+    expect(await runtime.image(tag, signal)).toMatchObject({ repoTags: [tag], repoDigests: [second], pinned: true });
+    expect((await imageOf(first))?.repoTags).toEqual([]);
+    expect(await runtime.addTag(tag, `${REPOSITORY}@${fresh().top.digest}`, signal)).toBe(false);
+    expect(registry.requests).toEqual([]);
+    await runtime.removeTag(tag, signal);
+    await runtime.applyPins([], unforced, signal);
+  });
+
   it('leaves a pin of others as it was', async () => {
     const reference = publish(fresh());
     await mirrored();

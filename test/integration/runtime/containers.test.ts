@@ -26,11 +26,13 @@ let port: ContainersPort;
 let listed: object[];
 let asked: string[];
 let gone: ReadonlySet<string>;
+let broken: ReadonlySet<string>;
+let mounts: object[];
 
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'containers-'));
   const socketPath = join(directory, 'cri.sock');
-  [listed, asked, gone] = [[], [], new Set()];
+  [listed, asked, gone, broken, mounts] = [[], [], new Set(), new Set(), []];
   server = new Server();
   const service = loadSync(criProtoFile, { longs: Number })['runtime.v1.RuntimeService'] as ServiceDefinition;
   server.addService(service, {
@@ -38,8 +40,9 @@ beforeEach(async () => {
     ContainerStatus: (call: ServerUnaryCall<{ containerId: string }, object>, callback: sendUnaryData<object>) => {
       const { containerId } = call.request;
       asked.push(containerId);
+      if (broken.has(containerId)) return callback({ code: status.UNKNOWN, details: 'no state' });
       if (gone.has(containerId)) callback({ code: status.NOT_FOUND, details: 'could not find container' });
-      else callback(null, { status: { id: containerId, startedAt: 1_773_144_000_123_000_000, exitCode: 3 } });
+      else callback(null, { status: { id: containerId, startedAt: 1_773_144_000_123_000_000, exitCode: 3, mounts } });
     },
   });
   await new Promise<void>((resolve, reject) => {
@@ -87,8 +90,46 @@ it('asks for the times of each container once, and leaves out what is gone meanw
     { containerId: 'c3', key: 'p3/c3', attempt: 0, imageNames: [], state: 'other', startedAt: 0, exitCode: 0 },
   ];
   expect(await port.containers(signal)).toEqual(expected);
-  expect([...asked].sort()).toEqual(['c1', 'c2', 'c4']);
+  expect([...asked].sort()).toEqual(['c1', 'c2', 'c3', 'c4']);
   asked.length = 0;
   expect(await port.containers(signal)).toEqual(expected);
   expect(asked).toEqual(['c4']);
+});
+
+it('tells which images are mounted as volumes, also in a container that has not started', async () => {
+  mounts = [{ hostPath: '/etc' }, { image: { image: `sha256:${ID}` } }, { image: { image: 'quay.io/data:1' } }];
+  listed = [
+    { id: 'c1', podSandboxId: 'p1', state: 1 },
+    { id: 'c2', podSandboxId: 'p2', state: 0 },
+    { id: 'c3', podSandboxId: 'p3', state: 0 },
+  ];
+  broken = new Set(['c3']);
+  const volumeImages = [`sha256:${ID}`, 'quay.io/data:1'];
+  expect(await port.containers(signal)).toMatchObject([
+    { containerId: 'c1', volumeImages },
+    { containerId: 'c2', volumeImages },
+    { containerId: 'c3', volumeImages: 'unknown' },
+  ]);
+});
+
+it('lists the names by which running containers were made, as the pod has them', async () => {
+  const labels = { 'io.kubernetes.pod.name': 'etcd-n1', 'io.kubernetes.pod.namespace': 'kube-system' };
+  const metadata = { name: 'etcd', attempt: 0 };
+  listed = [
+    {
+      id: 'c1',
+      metadata,
+      labels,
+      image: { image: `sha256:${ID}`, userSpecifiedImage: 'quay.io/coreos/etcd:v3.5' },
+      state: 1,
+    },
+    { id: 'c2', image: { image: `quay.io/${'x'.repeat(600)}` }, state: 1 },
+    { id: 'c3', image: { image: 'quay.io/exited:1' }, state: 2 },
+    { id: 'c4', state: 1 },
+  ];
+  expect(await port.imagesAskedFor(signal)).toEqual([
+    { usedBy: 'Pod kube-system/etcd-n1, container etcd', image: 'quay.io/coreos/etcd:v3.5' },
+    { usedBy: 'container c2', image: `quay.io/${'x'.repeat(504)}` },
+  ]);
+  expect(asked).toEqual([]);
 });

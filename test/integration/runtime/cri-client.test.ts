@@ -1,6 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import {
   Server,
   ServerCredentials,
@@ -65,6 +65,14 @@ describe('the CRI client', () => {
     cri.close();
     server.forceShutdown();
     rmSync(directory, { recursive: true });
+  });
+
+  it('reads the protocol once, however many clients there are', () => {
+    const protoRoot = join(directory, 'proto');
+    cpSync(dirname(criProtoFile), join(protoRoot, 'runtime/v1'), { recursive: true });
+    createCriClient({ socketPath, protoRoot }).close();
+    rmSync(protoRoot, { recursive: true });
+    createCriClient({ socketPath, protoRoot }).close();
   });
 
   it('gives every call but a pull a deadline', async () => {

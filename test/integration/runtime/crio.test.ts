@@ -57,6 +57,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     registriesDirectory: double.dirs.registriesDropIns,
     mirrorsLink: join(double.dirs.registriesDropIns, '99-stickpin.conf'),
     mirrorsFile: join(double.dirs.base, 'run/stickpin/registries.conf'),
+    persistentMirrorsFile: join(double.dirs.base, 'state/registries.conf'),
     policyPath: double.dirs.policyFile,
     signatureLookupFile: join(double.dirs.registriesD, '99-stickpin.yaml'),
   });

@@ -74,6 +74,28 @@ describe('the embedded runtime', () => {
     });
   });
 
+  it('gives a tag to an image that is there without a request, also many at once and after a restart', async () => {
+    const reference = publish(image('a'));
+    await runtime.pull(reference, signal);
+    registry.forget();
+    const tags = Array.from({ length: 20 }, (_, count) => `${REPOSITORY}:${count}`);
+    expect(await Promise.all(tags.map((tag) => runtime.addTag(tag, reference, signal)))).toEqual(tags.map(() => true));
+    expect(await runtime.addTag(`${REPOSITORY}:x`, `${REPOSITORY}@${image('b').top.digest}`, signal)).toBe(false);
+    runtime.close();
+    runtime = start();
+    expect((await images())[0]?.repoTags).toEqual([...tags].sort());
+    expect(await runtime.image(tags[7] ?? '', signal)).toMatchObject({ repoDigests: [reference] });
+    expect(registry.requests).toEqual([]);
+  });
+
+  it('sees that its directory was emptied by others', async () => {
+    const reference = publish(image('a'));
+    await runtime.pull(reference, signal);
+    rmSync(join(directory, 'index.json'));
+    expect(await images()).toEqual([]);
+    expect(await runtime.addTag(`${REPOSITORY}:1`, reference, signal)).toBe(false);
+  });
+
   it('says what it is and how much space there is', async () => {
     const seen = await runtime.observe(signal);
     expect(seen).toMatchObject({

@@ -8,6 +8,7 @@ import {
   rmSync,
   statSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
@@ -177,9 +178,27 @@ describe('a blob too large to be in memory', () => {
   async function* bytes(count = chunks) {
     for (let at = 0; at < count; at += 1) yield chunk;
   }
+  const fromByte = (startByte: number) => bytes(chunks - startByte / chunk.length);
+  const pulled = new AppError({ code: 'media/gone', message: 'pulled', disposition: 'wait' });
+  const part = () => join(folder, `.${hexOf(large)}.part`);
+  /** A medium that is pulled after so many chunks. */
+  async function* cut(count = 1) {
+    yield* bytes(count);
+    throw pulled;
+  }
+  /** Copies the blob, and returns the bytes from which the medium was read. */
+  async function copy(into = store): Promise<number[]> {
+    const starts: number[] = [];
+    const read = (startByte: number) => {
+      starts.push(startByte);
+      return fromByte(startByte);
+    };
+    await into.putStream({ digest: large, sizeBytes }, read, signal);
+    return starts;
+  }
 
   it('is streamed, is there as a whole, and gets further names instead of copies', async () => {
-    await store.putStream({ digest: large, sizeBytes }, bytes(), signal);
+    await store.putStream({ digest: large, sizeBytes }, fromByte, signal);
     expect([await store.sizeOf(large, signal), [...(await store.list(signal))]]).toEqual([sizeBytes, [large]]);
     expect((await readAll(large, sizeBytes - 3)).length).toBe(3);
     expect(digestOf(await readAll(large))).toBe(large);
@@ -190,26 +209,78 @@ describe('a blob too large to be in memory', () => {
   });
 
   it.each([
-    ['too few', bytes(chunks - 1)],
-    ['too many', bytes(chunks + 1)],
-    ['other', [Buffer.alloc(sizeBytes)]],
+    ['too few', () => bytes(chunks - 1)],
+    ['too many', () => bytes(chunks + 1)],
+    ['other', () => [Buffer.alloc(sizeBytes)]],
   ])('leaves nothing when %s bytes come', async (_what, source) => {
-    const put = store.putStream({ digest: large, sizeBytes }, source as AsyncIterable<Buffer>, signal);
+    const put = store.putStream({ digest: large, sizeBytes }, () => source() as AsyncIterable<Buffer>, signal);
     await expect(put).rejects.toMatchObject({ code: 'store/blob' });
     expect([await store.sizeOf(large, signal), readdirSync(folder)]).toEqual([undefined, ['sha256']]);
   });
 
-  it('starts again when its medium was removed, and leaves no half-written file', async () => {
-    async function* cut() {
-      yield chunk;
-      throw new AppError({ code: 'media/gone', message: 'pulled', disposition: 'wait' });
-    }
-    await expect(store.putStream({ digest: large, sizeBytes }, cut(), signal)).rejects.toMatchObject({
-      code: 'media/gone',
-    });
+  it('continues from its byte when its medium was removed, also after a restart', async () => {
+    const blob = { digest: large, sizeBytes };
+    await expect(store.putStream(blob, () => cut(3), signal)).rejects.toBe(pulled);
+    expect([readdirSync(folder).sort(), statSync(part()).size]).toEqual([
+      [`.${hexOf(large)}.part`, 'sha256'],
+      3 * chunk.length,
+    ]);
+    expect([await store.sizeOf(large, signal), [...(await store.list(signal))]]).toEqual([undefined, []]);
+    await expect(store.putStream(blob, () => cut(4), signal)).rejects.toBe(pulled);
+    const restarted = createBlobStore(folder);
+    await restarted.list(signal);
+    expect(await copy(restarted)).toEqual([7 * chunk.length]);
+    expect([readdirSync(folder), digestOf(await readAll(large))]).toEqual([['sha256'], large]);
+  });
+
+  it('reads nothing again when only its name was missing, and keeps no part without bytes', async () => {
+    await expect(store.putStream({ digest: large, sizeBytes }, () => cut(0), signal)).rejects.toBe(pulled);
     expect(readdirSync(folder)).toEqual(['sha256']);
-    await store.putStream({ digest: large, sizeBytes }, bytes(), signal);
-    expect(await store.sizeOf(large, signal)).toBe(sizeBytes);
+    await expect(store.putStream({ digest: large, sizeBytes }, () => cut(chunks), signal)).rejects.toBe(pulled);
+    expect([await copy(), await store.sizeOf(large, signal)]).toEqual([[], sizeBytes]);
+  });
+
+  it.each([
+    ['damaged', Buffer.alloc(2 * chunk.length, 'y'), [2 * chunk.length, 0]],
+    ['longer than the blob', Buffer.alloc(sizeBytes + 1, 'x'), [0]],
+  ])('begins anew, once, behind a part that is %s', async (_what, left, starts) => {
+    writeFileSync(part(), left);
+    expect(await copy()).toEqual(starts);
+    expect([readdirSync(folder), digestOf(await readAll(large))]).toEqual([['sha256'], large]);
+  });
+
+  it('keeps nothing when the part and the medium are damaged', async () => {
+    writeFileSync(part(), Buffer.alloc(chunk.length, 'y'));
+    const starts: number[] = [];
+    const damaged = (startByte: number) => {
+      starts.push(startByte);
+      return [Buffer.alloc(sizeBytes - startByte)] as unknown as AsyncIterable<Buffer>;
+    };
+    await expect(store.putStream({ digest: large, sizeBytes }, damaged, signal)).rejects.toMatchObject({
+      code: 'store/blob',
+    });
+    expect([starts, readdirSync(folder)]).toEqual([[chunk.length, 0], ['sha256']]);
+  });
+
+  it('is copied twice at once without harm', async () => {
+    await expect(store.putStream({ digest: large, sizeBytes }, () => cut(2), signal)).rejects.toBe(pulled);
+    const both = await Promise.all([copy(), copy()]);
+    expect(both.flat().sort()).toEqual([0, 2 * chunk.length]);
+    expect([readdirSync(folder), digestOf(await readAll(large))]).toEqual([['sha256'], large]);
+  });
+
+  it('is removed after a week when nobody continued it', async () => {
+    const other = join(folder, `.${hexOf(digest)}.part`);
+    for (const [path, days] of [
+      [part(), 8],
+      [other, 6],
+    ] as const) {
+      writeFileSync(path, 'part');
+      const then = new Date(Date.now() - days * 24 * 60 * 60 * 1000);
+      utimesSync(path, then, then);
+    }
+    await store.list(signal);
+    expect(readdirSync(folder)).toEqual([`.${hexOf(digest)}.part`]);
   });
 
   it('is swept up when a crash left it half-written', async () => {
@@ -220,14 +291,26 @@ describe('a blob too large to be in memory', () => {
 
   it('is not taken where it would use what is to stay free', async () => {
     const full = createBlobStore(folder, undefined, 100);
-    await expect(full.putStream({ digest: large, sizeBytes }, bytes(), signal)).rejects.toMatchObject({
+    await expect(full.putStream({ digest: large, sizeBytes }, fromByte, signal)).rejects.toMatchObject({
       code: 'store/no-space',
       message: expect.stringMatching(/needs 20 MiB, .* are free of which .* are reserved/),
     });
   });
 
+  it.runIf(have('root'))('needs room for the rest only, and parts of others make way for it', async () => {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=30m', 'tmpfs', folder]);
+    try {
+      await expect(store.putStream({ digest: large, sizeBytes }, () => cut(15), signal)).rejects.toBe(pulled);
+      writeFileSync(join(folder, `.${hexOf(digest)}.part`), Buffer.alloc(12 * chunk.length));
+      expect(await copy()).toEqual([15 * chunk.length]);
+      expect(readdirSync(folder)).toEqual(['sha256']);
+    } finally {
+      execFileSync('umount', [folder]);
+    }
+  });
+
   it('is removed when its bytes have changed, and is not linked', async () => {
-    await store.putStream({ digest: large, sizeBytes }, bytes(), signal);
+    await store.putStream({ digest: large, sizeBytes }, fromByte, signal);
     const file = openSync(fileOf(large), 'r+');
     writeSync(file, 'y', 5);
     closeSync(file);

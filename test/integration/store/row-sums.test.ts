@@ -112,6 +112,37 @@ describe('checksums of rows', () => {
     expect(readdirSync(folder).filter((name) => name.startsWith('state.db.damaged-'))).not.toEqual([]);
   });
 
+  it('are added to keys that bundles brought before there were roles, which are plain keys now', () => {
+    const old = new Database(path);
+    const before = MIGRATIONS.findIndex((step) => step.includes('rotated_key_of_role'));
+    for (const step of MIGRATIONS.slice(0, before)) old.exec(step);
+    old.pragma(`user_version = ${before}`);
+    const [first, second] = ['b'.repeat(64), 'a'.repeat(64)];
+    old.exec(`INSERT INTO rotated_key (key_id, pem, bundle_id, at) VALUES ('${first}', 'pem 1', '${bundle.bundleId}', 2),
+                ('${second}', 'pem 2', '${bundle.bundleId}', 1);
+              INSERT INTO revoked_key (key_id, bundle_id, at) VALUES ('${keyId}', '${bundle.bundleId}', 1)`);
+    old.close();
+    const expected = {
+      keys: [
+        { keyId: first, pem: 'pem 1', bundleId: bundle.bundleId },
+        { keyId: second, pem: 'pem 2', bundleId: bundle.bundleId },
+      ],
+      revoked: [{ keyId, bundleId: bundle.bundleId }],
+    };
+    for (let opened = 0; opened < 2; opened += 1) {
+      const { store, loss, close } = open();
+      expect(loss).toBeUndefined();
+      expect(store.load().rotation.revoked).toEqual(expected.revoked);
+      expect(store.load().rotation.keys).toHaveLength(2);
+      expect(store.load().rotation.keys).toEqual(expect.arrayContaining(expected.keys));
+      close();
+    }
+    tamper("UPDATE rotated_key SET pem = 'other' WHERE role = ''");
+    const damaged = open();
+    expect(damaged.loss).toContain('table rotated_key');
+    damaged.close();
+  });
+
   it('are added to the rows of a database from before', () => {
     const old = new Database(path);
     const before = MIGRATIONS.findIndex((step) => step.includes('documents_sum'));

@@ -105,7 +105,7 @@ describe('openDatabase', () => {
   it('says which file is damaged and what to do', () => {
     writeFileSync(
       join(folder, 'state.db'),
-      'this is no database, but it is long enough to be taken for one'.repeat(99),
+      'this is not a database, but it is long enough to be taken for one'.repeat(99),
     );
     expect(() => openDatabase(join(folder, 'state.db'))).toThrow(
       expect.objectContaining({
@@ -188,6 +188,7 @@ describe('state store', () => {
       pulledByUs: new Set(['b@sha256:2']),
       rotation: { keys: [], revoked: [] },
       verdicts: [],
+      rejectedNames: [],
       age: { origin: expect.stringMatching(/^[0-9a-f]{32}$/), revision: 7 },
     };
     expect(store.load()).toEqual(expected);

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import {
+  chmodSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -108,10 +109,10 @@ describe('clear-mirrors', () => {
   const CERTS = 'etc/containerd/certs.d';
   const ours = (madeDirectory: boolean): string =>
     `# Written by stickpin while images are loaded.\n# more\n# stickpin: {"registry":"quay.io","madeDirectory":${madeDirectory}}\n`;
-  const clear = (): void => {
+  const clear = (environment: Readonly<Record<string, string>> = {}): void => {
     const script = new URL('clear-mirrors', systemd).pathname;
     const { status, stderr } = spawnSync('/bin/sh', [script], {
-      env: { ...process.env, ROOT: root },
+      env: { ...process.env, ROOT: root, ...environment },
       encoding: 'utf8',
     });
     expect(stderr).toBe('');
@@ -122,6 +123,33 @@ describe('clear-mirrors', () => {
     put('run/stickpin/registries.conf', '[[registry]]\n');
     clear();
     expect(read('run/stickpin/registries.conf')).toBe('');
+  });
+
+  describe('and CRI-O', () => {
+    const asked = (environment: Readonly<Record<string, string>>): string => {
+      put('bin/systemctl', `#!/bin/sh\necho "$*" >> ${root}/asked\n`);
+      chmodSync(join(root, 'bin/systemctl'), 0o755);
+      clear({ PATH: `${join(root, 'bin')}:${process.env.PATH}`, ...environment });
+      return existsSync(join(root, 'asked')) ? read('asked') : '';
+    };
+    const MIRROR = '# header\n\n[[registry]]\nprefix = "quay.io/a"\n';
+
+    it('has it read them again after a crash of the daemon: it would ask a registry that is gone', () => {
+      put('run/stickpin/registries.conf', MIRROR);
+      expect(asked({ SERVICE_RESULT: 'signal' })).toBe(
+        '--no-block --job-mode=ignore-dependencies reload crio.service\n',
+      );
+    });
+
+    it('leaves it alone when the daemon has taken them away itself', () => {
+      put('run/stickpin/registries.conf', '# header\n');
+      expect(asked({ SERVICE_RESULT: 'success' })).toBe('');
+    });
+
+    it('leaves it alone at boot', () => {
+      put('run/stickpin/registries.conf', MIRROR);
+      expect(asked({})).toBe('');
+    });
   });
 
   it('puts a saved hosts.toml back', () => {
@@ -152,5 +180,109 @@ describe('clear-mirrors', () => {
 
   it('does nothing on a machine without any', () => {
     clear();
+  });
+});
+
+describe('keep-mirrors', () => {
+  const KEPT = 'var/lib/stickpin/crio/registries.conf';
+  const MIRRORS = 'run/stickpin/registries.conf';
+  const HOSTS = 'etc/containerd/certs.d/quay.io/hosts.toml';
+  const FAILURES = 'run/stickpin/failed-starts';
+  const OURS = '# Written by stickpin for the images of bundles\n# more\n# stickpin: {"madeDirectory":true}\n';
+
+  interface Machine {
+    /** `systemctl list-jobs`. */
+    readonly job?: string;
+    /** `systemctl is-system-running`. */
+    readonly system?: string;
+    readonly result?: string;
+    readonly isEnabled?: boolean;
+  }
+
+  /** Runs the script with a systemctl that answers as told. @returns what it was asked to do */
+  const keep = (
+    what: 'boot' | 'stopped',
+    { job = '', system = 'running', result = 'success', isEnabled = true }: Machine,
+  ) => {
+    const asked = join(root, 'asked');
+    rmSync(asked, { force: true });
+    put(
+      'bin/systemctl',
+      `#!/bin/sh
+case "$*" in
+  *is-enabled*) exit ${isEnabled ? 0 : 1} ;;
+  *is-active*) exit 0 ;;
+  *list-jobs*) printf '%s' '${job}' ;;
+  *is-system-running*) echo ${system} ;;
+  *) echo "$*" >> ${asked} ;;
+esac
+`,
+    );
+    chmodSync(join(root, 'bin/systemctl'), 0o755);
+    const script = new URL('keep-mirrors', systemd).pathname;
+    const { status, stderr } = spawnSync('/bin/sh', [script, what], {
+      env: { PATH: `${join(root, 'bin')}:${process.env.PATH}`, ROOT: root, SERVICE_RESULT: result },
+      encoding: 'utf8',
+    });
+    expect([status, stderr]).toEqual([0, '']);
+    return existsSync(asked) ? read('asked').trim().split('\n') : [];
+  };
+  const mirrors = () => [
+    existsSync(join(root, MIRRORS)) && read(MIRRORS) !== '',
+    existsSync(join(root, HOSTS)),
+    existsSync(join(root, KEPT)),
+  ];
+  const STAY = [true, true, true];
+  const GONE = [false, false, false];
+  const RELOAD = '--no-block --job-mode=ignore-dependencies reload crio.service';
+  beforeEach(() => {
+    for (const path of [KEPT, MIRRORS]) put(path, '[[registry]]\n');
+    put(HOSTS, OURS);
+  });
+
+  it('restores the mirrors at boot, readable for everybody', () => {
+    put(MIRRORS, '');
+    expect(keep('boot', {})).toEqual([]);
+    expect(mirrors()).toEqual(STAY);
+    expect(lstatSync(join(root, MIRRORS)).mode & 0o777).toBe(0o644);
+  });
+
+  it('takes them away at boot where the service is masked or disabled', () => {
+    put(MIRRORS, '');
+    keep('boot', { isEnabled: false });
+    expect(mirrors()).toEqual(GONE);
+  });
+
+  it.each<[string, Machine]>([
+    ['a restart', { job: ' 812 stickpin.service restart running\n' }],
+    ['a daemon that ends by itself, since its settings changed', {}],
+    ['a shutdown', { job: ' 9 stickpin.service stop running\n', system: 'stopping' }],
+    ['a crash', { result: 'core-dump' }],
+    ['a kill by the watchdog', { result: 'watchdog' }],
+  ])('leaves them in place over %s', (_what, machine) => {
+    expect(keep('stopped', machine)).toEqual([]);
+    expect(mirrors()).toEqual(STAY);
+  });
+
+  it.each(['success', 'timeout'])('takes them away at a stop (%s), and has CRI-O reload', (result) => {
+    expect(keep('stopped', { job: ' 812 stickpin.service stop running\n', result })).toEqual([RELOAD]);
+    expect(mirrors()).toEqual(GONE);
+  });
+
+  it('takes them away after three failed starts in a row, and ends the pulls that wait', () => {
+    const crash = { result: 'exit-code' };
+    expect([keep('stopped', crash), keep('stopped', crash)]).toEqual([[], []]);
+    expect(mirrors()).toEqual(STAY);
+    expect(keep('stopped', crash)).toEqual([RELOAD, '--no-block stop stickpin-registry.socket']);
+    expect(mirrors()).toEqual(GONE);
+    expect(keep('stopped', crash)).toEqual(['--no-block stop stickpin-registry.socket']);
+  });
+
+  it('counts only failures in a row', () => {
+    for (const result of ['exit-code', 'signal', 'success', 'exit-code', 'signal']) keep('stopped', { result });
+    expect(mirrors()).toEqual(STAY);
+    rmSync(join(root, FAILURES)); // as the daemon does after a while
+    keep('stopped', { result: 'signal' });
+    expect(mirrors()).toEqual(STAY);
   });
 });

@@ -37,7 +37,7 @@ function header({ path, mode = path.endsWith('/') ? 0o755 : 0o644 }: TarMember, 
   block.write('0000000\0', 116);
   block.write(`${sizeBytes.toString(8).padStart(11, '0')}\0`, 124);
   block.write('00000000000\0', 136);
-  // POSIX: the checksum is taken with its own field read as blanks.
+  // POSIX: the checksum is computed with its own field filled with spaces.
   block.write('        ', 148);
   block.write(isDirectory ? '5' : '0', 156);
   block.write('ustar\x0000', 257);

@@ -11,6 +11,8 @@ export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
     bundles: [],
     notices: [],
     rejected: [],
+    rejectedNames: [],
+    conditions: [],
     unclaimed: [],
     streams: [],
     windows: [],
@@ -57,6 +59,7 @@ const IDLE: ApiMethods = {
   unpin: nothing,
   unpinUnclaimed: text,
   cancel: nothing,
+  checkPulls: nothing,
   approve: text,
   reject: text,
   rejectWithReason: text,
@@ -101,6 +104,14 @@ export function sampleReport(): StatusReport {
         reason: { code: 'bundle/signature', message: 'signed by nobody' },
         name: 'b@1',
         bundleId: digest('d'),
+      },
+    ],
+    rejectedNames: [
+      {
+        name: 'ocp',
+        version: '4.13.9',
+        since: '2026-03-10T12:00:00.000Z',
+        reason: { code: 'trust/rejected', message: 'ocp@4.13.9 was rejected on this node (too old)' },
       },
     ],
     unclaimed: [

@@ -21,7 +21,7 @@ type TransientProperties = Readonly<Record<string, unknown>>;
 interface SystemdHooks {
   mount?(unit: string, properties: TransientProperties): Promise<string>;
   stop?(unit: string): Promise<string>;
-  reload?(unit: string): Promise<string>;
+  reload?(unit: string, mode: string): Promise<string>;
   start?(unit: string): Promise<string>;
 }
 
@@ -144,7 +144,7 @@ export async function startSystemdDouble(address: string): Promise<SystemdDouble
     ReloadUnit: ({ body }) => {
       const unit = String(body[0]);
       if (!units.has(unit)) throw new BusErrorReply(`${SYSTEMD}.NoSuchUnit`, `Unit ${unit} not found.`);
-      return job(unit, async () => (await double.hooks.reload?.(unit)) ?? 'done');
+      return job(unit, async () => (await double.hooks.reload?.(unit, String(body[1]))) ?? 'done');
     },
   };
   bus.serve(async (call) => {

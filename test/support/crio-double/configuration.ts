@@ -24,7 +24,7 @@ const logLevels = ['fatal', 'panic', 'error', 'warn', 'warning', 'info', 'debug'
  * Reads `crio.conf`, then every file below the drop-in directory (docs/runtime-facts.md, facts 1 to
  * 4): recursively, in lexical order, whatever its suffix, hidden files too. A later file's value
  * replaces an earlier one's; lists are not merged. Unknown keys are ignored, so `pinned_images`
- * outside `[crio.image]` has no effect. A missing `crio.conf` or directory is no error.
+ * outside `[crio.image]` has no effect. A missing `crio.conf` or directory is not an error.
  *
  * @param directory the drop-in directory; undefined and one that is not there are passed over.
  * @throws Error in CRI-O's words when a file can't be read (a dangling link, a link to a directory)

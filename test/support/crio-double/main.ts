@@ -8,6 +8,7 @@ import { startCrioState } from './crio-state.ts';
 import { createImageService } from './images/image-service.ts';
 import { createSnapshotTaker } from './images/registries-snapshot.ts';
 import { createSkopeo } from './images/skopeo.ts';
+import { skopeoAsCrio } from './images/skopeo-program.ts';
 import { createLog, type Log } from './log.ts';
 import { type DoubleOptions, parseOptions } from './options.ts';
 import { markStarted, markStopped, wipeIfUnclean } from './shutdown-marks.ts';
@@ -21,7 +22,7 @@ import { markStarted, markStopped, wipeIfUnclean } from './shutdown-marks.ts';
 
 async function serve(options: DoubleOptions, log: Log): Promise<void> {
   mkdirSync(options.stateDirectory, { recursive: true });
-  const skopeo = createSkopeo(options);
+  const skopeo = createSkopeo({ ...options, skopeo: await skopeoAsCrio(options) });
   const snapshots = createSnapshotTaker({ options, skopeo });
   const panic = (error: Error) => {
     log.error(error.message);

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { sandboxImage, writeSandboxImage } from '../bundles/program-image.ts';
 import { eventually } from '../eventually.ts';
+import { containerdTwoPrograms } from '../rootfs/containerd-two.ts';
 import { execute } from '../rootfs/execute.ts';
 import { trixieArgv, trixieRoot } from '../rootfs/trixie-root.ts';
 
@@ -17,6 +18,13 @@ export interface ContainerdOptions {
    * work; default true.
    */
   readonly withConfigPath?: boolean;
+  /**
+   * `2`: containerd 2 of Debian's suite `testing`, with a configuration of version 3 that takes its
+   * registries from an imported file. It runs no containers. Default: trixie's 1.7.
+   */
+  readonly release?: '1.7' | '2';
+  /** What `config_path` has after its first directory, as `:/etc/docker/certs.d`. Default nothing. */
+  readonly furtherCerts?: string;
   /** Default overlayfs; native works everywhere. */
   readonly snapshotter?: 'overlayfs' | 'native';
   /**
@@ -63,7 +71,7 @@ export interface Containerd {
 }
 
 /**
- * Starts trixie's containerd 1.7 as a plain process of this host, with directories of its own below
+ * Starts trixie's containerd 1.7, or containerd 2, as a plain process of this host, with directories of its own below
  * a temporary one, and waits until its CRI answers. It has no network plugins. With containers it
  * has an image for its sandboxes too, and everything runs in a process namespace of its own, so
  * that nothing is left behind whatever happens to the test. Needs root.
@@ -72,12 +80,15 @@ export interface Containerd {
  */
 export async function startContainerd(options: ContainerdOptions = {}): Promise<Containerd> {
   await trixieRoot();
+  const isTwo = options.release === '2';
+  const programs = isTwo ? `${await containerdTwoPrograms()}/` : '';
   const base = mkdtempSync(join(tmpdir(), 'containerd-'));
   const socketPath = join(base, 'containerd.sock');
   const configFile = join(base, 'config.toml');
   const certsDirectory = join(base, 'certs.d');
   await mkdir(certsDirectory);
-  await writeFile(configFile, configuration(base, certsDirectory, options));
+  await writeFile(configFile, (isTwo ? configurationOfTwo : configuration)(base, certsDirectory, options));
+  if (isTwo) await writeRegistries(base, certsDirectory, options);
   // Not by `disable_cgroup` alone: crun would make cgroups for itself.
   const crun = '#!/bin/sh\nexec crun --cgroup-manager=disabled "$@"\n';
   await writeFile(join(base, 'crun'), crun, { mode: 0o755 });
@@ -88,7 +99,7 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
   const stopSignal = options.withContainers ? 'SIGKILL' : 'SIGTERM';
 
   const start = async (): Promise<void> => {
-    running = spawnDaemon(['containerd', '--config', configFile], options, log);
+    running = spawnDaemon([`${programs}containerd`, '--config', configFile], options, log);
     await answering(socketPath, running).catch(async (error: unknown) => {
       await end(running, stopSignal);
       throw new Error(`containerd did not come up\n${Buffer.concat(log).toString().slice(-4000)}`, { cause: error });
@@ -101,7 +112,7 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
   };
 
   const ctrArgv = (...args: readonly string[]) =>
-    trixieArgv('ctr', '--address', socketPath, '--namespace', 'k8s.io', ...args);
+    trixieArgv(`${programs}ctr`, '--address', socketPath, '--namespace', 'k8s.io', ...args);
   const ctr: Containerd['ctr'] = (...args) => execute(ctrArgv(...args));
 
   const forgetPins = async (): Promise<void> => {
@@ -161,6 +172,48 @@ disabled_plugins = ["io.containerd.internal.v1.restart", "io.containerd.nri.v1.n
 
 ${withConfigPath ? registry : ''}
 ${withContainers ? containers(base) : ''}`;
+}
+
+/** Version 3 of the configuration, with its registries in a folder of fragments. */
+function configurationOfTwo(base: string, _certsDirectory: string, { snapshotter = 'overlayfs' }: ContainerdOptions) {
+  return `version = 3
+root = "${base}/root"
+state = "${base}/state"
+imports = ["conf.d/*.toml"]
+disabled_plugins = ["io.containerd.internal.v1.restart", "io.containerd.nri.v1.nri"]
+
+[grpc]
+  address = "${base}/containerd.sock"
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "${base}/opt"
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "${snapshotter}"
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dir = "${base}/cni/bin"
+  conf_dir = "${base}/cni/net.d"
+${
+  snapshotter === 'native'
+    ? `
+[[plugins."io.containerd.transfer.v1.local".unpack_config]]
+  platform = "linux/${process.arch === 'arm64' ? 'arm64' : 'amd64'}"
+  snapshotter = "native"
+`
+    : ''
+}`;
+}
+
+async function writeRegistries(
+  base: string,
+  certsDirectory: string,
+  { withConfigPath = true, furtherCerts = '' }: ContainerdOptions,
+): Promise<void> {
+  if (!withConfigPath) return;
+  const table = `[plugins."io.containerd.cri.v1.images".registry]\n  config_path = "${certsDirectory}${furtherCerts}"\n`;
+  await mkdir(join(base, 'conf.d'));
+  await writeFile(join(base, 'conf.d/10-registries.toml'), `version = 3\n${table}`);
 }
 
 /** A process that is confined itself may not lower its OOM score, as sandboxes ask for. */

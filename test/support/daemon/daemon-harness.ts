@@ -25,7 +25,10 @@ export type SettingsOverrides = { readonly [Section in keyof Settings]?: Partial
 
 /** How a daemon under test is set up. */
 export interface HarnessOptions
-  extends Pick<DaemonOptions, 'watchBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker' | 'hookRunner'> {
+  extends Pick<
+    DaemonOptions,
+    'watchBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker' | 'hookRunner' | 'staticPods'
+  > {
   readonly settings?: SettingsOverrides;
   /** Where sticks come from beside the directories; default nowhere. Asked at each start. */
   readonly providers?: () => readonly MediaProvider[];
@@ -90,7 +93,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
   mkdirSync(at('incoming'));
   const settings = await harnessSettings(at, options.settings ?? {});
   const { clock = systemClock, boot = bootTime, units = noUnits, watchBundle, watchRuntime, afterEffect } = options;
-  const { documentWorker, hookRunner, facts = nodeFacts() } = options;
+  const { documentWorker, hookRunner, staticPods, facts = nodeFacts() } = options;
   const log = createRecordingLog();
   const statuses: string[] = [];
   let latest: StatusReport | undefined;
@@ -138,6 +141,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           ...(afterEffect !== undefined && { afterEffect }),
           ...(documentWorker !== undefined && { documentWorker }),
           ...(hookRunner !== undefined && { hookRunner }),
+          ...(staticPods !== undefined && { staticPods }),
           onStatus: (report) => {
             if (report.status !== statuses.at(-1)) statuses.push(report.status);
             latest = report;
@@ -185,6 +189,7 @@ async function harnessSettings(at: (name: string) => string, over: SettingsOverr
     registry: { ...defaults.registry, listen: '127.0.0.1:0', ...over.registry },
     preload: { ...defaults.preload, ...over.preload },
     retention: { ...defaults.retention, ...over.retention },
+    serve: { ...defaults.serve, ...over.serve },
     lifecycle: { ...defaults.lifecycle, ...over.lifecycle },
     update: { ...defaults.update, ...over.update },
     streams: { ...defaults.streams, ...over.streams },

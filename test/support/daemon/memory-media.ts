@@ -16,7 +16,7 @@ export function readBundleFiles(path: string): BundleFiles {
 }
 
 /**
- * A provider of one medium that is no directory: its bundle is in memory, as one of another node
+ * A provider of one medium that is not a directory: its bundle is in memory, as one of another node
  * would be behind the network.
  */
 export interface MemoryMedia extends MediaProvider {

@@ -4,6 +4,8 @@ import { runInThisContext } from 'node:vm';
 import Database from 'better-sqlite3';
 import { expect } from 'vitest';
 import { parseContents } from '../../../src/bundle/format/contents-schema.ts';
+import type { Image } from '../../../src/domain/model/bundle.ts';
+import { repositoryOf } from '../../../src/domain/model/reference.ts';
 import { connectCri } from '../crio-double/cri/cri-client.ts';
 import type { CrioDouble } from '../crio-double/start-crio-double.ts';
 
@@ -21,8 +23,11 @@ const MARKS: Readonly<Record<string, readonly string[]>> = {
   rolled_back_at: ['bundleRolledBack'],
 };
 
-/** Of no line of the bundle's own: that of its adoption, and that of its stream. */
-const OF_OTHERS = ['claimed_at', 'reset_at'];
+/**
+ * Of no line of the bundle's own: that of its adoption, that of its stream, and that an activation
+ * has begun.
+ */
+const OF_OTHERS = ['claimed_at', 'reset_at', 'activation_begun_at'];
 
 /**
  * What happens to a bundle once in its life, whatever interrupts it. It is ready again each time
@@ -84,10 +89,16 @@ function readState(stateDirectory: string): StateRows {
 }
 
 /**
- * Expects each image of the bundles that are kept to be there once and pinned, and no mirror to be
- * left.
+ * Expects each image of the bundles that are kept to be there once and pinned.
+ *
+ * @param options.keepsMirrors whether the daemon left the mirrors of the activated releases at its
+ *   end, as it does under systemd; else there must be none.
  */
-export async function expectWholeNode(stateDirectory: string, double: CrioDouble): Promise<void> {
+export async function expectWholeNode(
+  stateDirectory: string,
+  double: CrioDouble,
+  { keepsMirrors }: { readonly keepsMirrors: boolean },
+): Promise<void> {
   const state = readState(stateDirectory);
   const client = connectCri(double.socketPath);
   const listed = await client.listImages().finally(client.close);
@@ -99,7 +110,9 @@ export async function expectWholeNode(stateDirectory: string, double: CrioDouble
     ).toEqual([true]);
   }
   const mirrors = readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
-  expect(mirrors).not.toContain('[[registry]]');
+  const mirrored = [...mirrors.matchAll(/^prefix = "(.+)"$/gm)].map(([, repository]) => repository);
+  const served = keepsMirrors ? state.bundles.flatMap(servedRepositories) : [];
+  expect(mirrored.toSorted()).toEqual([...new Set(served)].toSorted());
   expectConsistentState(state);
   // No image was ever lost here.
   const ready = state.events.filter(({ kind }) => kind === 'bundleReady').map(({ bundle_id }) => bundle_id);
@@ -113,7 +126,16 @@ export async function listedReferences(double: CrioDouble): Promise<readonly str
   return listed.flatMap((image) => image.repo_digests).sort();
 }
 
-function keptReferences({ retired_at, contents }: StateRows['bundles'][number]): readonly string[] {
-  if (retired_at !== null) return [];
-  return parseContents(Buffer.from(String(contents))).images.map(({ reference }) => reference);
+/** The repositories of a release that is activated, or was and may be again. */
+function servedRepositories(row: StateRows['bundles'][number]): readonly string[] {
+  if (row.activated_at === null || row.rolled_back_at !== null || row.retired_at !== null) return [];
+  return imagesOf(row).flatMap(({ reference, tags }) => [reference, ...tags].map(repositoryOf));
+}
+
+function keptReferences(row: StateRows['bundles'][number]): readonly string[] {
+  return row.retired_at === null ? imagesOf(row).map(({ reference }) => reference) : [];
+}
+
+function imagesOf({ contents }: StateRows['bundles'][number]): readonly Image[] {
+  return parseContents(Buffer.from(String(contents))).images;
 }

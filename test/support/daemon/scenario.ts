@@ -236,6 +236,8 @@ export const TRUST: TrustInForce = {
 
 /** The settings of a node on which nothing is configured. */
 export const POLICY: Policy = defaultSettings;
+/** {@link POLICY} with mirrors only while something is loaded or activated. */
+export const UNSERVED: Policy = { ...POLICY, serve: { ...POLICY.serve, activated: 'off' } };
 
 /** The path of the stream `ocp` of a node that adopted these releases. */
 export function pathWith(bundles: readonly StoredBundle[] = [], over: Partial<PathsInput> = {}): PlannedPath {

@@ -29,7 +29,7 @@ export interface Markdown {
   readonly anchors: ReadonlySet<string>;
 }
 
-/** Parses what the checks need of `text`; it is no complete Markdown parser. */
+/** Parses what the checks need of `text`; it is not a complete Markdown parser. */
 export function parseMarkdown(text: string): Markdown {
   const { prose, tables, blocks } = splitLines(text);
   const spans = [...spansOf(paragraphsOf(prose)), ...spansOf(tables)];

@@ -13,6 +13,8 @@ const REPORT: StatusReport = {
   bundles: [],
   notices: [],
   rejected: [],
+  rejectedNames: [],
+  conditions: [],
   unclaimed: [],
   streams: [],
   windows: [],
@@ -86,6 +88,38 @@ describe('stickpin doctor', () => {
       verdict: 'warning',
       message: 'ocp@4.13.7: its key is revoked',
     });
+  });
+
+  it('tells whether pulls are answered, what comes from elsewhere, and what to do', () => {
+    const condition = (type: 'PullsAnswered' | 'PullsFromElsewhere', status: 'True' | 'False' | 'Unknown') => ({
+      type,
+      status,
+      reason: 'Word',
+      message: 'what is so',
+      lastTransitionTime: '2026-03-10T12:00:00.000Z',
+    });
+    const told = (...args: Parameters<typeof condition>) =>
+      findingsOfReport({ ...REPORT, conditions: [condition(...args)], protected: [] })[2];
+    expect(told('PullsAnswered', 'True')).toEqual({
+      subject: 'pulls',
+      verdict: 'ok',
+      message:
+        "what is so; while a release holds a tag, this node sees the release's image under it, whatever the registry has",
+    });
+    const remedy = expect.stringContaining('journal of the runtime');
+    expect(told('PullsAnswered', 'False')).toMatchObject({ verdict: 'fault', message: 'what is so', remedy });
+    expect(told('PullsAnswered', 'Unknown')).toMatchObject({ verdict: 'warning', remedy });
+    expect(told('PullsFromElsewhere', 'False')).toMatchObject({ verdict: 'ok' });
+    expect(told('PullsFromElsewhere', 'True')).toMatchObject({
+      verdict: 'warning',
+      remedy: expect.stringContaining('add these images to a bundle'),
+    });
+    expect(told('PullsFromElsewhere', 'Unknown')).toMatchObject({
+      verdict: 'warning',
+      remedy: expect.stringContaining('mend what it names'),
+    });
+    const nothing = { ...condition('PullsAnswered', 'Unknown'), reason: 'NothingActivated' };
+    expect(findingsOfReport({ ...REPORT, conditions: [nothing], protected: [] })).toHaveLength(2);
   });
 
   it('tells by which keys the daemon judges, with those that a bundle brought, and which never count', () => {

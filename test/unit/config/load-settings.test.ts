@@ -56,7 +56,7 @@ describe('loadSettings', () => {
       runtime: { kind: 'auto' },
       crio: { unit: 'crio.service', pins_file: '/run/crio/crio.conf.d/99-stickpin.conf' },
       registry: { listen: '127.0.0.1:5317', allow_uids: [0] },
-      preload: { parallel: 2, min_free_percent: 15 },
+      preload: { parallel: 'auto', min_free_percent: 15 },
       paths: { state_dir: '/var/lib/stickpin', run_dir: '/run/stickpin' },
     });
     expect(() => Object.assign(settings.media, { detect: false })).toThrow(TypeError);
@@ -144,6 +144,11 @@ describe('loadSettings', () => {
     ['an unknown section', '[preloads]\nparallel = 3', /: preloads is not a setting of stickpin/],
     ['a wrong type', '[preload]\nparallel = "3"', /: preload\.parallel .*number/],
     ['no pull at all', '[preload]\nparallel = 0', /: preload\.parallel /],
+    [
+      'too many pulls',
+      '[preload]\nparallel = 17',
+      /: preload\.parallel must be "auto", or a whole number from 1 to 16/,
+    ],
     ['half a pull', '[preload]\nparallel = 1.5', /: preload\.parallel /],
     ['a relative path', '[paths]\nstate_dir = "var"', /: paths\.state_dir must be an absolute path/],
     [
@@ -176,19 +181,19 @@ describe('loadSettings', () => {
     expect(message).toMatch(/see 'stickpin config show' for all settings$/);
   });
 
-  it('names file and line of what is no TOML', async () => {
+  it('names file and line of what is not TOML', async () => {
     const { code, message } = await problem('local.d/10-mine.toml', '[preload]\nparallel = 3\nthis is wrong\n');
     expect(code).toBe('config/syntax');
     expect(message).toContain('10-mine.toml:3 is not TOML');
   });
 
-  it('does not pass over a file that is named wrongly, but over droppings of editors', async () => {
+  it('refuses a file with a wrong name, and ignores files that editors leave', async () => {
     write('local.d/.10-mine.toml.swp', '(');
     write('local.d/10-mine.toml~', '(');
     await load();
     const { code, message } = await problem('local.d/10-mine.conf', '[preload]\nparallel = 3');
     expect(code).toBe('config/file');
-    expect(message).toMatch(/would be ignored, since its name does not end in \.toml/);
+    expect(message).toMatch(/would be ignored, because its name does not end in \.toml/);
   });
 
   it('says which file or folder can not be read', async () => {
@@ -208,12 +213,46 @@ describe('loadSettings', () => {
       code: 'config/file',
       message: `${file} is not there; check its name`,
     });
-    expect((await loadSettings({ fragments: [{ file }] }, signal)).preload.parallel).toBe(2);
+    expect((await loadSettings({ fragments: [{ file }] }, signal)).preload.parallel).toBe('auto');
   });
 
   it('stops when its signal aborts', async () => {
     write('main.toml', '');
     const stop = AbortSignal.abort(new Error('stop'));
     await expect(loadSettings({ fragments: [{ file: join(base, 'main.toml') }] }, stop)).rejects.toThrow('stop');
+  });
+});
+
+describe('settings about time', () => {
+  const given = (days: string, start: string, length: string) =>
+    `[[update.windows]]\ndays = ${days}\nstart_time = ${start}\nlength_minutes = ${length}\n`;
+
+  it.each([
+    ['[update]\ntime_zone = "Mars/Olympus"\n', 'update.time_zone', 'must be a time zone'],
+    ['[update]\ntime_zone = "+01:00"\n', 'update.time_zone', 'must be a time zone'],
+    ['[update]\ntime_zone = 1\n', 'update.time_zone', 'must be a time zone'],
+    [given('["Samstag"]', '"23:30"', '60'), 'update.windows.0.days.0', 'must be a weekday'],
+    [given('[]', '"23:30"', '60'), 'update.windows.0.days', 'must name at least one weekday'],
+    [given('["Sat", "saturday"]', '"23:30"', '60'), 'update.windows.0.days', 'must name each weekday once'],
+    [given('"Sat"', '"23:30"', '60'), 'update.windows.0.days', 'must be a list of weekdays'],
+    [given('["Sat"]', '"24:00"', '60'), 'update.windows.0.start_time', 'must be a time from "00:00" to "23:59"'],
+    [given('["Sat"]', '"7:00"', '60'), 'update.windows.0.start_time', 'must be a time from'],
+    [given('["Sat"]', '07:00:00', '60'), 'update.windows.0.start_time', 'must be a time from'],
+    [given('["Sat"]', '700', '60'), 'update.windows.0.start_time', 'must be a time in quotes'],
+    [given('["Sat"]', '"23:30"', '0'), 'update.windows.0.length_minutes', 'must be a whole number of minutes'],
+    [given('["Sat"]', '"23:30"', '-5'), 'update.windows.0.length_minutes', 'must be a whole number of minutes'],
+    [given('["Sat"]', '"23:30"', '1.5'), 'update.windows.0.length_minutes', 'must be a whole number of minutes'],
+    [given('["Sat"]', '"23:30"', 'nan'), 'update.windows.0.length_minutes', 'must be a whole number of minutes'],
+    [given('["Sat"]', '"23:30"', 'inf'), 'update.windows.0.length_minutes', 'must be a whole number of minutes'],
+    [given('["Sat"]', '"23:30"', '10081'), 'update.windows.0.length_minutes', 'must be a whole number of minutes'],
+    ['[update]\nrollout_wariness = 1.5\n', 'update.rollout_wariness', ''],
+    ['[update]\nrollout_wariness = nan\n', 'update.rollout_wariness', ''],
+    ['[update]\nrollout_wariness = -0.1\n', 'update.rollout_wariness', ''],
+    ['[streams.ocp]\ncurrent = "latest!"\n', 'streams.ocp.current', 'must be a version'],
+    ['[streams.OCP]\ncurrent = "1.0.0"\n', 'streams', ''],
+  ])('%j is refused, with the key %s', async (text, key, why) => {
+    const { message } = await problem('main.toml', text);
+    expect(message).toContain(key);
+    expect(message).toContain(why);
   });
 });

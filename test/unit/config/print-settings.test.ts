@@ -43,6 +43,19 @@ describe('printed settings', () => {
     );
   });
 
+  it('give the same windows when they are read again, an empty list too', () => {
+    const windows = [
+      { days: ['Sat', 'sunday'], start_time: '23:30', length_minutes: 60 },
+      { days: ['Mon'], start_time: '00:00', length_minutes: 10_080 },
+    ];
+    const file = { update: { strategy: 'window', time_zone: 'Europe/Berlin', windows } };
+    expect(printed(file)).toContain(
+      'windows = [{ days = ["Sat", "sunday"], start_time = "23:30", length_minutes = 60 }, {',
+    );
+    expect(settingsOf(parse(printed(file)) as object)).toEqual(settingsOf(file));
+    expect(settingsOf(parse(printed({ update: { windows: [] } })) as object).update.windows).toEqual([]);
+  });
+
   it('are a settings file that is taken', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'stickpin-config-'));
     try {

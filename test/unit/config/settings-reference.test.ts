@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { settingsReference } from '../../../src/config/settings-reference.ts';
+import type { Section } from '../../../src/domain/settings/section.ts';
 import { defaultSettings } from '../../../src/domain/settings/settings.ts';
-import { type Section, settingsTable } from '../../../src/domain/settings/settings-table.ts';
+import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
 
 describe('docs/settings.md', () => {
   it("is what 'npm run docs' writes", () => {

@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildProgram } from '../../../src/cli/program.ts';
-import { type Section, settingsTable } from '../../../src/domain/settings/settings-table.ts';
+import type { Section } from '../../../src/domain/settings/section.ts';
+import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
 import { faultOf, flagsOf, leafCommands, shownCommands } from '../../support/docs/command-lines.ts';
 import { readDoc, readDocs, readProductText } from '../../support/docs/doc-files.ts';
 

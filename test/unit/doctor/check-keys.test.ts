@@ -69,10 +69,10 @@ describe('stickpin doctor: keys', () => {
     );
     rmSync(folder, { recursive: true });
     expect(await look()).toEqual([
-      expect.stringMatching(/^fault: .* is gone, and it was there before; .*no key counts$/),
+      expect.stringMatching(/^fault: .* is missing, but existed before; .*no key counts$/),
     ]);
     writeFileSync(join(state, 'revocations.json'), '{');
-    expect((await look())[0]).toMatch(/^fault: .*revocations\.json, which has the revoked keys, is damaged/);
+    expect((await look())[0]).toMatch(/^fault: .*revocations\.json, which lists the revoked keys, is damaged/);
   });
 
   it('makes a fault of a folder that its group can write, and warns of such a folder above', async () => {

@@ -105,11 +105,16 @@ describe('what doctor finds wrong', () => {
       rejected: [{ medium: 'sdb1', path: 'stickpin/x', reason }],
       protected: [],
       stateProblems: [reason],
+      conditions: [
+        { type: 'PullsAnswered', status: 'False', reason },
+        { type: 'PullsFromElsewhere', status: 'True', reason },
+        { type: 'PullsFromElsewhere', status: 'Unknown', reason },
+      ],
       unclaimed: [{ references: ['quay.example.com/ocp/etcd@sha256:0'] }],
       trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: true },
     } as unknown as StatusReport;
     const wrong = findingsOfReport(report).filter(({ verdict }) => verdict !== 'ok');
-    expect(wrong).toHaveLength(5);
+    expect(wrong).toHaveLength(8);
     expectRemedies(wrong);
   });
 });

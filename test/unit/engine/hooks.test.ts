@@ -62,7 +62,9 @@ describe('before-activate', () => {
     await node.clock.advance(MINUTE);
     expect([phases(), tags()]).toEqual([{ '4.13.1': 'ready' }, []]);
     expect(holds()).toMatchObject([{ gate: 'hook', code: 'hook', releasedBy: 'event' }]);
-    expect(node.statuses.at(-1)).toContain('hook before-activate (before.service) runs, and has to succeed before');
+    expect(node.statuses.at(-1)).toBe(
+      "ocp 4.13.1 is not activated: hook before-activate (before.service) runs. See 'stickpin list'. 1 image present and pinned.",
+    );
     expect(node.hooks.runs).toEqual([{ unit: 'before.service', environment: expect.stringContaining('STICKPIN_') }]);
     hook.end();
     await node.clock.advance(0);

@@ -72,12 +72,12 @@ describe('a release whose activation its rules hold', () => {
       rules: [{ rule: 'from', value: '>=99.0.0', effect: 'holds-activation' }],
     });
     expect(node.statuses.at(-1)).toBe(
-      `ocp 4.13.7 is ready: 2 images present and pinned. Its activation is held: its rule "from" lets it be applied only from >=99.0.0, and the present release is 4.13.6. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation.`,
+      `ocp 4.13.7 is not activated: rule "from" needs >=99.0.0, 4.13.6 is current. To activate it anyway: 'stickpin activate ocp@4.13.7'. 2 images present and pinned.`,
     );
     const active = entry('4.13.7')?.conditions?.find(({ type }) => type === 'Active');
     expect(active).toMatchObject({ status: 'False', reason: 'ActivationHeld' });
     expect(node.store.rows.filter(({ kind }) => kind === 'activationHeld').map(({ message }) => message)).toEqual([
-      expect.stringMatching(/^ocp 4\.13\.7 is ready\. Its activation is held: .*>=99\.0\.0/),
+      expect.stringMatching(/^ocp 4\.13\.7 is ready\. It is not activated automatically: .*>=99\.0\.0/),
     ]);
     expect(node.store.rows.filter(({ kind }) => kind === 'bundleReady')).toHaveLength(1);
     expect(stable('etcd')).toBeUndefined();
@@ -152,9 +152,11 @@ describe('a release whose activation its rules hold', () => {
     expect(phases()).toEqual({ '4.13.7': 'ready', '4.13.1': 'activated' });
     expect(entry('4.13.7')?.reason).toEqual({
       code: 'clock',
-      message: `Its activation is held, and continues automatically then: the clock of this node can't be right, since it is before 2026-03-01T08:00:00Z, when a bundle of its stream was made: its rollout can't be judged until it is set. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation`,
+      message: `It is not activated yet: the clock of this node is wrong: it shows a time before 2026-03-01T08:00:00Z, when a bundle of its stream was made. Set the clock; until then its rollout can't be judged. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
     });
-    expect(node.statuses.at(-1)).toContain("the clock of this node can't be right");
+    expect(node.statuses.at(-1)).toContain(
+      'the clock of this node is wrong, set it (it is before 2026-03-01T08:00:00Z)',
+    );
     node.clock.jump(NOON);
     await node.clock.advance(30_000);
     expect(phases()).toEqual({ '4.13.7': 'activated', '4.13.1': 'activated' });
@@ -166,7 +168,7 @@ describe('a release whose activation its rules hold', () => {
     await plug('sdb1', release(7, { update: { ...rollout(24 * 60 * MINUTE).update, endOfLife: at(NOON - 1) } }));
     expect(entry('4.13.7')?.activationHolds).toMatchObject([{ gate: 'clock', code: 'clock', releasedBy: 'event' }]);
     expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
-      /since it is before 2026-03-10T13:00:00Z, when stickpin was built: its rollout and its end of life can't be judged/,
+      /it shows a time before 2026-03-10T13:00:00Z, when stickpin was built\. Set the clock; until then its rollout and its end of life can't be judged/,
     );
     node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);

@@ -19,6 +19,35 @@ async function start(update: Partial<typeof POLICY.update>) {
   node = createFakeNode([], { update: { ...POLICY.update, ...update } });
   await node.start();
 }
+/** A window of one minute that is open now. */
+const NOON_MINUTE = {
+  strategy: 'window',
+  windows: [{ days: [TUESDAY], startMinute: 12 * 60, lengthMinutes: 1 }],
+} as const;
+/** Another daemon on what the one before has stored. */
+async function restart() {
+  await node.stop();
+  const before = node;
+  node = createFakeNode([], { update: { ...POLICY.update, ...NOON_MINUTE } }, before.store);
+  for (const [name, imageId] of before.runtime.images) node.runtime.images.set(name, imageId);
+  node.clock.jump(before.clock.now() - NOON);
+  await node.start();
+}
+/** An activation begins in its window; the daemon stops when the window has closed and no tag has moved yet. */
+async function beginAndStop(): Promise<VerifiedBundle> {
+  await start(NOON_MINUTE);
+  const work = node.runtime.onPull;
+  node.runtime.onPull = async (reference, signal) => {
+    if (!reference.includes('@'))
+      throw new AppError({ code: 'runtime/pull-failed', message: 'EIO', disposition: 'retry' });
+    await work(reference, signal);
+  };
+  const bundle = verified();
+  await plug(bundle);
+  await node.clock.advance(2 * MINUTE);
+  expect(entry()?.phase).toBe('ready');
+  return bundle;
+}
 async function plug(...bundles: readonly VerifiedBundle[]) {
   node.plug('sdb1', ...bundles);
   await node.clock.advance(0);
@@ -35,7 +64,10 @@ describe('update.strategy', () => {
       activationHolds: [{ gate: 'window', code: 'window', releasedBy: 'time', until: '2026-03-10T14:00:00.000Z' }],
     });
     expect(node.statuses.at(-1)).toBe(
-      `ocp 4.13.7 is ready: 2 images present and pinned. Its activation is held, and continues automatically then: it waits for the next window, Tue 2026-03-10 14:00 to Tue 2026-03-10 15:00 (UTC). 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation.`,
+      `ocp 4.13.7 is not activated: next window Tue 2026-03-10 14:00 (UTC). It is activated automatically; to do it now: 'stickpin activate ocp@4.13.7'. 2 images present and pinned.`,
+    );
+    expect(entry()?.reason?.message).toBe(
+      `It is not activated yet: it waits for the next window, Tue 2026-03-10 14:00 to Tue 2026-03-10 15:00 (UTC). It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
     );
     await node.clock.advance(2 * HOUR - 1);
     expect(entry()?.phase).toBe('ready');
@@ -101,7 +133,10 @@ describe('update.strategy', () => {
     await node.clock.advance(2 * HOUR);
     expect(entry()).toMatchObject({ phase: 'ready', reason: { code: 'clock' } });
     expect(node.statuses.at(-1)).toContain(
-      "the clock of this node can't be right, since it is before 2026-03-11T12:00:00Z, when stickpin was built: the windows of this node can't be judged until it is set",
+      'the clock of this node is wrong, set it (it is before 2026-03-11T12:00:00Z)',
+    );
+    expect(entry()?.reason?.message).toContain(
+      "the clock of this node is wrong: it shows a time before 2026-03-11T12:00:00Z, when stickpin was built. Set the clock; until then the windows of this node can't be judged",
     );
   });
 
@@ -131,6 +166,34 @@ describe('update.strategy', () => {
     isBroken = false;
     await node.clock.advance(10 * MINUTE);
     expect(entry()?.phase).toBe('activated');
+  });
+
+  it('window: an activation that has begun is finished by the next daemon, though its window has closed', async () => {
+    await beginAndStop();
+    await restart();
+    await node.clock.advance(MINUTE);
+    expect(entry()).toMatchObject({ phase: 'activated' });
+  });
+
+  it('window: a release that has not begun waits for its window after a restart', async () => {
+    await start(NOON_MINUTE);
+    await node.clock.advance(2 * MINUTE);
+    await plug(verified());
+    await restart();
+    await node.clock.advance(MINUTE);
+    expect(entry()).toMatchObject({ phase: 'ready', activationHolds: [{ code: 'window' }] });
+  });
+
+  it('window: a begun activation that a person rejects is given up, and waits for its window once it is approved', async () => {
+    const bundle = await beginAndStop();
+    expect(node.store.load().bundles[0]?.activationBegunAt).toBeDefined();
+    node.engine.reject({ bundle: bundle.bundleId });
+    await node.clock.advance(MINUTE);
+    expect(node.store.load().bundles[0]?.activationBegunAt).toBeUndefined();
+    node.engine.approve({ bundle: bundle.bundleId });
+    await node.clock.advance(MINUTE);
+    expect(entry()?.phase).toBe('ready');
+    expect(entry()?.activationHolds?.[0]?.code).toBe('window');
   });
 
   it('manual: waits for a person, who is not asked', async () => {
@@ -176,7 +239,7 @@ describe('a rollout', () => {
     node.facts = { ...node.facts, machineId: undefined };
     await plug(release);
     expect(entry()?.reason?.message).toContain(
-      'on 2026-03-10T13:40:00Z (wariness 1, since /etc/machine-id has no usable id; the setting update.rollout_wariness replaces it)',
+      'on this node from 2026-03-10T13:40:00Z (wariness 1, since /etc/machine-id has no usable id; the setting update.rollout_wariness replaces it)',
     );
     await node.clock.advance(100 * MINUTE);
     expect(entry()?.phase).toBe('activated');
@@ -191,7 +254,7 @@ describe('a rollout', () => {
       activationHolds: [{ code: 'rule/rollout', releasedBy: 'person' }],
     });
     expect(entry()?.reason?.message).toContain(
-      'stays at 10 % of the nodes, and this node is not among them (wariness 0.5)',
+      'is for 10 % of the nodes, and this node is not one of them (wariness 0.5)',
     );
   });
 });

@@ -50,7 +50,7 @@ describe('fstab', () => {
     ID_PART_ENTRY_NAME: 'my part',
   };
 
-  it('takes the first column of what is no comment', () => {
+  it('takes the first column of what is not a comment', () => {
     expect(parseFstab('# /dev/sda9 x\n\n  /dev/sda2 / ext4 defaults 0 1\nLABEL=a\\040b\t/x auto\n')).toEqual([
       '/dev/sda2',
       'LABEL=a b',

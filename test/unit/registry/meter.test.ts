@@ -28,6 +28,17 @@ describe('meter', () => {
     expect(meter.sentBytes().get(a)).toBe(10);
   });
 
+  it('tells of each request for a manifest until it is unsubscribed', () => {
+    const meter = createMeter();
+    const told: string[] = [];
+    const stop = meter.onManifestRequest((path, reference) => told.push(`${path} ${reference}`));
+    meter.manifestRequested('quay.io/x', a);
+    meter.manifestRequested('quay.io/x', 'v1');
+    stop();
+    meter.manifestRequested('quay.io/x', 'v2');
+    expect(told).toEqual([`quay.io/x ${a}`, 'quay.io/x v1']);
+  });
+
   it('knows what was damaged when it was sent last', () => {
     const meter = createMeter();
     const first = meter.open(a);

@@ -5,8 +5,11 @@ import { createReadTurns, type ReadTurn } from '../../../src/registry/read-turns
 const MIB = 1024 * 1024;
 const never = new AbortController().signal;
 
-/** Turns on a clock that stands still until `pass()`. */
-function makeTurns() {
+/**
+ * Turns on a clock whose sleeps end with `pass()`, and by which each read takes `readMs`: as long
+ * as from a slow stick, unless the test says otherwise.
+ */
+function makeTurns(readMs = 30) {
   let pass: () => void = () => undefined;
   const timers: AbortSignal[] = [];
   const sleep = (_ms: number, signal: AbortSignal) =>
@@ -15,7 +18,12 @@ function makeTurns() {
       pass = resolve;
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     });
-  return { turns: createReadTurns({ sleep }), pass: () => pass(), timers };
+  let now = 0;
+  const monotonic = () => {
+    now += readMs;
+    return now;
+  };
+  return { turns: createReadTurns({ sleep, monotonic }), pass: () => pass(), timers };
 }
 
 /** A stream of chunks as large as they may be, each of which ends when the test says so. */
@@ -57,6 +65,41 @@ describe('read turns', () => {
     second.asked[0]?.end();
     await later;
     expect([first.asked[0]?.sizeBytes, second.asked[0]?.sizeBytes]).toEqual([MIB, MIB / 4]);
+  });
+
+  it.each([
+    { transfers: 64, mostBytes: 9 * MIB },
+    { transfers: 512, mostBytes: 33 * MIB },
+  ])('gives $transfers transfers at once smaller buffers', async ({ transfers, mostBytes }) => {
+    const { turns } = makeTurns();
+    const all = Array.from({ length: transfers }, () => reader(turns.begin()));
+    // The oldest last, so that nobody waits for it.
+    for (const { chunks } of all.toReversed()) void chunks.next();
+    await settle();
+    const sizes = all.map(({ asked }) => asked[0]?.sizeBytes ?? Number.NaN);
+    expect(Math.min(...sizes)).toBeGreaterThanOrEqual(MIB / 16);
+    expect(sizes.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(mostBytes);
+  });
+
+  it.each([
+    { what: 'while the medium is fast', readMs: 1, isTurnTaken: false },
+    { what: 'while it is slow', readMs: 10, isTurnTaken: true },
+  ])('has a later one wait, and read small chunks: $what, $isTurnTaken', async ({ readMs, isTurnTaken }) => {
+    const { turns } = makeTurns(readMs);
+    const [first, second] = [reader(turns.begin()), reader(turns.begin())];
+    for (let at = 0; at < 60; at += 1) {
+      const chunk = first.chunks.next();
+      await settle();
+      first.asked[at]?.end();
+      await chunk;
+    }
+    void first.chunks.next();
+    void second.chunks.next();
+    await settle();
+    expect(second.asked).toHaveLength(isTurnTaken ? 0 : 1);
+    first.asked.at(-1)?.end();
+    await settle();
+    expect(second.asked[0]?.sizeBytes).toBe(isTurnTaken ? MIB / 4 : MIB);
   });
 
   it('never has the oldest wait, and no one for who waits for the runtime', async () => {

@@ -5,10 +5,15 @@ const CRIO = '/var/run/crio/crio.sock';
 const K3S = '/run/k3s/containerd/containerd.sock';
 const PLAIN = '/run/containerd/containerd.sock';
 
-async function detect(paths: readonly string[], answering: readonly string[] = []): Promise<string | undefined> {
+async function detect(
+  paths: readonly string[],
+  answering: readonly string[] = [],
+  imagesPath?: string,
+): Promise<string | undefined> {
   const probes = {
     exists: async (path: string) => paths.includes(path),
     answersCri: async (path: string) => answering.includes(path),
+    imagesPath: async () => imagesPath,
   };
   return (await detectRuntime(AbortSignal.timeout(10_000), probes))?.title;
 }
@@ -26,6 +31,15 @@ describe('detectRuntime', () => {
   it('distinguishes k3s and RKE2, which share a socket', async () => {
     expect(await detect([K3S, '/var/lib/rancher/rke2'], [K3S])).toBe('RKE2');
     expect(await detect([K3S, '/var/lib/rancher/k3s'], [K3S])).toBe('k3s');
+  });
+
+  it('goes by the folder of the images where both were installed once', async () => {
+    const both = [K3S, '/var/lib/rancher/k3s', '/var/lib/rancher/rke2'];
+    const snapshots = 'agent/containerd/io.containerd.snapshotter.v1.overlayfs';
+    expect(await detect(both, [K3S], `/var/lib/rancher/rke2/${snapshots}`)).toBe('RKE2');
+    expect(await detect(both, [K3S], `/var/lib/rancher/k3s/${snapshots}`)).toBe('k3s');
+    expect(await detect(both, [K3S], '/data/elsewhere')).toBe('k3s');
+    expect(await detect(both, [K3S])).toBe('k3s');
   });
 
   it('goes by the socket, then by the installation, while nothing answers yet', async () => {

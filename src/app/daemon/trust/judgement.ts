@@ -121,7 +121,8 @@ function shownRevocations(
 
 function approvalsOf({ settings, store }: NodeKeys): Approvals {
   const { require, threshold, approved } = settings;
-  return { policy: { require, threshold, approved }, verdicts: store.load().verdicts };
+  const { verdicts, rejectedNames } = store.load();
+  return { policy: { require, threshold, approved }, verdicts, ...(rejectedNames !== undefined && { rejectedNames }) };
 }
 
 /** Bundles whose approval alone is enough, sorted. */
@@ -130,7 +131,7 @@ function approvedBundles(node: NodeKeys): readonly BundleId[] {
   if (require !== 'approval') return [];
   const known = approvalsOf(node);
   const named = [...approved, ...known.verdicts.map(({ bundleId }) => bundleId)];
-  return [...new Set(named)].filter((bundleId) => isApproved(bundleId, known)).sort();
+  return [...new Set(named)].filter((bundleId) => isApproved({ bundleId }, known)).sort();
 }
 
 /**

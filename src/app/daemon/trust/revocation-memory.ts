@@ -39,13 +39,18 @@ export interface RevocationMemoryDependencies {
   /** The file beside the pins. */
   readonly path: string;
   readonly store: RevocationStore;
+  /**
+   * The database is new, or an earlier copy of the one that was lost: it may lack revocations.
+   * Default false.
+   */
+  readonly isStateLost?: boolean;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Log;
 }
 
 /**
  * Reads both copies. A revocation in either copy counts. A damaged copy is kept under another name
- * and replaced from the other.
+ * and replaced from the other, unless that one is older.
  */
 export async function openRevocationMemory(deps: RevocationMemoryDependencies): Promise<RevocationMemory> {
   const { path, store, log } = deps;
@@ -108,16 +113,22 @@ interface Opened {
   readonly trouble: KeyProblem | undefined;
 }
 
-async function openCopies({ path, store, clock, log }: RevocationMemoryDependencies): Promise<Opened> {
+async function openCopies({
+  path,
+  store,
+  isStateLost = false,
+  clock,
+  log,
+}: RevocationMemoryDependencies): Promise<Opened> {
   const stored = fromStore(store, log);
   try {
     const file = await readRevocationRecord(path);
     return { record: mergeRecords(stored ?? EMPTY_RECORD, file ?? EMPTY_RECORD), trouble: undefined };
   } catch (error) {
-    if (stored === undefined) {
+    if (stored === undefined || isStateLost) {
       const remedy = `see that a *.revoked file in keys.d names each key that was ever revoked, then remove ${path}`;
       return {
-        record: EMPTY_RECORD,
+        record: stored ?? EMPTY_RECORD,
         trouble: { file: path, message: reasonOf(error), remedy, hidesRevocations: true },
       };
     }

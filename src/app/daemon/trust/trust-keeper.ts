@@ -33,16 +33,24 @@ export interface TrustKeeperDependencies {
   /** The user who, beside root, may own `keys_dir`: the daemon's own. Default: anybody may. */
   readonly ownUid?: number;
   readonly store: Pick<StateReader, 'load'> & RevocationStore;
+  /** The database is new, or an earlier copy of the one that was lost. Default false. */
+  readonly isStateLost?: boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Loads the keys of `keys_dir` for the first time, and the revocations that are remembered. */
 export async function createTrustKeeper(
-  { settings, stateDirectory, ownUid, store, clock, log }: TrustKeeperDependencies,
+  { settings, stateDirectory, ownUid, store, isStateLost = false, clock, log }: TrustKeeperDependencies,
   signal: AbortSignal,
 ): Promise<TrustKeeper> {
-  const memory = await openRevocationMemory({ path: revocationRecordPath(stateDirectory), store, clock, log });
+  const memory = await openRevocationMemory({
+    path: revocationRecordPath(stateDirectory),
+    store,
+    isStateLost,
+    clock,
+    log,
+  });
   const own = await readFolder({ settings, ownUid, memory }, signal);
   const node: NodeKeys = { settings, ownUid, store, memory, clock, log, own };
   const reloads = noReloads();

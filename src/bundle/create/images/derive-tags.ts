@@ -3,10 +3,9 @@ import { parseReference } from '../../../domain/model/reference.ts';
 import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../../domain/model/version/version.ts';
 
 /**
- * Gives images the intermediate and short tags that their long tags imply (bundle format 1,
- * "Tags"), behind those that were asked for. A tag that was asked for stays with its image; of
- * several images that imply the same tag of a repository, the one with the highest long tag gets
- * it.
+ * Adds the intermediate and short tags that the long tags of images imply (bundle format 1,
+ * "Tags"), after the requested ones. A requested tag stays with its image. When several images
+ * imply the same tag of a repository, the one with the highest long tag gets it.
  */
 export function deriveTags<Planned extends Image>(images: readonly Planned[]): Planned[] {
   const asked = new Set(images.flatMap((image) => image.tags));

@@ -17,13 +17,14 @@ import { signatureTagOf } from './signatures.ts';
 import { watchSize } from './watch-size.ts';
 
 /**
- * Brings every image that does not come from an OCI layout into one layout at `folder`, through
- * skopeo with `--preserve-digests`. Of an index only the manifest for `linux/arch` is fetched; the
- * index itself keeps its bytes. Signatures that stand beside an image come with it, unless
+ * Fetches every image that does not come from an OCI layout into one layout at `folder`, with
+ * skopeo and `--preserve-digests`. Of an index only the manifest for `linux/arch` is fetched; the
+ * index itself keeps its bytes. Signatures of an image in its registry are fetched too, unless
  * `withSignatures` is false. Credentials, mirrors and TLS are as containers-registries.conf(5) and
  * containers-auth.json(5) say.
  *
- * @param folder is made when it is needed, on the filesystem of the bundle; the caller removes it.
+ * @param folder is created when it is needed, on the filesystem of the bundle; the caller removes
+ *   it.
  * @throws AppError `bundle/skopeo`, `bundle/source` (`reject`)
  */
 export async function fetchImages(
@@ -70,8 +71,8 @@ export async function fetchImages(
 }
 
 /**
- * Transports that keep an index; the others hold plain images, and reading their manifest takes
- * long.
+ * Transports that can hold an index. The others hold single images, and reading their manifest is
+ * slow.
  */
 const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
 
@@ -83,13 +84,13 @@ interface Fetch {
   readonly location: string;
   readonly arch: string;
   readonly folder: string;
-  /** A signature is not signed itself, so no policy.json can be met by it. */
+  /** A signature is not signed itself, so it could never satisfy a policy.json. */
   readonly isSignature?: true;
 }
 
 /**
- * What was fetched for one request: what its reference leads to, and the digests that may be
- * signed, an index and its manifest.
+ * What was fetched for one request: the target of its reference, and the digests that may be signed
+ * (an index and its manifest).
  */
 interface FetchedImage {
   readonly top: Descriptor;
@@ -100,8 +101,8 @@ async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<FetchedIma
   const { name, location } = fetch;
   await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
   const index = MAY_BE_INDEX.test(location) ? await fetchIndex(fetch, signal) : undefined;
-  // Only a registry gives out a manifest by its digest; elsewhere skopeo chooses from the index by
-  // platform.
+  // Only a registry answers a manifest by its digest; for other transports skopeo chooses from the
+  // index by platform.
   const isRegistry = location.startsWith('docker://');
   const from = index !== undefined && isRegistry ? `docker://${repositoryIn(fetch)}@${index.child}` : location;
   const found = await copyManifest(fetch, from, signal);
@@ -117,7 +118,7 @@ function repositoryIn({ location }: Fetch): string {
   return repositoryOf(location.slice('docker://'.length));
 }
 
-/** The signatures that stand beside an image in its registry, by their tags. */
+/** The signatures of an image in its registry, by their tags. */
 async function fetchSignatures(
   fetch: Fetch,
   subjects: readonly Digest[],
@@ -135,7 +136,7 @@ async function fetchSignatures(
   return found;
 }
 
-/** How registries word that a tag is not there; skopeo 1.9 ends with 1 whatever the reason. */
+/** How registries report a missing tag; skopeo 1.9 exits with 1 for every error. */
 const NOT_THERE = /manifest unknown|name unknown|image not found|status code 404|404 not found/i;
 
 async function inspectIfThere(location: string, what: string, signal: AbortSignal): Promise<Buffer | undefined> {
@@ -148,7 +149,7 @@ async function inspectIfThere(location: string, what: string, signal: AbortSigna
 }
 
 /**
- * The index behind a location, or undefined when it is a plain manifest: skopeo would copy the
+ * The index at a location, or undefined when it is a single manifest. Skopeo alone would copy the
  * manifest and drop the index.
  */
 async function fetchIndex(
@@ -164,8 +165,8 @@ async function fetchIndex(
 }
 
 /**
- * Copies one manifest with its blobs. Through the `dir:` transport, since that takes Docker's
- * schema 2 as it is; an OCI layout would make skopeo rewrite it.
+ * Copies one manifest with its blobs. It uses the `dir:` transport, which keeps Docker's schema 2
+ * unchanged; for an OCI layout skopeo would rewrite it.
  */
 async function copyManifest(
   { name, arch, folder, isSignature }: Fetch,
@@ -193,7 +194,7 @@ async function keepDocument(folder: string, bytes: Buffer, mediaType: string): P
 
 const typed = v.looseObject({ mediaType: v.exactOptional(v.string()), manifests: v.exactOptional(v.unknown()) });
 
-/** image-spec: `mediaType` may be absent from OCI documents; Docker's always have it. */
+/** image-spec: `mediaType` is optional in OCI documents; Docker's always have it. */
 function mediaTypeOf(bytes: Buffer, name: string): string {
   const { mediaType, manifests } = parseJson(bytes, typed, `manifest of ${name}`, 'bundle/source');
   return mediaType ?? (manifests === undefined ? mediaTypes.ociManifest : mediaTypes.ociIndex);

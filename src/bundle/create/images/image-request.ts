@@ -18,17 +18,18 @@ export type ImageSource =
   | { readonly kind: 'layout'; readonly directory: string; readonly selector: LayoutSelector }
   | { readonly kind: 'skopeo'; readonly location: string };
 
-/** An image that is wanted in a bundle. */
+/** An image that a bundle shall hold. */
 export interface ImageRequest {
   readonly reference: Reference;
   readonly source: ImageSource;
   /**
-   * A short name, as `etcd`. Default: the last part of the repository's path, where that is unique.
+   * A short name such as `etcd`. Default: the last part of the repository's path, if that is
+   * unique.
    */
   readonly component?: string;
   /** Default true. */
   readonly pin?: boolean;
-  /** Where it was asked for, as `images.txt:7`, for errors. Absent for the command line. */
+  /** Where it was requested, such as `images.txt:7`, for errors. Absent for the command line. */
   readonly origin?: string;
 }
 
@@ -43,7 +44,7 @@ export function parseImageRequest(text: string): ImageRequest {
   const isNamed = !first.includes('/') && rest.length > 0;
   const [reference = '', ...source] = isNamed ? rest : [first, ...rest];
   if (isNamed && !/^[a-z0-9][a-z0-9._-]*$/.test(first)) {
-    throw bundleError('bundle/option', `component '${first}' must be a short name as etcd (a-z 0-9 . _ -)`);
+    throw bundleError('bundle/option', `component '${first}' must be a short name such as etcd (a-z 0-9 . _ -)`);
   }
   const parsed = parseReference(reference);
   return {
@@ -54,8 +55,7 @@ export function parseImageRequest(text: string): ImageRequest {
 }
 
 /**
- * Runs what is done for an image that was asked for in a file; an error then begins with file and
- * line.
+ * Runs `act` for an image that a file requests; its errors then begin with file and line.
  *
  * @throws whatever `act` throws, an AppError with its code and disposition.
  */
@@ -77,7 +77,7 @@ function parseImageSource(text: string): ImageSource {
   if (!/^[a-z][a-z0-9-]*:./.test(text)) {
     throw bundleError(
       'bundle/option',
-      `image source '${text}' must be a transport with a place behind it, as oci:DIR:TAG or docker://REFERENCE`,
+      `image source '${text}' must be a transport and a location, such as oci:DIR:TAG or docker://REFERENCE`,
     );
   }
   if (!text.startsWith('oci:')) return { kind: 'skopeo', location: text };
@@ -92,7 +92,7 @@ function parseImageSource(text: string): ImageSource {
 }
 
 function parseSelector(text: string, source: string): LayoutSelector {
-  if (text === '') throw bundleError('bundle/option', `image source '${source}' has no name behind the last colon`);
+  if (text === '') throw bundleError('bundle/option', `image source '${source}' has no name after the last colon`);
   const position = /^@([0-9]{1,6})$/.exec(text)?.[1];
   return position === undefined ? { kind: 'name', name: text } : { kind: 'position', position: Number(position) };
 }

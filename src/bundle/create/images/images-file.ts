@@ -29,13 +29,13 @@ function decodeText(bytes: Buffer, path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {
-    throw bundleError('bundle/option', `images file ${path} is no text in UTF-8: save it as such`, { cause });
+    throw bundleError('bundle/option', `images file ${path} is not UTF-8 text: save it as such`, { cause });
   }
 }
 
 /**
- * Parses a list of images: on each line what `--image` takes, then options (`pin=false`), parted by
- * blanks. `#` at the beginning of a line or behind a blank begins a comment.
+ * Parses a list of images. Each line has the argument of `--image`, then options (`pin=false`),
+ * separated by spaces. `#` at the beginning of a line or after a space begins a comment.
  *
  * @param path names the file in errors and in {@link ImageRequest.origin}.
  * @throws AppError `bundle/option` (`reject`) as `FILE:LINE: why`.
@@ -61,7 +61,10 @@ function parsePin(settings: readonly string[]): { pin?: boolean } {
   const [first, second] = settings;
   const wrong = settings.find((setting) => !/^pin=(?:true|false)$/.test(setting));
   if (wrong !== undefined) {
-    throw bundleError('bundle/option', `'${wrong}' is no option of an image: pin=false and pin=true are`);
+    throw bundleError(
+      'bundle/option',
+      `'${wrong}' is not an option of an image; the options are pin=false and pin=true`,
+    );
   }
   if (second !== undefined) throw bundleError('bundle/option', `'${second}': pin is given twice`);
   return first === undefined ? {} : { pin: first === 'pin=true' };

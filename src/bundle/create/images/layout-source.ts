@@ -8,10 +8,10 @@ import { type Descriptor, type IndexEntry, manifestMediaTypes, parseLayoutIndex 
 import { limits } from '../../limits.ts';
 import type { LayoutSelector } from './image-request.ts';
 
-/** image-spec, annotations.md: what an entry of a layout is called. */
+/** image-spec, annotations.md: what the name of an entry of a layout. */
 export const REF_NAME = 'org.opencontainers.image.ref.name';
 
-/** Where a blob of an OCI image layout lies. */
+/** The path of a blob in an OCI image layout. */
 export function layoutBlobPath(directory: string, digest: Digest): string {
   return join(directory, 'blobs', 'sha256', hexOf(digest));
 }
@@ -22,15 +22,15 @@ export async function readLayoutIndex(directory: string, signal: AbortSignal): P
   return parseLayoutIndex(await readLimited(path, limits.indexBytes, signal), path, 'bundle/source').manifests;
 }
 
-/** What an entry of a layout is called (`org.opencontainers.image.ref.name`), if anything. */
+/** The name of an entry of a layout (`org.opencontainers.image.ref.name`), if it has one. */
 export function refNameOf(entry: IndexEntry): string | undefined {
   return entry.annotations?.[REF_NAME];
 }
 
 /**
- * The entry of a layout's `index.json` that is meant (image-spec, image-layout.md).
+ * The selected entry of a layout's `index.json` (image-spec, image-layout.md).
  *
- * @throws AppError `bundle/source` (`reject`) that names what there is to choose from.
+ * @throws AppError `bundle/source` (`reject`) that lists the names to choose from.
  */
 export async function findInLayout(
   directory: string,
@@ -44,7 +44,7 @@ export async function findInLayout(
     const names = manifests.map((entry, at) => refNameOf(entry) ?? `@${at}`).slice(0, 20);
     const wanted = {
       only: 'more than one image or none',
-      name: 'not one image of that name',
+      name: 'no image, or more than one, has that name',
       digest: 'no image of that digest',
       position: 'no image at that position',
     };
@@ -56,7 +56,7 @@ export async function findInLayout(
   if (!manifestMediaTypes.has(first.mediaType)) {
     throw bundleError(
       'bundle/source',
-      `oci:${directory}: ${first.digest} is no image but ${JSON.stringify(first.mediaType)}`,
+      `oci:${directory}: ${first.digest} is not an image but ${JSON.stringify(first.mediaType)}`,
     );
   }
   return first;
@@ -75,7 +75,7 @@ export async function readLayoutDocument(directory: string, of: Descriptor, sign
   if (found === of.digest && bytes.length === of.size) return bytes;
   throw bundleError(
     'bundle/source',
-    `${path} is damaged: its digest is ${found}, ${bytes.length} bytes; ${of.digest} with ${of.size} was expected`,
+    `${path} is damaged: its digest is ${found}, ${bytes.length} bytes; expected ${of.digest}, ${of.size} bytes`,
   );
 }
 
@@ -90,7 +90,10 @@ async function readLimited(path: string, maxBytes: number, signal: AbortSignal):
   }
 }
 
-/** A failed system call on a source as `bundle/source` (`reject`); an AppError stays as it is. */
+/**
+ * A failed system call on a source as `bundle/source` (`reject`); an AppError is returned
+ * unchanged.
+ */
 export function sourceError(path: string, cause: unknown): unknown {
   if (cause instanceof AppError) return cause;
   return bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });

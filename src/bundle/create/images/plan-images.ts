@@ -25,7 +25,7 @@ export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
   readonly isDisposable?: boolean;
 }
 
-/** A layer that is to be copied, and what it must unpack to. */
+/** A layer that is to be copied, and the expected digest of its unpacked content. */
 export interface PlannedLayer extends Descriptor {
   readonly path: string;
   readonly diffId: Digest;
@@ -33,21 +33,25 @@ export interface PlannedLayer extends Descriptor {
   readonly isDisposable: boolean;
 }
 
-/** An image as it will stand in `contents.json`, with the size of what its digest names. */
+/**
+ * An image as `contents.json` will list it, with the size of the document that its digest names.
+ */
 export interface PlannedImage extends Image {
   readonly sizeBytes: number;
 }
 
 /**
  * All that a bundle will hold. Documents are manifests, indexes, configs and signatures with their
- * bytes; each blob is there once.
+ * bytes; each blob is listed once.
  */
 export interface Plan {
   readonly images: readonly PlannedImage[];
   readonly documents: ReadonlyMap<Digest, Buffer>;
   readonly layers: readonly PlannedLayer[];
   readonly warnings: readonly string[];
-  /** What references without a digest led to, in the order in which they were asked for. */
+  /**
+   * The digests to which references without a digest were resolved, in the order of the requests.
+   */
   readonly resolved: ReadonlyMap<string, Digest>;
 }
 
@@ -58,13 +62,13 @@ interface Draft {
   readonly layers: Map<Digest, PlannedLayer & { readonly at: number }>;
   readonly warnings: string[];
   readonly resolved: Map<string, Digest>;
-  /** Of each image, by its reference, where it was asked for first. */
+  /** By reference of each image, where it was requested first. */
   readonly origins: Map<string, string>;
 }
 
 /**
  * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must
- * be copied. An index keeps its digest; the manifests of other platforms stay behind. Requests for
+ * be copied. An index keeps its digest; the manifests of other platforms are left out. Requests for
  * the same digest in the same repository become one image with all their tags. Long tags imply
  * others, see {@link deriveTags}.
  *
@@ -116,7 +120,7 @@ async function planImage(
   if (!configMediaTypes.has(manifest.config.mediaType)) {
     throw bundleError(
       'bundle/source',
-      `${name} is no container image: its config is ${JSON.stringify(manifest.config.mediaType)}`,
+      `${name} is not a container image: its config is ${JSON.stringify(manifest.config.mediaType)}`,
     );
   }
   const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
@@ -145,7 +149,7 @@ function selectorOf({ selector, reference }: LayoutRequest): LayoutSelector {
   return { kind: 'digest', digest: reference.digest };
 }
 
-/** The manifest for `arch`: the top itself, or the one that it names as an index. */
+/** The manifest for `arch`: the document itself, or the one that it lists if it is an index. */
 async function chooseManifest(
   top: Descriptor,
   name: string,
@@ -201,7 +205,7 @@ function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): vo
   if (taken !== undefined) {
     throw bundleError(
       'bundle/option',
-      `${name} is asked for twice with different digests${firstAskedIn(draft, taken)}`,
+      `${name} is requested twice with different digests${firstAskedIn(draft, taken)}`,
     );
   }
   const known = draft.images.get(image.reference);
@@ -217,7 +221,7 @@ function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): vo
   if (known.pin !== image.pin) {
     throw bundleError(
       'bundle/option',
-      `${name} is the same image as another, and one of them is to be pinned and one not${firstAskedIn(draft, known)}`,
+      `${name} is the same image as another one, but only one of them is to be pinned${firstAskedIn(draft, known)}`,
     );
   }
   draft.images.set(image.reference, {
@@ -234,23 +238,24 @@ function firstAskedIn({ origins }: Draft, { reference }: PlannedImage): string {
 }
 
 /**
- * Kubernetes derives the pull policy `Always` from the tag `latest`, and where there is neither tag
- * nor digest.
+ * Kubernetes uses the pull policy `Always` for the tag `latest`, and for a reference with neither
+ * tag nor digest.
  */
 function warnOfTag({ warnings }: Draft, { tag, digest }: Reference, name: string): void {
-  const always = 'Kubernetes takes imagePullPolicy Always from that and asks the registry at each start; use a version';
+  const always =
+    'with it Kubernetes uses imagePullPolicy Always and asks the registry at each start; use a version as tag';
   const warning =
     tag === 'latest'
-      ? `${name}: the tag 'latest' names another image tomorrow, and ${always}`
+      ? `${name}: the tag 'latest' may name another image tomorrow, and ${always}`
       : tag === undefined && digest === undefined
-        ? `${name} has no tag: activation can't make a tag name it, and ${always}`
+        ? `${name} has no tag, so activation can't set one, and ${always}`
         : undefined;
   if (warning !== undefined && !warnings.includes(warning)) warnings.push(warning);
 }
 
 /**
- * Gives each image without one the last part of its path as component, unless two images would have
- * the same.
+ * Gives each image without a component the last part of its path, unless two images would get the
+ * same one.
  */
 function nameComponents(images: readonly PlannedImage[], warnings: string[]): PlannedImage[] {
   const wanted = images.map((image) => image.component ?? lastPathPart(image.reference.split('@')[0] ?? ''));
@@ -259,7 +264,7 @@ function nameComponents(images: readonly PlannedImage[], warnings: string[]): Pl
     if (wanted.indexOf(component) === wanted.lastIndexOf(component)) return { ...image, component };
     if (image.component === undefined) {
       warnings.push(
-        `${image.reference} has no component: another image is called '${component}' too; name it with COMPONENT=REF`,
+        `${image.reference} has no component, because another image is named '${component}' too; give it one with COMPONENT=REF`,
       );
     }
     return image;

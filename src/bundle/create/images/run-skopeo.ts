@@ -4,11 +4,12 @@ import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
 
 /**
- * Runs skopeo and waits for its end; an abort kills it.
+ * Runs skopeo and waits until it ends; an abort kills it.
  *
  * @param what what is being fetched, for the error.
  * @returns its stdout, at most 4 MiB.
- * @throws AppError `bundle/skopeo` (`reject`) with skopeo's own last line, or how to do without it.
+ * @throws AppError `bundle/skopeo` (`reject`) with skopeo's own last line, or another way to give
+ *   the image.
  */
 export async function runSkopeo(args: readonly string[], what: string, signal: AbortSignal): Promise<Buffer> {
   signal.throwIfAborted();
@@ -47,7 +48,7 @@ function waitFor(args: readonly string[], signal: AbortSignal): Promise<Ended> {
 }
 
 const REPACKED =
-  'its layers are kept unpacked there, so the image would get another digest; take it from its registry, or from an archive that was copied from there';
+  'this storage keeps layers unpacked, so the image would get another digest; take it from its registry, or from an archive that was copied from the registry';
 
 function reasonFor(ended: Ended): string {
   if (ended.kind === 'exit') {
@@ -59,7 +60,7 @@ function reasonFor(ended: Ended): string {
     : reasonOf(ended.error);
 }
 
-/** skopeo logs `time="…" level=fatal msg="…"`; what an operator wants is the message. */
+/** skopeo logs `time="…" level=fatal msg="…"`; only the message helps an operator. */
 function lastMessage(stderr: string): string {
   const line = stderr.trim().split('\n').at(-1) ?? '';
   const message = / msg="((?:[^"\\]|\\.)*)"$/.exec(line)?.[1];

@@ -19,7 +19,7 @@ export function signatureTagOf(digest: Digest): string {
   return `${digest.replace(':', '-')}.sig`;
 }
 
-/** Where signatures of an image are looked for. */
+/** Where signatures of an image are searched. */
 interface SignatureSource {
   /** Of the image's reference, as `quay.io/coreos/etcd`. */
   readonly repository: string;
@@ -31,7 +31,7 @@ interface SignatureSource {
 
 /**
  * The signatures of these manifests that a layout holds: entries named `sha256-<hex>.sig`, or the
- * same with a repository in front, best that of the image. Their manifests and blobs are read.
+ * same after a repository, preferably that of the image. Their manifests and blobs are read.
  *
  * @throws AppError `bundle/source` (`reject`) when one is damaged, too large, or no image manifest.
  */
@@ -61,7 +61,7 @@ async function readSignature(
   { repository, read }: SignatureSource,
 ): Promise<AttachedTag> {
   const what = `${repository}:${tag}`;
-  if (indexMediaTypes.has(entry.mediaType)) throw bundleError('bundle/source', `${what} is an index and no signature`);
+  if (indexMediaTypes.has(entry.mediaType)) throw bundleError('bundle/source', `${what} is an index, not a signature`);
   const { config, layers } = parseManifest(await read(entry), `manifest of ${what}`, 'bundle/source');
   const blobs = new Map([config, ...layers].map((blob) => [blob.digest, blob]));
   if (blobs.size > limits.attachedBlobs) {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 const INTERVAL_MS = 250;
 
 /**
- * Tells the size of a folder's files again and again while `act` fills it: skopeo says nothing that
- * a program could read. What is not there counts as 0.
+ * Reports the size of a folder's files repeatedly while `act` fills it, since skopeo has no
+ * machine-readable progress. A missing folder counts as 0.
  *
  * @returns what `act` returns.
  * @throws whatever `act` throws.

@@ -6,33 +6,41 @@ import { openBundle } from '../../read/open-bundle.ts';
 import { readUntrusted } from '../../verify/judge-bundle.ts';
 import type { PlannedLayer } from '../images/plan-images.ts';
 
-/** A bundle that a delta builds on, as far as the delta needs it. */
+/** What a delta needs to know of the bundle that it builds on. */
 export interface BaseBundle {
   readonly bundleId: BundleId;
   /** `ocp@4.13.6`. */
   readonly name: string;
   /**
-   * All layers that its `contents.json` lists, whether they lie there or not (a volume, or a delta
-   * itself).
+   * All layers that its `contents.json` lists, even if the bundle does not hold them (a volume, or
+   * a delta itself).
    */
   readonly layers: ReadonlyMap<Digest, Layer>;
 }
 
 /**
- * Reads the bundle on which a delta is to build. Its signature is not looked at: it only says what
- * may be left out.
+ * Reads the base of a new delta. Its signature is not checked: the base only determines which
+ * layers can be left out.
  *
- * @throws AppError `bundle/option` (`reject`) when there is no bundle for `arch` at `path`;
+ * @throws AppError `bundle/option` (`reject`) when there is no bundle of the same stream for
+ *   `arch` at `path`;
  *   `media/read`, `media/gone`.
  */
-export async function readBase(path: string, arch: string, signal: AbortSignal): Promise<BaseBundle> {
+export async function readBase(
+  path: string,
+  { arch, name }: Pick<Payload, 'arch' | 'name'>,
+  signal: AbortSignal,
+): Promise<BaseBundle> {
   const { bundle } = await readUntrusted(openBundle(path), signal).catch((cause: unknown) => {
     if (!(cause instanceof AppError) || cause.code.startsWith('media/')) throw cause;
-    throw bundleError('bundle/option', `base: ${path} is no bundle to build on: ${cause.message}`, { cause });
+    throw bundleError('bundle/option', `base: ${path} is not a bundle to build on: ${cause.message}`, { cause });
   });
   const { payload, contents, bundleId } = bundle;
   if (payload.arch !== arch) {
     throw bundleError('bundle/option', `base: ${path} is for ${payload.arch}, and the new bundle for ${arch}`);
+  }
+  if (payload.name !== name) {
+    throw bundleError('bundle/option', `base: ${path} is of stream ${payload.name}, and the new bundle of ${name}`);
   }
   return {
     bundleId,
@@ -42,9 +50,9 @@ export async function readBase(path: string, arch: string, signal: AbortSignal):
 }
 
 /**
- * The layer as `contents.json` lists it when it is left to the base.
+ * The layer as `contents.json` lists it when the base provides it.
  *
- * @throws AppError `bundle/source` (`reject`) when the base says that it unpacks to something else.
+ * @throws AppError `bundle/source` (`reject`) when the base lists another unpacked digest for it.
  */
 export function leaveToBase({ digest, size, diffId }: PlannedLayer, known: Layer): Layer {
   if (known.diffId !== diffId || known.sizeBytes !== size) {
@@ -57,8 +65,8 @@ export function leaveToBase({ digest, size, diffId }: PlannedLayer, known: Layer
 }
 
 /**
- * What the payload says of the base: nothing when no layer was left to it, since the bundle then
- * stands alone.
+ * The base as the payload names it; undefined when the base provides no layer, since the bundle is
+ * then complete.
  */
 export function baseMembers(
   base: BaseBundle | undefined,
@@ -76,8 +84,8 @@ export function baseMembers(
   };
 }
 
-/** Warnings about a base that is of no use. */
+/** Warnings about a base that provides nothing. */
 export function baseWarnings(base: BaseBundle | undefined, { layers }: Pick<Contents, 'layers'>): string[] {
   if (base === undefined || layers.some((layer) => layer.inBase)) return [];
-  return [`no layer is in the base ${base.name}: the bundle holds everything and does not need it`];
+  return [`no layer is in the base ${base.name}: the bundle is complete without it`];
 }

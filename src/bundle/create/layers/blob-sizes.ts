@@ -4,23 +4,22 @@ import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
 import type { Plan } from '../images/plan-images.ts';
 
-/** What the size of one file is held against. */
+/** Limits for the size of one file. */
 export interface FileSizeRules {
-  /** The bundle is to be one tar file. */
+  /** The bundle becomes one tar file. */
   readonly isTar: boolean;
-  /** Files of 4 GiB and more may travel. */
+  /** Files of 4 GiB and more are allowed. */
   readonly allowLargeBlobs: boolean;
 }
 
-/** What sizes of layers are held against. */
+/** Limits for the sizes of layers. */
 interface SizeRules extends FileSizeRules {
-  /** Layers that are left to a base. */
+  /** Layers that the base provides. */
   readonly leftOut: { has(digest: Digest): boolean };
 }
 
 /**
- * Looks whether every layer fits into a file of the filesystems on which sticks are sold, before
- * any is copied.
+ * Checks before any copy that every layer fits into one file of the usual filesystems of sticks.
  *
  * @throws AppError `bundle/source` (`reject`) that names the layer, its image, and what to do.
  */
@@ -34,7 +33,7 @@ export function checkBlobSizes({ layers, images }: Pick<Plan, 'layers' | 'images
 }
 
 /**
- * Looks whether one blob fits. `what` begins the message, `orElse` ends its advice.
+ * Checks that one blob fits. `what` begins the message, `orElse` ends its advice.
  *
  * @throws AppError `bundle/source` (`reject`)
  */
@@ -43,13 +42,13 @@ export function checkBlobSize(what: string, sizeBytes: number, rules: FileSizeRu
   if (sizeBytes > limits.blobBytes && !rules.allowLargeBlobs) {
     throw bundleError(
       'bundle/source',
-      `${has}, and FAT holds files of less than 4 GiB: use sticks with exFAT or ext4 and say so with --allow-large-blobs${orElse}`,
+      `${has}, but a file on FAT must be smaller than 4 GiB: use sticks with exFAT or ext4, and give --allow-large-blobs${orElse}`,
     );
   }
   if (rules.isTar && sizeBytes > limits.tarMemberBytes) {
     throw bundleError(
       'bundle/source',
-      `${has}, and a tar holds files of less than 8 GiB: make the bundle as a directory`,
+      `${has}, but a file in a tar must be smaller than 8 GiB: make the bundle as a directory`,
     );
   }
 }

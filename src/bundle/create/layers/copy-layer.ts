@@ -8,14 +8,14 @@ import type { Descriptor } from '../../format/oci-schema.ts';
 import { damagedLayer, streamLayer } from './layer-stream.ts';
 import { createTarMeter, type TarMeter } from './tar-meter.ts';
 
-/** What a layer must be, and who is told of each piece that was read. */
+/** The expected layer, and who is told of each chunk that was read. */
 interface LayerOptions {
   readonly expected: Descriptor;
   readonly onBytes: (bytes: number) => void;
 }
 
 /**
- * Copies a layer blob from file to file and measures it on the way, in one pass: digest and size of
+ * Copies a layer blob to another file and measures it in the same pass: digest and size of
  * the blob, `diffId`, size and content of the tar inside. Gzip, zstd and plain tar; the copy is
  * synced to disk.
  *
@@ -27,7 +27,7 @@ export async function copyLayer(from: string, to: string, options: LayerOptions,
 }
 
 /**
- * As {@link copyLayer} for a blob on the same filesystem that nobody else needs: it is measured,
+ * Like {@link copyLayer}, for a blob on the same filesystem that nobody else needs: it is measured,
  * synced and moved.
  *
  * @throws AppError as {@link copyLayer}

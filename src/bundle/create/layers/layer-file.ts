@@ -4,8 +4,8 @@ import { streamLayer } from './layer-stream.ts';
 import { createTarWalker } from './tar-walker.ts';
 
 /**
- * What one layer does to a path: it puts a file there, takes away what lower layers have, or leaves
- * it alone.
+ * What one layer does to a path: it adds a file, removes the file of lower layers, or leaves it
+ * alone.
  */
 type LayerEffect =
   | { readonly kind: 'file'; readonly bytes: Buffer }
@@ -13,9 +13,9 @@ type LayerEffect =
   | { readonly kind: 'untouched' };
 
 /**
- * The content of a regular file in the filesystem that layers make together (image-spec, layer.md):
- * the last one that has it wins, whiteouts and opaque whiteouts hide what is below. Layers are
- * gzip, zstd or plain, and are read from the last one down, as far as is needed.
+ * The content of a regular file in the combined filesystem of layers (image-spec, layer.md). The
+ * last layer that has the file wins; whiteouts and opaque whiteouts hide lower layers. Layers are
+ * gzip, zstd or plain. They are read from the last one down, as far as needed.
  *
  * @param layers paths of the blobs, the lowest layer first.
  * @param path relative, as `release-manifests/image-references`.
@@ -49,7 +49,7 @@ async function effectOf(layer: string, path: string, maxBytes: number, signal: A
     const name = stored.replace(/^(?:\.?\/)+/, '').replace(/\/+$/, '');
     if (whiteouts.has(name)) isHidden = true;
     if (folders.includes(name) && type !== '5') {
-      // What is no folder has nothing in it, whatever came before.
+      // A path that is not a folder has no content, whatever lower layers hold.
       isHidden = true;
       file = undefined;
     }
@@ -68,7 +68,7 @@ async function effectOf(layer: string, path: string, maxBytes: number, signal: A
   await streamLayer(layer, { onTar: walker.write }, signal);
   if (file === undefined) return { kind: isHidden ? 'hidden' : 'untouched' };
   if (file.type !== '0' && file.type !== '7') {
-    throw bundleError('bundle/source', `${path} in layer ${layer} is no regular file`);
+    throw bundleError('bundle/source', `${path} in layer ${layer} is not a regular file`);
   }
   return { kind: 'file', bytes: Buffer.concat(file.chunks) };
 }

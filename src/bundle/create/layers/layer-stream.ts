@@ -8,10 +8,10 @@ import { sourceError } from '../images/layout-source.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
 
-/** Takes what a layer holds while it is read. */
+/** Receives the content of a layer while it is read. */
 interface LayerSink {
   /**
-   * The bytes of the blob as they lie in the file; the next ones come when the promise is
+   * The bytes of the blob as they are in the file; the next ones come when the promise is
    * fulfilled.
    */
   readonly onBlob?: (chunk: Buffer) => Promise<void>;
@@ -24,7 +24,7 @@ interface LayerSink {
  * told apart by their first bytes.
  *
  * @throws AppError `bundle/source` (`reject`) when it is absent or can't be unpacked; `bundle/tar`
- *   of the sink as `bundle/source`; whatever else the sink throws, as it is.
+ *   of the sink as `bundle/source`; other errors of the sink unchanged.
  */
 export async function streamLayer(from: string, sink: LayerSink, signal: AbortSignal): Promise<void> {
   const blob = async function* (chunks: AsyncIterable<Buffer>) {
@@ -48,7 +48,7 @@ export async function streamLayer(from: string, sink: LayerSink, signal: AbortSi
   }
 }
 
-/** `bundle/source` (`reject`) for a layer that is not what it should be. */
+/** `bundle/source` (`reject`) for a layer that is damaged or of another kind. */
 export function damagedLayer(from: string, why: string, cause?: unknown) {
   return bundleError('bundle/source', `layer ${from} is damaged: ${why}`, { cause });
 }
@@ -75,8 +75,8 @@ async function detectCompression(from: string, signal: AbortSignal) {
 }
 
 /**
- * Hands on what zstd frames hold as soon as it is there: a small chunk may unpack to very much,
- * which must never be in memory at once. Node 20 has no zstd of its own.
+ * Passes unpacked zstd data on in small parts: a small chunk may unpack to very much, which must
+ * never be in memory at once.
  */
 async function decompressZstd(
   chunks: AsyncIterable<Buffer>,

@@ -1,7 +1,7 @@
 import { createTarWalker } from './tar-walker.ts';
 
 /**
- * What a layer takes once it is unpacked. `diskBytes` counts regular files rounded up to 4 KiB
+ * The size of an unpacked layer. `diskBytes` counts regular files rounded up to 4 KiB
  * each.
  */
 interface TarTotals {
@@ -9,15 +9,15 @@ interface TarTotals {
   readonly inodes: number;
 }
 
-/** Counts what a tar archive holds while its bytes pass by. */
+/** Sums up the content of a tar archive while its bytes are read. */
 export interface TarMeter {
   /**
-   * The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar
+   * The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are not a tar
    * archive
    */
   write(chunk: Uint8Array): void;
   /**
-   * The sums, once all bytes were written. @throws AppError `bundle/tar` (`reject`) when the
+   * The sums, after all bytes were written. @throws AppError `bundle/tar` (`reject`) when the
    * archive is cut off
    */
   end(): TarTotals;
@@ -30,7 +30,7 @@ export function createTarMeter(): TarMeter {
   let inodes = 0;
   let diskBytes = 0;
   const walker = createTarWalker(({ type, unpackedBytes }) => {
-    // A hard link is one more name of a file that is counted already.
+    // A hard link is another name of a file that was counted before.
     if (type !== '1') inodes += 1;
     diskBytes += Math.ceil(unpackedBytes / DISK_BLOCK_BYTES) * DISK_BLOCK_BYTES;
     return undefined;

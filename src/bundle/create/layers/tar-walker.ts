@@ -9,16 +9,16 @@ import {
 } from '../../format/tar-header.ts';
 
 /**
- * Is told each member of an archive, with the name and sizes that extended headers give it. Its
- * data goes to the function that is returned, cut anywhere; without one it is skipped. A sparse
- * file's data is only what is stored.
+ * Called for each member of an archive, with the name and sizes of its extended headers. Its data
+ * goes to the returned function in chunks of any size; without such a function it is skipped. Of a
+ * sparse file only the stored data is passed.
  */
 export type TarVisitor = (member: TarHeader) => ((data: Uint8Array) => void) | undefined;
 
-/** Walks through a tar archive while its bytes pass by. */
+/** Walks through a tar archive while its bytes are read. */
 export interface TarWalker {
   /**
-   * The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar
+   * The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are not a tar
    * archive
    */
   write(chunk: Uint8Array): void;
@@ -31,11 +31,11 @@ export interface TarWalker {
 
 const MAX_EXTENDED_BYTES = 1024 * 1024;
 /**
- * Extended headers that are of no use here: pax's global one, GNU's long link name, Solaris' own.
+ * Extended headers that are ignored: pax's global one, GNU's long link name, Solaris' own.
  */
 const SKIPPED = new Set(['g', 'K', 'X']);
 
-/** Where a walk stands between two blocks of an archive. */
+/** The state of a walk between two blocks of an archive. */
 interface Walk {
   readonly visit: TarVisitor;
   /** Bytes of a member's data that are still to come, without and with padding. */
@@ -50,7 +50,7 @@ interface Walk {
   longName: string | undefined;
   /** The member whose sparse map is being read. */
   sparse: TarHeader | undefined;
-  /** Whether the end of the archive was reached. What follows it is ignored. */
+  /** Whether the end marker was read. Everything after it is ignored. */
   ended: boolean;
 }
 
@@ -97,7 +97,7 @@ export function createTarWalker(visit: TarVisitor): TarWalker {
 }
 
 /**
- * Hands on what belongs to the current member. @returns how many bytes of the chunk were used up
+ * Passes on the data of the current member. @returns how many bytes of the chunk belong to it
  */
 function takeData(walk: Walk, chunk: Uint8Array): number {
   if (walk.ended) return chunk.length;
@@ -110,8 +110,8 @@ function takeData(walk: Walk, chunk: Uint8Array): number {
 }
 
 /**
- * Takes a block that is no member's data: a part of an extended header or of a sparse map, or a
- * header.
+ * Processes a block that is not a member's data: a part of an extended header or of a sparse map,
+ * or a header.
  */
 function takeBlock(walk: Walk, block: Buffer): void {
   if (walk.extended !== undefined) extend(walk, walk.extended, block);
@@ -158,8 +158,8 @@ function extend(walk: Walk, extended: ExtendedHeader, part: Buffer): void {
 }
 
 /**
- * Whether something is still to come: data, a rest of a header, or the member that an extended
- * header is about.
+ * Whether the archive is incomplete: data, the rest of a header, or the member of an extended
+ * header is still to come.
  */
 function isInMember({ paddedLeft, sparse, extended, pax, longName }: Walk): boolean {
   return paddedLeft > 0 || [sparse, extended, pax, longName].some((part) => part !== undefined);
@@ -192,6 +192,6 @@ function withPax(
 function paxNumber(records: ReadonlyMap<string, string>, key: string): number | undefined {
   const text = records.get(key);
   if (text === undefined) return undefined;
-  if (!/^[0-9]{1,15}$/.test(text)) throw notTar(`pax record ${key} is no number`);
+  if (!/^[0-9]{1,15}$/.test(text)) throw notTar(`pax record ${key} is not a number`);
   return Number(text);
 }

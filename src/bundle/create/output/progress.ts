@@ -1,4 +1,4 @@
-/** How far a bundle is. Sizes in bytes. */
+/** Progress of making a bundle. Sizes in bytes. */
 export type CreateProgress =
   /**
    * An image is being fetched through skopeo: the `position`th (from 1) of `total`, of which
@@ -14,7 +14,7 @@ export type CreateProgress =
   /** Layers are being measured and copied, or packed into the tar file. */
   | { readonly kind: 'copy' | 'pack'; readonly doneBytes: number; readonly totalBytes: number };
 
-/** Is told often, after each piece that was read; must be quick and not throw. */
+/** Called often, after each chunk that was read; must be quick and must not throw. */
 export type ProgressListener = (progress: CreateProgress) => void;
 
 /** Adds up bytes for a listener. */

@@ -7,13 +7,12 @@ import { digestOf } from '../../../platform/digest.ts';
 import { bundleError } from '../../bundle-error.ts';
 
 /**
- * Who makes something in a hidden directory: enough to tell later whether that process is still
- * there.
+ * The process that works in a hidden directory: enough to find out later whether it still runs.
  */
 interface Owner {
-  /** Of the machine and its name space of processes, 8 hex digits. */
+  /** Identifies the machine and its PID namespace; 8 hex digits. */
   readonly host: string;
-  /** Of the boot, 8 hex digits. */
+  /** Identifies the boot; 8 hex digits. */
   readonly boot: string;
   readonly pid: number;
   /**
@@ -24,8 +23,8 @@ interface Owner {
 }
 
 /**
- * How the name of what is not finished begins, for `path`: `.NAME.partial-HOST-BOOT-PID-START-`.
- * Hidden, so that nothing takes it for a bundle.
+ * Prefix of the name of unfinished work for `path`: `.NAME.partial-HOST-BOOT-PID-START-`.
+ * Hidden, so that no program takes it for a bundle.
  */
 export async function stagingPrefix(path: string): Promise<string> {
   const { host, boot, pid, startedAt } = await thisProcess();
@@ -33,11 +32,11 @@ export async function stagingPrefix(path: string): Promise<string> {
 }
 
 /**
- * Removes what processes that were killed left beside `path` for it. What another machine began is
- * left alone, and so is what this process is at work on.
+ * Removes unfinished work for `path` that killed processes left. Work of another machine and of
+ * this process stays.
  *
- * @throws AppError `bundle/target` (`reject`) when another process is at work on it: the later one
- *   would undo what the earlier one made. System errors as they are.
+ * @throws AppError `bundle/target` (`reject`) when another process is writing it: the later one
+ *   would replace the result of the earlier one. System errors unchanged.
  */
 export async function removeStale(path: string): Promise<void> {
   const folder = dirname(path);
@@ -45,7 +44,7 @@ export async function removeStale(path: string): Promise<void> {
   for (const name of await readdir(folder)) {
     const owner = ownerOf(name, basename(path));
     const stale = join(folder, name);
-    // A link of such a name is none of ours.
+    // A link with such a name is not ours.
     if (owner === undefined || owner.host !== me.host || (await isLinkOrGone(stale))) continue;
     if (!(await isAlive(owner, me))) await rm(stale, { recursive: true, force: true });
     else if (owner.pid !== me.pid) {
@@ -80,10 +79,10 @@ async function isAlive(owner: Owner, me: Owner): Promise<boolean> {
   try {
     process.kill(owner.pid, 0);
   } catch (error) {
-    // EPERM: it is there and belongs to somebody else.
+    // EPERM: the process exists and belongs to another user.
     return error instanceof Error && 'code' in error && error.code !== 'ESRCH';
   }
-  // Process ids are used again.
+  // Process ids are reused.
   return (await startOf(owner.pid)) === owner.startedAt;
 }
 

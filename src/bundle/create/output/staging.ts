@@ -7,10 +7,10 @@ import { bundleError } from '../../bundle-error.ts';
 import { removeStale, stagingPrefix } from './staging-name.ts';
 
 /**
- * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which then
- * takes its name. Whatever goes wrong or aborts leaves nothing behind, no directory above `target`
- * either; what a killed process left for the same target is removed. Everything is on disk when
- * this returns.
+ * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which is
+ * then renamed to `target`. An error or abort leaves nothing behind, no parent directory of
+ * `target` either. Unfinished work of a killed process for the same target is removed. Everything
+ * is synced to disk when this returns.
  *
  * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty, is a link or a
  *   mount point, can't be written, or is being written by another process; `bundle/no-space`
@@ -19,7 +19,7 @@ import { removeStale, stagingPrefix } from './staging-name.ts';
 export async function buildDirectory(target: string, build: (staging: string) => Promise<void>): Promise<void> {
   await buildBeside(target, refuseOccupied, async (staging) => {
     await build(staging);
-    // mkdtemp(3) lets nobody else in; what lies in it is as the umask says.
+    // mkdtemp(3) lets nobody else in; files in it follow the umask.
     await chmod(staging, 0o777 & ~process.umask());
     await syncFolderIfPossible(staging);
     return staging;
@@ -27,8 +27,8 @@ export async function buildDirectory(target: string, build: (staging: string) =>
 }
 
 /**
- * As {@link buildDirectory} for one file: `build` makes it anywhere in the hidden directory and
- * returns its path; what else is there goes away.
+ * Like {@link buildDirectory}, for one file: `build` makes it anywhere in the hidden directory and
+ * returns its path; all other files there are removed.
  *
  * @throws AppError as {@link buildDirectory}; `bundle/target` (`reject`) when `target` is there.
  */
@@ -48,11 +48,12 @@ async function buildBeside(
   try {
     madeParent = await mkdir(dirname(path), { recursive: true });
     await refuse(path);
-    // Before others are looked for, so that of two that begin at once at least one sees the other.
+    // Created before the search for others, so that of two processes that start together at least
+    // one sees the other.
     staging = await mkdtemp(await stagingPrefix(path));
     await removeStale(path);
     const made = await build(staging);
-    // That may have taken an hour.
+    // Checked again: building may have taken an hour.
     await refuse(path);
     await rename(made, path);
     isDone = true;
@@ -60,7 +61,7 @@ async function buildBeside(
   } catch (error) {
     throw targetError(path, error);
   } finally {
-    // Where it was renamed itself there is nothing left.
+    // Nothing is left if the directory itself was renamed.
     if (staging !== undefined) await rm(staging, { recursive: true, force: true });
     if (!isDone && madeParent !== undefined) await removeEmpty(dirname(path), madeParent);
   }
@@ -118,20 +119,20 @@ async function refuseExisting(path: string): Promise<void> {
     if (systemCodeOf(error) === 'ENOENT') return;
     throw error;
   }
-  throw bundleError('bundle/target', `${path} is there already: choose another name or take it away`);
+  throw bundleError('bundle/target', `${path} exists already: choose another name or remove it`);
 }
 
 async function refuseOccupied(path: string): Promise<void> {
   try {
     if ((await lstat(path)).isSymbolicLink()) {
-      throw bundleError('bundle/target', `${path} is a link: name the place that it leads to`);
+      throw bundleError('bundle/target', `${path} is a link: name its target`);
     }
     const isEmpty = (await readdir(path)).length === 0;
     if (isEmpty && (await stat(path)).dev === (await stat(dirname(path))).dev) return;
     if (isEmpty) {
       throw bundleError(
         'bundle/target',
-        `${path} is a mount point, which nothing can take the place of: name a directory below it, on a stick stickpin/NAME-VERSION-ARCH`,
+        `${path} is a mount point, which can't be replaced: name a directory below it, on a stick stickpin/NAME-VERSION-ARCH`,
       );
     }
   } catch (error) {
@@ -140,7 +141,7 @@ async function refuseOccupied(path: string): Promise<void> {
   }
   throw bundleError(
     'bundle/target',
-    `${path} is there already and not an empty directory: choose another name or take it away`,
+    `${path} exists already and is not an empty directory: choose another name or remove it`,
   );
 }
 
@@ -161,7 +162,7 @@ function targetError(path: string, error: unknown): unknown {
   if (code === 'EFBIG') {
     return bundleError(
       'bundle/target',
-      `${path} gets larger than its filesystem allows a file to be: make a directory instead of a tar, or use exFAT or ext4`,
+      `${path} would be larger than its filesystem allows: make a directory instead of a tar, or use exFAT or ext4`,
       { cause: error },
     );
   }

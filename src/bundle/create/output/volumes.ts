@@ -6,21 +6,20 @@ import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 
 /**
- * Files take whole clusters; 4 KiB is what FAT, exFAT and ext4 use on sticks of usual sizes at
- * least.
+ * Files occupy whole clusters. FAT, exFAT and ext4 use at least 4 KiB on sticks of usual sizes.
  */
 const CLUSTER_BYTES = 4096;
 const BLOBS = join('blobs', 'sha256');
 
 /**
- * What a volume holds besides the blobs that are spread: the same in each. Names are relative to
+ * The files that each volume holds besides its share of the blobs. Names are relative to
  * the bundle.
  */
 interface SpreadOptions {
   readonly volumeBytes: number;
   /**
-   * Names below `blobs/sha256` in the order in which they are wanted on the node; every other file
-   * is copied to each volume.
+   * Names below `blobs/sha256` in the order in which the node needs them; every other file is
+   * copied to each volume.
    */
   readonly spread: readonly string[];
 }
@@ -30,9 +29,9 @@ interface SpreadOptions {
  * `volumeBytes` with every file rounded up to 4 KiB. A blob goes whole into the first volume that
  * has room for it. `tree` is gone afterwards.
  *
- * @returns how many volumes there are.
- * @throws AppError `bundle/option` (`reject`) when a blob or what each volume needs is too large;
- *   system errors as they are.
+ * @returns the number of volumes.
+ * @throws AppError `bundle/option` (`reject`) when a blob, or the files that each volume needs, are
+ *   too large; system errors as they are.
  */
 export async function spreadOverVolumes(
   tree: string,
@@ -55,11 +54,12 @@ export async function spreadOverVolumes(
 }
 
 /**
- * How many bytes volumes take beyond one copy of everything: what each of them needs is there as
- * often as there are volumes, and once more while they are made.
+ * How many bytes volumes need beyond one copy of everything: the common files exist once per
+ * volume, and once more while the volumes are made.
  *
- * @param documents manifests and configs, which lie on each volume.
- * @throws AppError `bundle/option` (`reject`) when a blob or what each volume needs is too large.
+ * @param documents manifests and configs, which each volume holds.
+ * @throws AppError `bundle/option` (`reject`) when a blob, or the files that each volume needs, are
+ *   too large.
  */
 export function repeatedBytes(
   layers: readonly { readonly digest: Digest; readonly size: number }[],
@@ -82,7 +82,7 @@ function assignToVolumes(sizes: readonly Sized[], commonBytes: number, volumeByt
   if (commonBytes > volumeBytes) {
     throw bundleError(
       'bundle/option',
-      `--volume-size ${formatBytes(volumeBytes)} is too small: each volume needs ${formatBytes(commonBytes)} for what lies on all of them`,
+      `--volume-size ${formatBytes(volumeBytes)} is too small: each volume needs ${formatBytes(commonBytes)} for the files that all volumes hold`,
     );
   }
   const volumes = [{ names: [] as string[], usedBytes: commonBytes }];
@@ -99,7 +99,7 @@ function assignToVolumes(sizes: readonly Sized[], commonBytes: number, volumeByt
   return volumes.map(({ names }) => names);
 }
 
-/** @throws AppError `bundle/option` (`reject`) that names a blob that can't lie in any volume. */
+/** @throws AppError `bundle/option` (`reject`) that names a blob that fits into no volume. */
 function checkFits(name: string, sizeBytes: number, commonBytes: number, volumeBytes: number): void {
   if (commonBytes + sizeBytes <= volumeBytes) return;
   throw bundleError(

@@ -9,13 +9,13 @@ import { openRegularFile, streamFile } from '../../read/open-file.ts';
 import { countBytes, type ProgressListener } from './progress.ts';
 
 const ENVELOPE = 'bundle.dsse.json';
-/** What eleven octal digits of a header hold, for a size and a time. */
+/** The largest size and time that eleven octal digits of a header can express. */
 const MAX_NUMBER = limits.tarMemberBytes;
 
 /**
  * Moves a bundle directory into a new tar file (POSIX ustar) whose first member is the envelope;
- * the blobs follow by digest. Each file is removed once it is in the archive, so that the largest
- * blob is all that lies there twice. The same tree makes the same bytes.
+ * the blobs follow, sorted by digest. Each file is removed after it was archived, so that only the
+ * largest blob is on disk twice. The same tree gives the same bytes.
  *
  * @param options.created time of every member (RFC 3339).
  * @throws system errors of the target as they are; AppError `media/read`, `media/gone` when the
@@ -59,8 +59,8 @@ async function sizeOf(directory: string, members: readonly string[]): Promise<nu
 }
 
 /**
- * Writes a copy of the bundle in a tar file with another envelope; every byte behind the envelope
- * stays.
+ * Writes a copy of the bundle in a tar file with another envelope; every byte after the envelope is
+ * unchanged.
  *
  * @throws AppError `bundle/tar`, `media/read`, `media/gone` for `from`; system errors of the target
  *   as they are.
@@ -99,7 +99,7 @@ function padding(sizeBytes: number): Buffer {
   return Buffer.alloc((TAR_BLOCK_BYTES - (sizeBytes % TAR_BLOCK_BYTES)) % TAR_BLOCK_BYTES);
 }
 
-/** A ustar header of a file, or of a directory where the name ends in `/`; owner 0:0. */
+/** A ustar header of a file, or of a directory if the name ends in `/`; owner 0:0. */
 function header(of: { readonly name: string; readonly sizeBytes: number; readonly created: string }): Buffer {
   if (Buffer.byteLength(of.name) > 100 || of.sizeBytes > MAX_NUMBER) {
     throw new RangeError(`${of.name} with ${of.sizeBytes} bytes does not fit into a ustar header`);
@@ -110,7 +110,7 @@ function header(of: { readonly name: string; readonly sizeBytes: number; readonl
   block.write(of.name, 0);
   block.write(`${octal(isDirectory ? 0o755 : 0o644, 7)}\0${octal(0, 7)}\0${octal(0, 7)}\0`, 100, 'latin1');
   block.write(`${octal(of.sizeBytes, 11)}\0${octal(seconds, 11)}\0`, 124, 'latin1');
-  // POSIX: the checksum is taken with its own field read as blanks.
+  // POSIX: the checksum is computed with its own field filled with spaces.
   block.write('        ', 148);
   block.write(isDirectory ? '5' : '0', 156);
   block.write('ustar\x0000', 257, 'latin1');

@@ -6,8 +6,8 @@ import { parseAdvisories } from '../../format/schema.ts';
 import { limits } from '../../limits.ts';
 
 /**
- * Reads advisories from JSON files: in each one object `{version, deadend? | barrier?, reason}`, or
- * a list of them. One with neither takes back what an earlier bundle said.
+ * Reads advisories from JSON files. Each has one object `{version, deadend? | barrier?, reason}`,
+ * or a list of them. An object with neither withdraws what an earlier bundle said.
  *
  * @throws AppError `bundle/option` (`reject`) that names the file, and the member that is wrong;
  *   `bundle/source` when it can't be read.
@@ -18,7 +18,7 @@ export async function readAdvisories(paths: readonly string[], signal: AbortSign
     for (const advisory of parseAdvisories(await readLimited(path, signal), path)) {
       const { version, deadend, barrier } = advisory;
       if (deadend && barrier) {
-        throw bundleError('bundle/option', `${path}: ${version} is called a dead end and a barrier; say one of them`);
+        throw bundleError('bundle/option', `${path}: ${version} is both a dead end and a barrier; keep one of them`);
       }
       if (all.has(version))
         throw bundleError('bundle/option', `${path}: there is an advisory about ${version} already`);

@@ -11,7 +11,7 @@ import { sourceError } from '../images/layout-source.ts';
 import { checkBlobSize, type FileSizeRules } from '../layers/blob-sizes.ts';
 import { countBytes, type ProgressListener } from '../output/progress.ts';
 
-/** A file that is to travel with a bundle. `name` is what it will be called on the node. */
+/** A file that is delivered with a bundle. `name`: its name on the node. */
 export interface AttachmentRequest {
   readonly path: string;
   readonly name: string;
@@ -21,7 +21,7 @@ export interface AttachmentRequest {
 const CHUNK_BYTES = 1024 * 1024;
 const DEFAULT_MEDIA_TYPE = 'application/octet-stream';
 /**
- * RFC 6838, with the top-level types that are registered, so that a path with a colon is seldom
+ * RFC 6838, with the top-level types that are registered, so that a path with a colon is rarely
  * taken for one.
  */
 const WITH_MEDIA_TYPE =
@@ -34,7 +34,7 @@ export function parseAttachmentRequest(text: string): AttachmentRequest {
 }
 
 /**
- * Looks whether the files may be called on a node as they are called here, each by another name.
+ * Checks that the names of the files are allowed on a node and distinct.
  *
  * @throws AppError `bundle/option` (`reject`) that names the files.
  */
@@ -44,15 +44,15 @@ export function checkAttachmentNames(requests: readonly AttachmentRequest[]): vo
     if (!isPlainFileName(name)) {
       throw bundleError(
         'bundle/option',
-        `attachment ${path}: on a node it would be called ${JSON.stringify(name)}, which is no plain file name (A-Z a-z 0-9 . _ -, beginning with a letter or digit): rename it`,
+        `attachment ${path}: its name on a node would be ${JSON.stringify(name)}, which is not a plain file name (A-Z a-z 0-9 . _ -, beginning with a letter or digit): rename it`,
       );
     }
-    // Regardless of case, as the format has it.
+    // Regardless of case, as the format requires.
     const other = paths.get(name.toLowerCase());
     if (other !== undefined) {
       throw bundleError(
         'bundle/option',
-        `attachments ${other} and ${path} would both be called ${name} on a node, and must have distinct names: rename one`,
+        `attachments ${other} and ${path} would both have the name ${name} on a node: rename one`,
       );
     }
     paths.set(name.toLowerCase(), path);
@@ -60,10 +60,9 @@ export function checkAttachmentNames(requests: readonly AttachmentRequest[]): vo
 }
 
 /**
- * Looks whether all files are there, and whether each fits into a file of the medium, before
- * anything is copied.
+ * Checks before any copy that all files exist, and that each fits into one file of the medium.
  *
- * @returns how many bytes they have together.
+ * @returns their total size in bytes.
  * @throws AppError `bundle/source` (`reject`) that names the file.
  */
 export async function checkAttachments(requests: readonly AttachmentRequest[], rules: FileSizeRules): Promise<number> {
@@ -71,7 +70,7 @@ export async function checkAttachments(requests: readonly AttachmentRequest[], r
   for (const { path } of requests) {
     try {
       const found = await stat(path);
-      if (!found.isFile()) throw bundleError('bundle/source', `attachment ${path} is no file`);
+      if (!found.isFile()) throw bundleError('bundle/source', `attachment ${path} is not a file`);
       checkBlobSize(`attachment ${path}`, found.size, rules);
       sumBytes += found.size;
     } catch (cause) {
@@ -81,9 +80,9 @@ export async function checkAttachments(requests: readonly AttachmentRequest[], r
   return sumBytes;
 }
 
-/** What {@link writeAttachments} needs beside the files. */
+/** What {@link writeAttachments} needs besides the files. */
 interface WriteOptions extends FileSizeRules {
-  /** Of all of them together, as {@link checkAttachments} found. */
+  /** Their total size in bytes, from {@link checkAttachments}. */
   readonly totalBytes: number;
   readonly onProgress: ProgressListener;
 }
@@ -103,14 +102,14 @@ export async function writeAttachments(
   const written: Attachment[] = [];
   for (const { path, name, mediaType } of requests) {
     const { digest, sizeBytes } = await copyIn(path, blobs, onBytes, signal);
-    // It may have grown since it was looked at.
+    // The file may have grown since it was checked.
     checkBlobSize(`attachment ${path}`, sizeBytes, rules);
     written.push({ name, mediaType, digest, size: sizeBytes });
   }
   return written;
 }
 
-/** Its digest is known at the end, so the copy gets its name then. */
+/** The digest is known at the end, so the copy is renamed then. */
 async function copyIn(
   path: string,
   blobs: string,

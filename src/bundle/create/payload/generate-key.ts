@@ -6,7 +6,7 @@ import { writeNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { parsePublicKey, type SignatureAlgorithm } from '../../keys/keys.ts';
 
-/** Where a new key pair lies. */
+/** The files of a new key pair. */
 export interface GeneratedKey {
   readonly keyId: string;
   readonly algorithm: SignatureAlgorithm;
@@ -17,8 +17,8 @@ export interface GeneratedKey {
 }
 
 /**
- * Makes a key pair and writes `<prefix>.key` and `<prefix>.pub`, both or neither. Files that are
- * there stay as they are.
+ * Makes a key pair and writes `<prefix>.key` and `<prefix>.pub`, both or neither. Existing files
+ * are never overwritten.
  *
  * @throws AppError `bundle/option`, `bundle/target` (`reject`)
  */
@@ -45,9 +45,10 @@ async function writeNew(path: string, text: string, mode: number): Promise<void>
   try {
     await writeNewFile(path, text, { mode });
   } catch (cause) {
-    // What could not be written to the end is no key.
+    // A file that was written in part is not a key.
     if (systemCodeOf(cause) !== 'EEXIST') await rm(path, { force: true }).catch(() => undefined);
-    const why = systemCodeOf(cause) === 'EEXIST' ? 'it is there already, and no key is overwritten' : reasonOf(cause);
+    const why =
+      systemCodeOf(cause) === 'EEXIST' ? 'it exists already, and keys are never overwritten' : reasonOf(cause);
     throw bundleError('bundle/target', `${path} can't be written: ${why}`, { cause });
   }
 }

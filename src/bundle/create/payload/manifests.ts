@@ -1,10 +1,8 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { LineCounter, parseAllDocuments } from 'yaml';
 import type { ManifestImage } from '../../../domain/release/manifest-warnings.ts';
-import { podImagesIn } from '../../../domain/release/pod-images.ts';
-import { reasonOf } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
+import { parseManifests } from '../../documents/kubernetes-manifest.ts';
 import { sourceError } from '../images/layout-source.ts';
 
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
@@ -31,34 +29,6 @@ export async function readManifests(directory: string, signal: AbortSignal): Pro
   return found;
 }
 
-/**
- * The images in the text of one file, see {@link readManifests}.
- *
- * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`.
- */
-export function parseManifests(text: string, file: string): ManifestImage[] {
-  const lines = new LineCounter();
-  const documents = parseAllDocuments(text.replace(/^\ufeff/, ''), {
-    merge: true,
-    logLevel: 'error',
-    prettyErrors: false,
-    lineCounter: lines,
-  });
-  return [...documents].flatMap((document) => {
-    const [error] = document.errors;
-    if (error !== undefined) throw malformed(file, lines.linePos(error.pos[0]).line, error.message);
-    try {
-      return podImagesIn(document.toJS()).map((image) => ({ ...image, file }));
-    } catch (cause) {
-      throw malformed(file, lines.linePos(document.range[0]).line, reasonOf(cause));
-    }
-  });
-}
-
-function malformed(file: string, line: number, why: string) {
-  return bundleError('bundle/source', `${file}:${line}: is no YAML: ${why}`);
-}
-
 async function manifestFiles(directory: string, signal: AbortSignal): Promise<string[]> {
   signal.throwIfAborted();
   const entries = await readdir(directory, { withFileTypes: true }).catch((cause: unknown) => {
@@ -79,7 +49,7 @@ async function manifestFiles(directory: string, signal: AbortSignal): Promise<st
 async function readText(path: string, signal: AbortSignal): Promise<string> {
   try {
     const found = await stat(path);
-    if (!found.isFile()) throw bundleError('bundle/source', `${path} is no file`);
+    if (!found.isFile()) throw bundleError('bundle/source', `${path} is not a file`);
     if (found.size > MAX_FILE_BYTES) {
       throw bundleError('bundle/source', `${path} has ${found.size} bytes, and ${MAX_FILE_BYTES} are allowed`);
     }

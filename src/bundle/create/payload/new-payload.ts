@@ -43,7 +43,10 @@ export function payloadOf(
   };
 }
 
-/** The sums of a new bundle. What is attached counts as such alone, even where it is a blob of an image too. */
+/**
+ * The sums of a new bundle. An attachment is counted as an attachment only, even if it is a blob of
+ * an image too.
+ */
 export function totalsOf(plan: Plan, { layers, images }: Contents, attachments: readonly Attachment[]): BundleTotals {
   const blobs = new Map<Digest, number>(layers.map((layer) => [layer.digest, layer.sizeBytes]));
   for (const [digest, bytes] of plan.documents) blobs.set(digest, bytes.length);

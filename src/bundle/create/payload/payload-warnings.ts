@@ -1,12 +1,12 @@
 import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { limits } from '../../limits.ts';
 
-/** A quarter of the payload, so that there is room for what matters more. */
+/** A quarter of the payload, so that enough room is left for the rest. */
 const MAX_BYTES = limits.payloadBytes / 4;
 
 /**
  * Warnings as a payload may hold them: a line of at most 1,024 characters each, at most 256 and 64
- * KiB together. Where that is too little, the last one tells how many are left out.
+ * KiB together. If there are more, the last line says how many are left out.
  */
 export function payloadWarnings(warnings: readonly string[]): string[] {
   const lines = warnings.map((warning) => clip(oneLine(warning), limits.textLength));

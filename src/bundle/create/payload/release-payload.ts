@@ -9,10 +9,11 @@ import type { ImageRequest, ImageSource } from '../images/image-request.ts';
 import { type LayoutRequest, planImages } from '../images/plan-images.ts';
 import { readFileInLayers } from '../layers/layer-file.ts';
 
-/** Where an OpenShift release image lists its payload. */
+/** The file in an OpenShift release image that lists its payload. */
 const IMAGE_REFERENCES = 'release-manifests/image-references';
 
-// Loose: OpenShift's ImageStream (image.openshift.io/v1) has much more, and its API may grow.
+// Loose: OpenShift's ImageStream (image.openshift.io/v1) has many more fields, and may get new
+// ones.
 const imageStream = v.looseObject({
   kind: v.literal('ImageStream', "must be 'ImageStream'"),
   spec: v.looseObject({
@@ -26,8 +27,8 @@ const imageStream = v.looseObject({
 });
 
 /**
- * An image of a release: its name there made a component, and its reference, which always has a
- * digest.
+ * An image of a release: its component, made from its name in the release, and its reference, which
+ * always has a digest.
  */
 export interface PayloadImage {
   readonly component: string;
@@ -37,13 +38,13 @@ export interface PayloadImage {
 /** What a release consists of. */
 export interface ReleasePayload {
   readonly images: readonly PayloadImage[];
-  /** What people should know, a line each. */
+  /** Warnings, one line each. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Whether a payload can come from where the release comes from: other transports hold one image
- * only.
+ * Checks that the source of the release can hold its payload too: other transports hold a single
+ * image.
  *
  * @throws AppError `bundle/option` (`reject`)
  */
@@ -51,7 +52,7 @@ export function checkReleaseSource({ reference, source }: ImageRequest): void {
   if (source.kind === 'layout' || source.location.startsWith('docker://')) return;
   throw bundleError(
     'bundle/option',
-    `--release ${formatReference(reference)}=${source.location}: a release comes from docker:// or oci:, where its payload can be too`,
+    `--release ${formatReference(reference)}=${source.location}: a release must come from docker:// or oci:, which can hold its payload too`,
   );
 }
 
@@ -72,14 +73,14 @@ export async function readReleasePayload(
   const layers = (plan.images[0]?.layers ?? []).flatMap((at) => plan.layers[at]?.path ?? []);
   const bytes = await readFileInLayers(layers, IMAGE_REFERENCES, limits.manifestBytes, signal);
   if (bytes === undefined) {
-    throw bundleError('bundle/source', `${name} is no OpenShift release image: it has no ${IMAGE_REFERENCES}`);
+    throw bundleError('bundle/source', `${name} is not an OpenShift release image: it has no ${IMAGE_REFERENCES}`);
   }
   return parseImageReferences(bytes, name);
 }
 
 /**
- * Parses `image-references`, see {@link readReleasePayload}. Of several names of one image the
- * first counts.
+ * Parses `image-references`, see {@link readReleasePayload}. If an image has several names, the
+ * first one is used.
  *
  * @param release names the release in errors.
  * @throws AppError `bundle/source` (`reject`) that names the member which is wrong.
@@ -123,11 +124,11 @@ function payloadReference(text: string, what: string): PayloadImage['reference']
   }
   throw bundleError(
     'bundle/source',
-    `${what}: ${text} has no digest, so nobody can tell which image belongs to the release`,
+    `${what}: ${text} has no digest, so it is not certain which image belongs to the release`,
   );
 }
 
-/** The nearest name that the bundle format allows. */
+/** The most similar name that the bundle format allows. */
 function componentOf(name: string, what: string): string {
   const component = name
     .toLowerCase()
@@ -135,13 +136,13 @@ function componentOf(name: string, what: string): string {
     .replace(/^[^a-z0-9]+/, '')
     .slice(0, limits.nameBytes);
   if (component !== '') return component;
-  throw bundleError('bundle/source', `${what}: ${JSON.stringify(name)} can't be made the name of a component`);
+  throw bundleError('bundle/source', `${what}: ${JSON.stringify(name)} can't be turned into the name of a component`);
 }
 
 /**
- * What is asked for to have a whole payload, each image from where its release comes from, see
- * {@link payloadSource}. An image that was asked for with the same digest already keeps its own
- * source, and gets the component unless it has one.
+ * The requests that complete a payload, each image from the source of its release, see {@link
+ * payloadSource}. An image that was requested with the same digest keeps its own source, and gets
+ * the component unless it has one.
  *
  * @returns `asked`, completed, and the payload images that are not among them.
  */
@@ -170,7 +171,7 @@ export function requestPayload(
 }
 
 /**
- * Where an image of a payload comes from:
+ * The source of an image of a payload:
  * - the release from an OCI layout: the same layout, by digest;
  * - the release from where its reference says: where the image's own reference says;
  * - the release from `docker://MIRROR/PATH`, its reference being `REGISTRY/PATH`: a mirror of that

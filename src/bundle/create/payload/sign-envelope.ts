@@ -29,11 +29,11 @@ export function signEnvelope(envelope: Envelope, { keyId, algorithm, key }: Priv
 
 /**
  * Adds a signature to the bundle at `path`, or to every volume `path/1`, `path/2` … of one that is
- * spread. What was signed before an error stays signed; signing again changes nothing about it.
+ * spread. Volumes that were signed before an error stay signed; signing them again changes nothing.
  *
  * @returns the paths that were signed, and the envelope as it is now in all of them.
- * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when the volumes are not
- *   of one bundle.
+ * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when the volumes belong
+ *   to different bundles.
  */
 export async function signVolumes(
   path: string,
@@ -56,11 +56,11 @@ export async function signVolumes(
 }
 
 /**
- * Paths of the volumes in a folder that is no bundle itself, by number; none when it is one, or a
- * file.
+ * Paths of the volumes in a folder that is not a bundle itself, by number; none when it is one, or
+ * a file.
  */
 async function volumesIn(path: string): Promise<string[]> {
-  const names = await readdir(path).catch(() => []); // reading the bundle tells what is wrong
+  const names = await readdir(path).catch(() => []); // reading the bundle reports what is wrong
   if (names.some((name) => name.toLowerCase() === 'bundle.dsse.json')) return [];
   const numbers = names.filter((name) => /^[1-9][0-9]{0,3}$/.test(name)).map(Number);
   return numbers.sort((a, b) => a - b).map((number) => join(path, String(number)));
@@ -68,10 +68,10 @@ async function volumesIn(path: string): Promise<string[]> {
 
 /**
  * Adds a signature to the bundle at `path`, replacing `bundle.dsse.json` atomically. A tar file is
- * written anew as a whole, beside the old one.
+ * rewritten as a whole, beside the old one.
  *
  * @returns the envelope as it is now.
- * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is no bundle;
+ * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is not a bundle;
  *   `bundle/target`, `bundle/no-space`.
  */
 export async function signBundle(path: string, key: PrivateKey, signal: AbortSignal): Promise<Envelope> {

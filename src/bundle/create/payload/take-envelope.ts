@@ -22,8 +22,8 @@ export interface TakenEnvelope {
 
 /**
  * Copies a bundle without its layers to the directory `out`, all or nothing: the signed files, with
- * `contents.json` beside them, and the manifests, configs, signatures and attachments, so that its
- * tags can be given from them alone. Digests are checked; the signatures are judged by nobody.
+ * `contents.json` beside them, and the manifests, configs, signatures and attachments, which is
+ * enough for setting its tags. Digests are checked, signatures are not.
  *
  * @throws AppError `bundle/option` (`reject`) when `out` names a tar; `bundle/source` when a
  *   document is absent or damaged; as `readUntrusted()` and `buildDirectory()`.

@@ -8,20 +8,20 @@ import { isDiskFault, type KeyProblem, readGuardedKeyFile } from '../keys-folder
 import type { TrustedKey } from '../trusted-keys.ts';
 import { parseRoleFile, type RoleKeySource, roleError } from './role-file.ts';
 
-/** What the role files of a folder come to. */
+/** The result of reading the role files of a folder. */
 export interface LoadedRoles {
-  /** Sorted by name; those with a fault left out. */
+  /** Sorted by name, without those that have a fault. */
   readonly roles: readonly Role[];
   /** Keys of these roles. */
   readonly keys: readonly TrustedKey[];
-  /** Keys that stand in two places: they count nowhere. */
+  /** Keys that are in two places: they count nowhere. */
   readonly ambiguous: ReadonlySet<string>;
   readonly problems: readonly KeyProblem[];
-  /** Files of the folder that a role names, whether it has a fault or not. */
+  /** Files of the folder that a role names, even a role with a fault. */
   readonly keyFiles: ReadonlySet<string>;
 }
 
-/** What {@link loadRoles} reads. */
+/** The input of {@link loadRoles}. */
 export interface RolesFolder {
   readonly folder: string;
   /** All names in the folder. */
@@ -39,10 +39,10 @@ interface LoadedRole {
 }
 
 /**
- * Loads the roles of a folder, one `*.toml` file each. Never throws for what lies there. A fault in
- * a file, or in a key file that it names, makes it no role at all. So does a key that stands in a
- * `*.pub` file or in another role too, and such a key counts nowhere: nobody knows what it was meant
- * to sign.
+ * Loads the roles of a folder, one `*.toml` file each. Never throws for the content. A role with a
+ * fault in its file, or in a key file that it names, is left out. So is a role with a key that is
+ * also in a `*.pub` file or in another role; such a key counts nowhere, since it is unclear what it
+ * may sign.
  */
 export async function loadRoles(from: RolesFolder, signal: AbortSignal): Promise<LoadedRoles> {
   const problems: KeyProblem[] = [];
@@ -61,7 +61,7 @@ export async function loadRoles(from: RolesFolder, signal: AbortSignal): Promise
     const twice = keys.find(({ keyId }) => ambiguous.has(keyId));
     if (twice === undefined) return true;
     const where = (places.get(twice.keyId) ?? []).join(' and ');
-    const why = `key ${twice.keyId.slice(0, 12)}… stands in ${where}, and does not count in any of them`;
+    const why = `key ${twice.keyId.slice(0, 12)}… is in ${where}, and does not count in any of them`;
     problems.push(problemOf(file, roleError(join(from.folder, file), why)));
     return false;
   });
@@ -105,7 +105,7 @@ interface StrictRead {
 }
 
 /**
- * A file that others may write, or that is a link, says nothing that may be trusted.
+ * A file that others may write, or that is a link, is not trusted.
  *
  * @throws AppError `bundle/role-file`, `bundle/key-file` (`reject`)
  */
@@ -130,7 +130,7 @@ function keyOf(
   return { ...key, name: `${role}/${label}`, role };
 }
 
-/** Keys of roles that stand in a second place too, and the names of these files. */
+/** Keys of roles that are in a second place too, and the names of these files. */
 function ambiguousAmong(roles: readonly LoadedRole[], plain: readonly TrustedKey[]) {
   const places = new Map<string, string[]>();
   const add = (keyId: string, file: string) => void places.set(keyId, [...(places.get(keyId) ?? []), file]);
@@ -147,7 +147,7 @@ function problemOf(file: string, error: unknown): KeyProblem {
     message: message.includes('nothing is trusted by this file')
       ? message
       : `${message}; nothing is trusted by role ${file}`,
-    remedy: 'mend the file or move it away',
+    remedy: 'repair the file or move it away',
     hidesRevocations: isDiskFault(error),
   };
 }

@@ -6,19 +6,19 @@ import { reasonOf } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
 
-/** Where a key of a role is: in a file of the folder, or in the role's file itself. */
+/** The place of a role's key: a file of the folder, or the role's file itself. */
 export type RoleKeySource =
   | { readonly kind: 'file'; readonly file: string }
   | { readonly kind: 'pem'; readonly pem: string };
 
-/** What the file of a role says. */
+/** The content of a role file. */
 export interface RoleFile extends Role {
   /** At least one. */
   readonly keys: readonly RoleKeySource[];
 }
 
 const STREAM_PATTERN = /^[a-z0-9*?-]{1,63}$/;
-/** A file of the folder: no path, not hidden, and not of a kind that has a meaning of its own. */
+/** A file of the folder: not a path, not hidden, and without a suffix that has another meaning. */
 const KEY_FILE = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$/;
 const OTHER_KINDS = /\.(pub|revoked|toml)$/i;
 const PEM = /-----BEGIN/;
@@ -51,7 +51,7 @@ const role = v.strictObject({
         v.string('must be a text'),
         v.check(
           isRepositoryPrefix,
-          'must be a registry, or a registry with a path, as "registry.example.com/cust": host in lower case, no tag, no / at the end',
+          'must be a registry, or a registry with a path, such as "registry.example.com/cust": host in lower case, no tag, no / at the end',
         ),
       ),
       'must be a list of texts',
@@ -76,15 +76,15 @@ const role = v.strictObject({
 });
 
 /**
- * Parses the file of a role (`keys.d/<name>.toml`). All members but `may_rotate` (default false) are
- * required, and no other is allowed: a misspelt limit must not be no limit.
+ * Parses the file of a role (`keys.d/<name>.toml`). All members except `may_rotate` (default false)
+ * are required, and others are refused: a misspelt limit must not be ignored.
  *
  * @param path for errors. @param name the file's name without `.toml`.
  * @throws AppError `bundle/role-file` (`reject`) that names the file and the member
  */
 export function parseRoleFile(text: string, path: string, name: string): RoleFile {
   if (!isRoleName(name)) {
-    throw roleError(path, 'its name is no name of a role: use 1 to 63 of a-z, 0-9 and -, then .toml');
+    throw roleError(path, 'its name is not valid for a role: use 1 to 63 of a-z, 0-9 and -, then .toml');
   }
   const result = v.safeParse(role, parseToml(text, path));
   if (!result.success) throw roleError(path, whyOf(result.issues[0]));
@@ -110,7 +110,7 @@ function parseToml(text: string, path: string): unknown {
 
 function whyOf(issue: v.BaseIssue<unknown>): string {
   const member = v.getDotPath(issue) ?? 'the file';
-  if (issue.expected === 'never') return `${member} is no member of a role, check its spelling`;
+  if (issue.expected === 'never') return `${member} is not a key of a role file, check its spelling`;
   return issue.received === 'undefined' ? `${member} is missing` : `${member} ${issue.message}`;
 }
 
@@ -118,7 +118,7 @@ function isKeyFileName(text: string): boolean {
   return KEY_FILE.test(text) && !OTHER_KINDS.test(text);
 }
 
-/** Canonical, as all references of bundles are: anything else would never match. */
+/** Canonical, like all references of bundles: any other form would never match. */
 function isRepositoryPrefix(text: string): boolean {
   const below = `${text}/x/y`;
   try {

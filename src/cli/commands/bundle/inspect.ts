@@ -65,6 +65,7 @@ function asText(found: UntrustedBundle): string {
     ['sequence', String(payload.sequence)],
     ['created', payload.created],
     ['expires', payload.expires],
+    ['scheme', payload.versionScheme],
     ['schedule', payload.schedule ?? 'immediate'],
     ['from', payload.update?.from],
     ['barrier', payload.update?.barrier?.reason],
@@ -85,8 +86,7 @@ function asText(found: UntrustedBundle): string {
     ({ name, mediaType, size }) => `  attached    ${name} (${mediaType}, ${formatBytes(size)})`,
   );
   const advisories = (payload.advisories ?? []).map(
-    ({ version, deadend, barrier, reason }) =>
-      `  advisory    ${version}${deadend ? ' is a dead end' : barrier ? ' is a barrier' : ''}: ${reason}`,
+    ({ version, deadend, barrier, reason }) => `  advisory    ${version}${adviceText(deadend, barrier)}: ${reason}`,
   );
   const warnings = (payload.warnings ?? []).map((warning) => `  warning     ${warning}`);
   const head = [
@@ -99,6 +99,11 @@ function asText(found: UntrustedBundle): string {
   ];
   const table = contents.images.length === 0 ? '' : `\n${imageTable(contents)}`;
   return `${head.join('\n')}\n${table}`;
+}
+
+function adviceText(isDeadEnd = false, isBarrier = false): string {
+  const what = [...(isDeadEnd ? ['a dead end'] : []), ...(isBarrier ? ['a barrier'] : [])];
+  return what.length === 0 ? '' : ` is ${what.join(' and ')}`;
 }
 
 /** Shows the ids of keys, and marks invalid keys: they were not checked before. */

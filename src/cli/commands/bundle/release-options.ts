@@ -186,6 +186,6 @@ function collect(value: string, earlier: readonly string[]): string[] {
 function fraction(text: string): number {
   const number = /^[01](?:\.[0-9]{1,9})?$/.test(text) ? Number(text) : Number.NaN;
   if (!(number <= 1))
-    throw new InvalidArgumentError('It must be a fraction from 0 to 1, as 0.1 for 10 % of the nodes.');
+    throw new InvalidArgumentError('It must be a fraction from 0 to 1, for example 0.1 for 10 % of the nodes.');
   return number;
 }

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
+import type { ApiClient } from '../../../api/client.ts';
 import { type Finding, findingsOn } from '../../../domain/model/finding.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
-import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { AppError, assertNever, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -40,13 +41,26 @@ interface Answer {
 
 async function askDaemon(context: CommandContext): Promise<Answer> {
   try {
-    const report = await withDaemon(context, (client) => client.report(context.signal));
+    const report = await withDaemon(context, (client) => reportWithPulls(client, context.signal));
     return { findings: findingsOfReport(report), trust: report.trust };
   } catch (error) {
     context.signal.throwIfAborted();
     const remedy = "run 'systemctl start stickpin', and look into 'journalctl -u stickpin' if it does not stay up";
     return { findings: [findingsOn('daemon').fault(reasonOf(error), remedy)] };
   }
+}
+
+/**
+ * The report after a test of pulls. A caller who may not ask for one gets the result of the last
+ * test, and so does one whose daemon does not know the method yet.
+ */
+async function reportWithPulls(client: ApiClient, signal: AbortSignal): Promise<StatusReport> {
+  try {
+    await client.checkPulls({}, signal);
+  } catch {
+    signal.throwIfAborted();
+  }
+  return client.report(signal);
 }
 
 /** The findings from the report of the daemon. */
@@ -58,6 +72,7 @@ export function findingsOfReport({
   unclaimed,
   stateProblems,
   protected: kept,
+  conditions,
 }: StatusReport): readonly Finding[] {
   const daemon = findingsOn('daemon');
   const releases = findingsOn('releases');
@@ -82,12 +97,37 @@ export function findingsOfReport({
     daemon.ok(`the daemon answers: ${status}`),
     trustFinding(trust),
     ...stateProblems.map(({ message }) => findingsOn('state').warning(message, CHECK_DISK)),
+    ...conditions.flatMap(nodeConditionFindings),
     ...unclaimed.map(unclaimedFinding),
     ...troubles,
     ...refused,
     ...costs,
   ];
 }
+
+/** What a condition of the node means for pulls without a network. */
+function nodeConditionFindings({ type, status, reason, message }: StatusReport['conditions'][number]): Finding[] {
+  const { ok, warning, fault } = findingsOn('pulls');
+  if (reason === 'NothingActivated') return [];
+  if (reason === 'ServingIsOff') return [ok(message)];
+  switch (type) {
+    case 'PullsAnswered':
+      if (status === 'True') return [ok(`${message}; ${SHADOWS}`)];
+      return [status === 'False' ? fault(message, LOOK_AT_PULLS) : warning(message, LOOK_AT_PULLS)];
+    case 'PullsFromElsewhere':
+      if (status === 'False') return [ok(message)];
+      return [warning(message, status === 'True' ? BRING_IMAGES : LOOK_AT_MANIFESTS)];
+    default:
+      return assertNever(type);
+  }
+}
+
+const SHADOWS = "while a release holds a tag, this node sees the release's image under it, whatever the registry has";
+const LOOK_AT_PULLS =
+  "see 'journalctl -u stickpin' and the journal of the runtime, then run 'sudo stickpin doctor' again; until then pods with imagePullPolicy Always need a network";
+const BRING_IMAGES =
+  'add these images to a bundle under these names, or let the pods use names that a release provides; on a node with a network it may stay like this';
+const LOOK_AT_MANIFESTS = "mend what it names, then run 'stickpin doctor' again";
 
 const CHECK_DISK = "check the disk, plug in the stick of each release that is to stay, and see 'stickpin list'";
 

@@ -12,8 +12,8 @@ export function registerList(program: Command, context: CommandContext): void {
     .action((options: { json?: true }) =>
       withDaemon(context, async (client) => {
         const report = await client.report(context.signal);
-        const { bundles, notices, rejected, unclaimed } = report;
-        const json = JSON.stringify({ bundles, notices, rejected, unclaimed });
+        const { bundles, notices, rejected, rejectedNames, unclaimed } = report;
+        const json = JSON.stringify({ bundles, notices, rejected, rejectedNames, unclaimed });
         context.stdout(options.json ? `${json}\n` : renderList(report));
       }),
     );

@@ -7,7 +7,7 @@ export function registerReject(program: Command, context: CommandContext): void 
   program
     .command('reject')
     .description('reject a bundle, or stop one that was adopted; what is pinned stays pinned')
-    .argument('<bundle>', 'the digest of the bundle, or NAME@VERSION of one that is known')
+    .argument('<bundle>', 'the digest of the bundle, or NAME@VERSION, also of one whose stick has not come yet')
     .option('--reason <text>', 'why; it is kept and shown')
     .option('--json', 'print as JSON')
     .action((bundle: string, { reason, json }: { readonly reason?: string; readonly json?: true }) =>

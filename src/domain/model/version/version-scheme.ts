@@ -1,4 +1,6 @@
-import semver from 'semver';
+import compare from 'semver/functions/compare.js';
+import satisfies from 'semver/functions/satisfies.js';
+import valid from 'semver/functions/valid.js';
 import { assertNever } from '../../../platform/app-error.ts';
 import { isTagRange, isTagWithin } from './tag-range.ts';
 import { compareSchemeTags, isVersion, isVersionRange, parseSchemeTag } from './version.ts';
@@ -21,7 +23,7 @@ export function fitsScheme(version: string, scheme: VersionScheme): boolean {
   const tag = parseSchemeTag(version);
   switch (scheme) {
     case 'semver':
-      return /^[0-9]/.test(version) && isVersion(version) && semver.valid(version) !== null && !tag?.revision;
+      return /^[0-9]/.test(version) && isVersion(version) && valid(version) !== null && !tag?.revision;
     case 'three-tag':
       return tag !== undefined;
     default:
@@ -63,7 +65,7 @@ export function schemeOf(releases: readonly SchemeWitness[]): VersionScheme | un
  */
 export function compareVersions(a: string, b: string, scheme: VersionScheme = 'semver'): number {
   if (a === b) return 0;
-  if (scheme === 'semver' && fitsScheme(a, scheme) && fitsScheme(b, scheme)) return semver.compare(a, b);
+  if (scheme === 'semver' && fitsScheme(a, scheme) && fitsScheme(b, scheme)) return compare(a, b);
   const [tagOfA, tagOfB] = [parseSchemeTag(a), parseSchemeTag(b)];
   if (tagOfA !== undefined && tagOfB !== undefined) return compareSchemeTags(tagOfA, tagOfB);
   return a < b ? -1 : 1;
@@ -73,14 +75,14 @@ export function compareVersions(a: string, b: string, scheme: VersionScheme = 's
  * Whether a version lies in a range (`update.from`). Pre-releases count as the versions that they
  * are: `4.13.0-rc.1` lies in `>=4.12.0`.
  *
- * @returns undefined when that can't be told: the text is no range of the scheme, or the version is
- *   none of it.
+ * @returns undefined when that can't be told: the text is not a range of the scheme, or the version
+ *   is none of it.
  */
 export function isInRange(version: string, range: string, scheme: VersionScheme = 'semver'): boolean | undefined {
   if (!isRangeOf(range, scheme) || !fitsScheme(version, scheme)) return undefined;
   switch (scheme) {
     case 'semver':
-      return semver.satisfies(version, range, { includePrerelease: true });
+      return satisfies(version, range, { includePrerelease: true });
     case 'three-tag':
       return isTagWithin(version, range);
     default:

@@ -1,4 +1,5 @@
-import semver from 'semver';
+import valid from 'semver/functions/valid.js';
+import validRange from 'semver/ranges/valid.js';
 
 const MAX_VERSION_LENGTH = 128;
 /**
@@ -30,7 +31,7 @@ export interface SchemeTag {
 export function isVersion(text: string): boolean {
   if (text.length === 0 || text.length > MAX_VERSION_LENGTH) return false;
   // node-semver would also take blanks around it and a leading v or =.
-  return SCHEME.test(text) || (/^[0-9]\S*$/.test(text) && semver.valid(text) !== null);
+  return SCHEME.test(text) || (/^[0-9]\S*$/.test(text) && valid(text) !== null);
 }
 
 /**
@@ -38,7 +39,7 @@ export function isVersion(text: string): boolean {
  * text is none.
  */
 export function isVersionRange(text: string): boolean {
-  return text.trim() !== '' && semver.validRange(text) !== null;
+  return text.trim() !== '' && validRange(text) !== null;
 }
 
 /**

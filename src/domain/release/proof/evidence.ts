@@ -7,7 +7,7 @@ import type { StoredBundle } from '../../state/state.ts';
 import { isTwin, keptBundles } from '../recorded-phase.ts';
 import type { Witness } from './soak.ts';
 
-/** Finds the id of an image of the runtime by what names it surely: an id, or a name by digest. */
+/** Finds the id of an image of the runtime by its id or a name. A tag counts for what it names now. */
 export interface ImageIds {
   of(name: string): string | undefined;
 }
@@ -18,8 +18,8 @@ export interface ImageIds {
  */
 export function imageIds(images: readonly RuntimeImage[]): ImageIds {
   const byName = new Map<string, string>();
-  for (const { imageId, repoDigests } of images) {
-    for (const name of [bare(imageId), ...repoDigests]) byName.set(name, imageId);
+  for (const { imageId, repoTags, repoDigests } of images) {
+    for (const name of [bare(imageId), ...repoTags, ...repoDigests]) byName.set(name, imageId);
   }
   return { of: (name) => byName.get(bare(name)) };
 }

@@ -1,3 +1,4 @@
+import { sequenceOf } from '../../adoption/floors.ts';
 import { RULE_CODES } from '../../model/rule-code.ts';
 import type { Soak } from '../../state/soak-record.ts';
 import type { StoredBundle } from '../../state/state.ts';
@@ -37,7 +38,7 @@ export function seenRunning(waiting: readonly StoredBundle[], look: ContainerLoo
   const followed = waiting.map((bundle) => follow(bundle, look));
   const due = followed
     .filter(({ dueInMs }) => dueInMs !== undefined && dueInMs <= 0)
-    .sort((a, b) => b.bundle.payload.sequence - a.bundle.payload.sequence);
+    .sort((a, b) => sequenceOf(b.bundle) - sequenceOf(a.bundle));
   const first = due.filter((one) => due.find((other) => other.bundle.payload.name === one.bundle.payload.name) === one);
   return {
     verdicts: [
@@ -93,7 +94,7 @@ const NO_ACTIVATION = 0;
  * is known here names them: an image that was there before, or that two releases have, tells
  * nothing. Where a release of the stream was activated, the component must be one of its own with
  * another image, and run from that one no more: what was added beside it, a test or what pulls
- * images ahead, is no upgrade.
+ * images ahead, is not an upgrade.
  */
 function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerLook): readonly Witness[] {
   const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);

@@ -18,6 +18,7 @@ import { trustedBy } from '../texts/bundle-text.ts';
 import { runtimeAway } from '../texts/runtime-away.ts';
 import { sourcesOf } from '../texts/sources.ts';
 import { degradedEvents } from './degraded-events.ts';
+import { nodePullEvents } from './node-pull-events.ts';
 import { unclaimedEvents } from './pin-events.ts';
 
 /**
@@ -29,6 +30,7 @@ export function eventsBetween(before: Snapshot | undefined, after: Snapshot): Ev
     ...runtimeEvents(before, after),
     ...pinEvents(before, after),
     ...unclaimedEvents(before?.assessment, after.assessment),
+    ...nodePullEvents(before, after),
     ...mediaEvents(before, after),
     ...rejectionEvents(before, after),
     ...approvalEvents(before, after),
@@ -244,6 +246,7 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/write',
   'runtime/pins-pending',
   'media/looking',
+  'media/reading',
   'engine/rolled-back',
   'engine/image-missing',
 ]);

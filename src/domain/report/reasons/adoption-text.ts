@@ -17,6 +17,10 @@ export function adoptionText(reason: AdoptionReason): string {
       const form = scheme === 'semver' ? 'SemVer without a suffix -rev<N>' : '<app>[-rev<N>[-b<build>]]';
       return `${bundleName(bundle)} does not fit its stream: versions of ${bundle.name} are ${form} on this node, since its first release was; make the bundle with such a version`;
     }
+    case 'bundle/base': {
+      const { bundle, base } = reason.data;
+      return `${bundleName(bundle)} builds on ${bundleName(base)}, a bundle of another stream; make it again with a base of stream ${bundle.name}, or without one`;
+    }
     case 'bundle/expired':
       return `${bundleName(reason.data.bundle)} expired on ${reason.data.expires}; bring a newer one`;
     case 'bundle/from-the-future': {

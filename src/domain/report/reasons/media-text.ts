@@ -32,6 +32,10 @@ export function mediaText(reason: MediaReason): string {
       const { bundle, images } = reason.data;
       return `stickpin has just started and looks whether ${bundleTitle(bundle)} is plugged in (${progressOf(images)} present).`;
     }
+    case 'media/reading': {
+      const { bundle, images, medium } = reason.data;
+      return `${medium} is read again; ${bundleTitle(bundle)} goes on then (${progressOf(images)} present).`;
+    }
     default:
       return assertNever(reason);
   }
@@ -79,12 +83,25 @@ export function unmountedText({ label }: Pick<Medium, 'label'>): string {
   return `${label} was unmounted; plug it in again or run 'stickpin rescan'`;
 }
 
-function baseText({ bundle, layers, base }: Extract<MediaReason, { code: 'engine/no-base' }>['data']): string {
+type NoBase = Extract<MediaReason, { code: 'engine/no-base' }>['data'];
+
+function baseText({ bundle, layers, base, holders = [] }: NoBase): string {
   const digest = base.bundleId === undefined ? '' : shortDigest(base.bundleId);
   const name = base.name === undefined ? `bundle ${digest}` : `${base.name} (${digest})`;
-  const state = base.isAdopted ? 'which is not complete on this node' : 'which this node has never had';
-  const next = `Plug in the stick with ${base.name ?? 'that bundle'}, or one with all of ${bundleTitle(bundle)}.`;
-  return `${bundleTitle(bundle)} needs base ${name}, ${state}: it lacks ${formatCount(layers, 'layer')}. ${next}`;
+  const next = `Plug in the stick with ${layersFrom(base, holders)}, or one with all of ${bundleTitle(bundle)}.`;
+  return `${bundleTitle(bundle)} needs base ${name}, ${stateOf(base)}: it lacks ${formatCount(layers, 'layer')}. ${next}`;
+}
+
+function stateOf({ isAdopted, isRetired }: NoBase['base']): string {
+  if (isRetired === true) return 'which was retired on this node';
+  return isAdopted ? 'which is not complete on this node' : 'which this node has never had';
+}
+
+/** At most three names: any of them does. */
+function layersFrom({ name }: NoBase['base'], holders: readonly string[]): string {
+  if (holders.length === 0) return name ?? 'that bundle';
+  const have = holders.length === 1 ? 'has' : 'have';
+  return `${holders.slice(0, 3).join(' or ')}, which ${have} them`;
 }
 
 function blobsMissingText(data: Extract<MediaReason, { code: 'bundle/blob-missing' }>['data']): string {

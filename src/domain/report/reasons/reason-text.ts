@@ -20,6 +20,7 @@ export function reasonText(reason: Reason): string {
     case 'bundle/arch':
     case 'bundle/sequence':
     case 'bundle/version':
+    case 'bundle/base':
     case 'bundle/expired':
     case 'bundle/from-the-future':
       return adoptionText(reason);
@@ -37,6 +38,7 @@ export function reasonText(reason: Reason): string {
     case 'engine/needs-copy':
     case 'engine/no-source':
     case 'media/looking':
+    case 'media/reading':
       return mediaText(reason);
     case 'engine/image-missing':
     case 'runtime/pins-pending':

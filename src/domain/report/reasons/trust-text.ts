@@ -1,7 +1,7 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { bundleName, bundleTitle } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
-import type { TrustReason } from '../../model/reason.ts';
+import type { BundleLabel, TrustReason } from '../../model/reason.ts';
 
 /** Why a bundle is not trusted, or not yet, and what to do. */
 export function trustText(reason: TrustReason): string {
@@ -77,6 +77,12 @@ function rejectedText(data: Extract<TrustReason, { code: 'trust/rejected' }>['da
     default:
       return assertNever(data);
   }
+}
+
+/** That a release was rejected by its name, ahead of its stick. `why`: in the words of the person. */
+export function rejectedNameText(release: BundleLabel, why: string | undefined): string {
+  const said = why === undefined ? '' : ` (${why})`;
+  return `${bundleName(release)} was rejected on this node${said}, also for sticks that come later; 'stickpin approve ${bundleName(release)}' takes that back`;
 }
 
 function signers(names: readonly string[]): string {

@@ -1,10 +1,10 @@
-import { sentence } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
+import { sequenceOf } from '../../adoption/floors.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { flawedAmong } from '../../state/bad-blob.ts';
-import { heldReason } from '../hold-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
+import { heldLine } from './held-line.ts';
 import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
@@ -20,11 +20,11 @@ export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: A
  * stream is among them.
  */
 export function withoutOutdated(those: readonly BundleAssessment[]): readonly BundleAssessment[] {
-  const kept = those.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle.payload);
+  const kept = those.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle);
   return those.filter(
-    ({ reason, bundle: { payload } }) =>
+    ({ reason, bundle }) =>
       reason?.code !== 'engine/rolled-back' ||
-      kept.every(({ name, sequence }) => name !== payload.name || sequence <= payload.sequence),
+      kept.every((other) => other.payload.name !== bundle.payload.name || sequenceOf(other) <= sequenceOf(bundle)),
   );
 }
 
@@ -52,11 +52,8 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
   const title = titleAmong(bundle, bundles);
   const name = commandNameAmong(bundle, bundles);
   if (phase === 'retired') return `${title} is retired. To use it again, run 'stickpin activate ${name}'.`;
-  const held = heldReason(entry);
-  if (held !== undefined) {
-    const message = messageAmong(held.message, bundle, bundles);
-    return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${sentence(message)}`;
-  }
+  const held = heldLine(entry, bundles);
+  if (held !== undefined) return held;
   const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
   const next = isAwaited
     ? `'stickpin activate ${name}' when you like.`

@@ -7,12 +7,13 @@ import type { Observed } from '../../state/state.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import { noticeEffect, noticeTitle } from '../texts/bundle-text.ts';
 import { bundleTrouble, isSteppedBack, readyLine, steppedBackNote, withoutOutdated } from './bundle-lines.ts';
+import { heldLine, MAX_HELD_LENGTH } from './held-line.ts';
 import { titleAmong } from './namesake.ts';
 
 /** Longest reason in a line that goes on after it. */
 const MAX_REASON_LENGTH = 330;
 
-/** Longest line to which something is added. */
+/** Longest line to which something is added, unless it is about a held activation. */
 const NOTED_LENGTH = 300;
 
 /** About the medium that was plugged in last and has something to tell. */
@@ -21,13 +22,13 @@ export function mediaLine(observed: Observed, assessment: Assessment): string | 
     if (!isDropFolder && (state.kind === 'attached' || state.kind === 'mounted')) return `Looking at ${label}.`;
     const carried = withoutOutdated(assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId)));
     const newest = carried.at(-1);
-    if (newest !== undefined)
-      return withNotes(
-        bundleTrouble(carried, assessment) ?? readyLine(newest, assessment.bundles),
-        observed,
-        assessment,
-        mediumId,
-      );
+    if (newest !== undefined) {
+      const trouble = bundleTrouble(carried, assessment);
+      const isHeld = trouble === undefined && heldLine(newest, assessment.bundles) !== undefined;
+      const maxLength = isHeld ? MAX_HELD_LENGTH : NOTED_LENGTH;
+      const line = trouble ?? readyLine(newest, assessment.bundles);
+      return withNotes({ line, maxLength }, observed, assessment, mediumId);
+    }
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
     if (awaiting !== undefined) return sentence(reasonText(awaiting.reason));
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
@@ -57,7 +58,12 @@ function rejectionLine(rejections: readonly Rejection[]): string {
 }
 
 /** Adds in few words what the line about one medium would hide, as far as there is room. */
-function withNotes(line: string, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): string {
+function withNotes(
+  { line, maxLength }: { readonly line: string; readonly maxLength: number },
+  { media }: Observed,
+  { bundles, rejections }: Assessment,
+  spoken: MediumId,
+): string {
   const notes = media.flatMap(({ mediumId, label, state }) => {
     if (state.kind === 'failed') return [`${label} cannot be read: see journalctl -u stickpin.`];
     const count = rejections.filter((rejection) => rejection.mediumId === mediumId).length;
@@ -74,6 +80,6 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
     );
   return notes.reduce((told, note) => {
     const longer = `${sentence(told)} ${note}`;
-    return longer.length <= NOTED_LENGTH ? longer : told;
+    return longer.length <= maxLength ? longer : told;
   }, line);
 }

@@ -1,4 +1,5 @@
 import { clip, oneLine, sentence } from '../../../platform/plain-text.ts';
+import type { Assessment } from '../../assess/assess.ts';
 import type { Observed } from '../../state/state.ts';
 import { unclaimedNote } from '../events/pin-events.ts';
 import { hookNotes } from '../hook-report.ts';
@@ -7,6 +8,7 @@ import { streamNotes } from '../stream-report.ts';
 import { blockedLine } from './blocked-line.ts';
 import { bundleTrouble } from './bundle-lines.ts';
 import { copyLine } from './copy-line.ts';
+import { heldLine, MAX_HELD_LENGTH } from './held-line.ts';
 import { mediaLine } from './media-line.ts';
 import type { Progress } from './progress-text.ts';
 import { restLine } from './rest-line.ts';
@@ -37,14 +39,20 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
 /** Adds what is wrong with our own state, and notes about streams, as far as there is room. */
 function withStateNotes(line: string, { observed, memory, assessment }: Snapshot): string {
   const { stateProblems, hooks } = memory;
+  const maxLength = isHeldLine(line, assessment) ? MAX_HELD_LENGTH : MAX_LENGTH;
   const lost = stateProblems.length === 0 ? [] : ["What was recorded is lost in part: see 'stickpin doctor'."];
   const unclaimed = unclaimedNote(assessment) ?? [];
   const ofHooks = hookNotes(hooks, assessment.bundles, observed.now);
   const ofStreams = [...assessment.paths.values()].flatMap(streamNotes);
   return [...lost, unclaimed, ...ofStreams, ofHooks].flat().reduce((told, note) => {
     const longer = `${sentence(told)} ${note}`;
-    return longer.length <= MAX_LENGTH ? longer : told;
+    return longer.length <= maxLength ? longer : told;
   }, line);
+}
+
+/** Whether a line is about a held activation, maybe with notes. */
+function isHeldLine(line: string, { bundles }: Assessment): boolean {
+  return bundles.some((entry) => line.startsWith(heldLine(entry, bundles) ?? '\n'));
 }
 
 function failedMediaLine({ media }: Observed): string | undefined {

@@ -3,7 +3,7 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleInWork } from '../../decide/activation.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 import type { Medium } from '../../model/medium.ts';
-import { interruptionOf, type LastCarrier } from '../../state/last-carrier.ts';
+import { interruptionOf, type LastCarrier, mediumReadAgain } from '../../state/last-carrier.ts';
 import type { Memory } from '../../state/memory.ts';
 import { isRelease } from '../../trust/notice.ts';
 import { interruptionText } from '../reasons/media-text.ts';
@@ -92,6 +92,7 @@ function removalOf(
   const isAlone = gone.length === media.length && (media.length > 0 || pullableImages.length === 0);
   if (!isWaiting && !isAlone) return undefined;
   const last = memory.lastCarriers.get(bundle.bundleId);
+  if (isAlone && mediumReadAgain(last, observed.media) !== undefined) return undefined;
   // What carried it last may be the medium that is still plugged in.
   return { last: isAlone ? last : undefined };
 }

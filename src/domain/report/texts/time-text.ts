@@ -8,8 +8,8 @@ type DataOf<Code extends RuleHold['code']> = Extract<RuleHold, { readonly code: 
 export function rolloutClause({ turn, share, wariness, source, ...clock }: DataOf<'rule/rollout'>): string {
   const when =
     turn === undefined
-      ? `its rule "rollout" stays at ${percentText(share)} of the nodes, and this node is not among them`
-      : `its rule "rollout" lets this node activate it on ${timeText(turn)}${doubt(clock)}`;
+      ? `its rule "rollout" is for ${percentText(share)} of the nodes, and this node is not one of them`
+      : `its rule "rollout" allows it on this node from ${timeText(turn)}${doubt(clock)}`;
   const cautious = `wariness ${Number(wariness.toPrecision(3))}`;
   return source === 'none'
     ? `${when} (${cautious}, since /etc/machine-id has no usable id; the setting update.rollout_wariness replaces it)`
@@ -18,7 +18,7 @@ export function rolloutClause({ turn, share, wariness, source, ...clock }: DataO
 
 /** Which window a release waits for: a clause. */
 export function windowClause({ opensAt, closesAt, timeZone, ...clock }: DataOf<'window'>): string {
-  if (opensAt === undefined) return 'it waits for a window, and none opens within weeks';
+  if (opensAt === undefined) return 'it waits for a window, and no window opens in the next weeks';
   return `it waits for the next window, ${openingText({ opensAt, closesAt }, timeZone)}${doubt(clock)}`;
 }
 
@@ -30,12 +30,12 @@ export function clockClause({ kind, least, hasWindow, hasRollout, hasEndOfLife }
     ...(hasRollout ? ['its rollout'] : []),
     ...(hasEndOfLife ? ['its end of life'] : []),
   ];
-  return `the clock of this node can't be right, since it is before ${timeText(least)}, when ${what}: ${unjudged.join(' and ')} can't be judged until it is set`;
+  return `the clock of this node is wrong: it shows a time before ${timeText(least)}, when ${what}. Set the clock; until then ${unjudged.join(' and ')} can't be judged`;
 }
 
 /** What a date says that was judged by a clock of unknown worth. */
 export function doubt({ isClockUnsure }: { readonly isClockUnsure: boolean }): string {
-  return isClockUnsure ? " by this node's clock, which is not synchronised" : '';
+  return isClockUnsure ? ", by this node's clock, which is not synchronised" : '';
 }
 
 /** `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`, on the wall clock of the zone. */
@@ -50,7 +50,8 @@ export function percentText(share: number): string {
   return `${Number((share * 100).toPrecision(6))} %`;
 }
 
-function wallText(time: number, zone: string): string {
+/** A time on the wall clock of a zone: `Sat 2026-11-28 23:30`. */
+export function wallText(time: number, zone: string): string {
   const { weekday, date, time: clock } = wallTimeOf(time, zone);
   return `${weekday} ${date} ${clock}`;
 }
@@ -58,6 +59,7 @@ function wallText(time: number, zone: string): string {
 /** The last time that a Date can hold (ECMA-262, "Time Values"). */
 const LAST_TIME = 8.64e15;
 
-function timeText(time: number): string {
+/** A time in UTC: `2026-03-01T08:00:00Z`. */
+export function timeText(time: number): string {
   return Math.abs(time) > LAST_TIME ? 'a day beyond all calendars' : new Date(time).toISOString().replace('.000Z', 'Z');
 }

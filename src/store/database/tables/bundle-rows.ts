@@ -5,6 +5,7 @@ import type { BundleId } from '../../../domain/model/digest.ts';
 import type { RuleCode } from '../../../domain/model/rule-code.ts';
 import type { BadBlob } from '../../../domain/state/bad-blob.ts';
 import type { Soak } from '../../../domain/state/soak-record.ts';
+import type { StoredBundle } from '../../../domain/state/state.ts';
 import type { BundleMark } from '../../../ports/state.ts';
 
 /**
@@ -17,10 +18,13 @@ export interface BundleRows {
    * it before
    */
   insert(bundle: VerifiedBundle, adoptedAt: number, claimedAt: number | null): void;
+  /** Sets all times and what goes with them, except of retirement. */
+  setMilestones(bundle: StoredBundle): void;
   setSigners(bundleId: BundleId, signers: Signers): void;
   setRequest(bundleId: BundleId, at: number, overrides: readonly RuleCode[]): void;
   setMark(bundleId: BundleId, what: BundleMark, at: number): void;
   setSoak(bundleId: BundleId, soak: Soak): void;
+  setActivationBegun(bundleId: BundleId, at: number | undefined): void;
   setBadBlobs(bundleId: BundleId, badBlobs: readonly BadBlob[]): void;
   setRetired(bundleId: BundleId, at: number, removeImages: boolean): void;
   setRolledBack(bundleId: BundleId, at: number, reason: string): void;
@@ -35,6 +39,18 @@ export function createBundleRows(database: Database): BundleRows {
      VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @signerKeyIds, @signerRoles, @adoptedAt, @claimedAt)
      ON CONFLICT (bundle_id) DO NOTHING`,
   );
+  const milestones = prepareUpdate(
+    database,
+    'ready_at',
+    'activation_requested_at',
+    'activation_overrides',
+    'activated_at',
+    'active_at',
+    'proven_at',
+    'rolled_back_at',
+    'rolled_back_reason',
+    'reset_at',
+  );
   const signers = prepareUpdate(database, 'signed_by', 'signer_key_ids', 'signer_roles');
   const request = prepareUpdate(database, 'activation_requested_at', 'activation_overrides');
   const marks: Readonly<Record<BundleMark, Statement>> = {
@@ -45,17 +61,34 @@ export function createBundleRows(database: Database): BundleRows {
     provenAt: prepareUpdate(database, 'proven_at'),
   };
   const soaks = prepareUpdate(database, 'soak');
+  const begun = prepareUpdate(database, 'activation_begun_at');
   const bad = prepareUpdate(database, 'bad_blobs');
   const retired = prepareUpdate(database, 'retired_at', 'remove_images');
   const reset = database.prepare('UPDATE bundle SET reset_at = ? WHERE name = ?');
   const rolledBack = prepareUpdate(database, 'rolled_back_at', 'rolled_back_reason');
   return {
     insert: (bundle, adoptedAt, claimedAt) => void insert.run({ ...columnsOf(bundle), adoptedAt, claimedAt }),
+    setMilestones: (bundle) => {
+      const { activationOverrides: overrides } = bundle;
+      milestones.run(
+        bundle.readyAt ?? null,
+        bundle.activationRequestedAt ?? null,
+        overrides === undefined ? null : JSON.stringify(overrides),
+        bundle.activatedAt ?? null,
+        bundle.activeAt ?? null,
+        bundle.provenAt ?? null,
+        bundle.rolledBackAt ?? null,
+        bundle.rolledBackReason ?? null,
+        bundle.resetAt ?? null,
+        bundle.bundleId,
+      );
+    },
     setSigners: (bundleId, { signedBy, signerKeyIds, signerRoles }) =>
       void signers.run(JSON.stringify(signedBy), JSON.stringify(signerKeyIds), rolesColumn(signerRoles), bundleId),
     setRequest: (bundleId, at, overrides) => void request.run(at, JSON.stringify(overrides), bundleId),
     setMark: (bundleId, what, at) => void marks[what].run(at, bundleId),
     setSoak: (bundleId, soak) => void soaks.run(JSON.stringify(soak), bundleId),
+    setActivationBegun: (bundleId, at) => void begun.run(at ?? null, bundleId),
     setBadBlobs: (bundleId, badBlobs) =>
       void bad.run(badBlobs.length === 0 ? null : JSON.stringify(badBlobs), bundleId),
     setRetired: (bundleId, at, removeImages) => void retired.run(at, Number(removeImages), bundleId),

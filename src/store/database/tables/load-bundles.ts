@@ -21,6 +21,7 @@ interface BundleRow {
   readonly ready_at: number | null;
   readonly activation_requested_at: number | null;
   readonly activation_overrides: string | null;
+  readonly activation_begun_at: number | null;
   readonly activated_at: number | null;
   readonly active_at: number | null;
   readonly proven_at: number | null;
@@ -86,6 +87,7 @@ export function loadBundles(database: Database, revive: BundleReviver): readonly
         ...(row.activation_overrides !== null && {
           activationOverrides: v.parse(overrides, JSON.parse(row.activation_overrides)),
         }),
+        ...(row.activation_begun_at !== null && { activationBegunAt: row.activation_begun_at }),
         ...(row.activated_at !== null && { activatedAt: row.activated_at }),
         ...lifeOf(row),
         ...(row.cancelled_at !== null && {

@@ -1,11 +1,12 @@
 import type { Database } from 'better-sqlite3';
 import type { BundleId } from '../../../domain/model/digest.ts';
-import type { Verdict } from '../../../domain/trust/approval.ts';
+import type { RejectedName, Verdict } from '../../../domain/trust/approval.ts';
 import type { KeyRotation, RevokedKey } from '../../../domain/trust/key-rotation.ts';
 
 /** The stored verdicts and key changes. */
 export interface TrustState {
   readonly verdicts: readonly Verdict[];
+  readonly rejectedNames: readonly RejectedName[];
   readonly rotation: KeyRotation;
 }
 
@@ -19,6 +20,10 @@ export interface TrustRows {
   /** Forgets the keys that bundles of a stream brought. What they revoked stays revoked. */
   removeKeysOf(stream: string): void;
   setVerdict(verdict: Verdict): void;
+  /** Replaces the earlier rejection of the name. */
+  rejectName(rejected: RejectedName): void;
+  /** Takes the rejection of a name back, if there is one. */
+  allowName(release: Pick<RejectedName, 'name' | 'version'>): void;
   /** The record of revocations as text. Undefined when none is stored. */
   revocationRecord(): string | undefined;
   setRevocationRecord(document: string): void;
@@ -33,7 +38,7 @@ interface KeyRow {
 }
 
 /**
- * Prepares the statements over the tables `verdict`, `rotated_key`, `revoked_key` and
+ * Prepares the statements over the tables `verdict`, `rejected_name`, `rotated_key`, `revoked_key` and
  * `revocation_record`.
  */
 export function createTrustRows(database: Database): TrustRows {
@@ -50,12 +55,20 @@ export function createTrustRows(database: Database): TrustRows {
     `INSERT INTO verdict (bundle_id, verdict, at, reason) VALUES (@bundleId, @verdict, @at, @reason)
      ON CONFLICT (bundle_id) DO UPDATE SET verdict = excluded.verdict, at = excluded.at, reason = excluded.reason`,
   );
+  const upsertName = database.prepare(
+    `INSERT INTO rejected_name (name, version, at, reason) VALUES (@name, @version, @at, @reason)
+     ON CONFLICT (name, version) DO UPDATE SET at = excluded.at, reason = excluded.reason`,
+  );
+  const removeName = database.prepare('DELETE FROM rejected_name WHERE name = ? AND version = ?');
   const upsertRecord = database.prepare(
     'INSERT INTO revocation_record (id, document) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET document = excluded.document',
   );
   const record = database.prepare<[], { document: string }>('SELECT document FROM revocation_record');
   const verdicts = database.prepare<[], { bundle_id: string; verdict: string; at: number; reason: string | null }>(
     'SELECT bundle_id, verdict, at, reason FROM verdict ORDER BY at, rowid',
+  );
+  const names = database.prepare<[], { name: string; version: string; at: number; reason: string | null }>(
+    'SELECT name, version, at, reason FROM rejected_name ORDER BY at, rowid',
   );
   const keys = database.prepare<[], KeyRow>('SELECT key_id, pem, bundle_id, role FROM rotated_key ORDER BY rowid');
   const revoked = database.prepare<[], Omit<KeyRow, 'pem'>>(
@@ -69,6 +82,7 @@ export function createTrustRows(database: Database): TrustRows {
         at: row.at,
         ...(row.reason !== null && { reason: row.reason }),
       })),
+      rejectedNames: names.all().map(({ reason, ...row }) => ({ ...row, ...(reason !== null && { reason }) })),
       rotation: {
         keys: keys.all().map((row) => ({ ...namedIn(row), pem: row.pem })),
         revoked: revoked.all().map(namedIn),
@@ -80,6 +94,8 @@ export function createTrustRows(database: Database): TrustRows {
     },
     removeKeysOf: (stream) => void removeKeys.run(stream),
     setVerdict: (verdict) => void upsertVerdict.run({ reason: null, ...verdict }),
+    rejectName: (rejected) => void upsertName.run({ reason: null, ...rejected }),
+    allowName: ({ name, version }) => void removeName.run(name, version),
     revocationRecord: () => record.get()?.document,
     setRevocationRecord: (document) => void upsertRecord.run(document),
   };

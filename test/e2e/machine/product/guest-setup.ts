@@ -2,10 +2,29 @@ import type { GuestFile } from '../qemu/disk.ts';
 
 /**
  * Units of a Debian system that no test looks at. Masked, since each start costs the emulated
- * machine a noticeable part of a second. The console's getty must go for another reason: the serial
- * port is the log.
+ * machine a noticeable part of a second, at each of the boots of a run. The console's getty must go
+ * for another reason: the serial port is the log.
  */
 const maskedUnits = [
+  'dev-hugepages.mount',
+  'dev-mqueue.mount',
+  'sys-fs-fuse-connections.mount',
+  'sys-kernel-config.mount',
+  'sys-kernel-debug.mount',
+  'sys-kernel-tracing.mount',
+  'modprobe@configfs.service',
+  'modprobe@drm.service',
+  'modprobe@fuse.service',
+  'systemd-creds.socket',
+  'systemd-hostnamed.socket',
+  'systemd-initctl.socket',
+  'systemd-sysext.socket',
+  'systemd-modules-load.service',
+  'systemd-random-seed.service',
+  'systemd-remount-fs.service',
+  'systemd-tmpfiles-clean.timer',
+  'systemd-udev-load-credentials.service',
+  'systemd-user-sessions.service',
   'apt-daily-upgrade.timer',
   'apt-daily.timer',
   'dpkg-db-backup.timer',

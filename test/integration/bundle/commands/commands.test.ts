@@ -238,12 +238,12 @@ describe('bundle create, sign, inspect, verify', () => {
     expect(envelopes[0]).toBe(envelopes[1]);
   });
 
-  it('say what a path is that is no bundle, once, and what to name instead', async () => {
+  it('say what a path is that is not a bundle, once, and what to name instead', async () => {
     writeFileSync(join(root, 'ocp.tar'), '');
     writeFileSync(join(root, 'ocp.stickpin.tar'), gzipSync(randomBytes(2048)));
     for (const [path, why] of [
       ['nowhere', 'is not there'],
-      ['ocp.tar', 'is no directory; a bundle is a directory, or a file named *.stickpin.tar'],
+      ['ocp.tar', 'is not a directory; a bundle is a directory, or a file named *.stickpin.tar'],
       ['layout', 'holds no bundle.dsse.json'],
       ['ocp.stickpin.tar', 'compressed'],
     ] as const) {
@@ -265,7 +265,7 @@ describe('bundle create, sign, inspect, verify', () => {
         expect(await run('bundle', command, bundle, '--keys', wrong)).toMatchObject({
           exitCode: 1,
           stdout: '',
-          stderr: `stickpin: --keys: ${wrong} is no folder: name the one with the trusted *.pub files\n`,
+          stderr: `stickpin: --keys: ${wrong} is not a folder: name the one with the trusted *.pub files\n`,
         });
       }
     }

@@ -103,14 +103,18 @@ describe('attachments', () => {
     const tooMany = Array.from({ length: limits.payloadItems + 1 }, (_, at) => file(`f${at}`, ''));
     mkdirSync(join(root, 'files', 'other'));
     for (const [attach, code, why] of [
-      [[most], 'bundle/source', `attachment ${join(root, 'files', 'most')} has 4.0 GiB, and FAT holds files of less`],
+      [
+        [most],
+        'bundle/source',
+        `attachment ${join(root, 'files', 'most')} has 4.0 GiB, but a file on FAT must be smaller`,
+      ],
       [[join(root, 'absent')], 'bundle/source', join(root, 'absent')],
-      [[join(root, 'files')], 'bundle/source', 'is no file'],
+      [[join(root, 'files')], 'bundle/source', 'is not a file'],
       [tooMany, 'bundle/option', 'at most 256'],
       [[file('with blank', '')], 'bundle/option', 'plain file name'],
       [[file('.hidden', '')], 'bundle/option', 'plain file name'],
       [[file('grün', '')], 'bundle/option', `attachment ${join(root, 'files', 'grün')}`],
-      [[file('f0', ''), file('other/F0', '')], 'bundle/option', 'distinct names'],
+      [[file('f0', ''), file('other/F0', '')], 'bundle/option', 'have the name F0 on a node'],
       [[file('f0', ''), file('other/F0', '')], 'bundle/option', `${join('files', 'f0')} and `],
     ] as const) {
       await expect(make(attach), why).rejects.toMatchObject({ code, message: expect.stringContaining(why) });

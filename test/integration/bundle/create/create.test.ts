@@ -223,7 +223,7 @@ describe('a bundle is not made', () => {
     ['of a zstd that is cut off', ...bad('cut', zstdOf(tar).subarray(0, 2000), tar), "zstd can't be unpacked"],
     ['of a zstd of something else', ...bad('text', zstdOf(Buffer.alloc(2000, 'text'))), 'not a tar archive'],
     ['of a zstd that unpacks to something else', ...bad('diff', zstdOf(tar), Buffer.from('other')), 'config says'],
-    ['of a layer that is no tar', ...bad('text', Buffer.alloc(2000, 'text')), 'not a tar archive'],
+    ['of a layer that is not a tar', ...bad('text', Buffer.alloc(2000, 'text')), 'not a tar archive'],
     ['of a tar that is cut off', ...bad('cut', gzipSync(tar.subarray(0, 2000)), tar.subarray(0, 2000)), 'cut off'],
     ['of a gzip that is cut off', ...bad('cut', gzipSync(tar).subarray(0, 500), tar), "gzip can't be unpacked"],
     [
@@ -334,7 +334,7 @@ describe('a bundle is not made', () => {
     writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
     const out = join(root, 'out', 'b.stickpin.tar');
     const onProgress = () => writeFileSync(out, 'of somebody else');
-    await expect(createBundle(options([source('a')], { out, onProgress }), signal)).rejects.toThrow('is there already');
+    await expect(createBundle(options([source('a')], { out, onProgress }), signal)).rejects.toThrow('exists already');
     expect(readFileSync(out, 'utf8')).toBe('of somebody else');
     expect(readdirSync(join(root, 'out'))).toEqual(['b.stickpin.tar']);
   });
@@ -357,10 +357,14 @@ describe('a bundle is not made', () => {
   it('in directories that were made for it, which go again', async () => {
     writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
     const out = join(root, 'out', 'deep', 'bundle');
-    await expect(createBundle(options([source('b')], { out }), signal)).rejects.toThrow('not one image of that name');
+    await expect(createBundle(options([source('b')], { out }), signal)).rejects.toThrow(
+      'no image, or more than one, has that name',
+    );
     expect(readdirSync(root)).toEqual(['layout']);
     mkdirSync(join(root, 'out'));
-    await expect(createBundle(options([source('b')], { out }), signal)).rejects.toThrow('not one image of that name');
+    await expect(createBundle(options([source('b')], { out }), signal)).rejects.toThrow(
+      'no image, or more than one, has that name',
+    );
     expect(readdirSync(join(root, 'out'))).toEqual([]);
   });
 
@@ -407,7 +411,7 @@ describe.runIf(have('root', mounting))('a full filesystem', () => {
     execFileSync('umount', [small]);
   });
 
-  it('is no target, with an error before anything is copied', async () => {
+  it('is not a target, with an error before anything is copied', async () => {
     writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
     await expect(createBundle(options([source('a')], { out: small }), signal)).rejects.toThrow('is a mount point');
     expect(readdirSync(small)).toEqual([]);

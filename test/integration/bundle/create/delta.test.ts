@@ -123,7 +123,13 @@ describe('bundle create --base', () => {
     expect(payload).not.toHaveProperty('annotations');
   });
 
-  it('refuses what is no base in one line, and leaves nothing behind', async () => {
+  it('refuses a base of another stream', async () => {
+    const refused = await create('delta', 'second', 7, '--base', at('base'), '--name', 'tools');
+    expect(refused).toMatchObject({ exitCode: 2 });
+    expect(refused.stderr).toMatch(/^stickpin: base: .* is of stream ocp, and the new bundle of tools\n$/);
+  });
+
+  it('refuses what is not a base in one line, and leaves nothing behind', async () => {
     mkdirSync(at('empty'));
     const before = readdirSync(root);
     for (const base of ['none', 'empty', 'keys.d/factory.pub']) {
@@ -231,7 +237,7 @@ it('bundle create names a layer that no FAT holds, and takes it when asked to', 
   writeOciLayout(at('layout'), [{ image, names: ['large'] }]);
   const refused = await create('large', 'large', 7);
   expect(refused).toMatchObject({ exitCode: 1 });
-  expect(refused.stderr).toMatch(/layer sha256:\w+ has 4\.0 GiB, .* exFAT or ext4 .*--allow-large-blobs/);
+  expect(refused.stderr).toMatch(/layer sha256:\w+ has 4\.0 GiB, .* exFAT or ext4, .*--allow-large-blobs/);
   expect(refused.stderr).toContain(digest);
   const taken = await create('large', 'large', 7, '--allow-large-blobs');
   // The source holds less than its manifest says, or this machine has not that much space.

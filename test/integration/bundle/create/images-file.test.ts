@@ -58,7 +58,12 @@ describe('--images-file', () => {
 
   it.each([
     ['one tag with two digests', ['quay.io/x/one:1=A', 'quay.io/x/one:1=B'], 2, 'twice with different digests'],
-    ['an image pinned and not', ['quay.io/x/one:1=A', '', 'quay.io/x/one:2=A pin=false'], 3, 'pinned and one not'],
+    [
+      'an image pinned and not',
+      ['quay.io/x/one:1=A', '', 'quay.io/x/one:2=A pin=false'],
+      3,
+      'but only one of them is to be pinned',
+    ],
     ['two components', ['m=quay.io/x/one:1=A', 'n=quay.io/x/one:2=A'], 2, 'two components: m and n'],
   ])('refuses %s, and names both lines', async (_name, lines, line, why) => {
     const { exitCode, stderr, file } = await create(lines);
@@ -79,7 +84,7 @@ describe('--images-file', () => {
     const utf16 = join(root, 'utf16.txt');
     writeFileSync(utf16, Buffer.from('\ufeffquay.io/x/one:1', 'utf16le'));
     const made = await create(['quay.io/x/one:1=A'], '--images-file', utf16);
-    expect(made).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`${utf16} is no text in UTF-8`) });
+    expect(made).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`${utf16} is not UTF-8 text`) });
     const absent = join(root, 'absent.txt');
     expect(await create(['quay.io/x/one:1=A'], '--images-file', absent)).toMatchObject({
       exitCode: 1,

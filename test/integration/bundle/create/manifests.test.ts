@@ -77,7 +77,7 @@ describe('--manifests', () => {
     writeFileSync(join(manifests, 'bad.yaml'), 'kind: Pod\nspec: {\n');
     const made = await create();
     expect(made).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(made.stderr).toMatch(/^stickpin: .*bad\.yaml:\d+: is no YAML: [^\n]+\n$/);
+    expect(made.stderr).toMatch(/^stickpin: .*bad\.yaml:\d+: is not YAML: [^\n]+\n$/);
     expect(readdirSync(root).sort()).toEqual(['layout', 'manifests']);
   });
 

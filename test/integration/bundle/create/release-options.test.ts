@@ -64,6 +64,24 @@ describe('a bundle without images', () => {
     expect(stdout).not.toContain('COMPONENT');
   });
 
+  it('names the role of the keys with --trust-role, which needs keys', async () => {
+    const next = file('next.pub', sampleKey('next').publicPem);
+    expect(await create('bundle', '--trust-key', next, '--trust-role', 'customer')).toMatchObject({ exitCode: 0 });
+    expect((await payloadOf('bundle')).trust).toMatchObject({ role: 'customer' });
+    const alone = await create('other', '--advisory', file('one.json', bad), '--trust-role', 'customer');
+    expect(alone).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('--trust-role needs --trust-key or --revoke-key'),
+    });
+    expect((await create('other', '--trust-key', next, '--trust-role', '../x')).exitCode).not.toBe(0);
+    expect(readdirSync(root).sort()).toEqual(['bundle', 'keys.d', 'next.pub', 'one.json']);
+  });
+
+  it('is inspected with its version scheme', async () => {
+    await create('bundle', '--advisory', file('one.json', bad), '--version-scheme', 'semver');
+    expect((await run('bundle', 'inspect', at('bundle'))).stdout).toContain('  scheme      semver\n');
+  });
+
   it('needs something else to carry', async () => {
     const empty = await create('bundle');
     expect(empty).toMatchObject({ exitCode: 2 });
@@ -77,7 +95,7 @@ describe('a bundle without images', () => {
     ['no reason', { version: '4.13.5' }, /a\.json: reason: /],
     ['no version', [{ reason: 'x' }], /a\.json: 0\.version: /],
     ['a member that is not known', { ...bad, severity: 9 }, /a\.json: severity: /],
-    ['a dead end that is a barrier', { ...bad, barrier: true }, /4\.13\.5 is called a dead end and a barrier/],
+    ['a dead end that is a barrier', { ...bad, barrier: true }, /4\.13\.5 is both a dead end and a barrier/],
     ['a version twice', [bad, bad], /there is an advisory about 4\.13\.5 already/],
     ['its own version', { ...bad, version: '4.13.8' }, /4\.13\.8 is this release itself; say --deadend or --barrier/],
   ])('refuses an advisory file with %s', async (_, content, message) => {
@@ -139,7 +157,7 @@ describe('rules of a release', () => {
     [['--rollout-minutes', '90'], '--rollout-minutes needs --rollout-start'],
     [['--rollout-start', '2026-05-01T22:00:00Z'], 'alone would hold the release on every node for good'],
     [['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-fraction', '1.1'], 'a fraction from 0 to 1'],
-    [['--rollout-start', 'tomorrow', '--rollout-minutes', '9'], 'update.rollout.start: must be a time as'],
+    [['--rollout-start', 'tomorrow', '--rollout-minutes', '9'], 'update.rollout.start: must be a time such as'],
     [['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-minutes', '0'], 'from 1 to 527040'],
     [['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-minutes', '1.5'], 'from 1 to 527040'],
     [['--end-of-life', '2001-01-01T00:00:00Z'], 'endOfLife: 2001-01-01T00:00:00Z is not after created'],

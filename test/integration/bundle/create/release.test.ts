@@ -83,7 +83,7 @@ describe('--release from an OCI layout', () => {
       'has no list of images',
       () => etcd,
       [],
-      'is no OpenShift release image: it has no release-manifests/image-references',
+      'is not an OpenShift release image: it has no release-manifests/image-references',
     ],
     [
       'lists what the layout lacks',
@@ -92,7 +92,7 @@ describe('--release from an OCI layout', () => {
       'release quay.example.com/ocp/release:4, edge-proxy: oci:',
     ],
     [
-      'lists what is no JSON',
+      'lists what is not JSON',
       () => sampleImage({ seed: 'x', architecture: 'amd64', layers: [manifestsLayer(Buffer.from('{'))] }),
       [],
       'is not JSON',
@@ -109,7 +109,7 @@ describe('--release from an OCI layout', () => {
 
   it('refuses other transports as wrong usage', async () => {
     const made = await create('--release', 'quay.example.com/ocp/release:4=dir:/nowhere');
-    expect(made).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('comes from docker:// or oci:') });
+    expect(made).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('must come from docker:// or oci:') });
     expect((await create('--release', 'release:4')).exitCode).toBe(2);
   });
 });

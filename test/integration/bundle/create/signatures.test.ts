@@ -14,7 +14,7 @@ import { systemClock } from '../../../../src/platform/clock.ts';
 import { createRegistry, type Registry } from '../../../../src/registry/server.ts';
 import { type SampleImage, sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { sampleSignature, signatureTag } from '../../../support/bundles/sample-signature.ts';
-import { judge, observation, stored, verified } from '../../../support/daemon/scenario.ts';
+import { judge, observation, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 import { have } from '../../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';
@@ -214,7 +214,7 @@ describe.runIf(have('skopeo'))('sigstore signatures beside an image in a registr
         log: createRecordingLog(),
         admit: async () => 'anybody',
       });
-      served.setCatalog(catalogOf(observed, judge(observed, [bundle]).assessment));
+      served.setCatalog(catalogOf(observed, judge(observed, [bundle]).assessment, POLICY));
       const authority = await served.listen({ host: '127.0.0.1', port: 0 });
       const repository = `docker://${authority}/${TOKEN}/quay.example.com/edge/app`;
       const copied = join(root, 'copied');

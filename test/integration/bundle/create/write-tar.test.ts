@@ -126,7 +126,7 @@ describe('signing a tar file', () => {
     expect(readdirSync(out)).toEqual(['ocp.stickpin.tar']);
   });
 
-  it('refuses one that is no bundle', async () => {
+  it('refuses one that is not a bundle', async () => {
     const path = join(root, 'no.stickpin.tar');
     writeFileSync(path, Buffer.alloc(1024));
     await expect(signBundle(path, audit.privateKey, signal)).rejects.toMatchObject({ code: 'bundle/tar' });

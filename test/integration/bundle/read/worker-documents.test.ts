@@ -127,7 +127,7 @@ describe('large documents', () => {
     await expect(parse.contents(...small(), stop.signal)).rejects.toThrow('the stick is gone');
   });
 
-  it('a thread that can not be started is no fault of the bundle', async () => {
+  it('a thread that can not be started is not a fault of the bundle', async () => {
     const parse = create({ program: pathToFileURL(join(root, 'absent.js')) });
     await expect(parse.contents(...small(), signal)).rejects.toMatchObject({
       code: 'bundle/worker',

@@ -53,7 +53,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     rmSync(factory, { recursive: true, force: true });
   });
 
-  it('pulls by digest, pins by label, gives the tags, and leaves no hosts.toml behind', async () => {
+  it('pulls by digest, pins by label, gives the tags, and leaves no hosts.toml behind when it stops', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
@@ -64,7 +64,9 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
       expect(image?.repoTags).toEqual(tags);
       expect(await containerd.ctr('images', 'ls', `name==${reference}`)).toContain('io.cri-containerd.pinned=pinned');
     }
-    await expect.poll(() => readdirSync(containerd.certsDirectory), { timeout: 10_000 }).toEqual([]);
+    expect(readdirSync(containerd.certsDirectory)).toEqual(['quay.example.com']);
+    await harness.stop();
+    expect(readdirSync(containerd.certsDirectory)).toEqual([]);
   });
 
   it('labels again what lost its label (docs/runtime-facts.md, fact 22), without a stick', async () => {
@@ -98,13 +100,12 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     await containerd.ctr('images', 'rm', tags[0] ?? '');
     harness.daemon().engine.kick();
     await eventually(isWhole, 15_000);
-    await expect.poll(() => readdirSync(containerd.certsDirectory), { timeout: 10_000 }).toEqual([]);
+    expect(readdirSync(containerd.certsDirectory)).toEqual(['quay.example.com']);
 
     const source = await startSourceRegistry();
     const [registry = '', ...path] = reference.replace(/@.*/, '').split('/');
     if (bundle.images[0] !== undefined) source.add(path.join('/'), bundle.images[0].image);
     const folder = join(containerd.certsDirectory, registry);
-    mkdirSync(folder);
     writeFileSync(join(folder, 'hosts.toml'), `[host."http://${source.host}"]\n  capabilities = ["pull", "resolve"]\n`);
     const cri = createCriClient({ socketPath: containerd.socketPath });
     try {
@@ -120,6 +121,38 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
       cri.close();
       rmSync(folder, { recursive: true });
       await source.close();
+    }
+  });
+
+  it('answers a forced pull by digest and by tag after the stick is gone, says so, and pins again by itself', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    harness.unplug();
+    const answered = await harness.until(({ conditions }) =>
+      conditions.some(({ type, status }) => type === 'PullsAnswered' && status !== 'Unknown'),
+    );
+    expect(answered.conditions[0]).toMatchObject({ status: 'True', reason: 'PullAnswered' });
+    const { reference, tags } = bundle.contents.images[0] ?? { reference: '', tags: [] };
+    const labels = () => containerd.ctr('images', 'ls', `name==${reference}`);
+    const before = await harness.images();
+    expect(await labels()).toContain('io.cri-containerd.pinned=pinned');
+    const cri = createCriClient({ socketPath: containerd.socketPath });
+    try {
+      for (const name of [reference, tags[0] ?? '']) {
+        await cri.pullImage(name, AbortSignal.timeout(30_000));
+        await eventually(async () => expect(await labels()).toContain('io.cri-containerd.pinned=pinned'), 15_000);
+      }
+      await harness.daemon().engine.checkPulls(AbortSignal.timeout(30_000));
+      // None of these pulls has changed an image, a tag or a pin.
+      await eventually(async () => expect(await harness.images()).toEqual(before), 15_000);
+      // What a container of a pod asks for comes from the release, by its tag.
+      expect(harness.daemon().engine.report()?.conditions[1]).toMatchObject({
+        type: 'PullsFromElsewhere',
+        status: 'False',
+      });
+    } finally {
+      cri.close();
     }
   });
 
@@ -153,11 +186,8 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
       expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
       expect(remote.bytesSent(etcd?.image.layers[0]?.digest)).toBe(0);
       expect(remote.bytesSent(api?.image.layers[0]?.digest)).toBeGreaterThan(0);
-      await expect
-        .poll(() => readFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), 'utf8'), {
-          timeout: 10_000,
-        })
-        .toBe(configured);
+      await harness.stop();
+      expect(readFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), 'utf8')).toBe(configured);
     } finally {
       rmSync(join(containerd.certsDirectory, 'quay.example.com'), { recursive: true, force: true });
       await remote.close();

@@ -54,7 +54,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
   const pinsText = () => readFileSync(join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'), 'utf8');
   const mirrorsText = () => readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
 
-  it('pulls every image by digest, pins it, gives the tags at activation and takes the mirrors away', async () => {
+  it('pulls every image by digest, pins it, gives the tags at activation and leaves the mirrors in place', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated');
@@ -67,24 +67,63 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     }
     expect(pinsText()).toContain('"quay.example.com/user/own:1"');
     await harness.until((report) => report.operation === 'idle');
-    await expect.poll(mirrorsText, { timeout: 10_000 }).not.toContain('[[registry]]');
+    for (const { reference } of bundle.contents.images) {
+      expect(mirrorsText()).toContain(`prefix = "${reference.split('@')[0]}"`);
+    }
     expect(harness.report().status).toBe(
       'ocp 4.13.7 is ready: 2 images present and pinned. It is activated; you may remove the stick.',
     );
+    await harness.stop();
+    expect(mirrorsText()).not.toContain('[[registry]]');
   });
 
-  it('pulls nothing that is present: a restart and the same stick again ask the registry for nothing', async () => {
+  it('answers a forced pull by digest and by tag after the stick is gone, and says so', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    harness.unplug();
+    const tested = await harness.until(({ conditions }) =>
+      conditions.some(({ type, status }) => type === 'PullsAnswered' && status !== 'Unknown'),
+    );
+    expect(tested.conditions[0]).toMatchObject({ status: 'True', reason: 'PullAnswered' });
+    const before = await harness.images();
+    const { reference, tags } = bundle.contents.images[0] ?? { reference: '', tags: [] };
+    const client = connectCri(double.socketPath);
+    try {
+      for (const name of [reference, tags[0] ?? '']) await client.pullImage(name);
+    } finally {
+      client.close();
+    }
+    await harness.daemon().engine.checkPulls(AbortSignal.timeout(30_000));
+    expect(harness.daemon().engine.report()?.conditions).toMatchObject([
+      { type: 'PullsAnswered', status: 'True' },
+      { type: 'PullsFromElsewhere', status: 'False' },
+    ]);
+    expect(await harness.images()).toEqual(before);
+  });
+
+  it('pulls nothing that is present: after a restart with the same stick there is the one test pull', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated');
     await harness.stop();
-    const pulled = () => double.log().match(/PullImage|Pulling image/g)?.length ?? 0;
-    const before = pulled();
+    const pulled = () =>
+      double
+        .log()
+        .split('\n')
+        .filter((line) => /PullImage|Pulling image/.test(line));
+    const before = pulled().length;
     expect(before).toBeGreaterThan(0);
     await harness.start();
-    await harness.until((report) => report.bundles[0]?.images.pinned === 2 && report.media.length > 1);
+    await harness.until(
+      ({ bundles, media, conditions }) =>
+        bundles[0]?.images.pinned === 2 && media.length > 1 && conditions[0]?.status === 'True',
+    );
     await harness.stop();
-    expect(pulled()).toBe(before);
+    const { reference } = bundle.contents.images[0] ?? { reference: '' };
+    const since = pulled().slice(before);
+    expect(since.length).toBeGreaterThan(0);
+    for (const line of since) expect(line).toContain(reference);
   });
 
   it('pins an image that CRI-O had by its tag alone, by pulling its digest without a layer (docs/runtime-facts.md, fact 8)', async () => {

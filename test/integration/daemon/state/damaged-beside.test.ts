@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { damageDatabase } from '../../../support/damage-database.ts';
+import { loseCopies, loseSigned } from '../../../support/lose-state.ts';
 
 let factory: string;
 let node: DaemonHarness;
@@ -52,13 +53,24 @@ describe('floors.json that is damaged', () => {
     expect(lines()).toContainEqual(expect.stringMatching(/floors\.json could not be used: .* it is kept as /));
   });
 
+  it('together with state.db: the floors of its copy count, and nothing below them is adopted', async () => {
+    damageDatabase(statePath('state.db'), 'pages');
+    await node.start();
+    node.plug((await release(2, node.key)).path);
+    const report = await node.until(({ rejected }) => rejected.length > 0);
+    expect(report.rejected[0]?.reason.code).toBe('bundle/sequence');
+    expect(report.bundles.map(({ version, phase }) => [version, phase])).toEqual([['4.13.9', 'activated']]);
+  });
+
   it('together with state.db: nothing is activated without a person, and STATUS and the journal say so', async () => {
     damageDatabase(statePath('state.db'), 'pages');
+    loseCopies(statePath(''));
+    loseSigned(statePath(''));
     await node.start();
     node.plug((await release(2, node.key)).path);
     const report = await node.until(({ bundles }) => bundles.some(({ phase }) => phase === 'ready'));
     expect(report.bundles.map(({ version, phase }) => [version, phase])).toEqual([['4.13.2', 'ready']]);
-    expect(report.status).toContain("What was recorded is lost in part: see 'stickpin doctor'.");
+    expect(report.status).toContain('is not activated: the records of earlier releases are lost.');
     expect(lines()).toContainEqual(expect.stringMatching(/^Which sequences were activated here is lost/));
     expect(
       node

@@ -19,6 +19,7 @@ import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+import { seededRandom } from '../../../support/seeded-random.ts';
 
 /** Starts on each of the two runtimes. */
 const STARTS = 100;
@@ -220,15 +221,4 @@ function damageFile(path: string, earlier: string, random: () => number): string
   for (const at of places) bytes.writeUInt8(bytes.readUInt8(at) ^ (1 << below(8)), at);
   writeFileSync(path, bytes);
   return `has flipped bits at ${places.join(', ')}`;
-}
-
-/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
-function seededRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

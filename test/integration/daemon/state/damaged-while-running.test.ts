@@ -7,6 +7,7 @@ import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { type DamagedPart, damageDatabase } from '../../../support/damage-database.ts';
+import { loseCopies, loseSigned } from '../../../support/lose-state.ts';
 
 const DAMAGED = /state\.db is damaged .*all pins stay\. Run 'systemctl restart stickpin'/;
 const TRIED_AGAIN = /tried again|continues automatically/;
@@ -61,8 +62,24 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     expect(await pinned()).toBe(2);
   });
 
-  it('is renamed by the next start, and its release claims its pins when its stick is seen again', async () => {
+  it('is renamed by the next start, and its copy takes its place', async () => {
     await harness.stop();
+    await harness.start();
+    const mended = await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
+    expect(mended.unclaimed).toEqual([]);
+    expect(mended.status).not.toMatch(DAMAGED);
+    expect(readdirSync(statePath('')).filter((name) => /^state\.db\.damaged-\w+$/.test(name))).toHaveLength(1);
+    const told = harness.log.lines.map(({ message }) => message);
+    expect(told).toContainEqual(
+      expect.stringMatching(/could not be used: .* goes on with its copy .*state\.db\.copy of /),
+    );
+    expect(await pinned()).toBe(2);
+  });
+
+  it('is renamed by the next start, and without a copy its release claims its pins when its stick is seen', async () => {
+    await harness.stop();
+    loseCopies(statePath(''));
+    loseSigned(statePath(''));
     await harness.start();
     const lost = await harness.until(({ unclaimed }) => unclaimed.length > 0);
     expect(lost.unclaimed[0]).toMatchObject({ bundleId: bundle.bundleId, name: 'ocp', version: '4.13.7' });

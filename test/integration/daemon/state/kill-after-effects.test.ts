@@ -126,7 +126,8 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon that is killed after an eff
         }),
       })),
     });
-  const expectWhole = () => expectWholeNode(node.harness.settings.paths.state_dir, node.double());
+  const expectWhole = () =>
+    expectWholeNode(node.harness.settings.paths.state_dir, node.double(), { keepsMirrors: false });
 
   it('from the plugged stick to activation', { timeout: 240_000 }, async () => {
     await setUp({ hooks: { 'before-activate': 'before.service' } });

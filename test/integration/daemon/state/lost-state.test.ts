@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { loseCopies, loseSigned } from '../../../support/lose-state.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
@@ -26,6 +27,9 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     await node.harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
     node.harness.unplug();
     await node.harness.stop();
+    // What follows is about a node on which nothing is left to rebuild its releases from.
+    loseCopies(statePath(''));
+    loseSigned(statePath(''));
   });
   afterEach(async () => {
     await node.dispose();
@@ -60,7 +64,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     { how: 'is gone', damage: () => rmSync(statePath('state.db')), isKept: false },
     { how: 'is empty', damage: () => truncateSync(statePath('state.db'), 0), isKept: true },
     {
-      how: 'is no database',
+      how: 'is not a database',
       damage: () => writeFileSync(statePath('state.db'), 'garbage'.repeat(1_000)),
       isKept: true,
     },
@@ -100,6 +104,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     rmSync(statePath('state.db'));
     await startUnclaimed();
     await node.harness.stop();
+    loseCopies(statePath(''));
     rmSync(statePath('state.db'));
     rmSync(statePath('pins.json'));
     await startUnclaimed();

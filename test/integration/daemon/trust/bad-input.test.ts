@@ -97,7 +97,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
   });
 
   it.each([
-    ['not JSON', 'this is no JSON'],
+    ['not JSON', 'this is not JSON'],
     ['empty', ''],
     ['not an envelope', '{"payload": 1}'],
   ])('malformed envelope: %s', async (_name, text) => {

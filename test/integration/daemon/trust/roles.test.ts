@@ -264,6 +264,20 @@ describe('stickpin trust', () => {
     await expect(node.daemon().resetStream('nothing', 0)).rejects.toThrow('no bundle of stream');
   });
 
+  it('reset lets an older stick in, and the rule against downgrades holds its release', async () => {
+    await start();
+    node.plug((await release(2, 5)).path);
+    await node.until(isActivated('ocp'));
+    node.unplug();
+    node.plug((await release(1, 1)).path);
+    expect((await rejection())?.code).toBe('bundle/sequence');
+    await node.daemon().resetStream('ocp', 0);
+    const isOld = (one: StatusReport['bundles'][number]) => one.version === version(1);
+    const { bundles } = await node.until((report) => report.bundles.some((one) => isOld(one) && one.phase === 'ready'));
+    expect(bundles.find(isOld)?.activationHolds?.map(({ code }) => code)).toContain('rule/downgrade');
+    expect(bundles.find(({ version: one }) => one === version(2))).toMatchObject({ current: true });
+  });
+
   it('reset forgets keys that bundles of the stream brought, of no other stream', async () => {
     const [ocp, tools] = [sampleKey('ocp-next'), sampleKey('tools-next')];
     await start();

@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { renderList } from '../../../../src/cli/output/render-status.ts';
 import type { BundleReport } from '../../../../src/domain/report/bundle-report.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { otherForm } from '../../../support/bundles/key-forms.ts';
@@ -93,6 +94,70 @@ describe('trust.require = "approval"', () => {
     engine().approve({ bundle: bundle.bundleId });
     await node.until(isActivated);
   });
+});
+
+describe('a name that is rejected ahead of its stick', () => {
+  it('is shown, outlives a restart, refuses the bundle that comes, and is taken back by approve', async () => {
+    await start();
+    expect(engine().rejectWithReason({ bundle: 'ocp@4.13.7', reason: 'loses data' })).toBe(
+      "ocp 4.13.7 is rejected (loses data): a bundle of this name is not adopted; 'stickpin approve ocp@4.13.7' takes that back.",
+    );
+    const ahead = await node.until((report) => report.rejectedNames.length > 0);
+    expect(renderList(ahead)).toContain('ocp@4.13.7 was rejected on this node (loses data), also for sticks');
+    await node.stop();
+    await node.start();
+    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    node.plug(bundle.path);
+    const { rejected, bundles } = await node.until((report) => report.rejected.length > 0);
+    expect(rejected).toMatchObject([{ name: 'ocp@4.13.7', reason: { code: 'trust/rejected' } }]);
+    expect(rejected[0]?.reason.message).toContain('(loses data)');
+    expect(bundles).toEqual([]);
+    engine().approve({ bundle: 'ocp@4.13.7' });
+    const done = await node.until(isActivated);
+    expect(done.rejectedNames).toEqual([]);
+    const kinds = engine()
+      .history(undefined, 100)
+      .map(({ kind }) => kind);
+    expect(kinds).toEqual(expect.arrayContaining(['bundleVetoed', 'bundleApproved']));
+  });
+
+  it('is taken back while no stick is there, and is judged by the digest when that was approved later', async () => {
+    await start();
+    engine().reject({ bundle: 'ocp@4.13.7' });
+    expect(engine().approve({ bundle: 'ocp@4.13.7' })).toContain('The rejection of ocp 4.13.7 is taken back');
+    expect(() => engine().approve({ bundle: 'ocp@4.13.7' })).toThrow('no bundle ocp@4.13.7 is known or plugged in');
+    engine().reject({ bundle: 'ocp@4.13.7' });
+    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    engine().approve({ bundle: bundle.bundleId });
+    node.plug(bundle.path);
+    await node.until(isActivated);
+  });
+
+  it('counts for the bundle that is there and for one that is made again, until it is taken back', async () => {
+    await start();
+    const [one, other] = [
+      await makeSampleBundle({ dir, keys: [node.key] }),
+      await makeSampleBundle({ dir: join(dir, 'b'), keys: [node.key], sequence: 2 }),
+    ];
+    node.plug(one.path);
+    await node.until(isActivated);
+    node.unplug();
+    expect(engine().reject({ bundle: 'ocp@4.13.7' })).toContain('no other bundle of this name is adopted');
+    await node.until(({ bundles }) => bundles[0]?.reason?.code === 'trust/rejected');
+    node.plug(other.path);
+    const { rejected } = await node.until((report) => report.rejected.length > 0);
+    expect(rejected).toMatchObject([{ name: 'ocp@4.13.7', reason: { code: 'trust/rejected' } }]);
+    expect(engine().approve({ bundle: 'ocp@4.13.7' })).toContain('The rejection of ocp 4.13.7 is taken back');
+    await node.until(({ bundles }) => bundles.some(({ bundleId, reason }) => bundleId === one.bundleId && !reason));
+  });
+
+  it.each(['ocp', 'ocp@', '@1.0.0', 'Ocp@1.0.0', 'ocp@4.13.7@1', 'ocp@latest!', ''])(
+    'refuses %j, which is no name and version',
+    async (name) => {
+      await start();
+      expect(() => engine().reject({ bundle: name })).toThrow(/^no bundle /);
+    },
+  );
 });
 
 describe('a revoked key', () => {
@@ -222,7 +287,7 @@ describe('revocations that can not be read', () => {
   const attacks: readonly (readonly [string, RegExp, () => void])[] = [
     [
       'the folder is gone',
-      /is gone, and it was there before.*install -d -m 0755/,
+      /is missing, but existed before.*install -d -m 0755/,
       () => rmSync(node.keysFolder, { recursive: true }),
     ],
     [
@@ -234,8 +299,8 @@ describe('revocations that can not be read', () => {
       },
     ],
     [
-      'the folder is a link that leads nowhere',
-      /is a link that leads nowhere; mend the link/,
+      'the folder is a link without a target',
+      /is a link without a target; repair the link/,
       () => {
         rmSync(node.keysFolder, { recursive: true });
         symlinkSync('/nowhere', node.keysFolder);
@@ -258,8 +323,8 @@ describe('revocations that can not be read', () => {
       },
     ],
     [
-      'a *.revoked file leads nowhere',
-      /stolen\.revoked can't be read: ENOENT.*mend the file/,
+      'a *.revoked file is a link without a target',
+      /stolen\.revoked can't be read: ENOENT.*repair the file/,
       () => {
         rmSync(join(node.keysFolder, 'stolen.revoked'));
         symlinkSync('/nowhere', join(node.keysFolder, 'stolen.revoked'));
@@ -267,7 +332,7 @@ describe('revocations that can not be read', () => {
     ],
     [
       'a *.revoked file holds a key and a line that is none',
-      /"who\?" is no key id/,
+      /"who\?" is not a key id/,
       () => writeFileSync(join(node.keysFolder, 'stolen.revoked'), `${sampleKey().publicPem}who?\n`),
     ],
     [

@@ -49,9 +49,10 @@ async function pullOnce(skopeo: Skopeo, request: PullRequest, signal: AbortSigna
   if (message === 'context canceled') return { text: `unable to pull image: ${message}`, isCancelled: true };
   const policy = /^Error loading trust policy: (.*)/s.exec(message)?.[1];
   if (policy !== undefined) return { text: policy, isCancelled: false };
-  if (isNetworkError(message)) {
+  const cause = lastCause(message);
+  if (isNetworkError(cause)) {
     const text = `unable to pull image: ${message}`;
-    return { text: /connection refused/.test(message) ? `RegistryUnavailable: ${text}` : text, isCancelled: false };
+    return { text: /connection refused/.test(cause) ? `RegistryUnavailable: ${text}` : text, isCancelled: false };
   }
   // What is no network error could mean that the reference names an artifact: CRI-O asks for the
   // manifest again and tells of both.
@@ -62,6 +63,14 @@ async function pullOnce(skopeo: Skopeo, request: PullRequest, signal: AbortSigna
   const text = `unable to pull image or OCI artifact: pull image err: ${message}; artifact err: image reference: ${artifact}`;
   const isRejected = message.startsWith('Source image rejected');
   return { text: isRejected ? `SignatureValidationFailed: ${text}` : text, isCancelled: false };
+}
+
+/**
+ * What CRI-O judges a failure by: the error of the last place that was tried. What the mirrors
+ * before it said, and why a broken transfer could not be continued, is in the message only.
+ */
+function lastCause(message: string): string {
+  return message.replace(/\(Mirrors also failed: .*\]\): /s, '').replace(/\(while reconnecting: .*\)/s, '');
 }
 
 /** Errors of Go's `net` and of its HTTP client, in their wording. */

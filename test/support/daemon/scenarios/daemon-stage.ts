@@ -1,6 +1,5 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { repositoryOf } from '../../../../src/domain/model/reference.ts';
 import type { RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import { assertNever } from '../../../../src/platform/app-error.ts';
@@ -192,7 +191,7 @@ export async function createDaemonStage(
       pins: spoken(seen.images.filter(({ pinned }) => pinned)),
       tags: speaker.tagged(seen.images),
       images: spoken(seen.images),
-      mirrors: seen.renderedMirrors.map(repositoryOf).join(' ') || 'nothing',
+      mirrors: seen.renderedMirrors.map((name) => name.slice(name.lastIndexOf('/') + 1)).join(' ') || 'nothing',
     };
   }
 

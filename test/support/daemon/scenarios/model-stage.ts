@@ -2,7 +2,7 @@ import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import { assertNever } from '../../../../src/platform/app-error.ts';
 import { createModelMachine } from '../model-machine.ts';
 import { createModelNode } from '../model-node.ts';
-import { digestOf, POLICY, verified } from '../scenario.ts';
+import { digestOf, POLICY, UNSERVED, verified } from '../scenario.ts';
 import { LETTERS, nameOf, planOf, refusalOf } from './releases.ts';
 import { smallDisk } from './room.ts';
 import { createSpeaker, phaseWords } from './speaker.ts';
@@ -15,15 +15,16 @@ export interface ModelStage {
   /** The effects of the first start. */
   begin(): readonly string[];
   /** Lets it happen, with all that follows. */
-  play(event: ScenarioEvent): Promise<Row>;
+  play(event: ScenarioEvent): Promise<Row & { readonly mirrors: string }>;
 }
 
-/** A node that knows nothing yet. */
-export function createModelStage({ lifecycle, traits, room }: Scenario): ModelStage {
+/** A node that knows nothing yet. @param serve default: the mirrors go when nothing is loaded */
+export function createModelStage({ lifecycle, traits, room }: Scenario, serve = UNSERVED.serve): ModelStage {
   const releases = new Map(LETTERS.map((letter) => [letter, releaseOf(letter, traits)] as const));
   const speaker = createSpeaker(releases);
   const machine = createModelMachine();
-  const node = createModelNode({ machine, policy: { ...POLICY, lifecycle: { ...POLICY.lifecycle, ...lifecycle } } });
+  const policy = { ...POLICY, serve, lifecycle: { ...POLICY.lifecycle, ...lifecycle } };
+  const node = createModelNode({ machine, policy });
   if (room !== undefined) machine.filesystem = () => smallDisk(room, releases, [...machine.images.keys()]);
   const bundleOf = (letter: Letter): VerifiedBundle => {
     const bundle = releases.get(letter);
@@ -115,6 +116,7 @@ export function createModelStage({ lifecycle, traits, room }: Scenario): ModelSt
         event,
         effects,
         ...(refused !== undefined && { refused }),
+        mirrors: machine.mirrors.map(repositoryName).join(' ') || 'nothing',
         phases: bundles.map((entry) => `${speaker.letter(entry.bundle.bundleId)} ${phaseWords(entry)}`).join(', '),
         pins: spoken(images.filter(({ pinned }) => pinned)),
         tags: speaker.tagged(images),
@@ -137,4 +139,8 @@ function releaseOf(letter: Letter, traits: Scenario['traits']): VerifiedBundle {
     ),
     imageOver: Object.fromEntries(own),
   });
+}
+
+function repositoryName(repository: string): string {
+  return repository.slice(repository.lastIndexOf('/') + 1);
 }

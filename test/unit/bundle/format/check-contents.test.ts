@@ -108,12 +108,12 @@ describe('checkContents', () => {
     [
       'an index attached',
       { layers: [layer], images: [{ ...etcd, attached: [{ ...signature, mediaType: mediaTypes.ociIndex }] }] },
-      'is no image manifest',
+      'is not an image manifest',
     ],
     [
       'a layer left to a base that is not named',
       { layers: [{ ...layer, inBase: true as const }], images: [etcd] },
-      'the payload names none',
+      'the payload names no base',
     ],
     ['the same layer twice', { layers: [layer, layer], images: [etcd] }, 'layer sha256:0101'],
     ['a layer that is not there', { layers: [layer], images: [{ ...etcd, layers: [1] }] }, 'no layer 1'],
@@ -154,7 +154,7 @@ describe('checkContents', () => {
       'must be registry/repository@',
     ],
     [
-      'a media type that is no image',
+      'a media type that is not an image',
       { layers: [layer], images: [{ ...etcd, mediaType: 'text/plain' }] },
       'text/plain',
     ],

@@ -33,7 +33,7 @@ describe('parseEnvelope', () => {
     },
   );
 
-  it.each(['+-/_', 'a', 'ab=', 'abc==', 'a b=', 'YQ===', '=', 'YQ=\n'])('refuses what is no base64: %j', (sig) => {
+  it.each(['+-/_', 'a', 'ab=', 'abc==', 'a b=', 'YQ===', '=', 'YQ=\n'])('refuses what is not base64: %j', (sig) => {
     expect(() => parseEnvelope(envelope({ signatures: [{ sig }] }))).toThrow(/signatures\.0\.sig is not base64/);
   });
 

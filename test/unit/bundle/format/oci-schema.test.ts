@@ -33,7 +33,7 @@ describe('parseImageDocument', () => {
     ['a manifest without a config', { schemaVersion: 2, layers: [] }, /document x: config/],
     ['a digest that is none', { ...manifest, layers: [{ ...config, digest: 'sha256:../..' }] }, /layers\.0\.digest/],
     ['a size below zero', { ...manifest, layers: [{ ...config, size: -1 }] }, /layers\.0\.size/],
-    ['a size that is no integer', { ...index, manifests: [{ ...child, size: 1.5 }] }, /manifests\.0\.size/],
+    ['a size that is not an integer', { ...index, manifests: [{ ...child, size: 1.5 }] }, /manifests\.0\.size/],
     ['an index that says it is a manifest', { ...index, mediaType: ociManifest }, /document x: config/],
   ])('refuses %s', (_what, value, message) => {
     expect(() => parse(value)).toThrow(message);

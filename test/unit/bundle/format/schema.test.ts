@@ -93,6 +93,7 @@ describe('parsePayload', () => {
       'bundle/payload',
       'annotations',
     ],
+    [{ trust: { keys: Array.from({ length: 9 }, () => 'pem') } }, 'bundle/payload', 'must bring at most 8 keys'],
     [{ trust: { keys: ['pem'] } }, 'bundle/payload', 'trust.keys.0'],
     [{ trust: { revoked: ['me'] } }, 'bundle/payload', 'trust.revoked.0'],
   ])('payload: refuses %j with %s of %s', (change, code, path) => {

@@ -40,7 +40,7 @@ describe('isEd25519PublicKey', () => {
     expect(isEd25519PublicKey(Buffer.from(hex, 'hex'))).toBe(false);
   });
 
-  it('refuses what is no point of the curve, and what is too short', () => {
+  it('refuses what is not a point of the curve, and what is too short', () => {
     expect(isEd25519PublicKey(Buffer.from(`02${'00'.repeat(31)}`, 'hex'))).toBe(false);
     expect(isEd25519PublicKey(Buffer.alloc(31, 9))).toBe(false);
   });

@@ -28,7 +28,7 @@ describe('parsePublicKey', () => {
     ['-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n', 'not a public key in PEM'],
     ['-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n', "PEM can't be read"],
     [sampleKey().privatePem, 'it holds a private key'],
-  ])('refuses what is no public key (%#)', (pem, message) => {
+  ])('refuses what is not a public key (%#)', (pem, message) => {
     expect(() => parsePublicKey(pem, 'k.pub')).toThrow(
       expect.objectContaining({ code: 'bundle/key-file', message: expect.stringContaining(message) }),
     );
@@ -50,7 +50,7 @@ describe('one key, one id', () => {
 
   it('refuses Ed25519 points of small order and the P-256 point at infinity', () => {
     const small = ed25519Pem(Buffer.concat([Buffer.of(1), Buffer.alloc(31)]));
-    expect(() => parsePublicKey(small, 'k.pub')).toThrow('key file k.pub: its point is none that an Ed25519 key pair');
+    expect(() => parsePublicKey(small, 'k.pub')).toThrow('key file k.pub: no Ed25519 key pair has its point');
     const infinity = pemOf(Buffer.from('3019301306072a8648ce3d020106082a8648ce3d03010703020000', 'hex'));
     expect(() => parsePublicKey(infinity, 'k.pub')).toThrow('its point is at infinity');
   });

@@ -37,7 +37,7 @@ describe('readImageDocument', () => {
     expect(read).toEqual({ bytes: forged, document: undefined });
   });
 
-  it.each(['{', '{}', '[]', '7'])('gives the bytes alone of what is no manifest: %s', async (text) => {
+  it.each(['{', '{}', '[]', '7'])('gives the bytes alone of what is not a manifest: %s', async (text) => {
     const read = await readImageDocument(sourceOf([Buffer.from(text)], 1), digestOf(text), signal);
     expect(read).toEqual({ bytes: Buffer.from(text), document: undefined });
   });

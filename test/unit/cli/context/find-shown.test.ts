@@ -31,10 +31,17 @@ const named = { ...nameless, path: 'stickpin/arm', name: 'ocp@4.13.8', bundleId:
 const unapproved = bundle('', '', { bundleId: digestOf('unapproved'), phase: 'held', hold: 'approval' });
 const older = bundle('ocp', '4.13.6');
 const tools = bundle('tools', '1.0.0');
+const banned = {
+  name: 'ocp',
+  version: '4.13.9',
+  since: '2026-03-10T12:00:00.000Z',
+  reason: { code: 'trust/rejected', message: 'ocp@4.13.9 was rejected on this node' },
+};
 const report = {
   bundles: [older, bundle('ocp', '4.13.7'), tools, unapproved],
   notices: [notice],
   rejected: [nameless, named],
+  rejectedNames: [banned],
 };
 const find = (asked: string) => findShown(report, asked);
 const hex = (id: string, digits = 8) => id.slice('sha256:'.length, 'sha256:'.length + digits);
@@ -54,6 +61,7 @@ describe('findShown', () => {
     ['a rejected one by its folder', 'ocp-4.13.9-amd64', { ...nameless, phase: 'rejected' }],
     ['a rejected one by name and version', 'ocp@4.13.8', { ...named, phase: 'rejected' }],
     ['a rejected one by its digest', named.bundleId, { ...named, phase: 'rejected' }],
+    ['a name that was rejected ahead of its stick', 'ocp@4.13.9', { ...banned, phase: 'rejected' }],
     ['a rejected one by the first digits', hex(named.bundleId), { ...named, phase: 'rejected' }],
   ])('finds by %s', (_how, asked, expected) => {
     expect(find(asked)).toEqual(expected);
@@ -62,7 +70,12 @@ describe('findShown', () => {
   it('takes the adopted one before a rejected one of the same name, and of several the newest', () => {
     const twin = bundle('ocp', '4.13.6', { bundleId: digestOf('twin') });
     const rejected = [{ ...named, name: 'ocp@4.13.6' }];
-    expect(findShown({ bundles: [older, twin], notices: [], rejected }, 'ocp@4.13.6')).toBe(twin);
+    expect(
+      findShown(
+        { bundles: [older, twin], notices: [], rejected, rejectedNames: [{ ...banned, version: '4.13.6' }] },
+        'ocp@4.13.6',
+      ),
+    ).toBe(twin);
   });
 
   it('says which ones a name may mean, and what is not known', () => {

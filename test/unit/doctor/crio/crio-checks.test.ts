@@ -34,6 +34,7 @@ describe("the checks of CRI-O's files", () => {
       registriesDirectory: at('etc/containers/registries.conf.d'),
       mirrorsLink: at('etc/containers/registries.conf.d/99-stickpin.conf'),
       mirrorsFile: at('run/stickpin/registries.conf'),
+      persistentMirrorsFile: at('state/registries.conf'),
       policyPath: at('etc/containers/policy.json'),
       signatureLookupFile: at('etc/containers/registries.d/99-stickpin.yaml'),
     };

@@ -109,6 +109,20 @@ describe('refuseAdoption, after the bundle format', () => {
     expect(code({ sequence: 7 }, { bundles: [stored(verified({ name: 'tools', sequence: 7 }))] })).toBeUndefined();
   });
 
+  it('update.base: a bundle of another stream is no base', () => {
+    const tools = stored(verified({ name: 'tools', version: '1.0.0' }));
+    const delta = verified({ version: '4.13.8', sequence: 8, update: { base: tools.bundleId } });
+    const reason = refuseAdoption(delta, context({ bundles: [tools] }));
+    expect(reason?.code).toBe('bundle/base');
+    expect(reason && reasonText(reason)).toBe(
+      'ocp@4.13.8 builds on tools@1.0.0, a bundle of another stream; make it again with a base of stream ocp, or without one',
+    );
+    const base = stored(verified());
+    expect(
+      code({ version: '4.13.8', sequence: 8, update: { base: base.bundleId } }, { bundles: [base] }),
+    ).toBeUndefined();
+  });
+
   it('expires: an expired bundle is refused, to the millisecond', () => {
     const at = (ms: number) => new Date(ms).toISOString();
     expect(code({ expires: at(NOON) })).toBe('bundle/expired');

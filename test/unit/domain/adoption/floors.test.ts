@@ -7,6 +7,7 @@ import {
   higherFloors,
   isAboveFloor,
   NO_FLOORS,
+  withoutDoubt,
   withoutStream,
 } from '../../../../src/domain/adoption/floors.ts';
 import { floor } from '../../../../src/domain/gates/floor.ts';
@@ -48,11 +49,11 @@ describe('a ready release that floors keep from being activated by itself', () =
 
   it('says why, and what to do', () => {
     expect(look({})?.message).toBe(
-      "It is not activated automatically: it has sequence 7, and sequence 9 of ocp was activated here before. Run 'stickpin activate ocp@4.13.7' if it is the release that you want",
+      "It is not activated automatically: its sequence is 7, and a release of ocp with sequence 9 was activated here before. Run 'stickpin activate ocp@4.13.7' if it is the release that you want",
     );
     const lost = { areLost: true, sequences: new Map() };
     expect(look(lost)?.code).toBe('engine/floor-unknown');
-    expect(look(lost)?.message).toContain('nobody knows which release of ocp was activated here before');
+    expect(look(lost)?.message).toContain('it is not known which release of ocp was activated here before');
     expect(look({ sequences: new Map([['ocp', 7]]) })).toBeUndefined();
   });
 
@@ -145,5 +146,31 @@ describe('floors', () => {
     const old = stored(verified({ sequence: 8 }), { readyAt: NOON });
     expect(surplusBundles([old, good], POLICY.lifecycle)).toEqual([old]);
     expect(surplusBundles([{ ...old, claimedAt: NOON }, good], POLICY.lifecycle)).toEqual([]);
+  });
+});
+
+describe('floors that were lost, of a stream whose release was rebuilt', () => {
+  const rebuilt = stored(verified({ sequence: 9 }), { activatedAt: NOON });
+  const lost = { ...NO_FLOORS, areLost: true };
+
+  it('are a lower bound: nothing below it is let in, and nothing above it is activated automatically', () => {
+    const floors = floorsNow(lost, [rebuilt]);
+    expect(floors.sequences.get('ocp')).toBe(9);
+    expect(isAboveFloor(verified({ sequence: 10 }), floors)).toBe(false);
+  });
+
+  it('stay in doubt when they are written and read with their bundles again', () => {
+    const floors = floorsNow(floorsNow(lost, [rebuilt]), [rebuilt]);
+    expect([...(floors.doubted ?? [])]).toEqual(['ocp']);
+  });
+
+  it('are known once a person had a release activated, or reset the stream', () => {
+    const floors = floorsNow(lost, [rebuilt]);
+    expect(isAboveFloor(verified({ sequence: 10 }), { ...floors, ...withoutDoubt(floors, 'ocp') })).toBe(true);
+    expect(isAboveFloor(verified({ sequence: 10 }), withoutStream(floors, 'ocp'))).toBe(true);
+  });
+
+  it('are in no doubt where nothing was lost', () => {
+    expect(isAboveFloor(verified({ sequence: 10 }), floorsNow(NO_FLOORS, [rebuilt]))).toBe(true);
   });
 });

@@ -76,7 +76,7 @@ describe('a bundle whose key was revoked', () => {
     const { first, decision, assessment } = judge(observed, [stored(bundle)]);
     expect(first).toMatchObject({ phase: 'rejected', reason: { code: 'trust/key-revoked' }, pullableImages: [] });
     expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
-    expect([...catalogOf(observed, assessment).keys()]).toEqual([]);
+    expect([...catalogOf(observed, assessment, POLICY).keys()]).toEqual([]);
   });
 
   it('has what runs of it broken off', () => {

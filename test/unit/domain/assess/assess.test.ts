@@ -151,6 +151,30 @@ describe('assess: a delta', () => {
     expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
   });
 
+  it('names the retired base whose stick has the layers, and the full bundle when the base is a delta too', () => {
+    const retired = stored(base, { readyAt: NOON, retiredAt: NOON + 1 });
+    expect(textOf(judged({}, retired, stored(delta))?.reason)).toContain(
+      'which was retired on this node: it lacks 2 layers. Plug in the stick with ocp@4.13.6, which has them, or',
+    );
+    const first = verified({ version: '4.13.5', sequence: 5, images: { old: ['base', 'shared'] } });
+    const middle = verified({
+      version: '4.13.6',
+      sequence: 6,
+      images: { old: ['base', 'shared'] },
+      layers: { base: { inBase: true }, shared: { inBase: true } },
+      update: { base: first.bundleId },
+    });
+    const last = { ...delta, payload: { ...delta.payload, update: { base: middle.bundleId } } };
+    const gone = [first, middle].map((one) => stored(one, { readyAt: NOON, retiredAt: NOON + 1 }));
+    const { assessment } = judge(observation({ media: [medium('sdb1', [found(last, leftOut)])] }), [
+      ...gone,
+      stored(last),
+    ]);
+    expect(textOf(assessment.bundles.at(-1)?.reason)).toContain(
+      'Plug in the stick with ocp@4.13.5, which has them, or',
+    );
+  });
+
   it('is held while images of an adopted base are gone, whether its own stick is in or not', () => {
     for (const media of [[deltaStick], []]) {
       const entry = judged({ media }, stored(base), stored(delta));

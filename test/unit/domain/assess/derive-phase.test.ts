@@ -137,6 +137,21 @@ describe('the phase of a release', () => {
         },
       },
     },
+    {
+      when: 'the stick is read again, as after a rescan, and no pull is left',
+      over: {
+        media: [medium('sdb1', { kind: 'mounted' })],
+        lastCarriers: new Map([[bundle.bundleId, { mediumId: '7-sdb1', label: 'sdb1', isDropFolder: false }]]),
+      },
+      is: {
+        phase: 'held',
+        hold: 'media',
+        reason: {
+          code: 'media/reading',
+          message: 'sdb1 is read again; ocp 4.13.7 goes on then (0/2 images present).',
+        },
+      },
+    },
   ])('$when', ({ over, entry, is }) => {
     expect(told(phase(over, entry))).toMatchObject(is);
   });

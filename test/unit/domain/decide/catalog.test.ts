@@ -10,6 +10,7 @@ import {
   medium,
   NOON,
   observation,
+  POLICY,
   pullOf,
   reachable,
   type Scene,
@@ -30,7 +31,7 @@ const both = reachable({ images: [...allListed(newer), ...allListed(older)] });
 function offered(over: Partial<Scene>, bundles: readonly StoredBundle[]) {
   const observed = observation(over);
   const { assessment } = judge(observed, bundles);
-  const catalog = catalogOf(observed, assessment);
+  const catalog = catalogOf(observed, assessment, POLICY);
   const tags = [...catalog].flatMap(([repository, entry]) =>
     [...entry.tags.keys()].map((tag) => `${repository}:${tag}`),
   );

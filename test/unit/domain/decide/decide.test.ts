@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeImage } from '../../../../src/domain/model/runtime-image.ts';
+import type { LayerStorage, RuntimeImage } from '../../../../src/domain/model/runtime-image.ts';
 import type { PinsRequested, TaskFailure } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
@@ -20,6 +20,7 @@ import {
   type Scene,
   spoken,
   stored,
+  UNSERVED,
   verified,
 } from '../../../support/daemon/scenario.ts';
 
@@ -43,7 +44,7 @@ const armed = (over: Partial<Scene> = {}, images: readonly RuntimeImage[] = []):
     runtime: reachable({ images, renderedMirrors: mirrors }),
     ...over,
   });
-const effects = (observed: Scene, bundles: readonly StoredBundle[] = [adopted], policy = POLICY) =>
+const effects = (observed: Scene, bundles: readonly StoredBundle[] = [adopted], policy = UNSERVED) =>
   spoken(judge(observed, bundles, policy).decision.effects);
 const failure = (name: string, over: Partial<TaskFailure> = {}): TaskFailure => ({
   task: pullOf(bundle, name),
@@ -223,16 +224,48 @@ describe('decide: present images', () => {
   });
 
   it('leaves more than the allowed number of pulls for later', () => {
-    const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'], d: ['d'] } });
+    const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'], d: ['d'], e: ['e'] } });
+    const renderedMirrors = ['a', 'b', 'c', 'd', 'e'].map((name) => `quay.example.com/ocp/${name}`);
     const observed = observation({
       media: [medium('sdb1', [found(wide)])],
       pinsRequested: pinned({ references: pinsOf(wide) }),
-      runtime: reachable({ renderedMirrors: ['a', 'b', 'c', 'd'].map((name) => `quay.example.com/ocp/${name}`) }),
+      runtime: reachable({ renderedMirrors }),
     });
-    const start = (parallel: number) =>
-      effects(observed, [stored(wide)], { ...POLICY, preload: { ...POLICY.preload, parallel } });
+    const start = (parallel: number | 'auto', layerStorage: LayerStorage = 'unpacked') =>
+      effects({ ...observed, runtime: reachable({ renderedMirrors, layerStorage }) }, [stored(wide)], {
+        ...POLICY,
+        preload: { ...POLICY.preload, parallel },
+      });
     expect(start(1)).toEqual(['pull a']);
     expect(start(3)).toEqual(['pull a', 'pull b', 'pull c']);
+    expect(start('auto')).toEqual(['pull a', 'pull b']);
+    expect(start('auto', 'both')).toEqual(['pull a', 'pull b', 'pull c', 'pull d']);
+  });
+
+  it('lets pulls that share a layer run together with containerd only', () => {
+    const shared = verified({ images: { a: ['s', 'a'], b: ['s', 'b'] } });
+    const renderedMirrors = ['a', 'b'].map((name) => `quay.example.com/ocp/${name}`);
+    const start = (layerStorage: LayerStorage) =>
+      effects(
+        observation({
+          media: [medium('sdb1', [found(shared)])],
+          pinsRequested: pinned({ references: pinsOf(shared) }),
+          runtime: reachable({ renderedMirrors, layerStorage }),
+        }),
+        [stored(shared)],
+      );
+    expect(start('both')).toEqual(['pull a', 'pull b']);
+    expect(start('unpacked')).toEqual(['pull a']);
+  });
+
+  it('counts pulls that run', () => {
+    const wide = verified({ images: { a: ['a'], d: ['d'], e: ['e'] } });
+    const renderedMirrors = ['a', 'd', 'e'].map((name) => `quay.example.com/ocp/${name}`);
+    const observed = observation({
+      media: [medium('sdb1', [found(wide)])],
+      pinsRequested: pinned({ references: pinsOf(wide) }),
+      runtime: reachable({ renderedMirrors }),
+    });
     expect(effects({ ...observed, running: [pullOf(wide, 'd')] }, [stored(wide)])).toEqual(['pull a']);
   });
 });
@@ -241,7 +274,7 @@ describe('decide: pins', () => {
   const images = [listed(referenceOf('etcd'), false), listed(referenceOf('api'))];
   const unpinned = referenceOf('etcd');
   const present = (over: Partial<PinsRequested>) =>
-    observation({ pinsRequested: pinned(over), runtime: reachable({ images }) });
+    observation({ pinsRequested: pinned(over), runtime: reachable({ images, renderedMirrors: mirrors }) });
 
   it('asks at once when an image shows up unpinned, then waits, doubling, and asks by force', () => {
     expect(effects(present({}))).toEqual(['apply-pins 2']);

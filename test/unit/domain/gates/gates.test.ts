@@ -18,6 +18,8 @@ const failed = (retryAt: number | undefined): TaskFailure => ({
 });
 const context = (over: Partial<GateContext> = {}): GateContext => ({
   bundle,
+  bundles: [bundle],
+  imageUses: undefined,
   path: pathWith(),
   policy: POLICY,
   now: NOON,

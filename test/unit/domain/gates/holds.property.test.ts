@@ -52,6 +52,8 @@ const contexts = fc
     const windows = [{ days: [windowDay], startMinute: 180, lengthMinutes: 60 }];
     return {
       bundle,
+      bundles: [here, bundle],
+      imageUses: undefined,
       path: pathWith([here, bundle]),
       policy: { ...POLICY, update: { ...POLICY.update, strategy, windows, rollout_wariness: drawn.wariness } },
       now: NOON,

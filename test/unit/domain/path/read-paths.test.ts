@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Payload, UpdateRules } from '../../../../src/domain/model/bundle.ts';
+import { deadendBlock } from '../../../../src/domain/path/edges.ts';
 import { effectiveAdvisories, milestonesOf } from '../../../../src/domain/path/milestones.ts';
 import { positionOf } from '../../../../src/domain/path/position.ts';
-import { isDenied } from '../../../../src/domain/path/read-paths.ts';
+import { isDenied, pathOf, placeIn, readPaths } from '../../../../src/domain/path/read-paths.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
 
@@ -72,6 +73,37 @@ describe('the position', () => {
   });
 });
 
+describe('a dead end that was activated, while containers still run from the release before', () => {
+  const before = release(2, { ...active(5), provenAt: 6 });
+  const next = release(4, { readyAt: 8 });
+  const holdOf = (deadEnd: StoredBundle, running: readonly StoredBundle[], target = next) => {
+    const bundles = [before, deadEnd, next];
+    const paths = readPaths({
+      ...{ releases: bundles, arriving: [], speakers: bundles, policy: POLICY, now: NOON },
+      running: new Set(running.map(({ bundleId }) => bundleId)),
+    });
+    const path = pathOf(paths, 'ocp');
+    return deadendBlock(path, placeIn(path, target))?.current;
+  };
+  const update = { deadend: { reason: 'the data is moved' } };
+
+  it('holds what follows before its own containers run, and afterwards', () => {
+    const deadEnd = release(3, active(7), { update });
+    expect([holdOf(deadEnd, [before]), holdOf(deadEnd, [before, deadEnd]), holdOf(deadEnd, [])]).toEqual([
+      '1.3.0',
+      '1.3.0',
+      '1.3.0',
+    ]);
+  });
+
+  it('holds neither itself nor the release that runs, and nothing when it was rolled back', () => {
+    const deadEnd = release(3, active(7), { update });
+    expect([holdOf(deadEnd, [before], deadEnd), holdOf(deadEnd, [before], before)]).toEqual([undefined, undefined]);
+    const rolledBack = release(3, { ...active(7), rolledBackAt: 8 }, { update });
+    expect(holdOf(rolledBack, [before])).toBeUndefined();
+  });
+});
+
 describe('barriers and dead ends', () => {
   const kinds = (bundles: readonly StoredBundle[]) =>
     [...milestonesOf(bundles, 'ocp')].map(
@@ -82,6 +114,19 @@ describe('barriers and dead ends', () => {
   const barrier = { barrier: { reason: 'x' } };
 
   it.each<{ when: string; bundles: readonly StoredBundle[]; is: readonly string[] }>([
+    {
+      when: 'what a bundle said of another release does not count once its stream was reset',
+      bundles: [{ ...says(Number.MAX_SAFE_INTEGER, '1.5.0', { deadend: true }), resetAt: 9 }],
+      is: [],
+    },
+    {
+      when: 'after a reset a newer bundle has the last word, whatever the sequence before it was',
+      bundles: [
+        { ...release(3, {}, { sequence: Number.MAX_SAFE_INTEGER, update: barrier }), resetAt: 9 },
+        says(4, '1.3.0'),
+      ],
+      is: [],
+    },
     { when: 'a release says it of itself', bundles: [own(barrier)], is: ['1.3.0 barrier by ocp@1.3.0'] },
     {
       when: 'a release may be both',

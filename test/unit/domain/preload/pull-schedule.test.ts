@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Digest } from '../../../../src/domain/model/digest.ts';
 import { fittingPulls, orderPulls, type PullCandidate } from '../../../../src/domain/preload/pull-schedule.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
@@ -41,6 +42,25 @@ describe('the schedule of pulls', () => {
     const candidates = [pull('b', { base: 100 }), pull('c', {})];
     expect(nextPulls({ candidates, running, parallel: 4 })).toEqual(['c']);
     expect(nextPulls({ candidates, running, parallel: 1 })).toEqual([]);
+  });
+
+  it('gives free slots to pulls that share a layer, after all others, where the runtime reads it once', () => {
+    const candidates = [
+      pull('a', { base: 100, a: 9 }),
+      pull('b', { base: 100, b: 5 }),
+      pull('c', { base: 100, c: 1 }),
+      pull('alone', { l: 1 }),
+    ];
+    const next = (parallel: number, readsSharedOnce: boolean, running: readonly PullCandidate[] = []) => {
+      const waiting = orderPulls(candidates);
+      const input = { waiting, running, landed: new Set<Digest>(), parallel, readsSharedOnce };
+      return fittingPulls(input).map(({ reference }) => reference);
+    };
+    expect(next(3, true)).toEqual(['a', 'alone', 'b']);
+    expect(next(3, false)).toEqual(['a', 'alone']);
+    expect(next(9, true)).toEqual(['a', 'alone', 'b', 'c']);
+    expect(next(2, true, [pull('x', { base: 100 })])).toEqual(['alone']);
+    expect(next(1, true, [pull('x', {}), pull('y', {})])).toEqual([]);
   });
 
   it('never runs a shared missing layer twice, always starts something that may run, and each image once', () => {

@@ -77,7 +77,7 @@ describe('held (space)', () => {
   });
 
   it('counts what it keeps itself on the same filesystem, but for what is kept already', () => {
-    const policy: Partial<Policy> = { retention: { blobs: 'kept' } };
+    const policy: Partial<Policy> = { retention: { ...POLICY.retention, blobs: 'kept' } };
     const at = (roomMiB: number, over: Parameters<typeof observation>[0] = {}) =>
       seen({ filesystem: disk(roomMiB) }, { layersBesideImages: true, ...over }, policy).first;
     expect(at(105)?.phase).toBe('preloading');
@@ -86,6 +86,11 @@ describe('held (space)', () => {
     const localBlobs = new Set(bundle.contents.layers.map(({ digest }) => digest));
     expect(at(75, { localBlobs })?.phase).toBe('preloading');
     expect(seen({ filesystem: disk(75) }, { layersBesideImages: true }).first?.phase).toBe('preloading');
+    const keep_components = bundle.contents.images.flatMap(({ component = [] }) => component);
+    expect(keep_components).not.toEqual([]);
+    const single = { retention: { ...POLICY.retention, keep_components } };
+    const { reason } = seen({ filesystem: disk(104) }, { layersBesideImages: true }, single).first ?? {};
+    expect(textOf(reason)).toContain('about 105 MiB');
   });
 
   it('names inodes', () => {

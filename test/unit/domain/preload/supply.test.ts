@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { catalogOf, withheldImages } from '../../../../src/domain/decide/catalog.ts';
+import { arrivingImages } from '../../../../src/domain/decide/catalog.ts';
 import { sourcesOf } from '../../../../src/domain/report/texts/sources.ts';
 import {
   digestOf,
@@ -63,20 +63,17 @@ describe('supply', () => {
     expect(cut.first).toMatchObject({ hold: 'media', reason: { code: 'bundle/blob-missing' } });
   });
 
-  it('withholds the manifest of what is not at hand as a whole, and promises none of its layers', () => {
+  it('counts only images whose layers are at hand as arriving, and promises no other layers', () => {
     const observed = observation({ media: [medium('drop', [envelope]), medium('sdb1', [half])] });
     const { assessment } = judge(observed, [stored(bundle)]);
-    expect([...withheldImages(observed, assessment)]).toEqual([digestOf('image api')]);
-    const layers = (name: string) => [
-      ...(catalogOf(observed, assessment).get(`quay.example.com/ocp/${name}`)?.layers.keys() ?? []),
-    ];
-    expect(layers('api')).toEqual([]);
-    expect(layers('etcd')).toEqual([layer('base').digest, layer('etcd').digest]);
+    const arriving = arrivingImages(observed, assessment);
+    expect([...arriving.images]).toEqual([digestOf('image etcd')]);
+    expect([...arriving.layers.keys()]).toEqual([layer('base').digest, layer('etcd').digest]);
   });
 
-  it('withholds nothing that is being pulled from us while its medium is away', () => {
+  it('counts what is being pulled from us as arriving while its medium is away', () => {
     const observed = observation({ running: [pullOf(bundle, 'etcd')] });
     const { assessment } = judge(observed, [stored(bundle)]);
-    expect([...withheldImages(observed, assessment)]).toEqual([digestOf('image api')]);
+    expect([...arrivingImages(observed, assessment).images]).toEqual([digestOf('image etcd')]);
   });
 });

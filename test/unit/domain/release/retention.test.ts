@@ -30,6 +30,11 @@ const delta = release(4, {}, old);
 const lifecycle = { ...POLICY.lifecycle, keep: 2 };
 
 describe('the base of a delta', () => {
+  it('of another stream keeps nothing: it came after the delta, so that the delta was let in', () => {
+    const foreign = stored(verified({ name: 'tools', version: '1.0.0', images: { shell: ['shell'] } }));
+    expect(isBaseInNeed(foreign, [foreign, release(8, {}, foreign)])).toBe(false);
+  });
+
   it('is kept while the delta is kept and not ready, and no longer', () => {
     const kept = [old, middle, good];
     const surplus = (...more: readonly StoredBundle[]) => surplusBundles([...kept, ...more], lifecycle);

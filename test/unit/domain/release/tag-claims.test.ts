@@ -4,7 +4,16 @@ import type { AttachedTag } from '../../../../src/domain/model/bundle.ts';
 import { foreignTag } from '../../../../src/domain/release/tag-claims.ts';
 import { heldReason } from '../../../../src/domain/report/hold-text.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
-import { allListed, judge, NOON, observation, reachable, stored, verified } from '../../../support/daemon/scenario.ts';
+import {
+  allListed,
+  judge,
+  NOON,
+  observation,
+  POLICY,
+  reachable,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
 
 const TAG = 'quay.example.com/ocp/etcd:4.13.7';
 const platform = stored(verified(), { readyAt: NOON, activatedAt: NOON });
@@ -70,7 +79,7 @@ describe('a tag that a release of another stream holds', () => {
     );
     const observed = observation({});
     const { assessment } = judge(observed, [one, other]);
-    const tags = catalogOf(observed, assessment).get('quay.example.com/ocp/etcd')?.tags;
+    const tags = catalogOf(observed, assessment, POLICY).get('quay.example.com/ocp/etcd')?.tags;
     expect(tags?.get(`sha256-${'ab'.repeat(32)}.sig`)).toBe(digestOf('true'));
   });
 });

@@ -18,6 +18,7 @@ import {
   type Scene,
   spoken,
   stored,
+  UNSERVED,
   verified,
 } from '../../../support/daemon/scenario.ts';
 import { textOf, told } from '../../../support/daemon/told.ts';
@@ -42,7 +43,7 @@ const look = (images: readonly RuntimeImage[], bundles: readonly StoredBundle[],
     pinsRequested: { references: pinsOf(...bundles), unpinned: '', attempts: 1, at: NOON },
     ...over,
   });
-  return { observed, ...judge(observed, bundles) };
+  return { observed, ...judge(observed, bundles, UNSERVED) };
 };
 const dueOf = (...args: Parameters<typeof look>) => look(...args).assessment.tags.due.map((lost) => lost.tag);
 /** All of `newer`, but etcd2 without its tag. */
@@ -202,7 +203,7 @@ describe('tags: how they are given again', () => {
     const running = [{ kind: 'restore-tags', bundleId: newer.bundleId, tags: [tag('etcd2')] } as const];
     for (const over of [mirrored, { ...mirrored, running }]) {
       const { observed, assessment, decision } = look(bare, [active(newer)], over);
-      const catalog = catalogOf(observed, assessment);
+      const catalog = catalogOf(observed, assessment, UNSERVED);
       const offered = [...catalog].flatMap(([name, { tags }]) => [...tags.keys()].map((one) => `${name}:${one}`));
       expect(offered).toEqual([tag('etcd2')]);
       expect(spoken(decision.effects)).toEqual(over === mirrored ? ['restore-tags etcd2:4.13.7'] : []);

@@ -35,7 +35,7 @@ describe('advisories (bundle format: "the newest sequence wins")', () => {
     expect(effectiveAdvisories([warning(9, 'x')], 'tools').size).toBe(0);
   });
 
-  it('are shown with the release, and the notice is no release to activate', () => {
+  it('are shown with the release, and the notice is not a release to activate', () => {
     const { assessment, decision } = judge(observation(), [release, warning(9, 'loses data')]);
     const report = reportOf({ observed: observation(), memory: observation(), assessment }, still);
     expect(report.bundles).toMatchObject([{ version: '4.13.7', advisory: { deadend: true, from: 'ocp@2026.1.9' } }]);

@@ -44,8 +44,8 @@ describe('what holds an activation', () => {
     const [first] = bundles;
     const lines = first === undefined ? [] : renderShow(first, trust).split('\n');
     expect(lines.filter((line) => line.startsWith('held:')).map((line) => line.slice(14))).toEqual([
-      `its rule "from" lets it be applied only from 1.x, and the present release is 4.13.6; a person ends it`,
-      `its rule "rollout" lets this node activate it on 2027-01-01T00:00:00Z (wariness 0.897); it ends automatically on 2027-01-01T00:00:00.000Z`,
+      `its rule "from" allows it only from 1.x, and the current release is 4.13.6; a person ends it`,
+      `its rule "rollout" allows it on this node from 2027-01-01T00:00:00Z (wariness 0.897); it ends automatically on 2027-01-01T00:00:00.000Z`,
       `its end of life was on ${update.endOfLife} (rule "endOfLife"); a person ends it`,
       'its schedule is "manual": a person activates it; a person ends it',
     ]);

@@ -121,3 +121,56 @@ describe('approval of an adopted bundle', () => {
     });
   });
 });
+
+describe('a release that was rejected by its name', () => {
+  const rejectedNames = [{ name: 'ocp', version: '4.13.7', reason: 'loses data', at: NOON }];
+  const said = (verdict: Verdict['verdict'], at: number): Partial<Stored> => ({
+    rejectedNames,
+    verdicts: [{ bundleId: bundle.bundleId, verdict, at }],
+  });
+
+  it.each<{ what: string; stored: Partial<Stored>; is: string }>([
+    { what: 'refuses its bundle', stored: { rejectedNames }, is: 'rejected' },
+    { what: 'counts over an earlier approval of the digest', stored: said('approved', NOON - 1), is: 'rejected' },
+    { what: 'does not count over a later approval of the digest', stored: said('approved', NOON + 1), is: 'adopted' },
+    {
+      what: 'says nothing about another version',
+      stored: { rejectedNames: [{ name: 'ocp', version: '4.13.8', at: NOON }] },
+      is: 'adopted',
+    },
+    {
+      what: 'says nothing about another stream',
+      stored: { rejectedNames: [{ name: 'tools', version: '4.13.7', at: NOON }] },
+      is: 'adopted',
+    },
+  ])('$what', ({ stored: given, is }) => {
+    expect(outcome(judge(plugged, [], policy('signature'), given))).toBe(is);
+  });
+
+  it('counts over the settings, and is shown with its reason before and after the stick comes', () => {
+    const { assessment } = judge(plugged, [], policy('approval', [bundle.bundleId]), { rejectedNames });
+    const report = reportOf({ observed: plugged, memory: plugged, assessment }, still);
+    expect(report.rejected).toMatchObject([
+      { reason: { code: 'trust/rejected', message: expect.stringContaining('(loses data)') } },
+    ]);
+    expect(report.rejectedNames).toEqual([
+      {
+        name: 'ocp',
+        version: '4.13.7',
+        since: new Date(NOON).toISOString(),
+        reason: {
+          code: 'trust/rejected',
+          message:
+            "ocp@4.13.7 was rejected on this node (loses data), also for sticks that come later; 'stickpin approve ocp@4.13.7' takes that back",
+        },
+      },
+    ]);
+  });
+
+  it('stops one that is adopted all the same', () => {
+    const { assessment } = judge(observation({}), [stored()], policy('signature'), { rejectedNames });
+    expect(assessment.bundles).toMatchObject([
+      { phase: 'held', hold: 'approval', withdrawn: { code: 'trust/rejected' } },
+    ]);
+  });
+});

@@ -26,6 +26,10 @@ function createNode() {
     mirrorsTakeEffect: 'late' as MirrorEffect,
     /** Repositories whose mirror is in force. */
     mirrored: new Set([etcd, api].map((reference) => reference.slice(0, reference.indexOf('@')))),
+    /** Repositories whose mirror is known to be in force. */
+    proven: new Set<string>(),
+    /** Repositories of which the runtime's configuration has a mirror. */
+    rendered: [] as readonly string[],
     failPull: undefined as Error | undefined,
     /** What a tag is given by, in place of the release's own image. */
     foreign: new Map<string, { imageId: string; digest: string }>(),
@@ -53,9 +57,10 @@ function createNode() {
               filesystem: undefined,
               mirrorsTakeEffect: node.mirrorsTakeEffect,
               renderedPins: [],
-              renderedMirrors: [],
+              renderedMirrors: node.rendered,
             }),
             image: async (name) => named(name),
+            addTag: async () => false,
             removeTag: async (tag) => {
               node.log.push(`remove ${tag}`);
               untag(tag);
@@ -75,6 +80,10 @@ function createNode() {
             },
           },
           meter: { manifestRequests: (repository, digest) => manifests.get(`${repository}@${digest}`) ?? 0 },
+          mirrorGate: {
+            isProven: (repository) => node.proven.has(repository),
+            prove: (repository) => void node.proven.add(repository),
+          },
         },
         signal,
       ),
@@ -93,6 +102,25 @@ describe('activateBundle', () => {
   it('pulls an image that is there by digest before any tag, in each repository, where mirrors take effect late', async () => {
     expect(await node.activate()).toBe(2);
     expect(node.log).toEqual([etcd, api, tagOf(etcd), tagOf(api)]);
+  });
+
+  it('probes no mirror that is proven, as long as it is rendered', async () => {
+    node.proven = new Set(node.mirrored);
+    node.rendered = [etcd.slice(0, etcd.indexOf('@'))];
+    await node.activate();
+    expect(node.log).toEqual([api, tagOf(etcd), tagOf(api)]);
+  });
+
+  it('notes which mirrors it has proven', async () => {
+    await node.activate();
+    expect(node.proven).toEqual(node.mirrored);
+  });
+
+  it('probes a runtime that may bypass mirrors as well', async () => {
+    node.mirrorsTakeEffect = 'next-pull';
+    node.mirrored = new Set();
+    await expect(node.activate()).rejects.toMatchObject({ code: 'engine/mirror-unused' });
+    expect(node.log).toEqual([etcd]);
   });
 
   it('pulls the tags alone where mirrors take effect at once', async () => {

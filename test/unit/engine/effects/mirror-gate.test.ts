@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { RenderedMirrors } from '../../../../src/domain/model/runtime-image.ts';
 import { createMirrorGate, type GateEnd, type MirrorGate } from '../../../../src/engine/effects/mirror-gate.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
+import { digestOf } from '../../../../src/platform/digest.ts';
 import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
 
 const late = (...repositories: readonly string[]): RenderedMirrors => ({ repositories, takeEffect: 'late' });
@@ -46,6 +47,7 @@ beforeEach(() => {
         }
       },
     },
+    probes: { offer: (repository, seed) => digestOf(`${repository} ${seed}`) },
     meter: { manifestRequests: (repository, digest) => asked.get(`${repository}@${digest}`) ?? 0 },
   });
 });
@@ -122,6 +124,37 @@ describe('the mirror gate', () => {
     const again = pass('a', late('a'));
     await clock.advance(1_000);
     expect(again.end).toBe('waits');
+  });
+
+  it('takes the proof of one mirror for those that were written with it or before, and for no later one', async () => {
+    gate.written(['a', 'b']);
+    gate.written(['a', 'b', 'c']);
+    inForce.add('a');
+    pass('a', late('a', 'b', 'c'));
+    await clock.advance(100);
+    expect(['a', 'b', 'c'].map(gate.isProven)).toEqual([true, true, false]);
+    gate.prove('c');
+    expect(gate.isProven('c')).toBe(true);
+    gate.written(['b', 'c']);
+    expect(['a', 'b', 'c'].map(gate.isProven)).toEqual([false, true, true]);
+  });
+
+  it('proves nothing by a time-out', async () => {
+    pass('a', late('a'));
+    await clock.advance(11_000);
+    expect(gate.isProven('a')).toBe(false);
+    expect(await gate.pass('a', late('a'), never)).toBe('open');
+  });
+
+  it('probes a runtime once that uses mirrors with its next pull or never', async () => {
+    const bypassed = pass('a', { repositories: ['a', 'b'], takeEffect: 'next-pull' });
+    await clock.advance(100);
+    expect([bypassed.end, probes]).toEqual(['timed-out', ['a']]);
+    expect(await gate.pass('b', { repositories: ['a', 'b'], takeEffect: 'next-pull' }, never)).toBe('open');
+    inForce.add('c');
+    const used = pass('c', { repositories: ['a', 'b', 'c'], takeEffect: 'next-pull' });
+    await clock.advance(100);
+    expect([used.end, probes, gate.isProven('c')]).toEqual(['open', ['a', 'c'], true]);
   });
 
   it('aborts a probe once our registry was asked, and an unanswered one after 2 s', async () => {

@@ -9,6 +9,7 @@ import {
   keyIdOf,
   MIB,
   NOON,
+  POLICY,
   referenceOf,
   refused,
   stored,
@@ -43,8 +44,11 @@ const asked = (name: string) => {
   node.meter.manifests.set(referenceOf(name), (node.meter.manifests.get(referenceOf(name)) ?? 0) + 1);
 };
 
+/** Repositories of the default bundle: they are mirrored while it is activated. */
+const SERVED = ['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd'];
+
 describe('engine: the whole way', () => {
-  it('goes from a medium to activated by itself, tells it once, and leaves no mirror behind', async () => {
+  it('goes from a medium to activated by itself, tells it once, and leaves its mirrors in place', async () => {
     await start();
     expect(node.statuses).toEqual(['Idle. No bundle yet. Waiting for media.']);
     node.plug('sdb1', bundle);
@@ -60,10 +64,10 @@ describe('engine: the whole way', () => {
       'bundleReady',
       'bundleActivated',
     ]);
-    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.runtime.mirrors()).toEqual(SERVED);
     expect(node.runtime.pins()).toEqual([referenceOf('api'), referenceOf('etcd')].sort());
     expect(node.runtime.images.get('quay.example.com/ocp/etcd:4.13.7')).toBe(referenceOf('etcd'));
-    expect(node.runtime.log.filter((entry) => entry.startsWith('mirrors'))).toEqual(['mirrors 2', 'mirrors 0']);
+    expect(node.runtime.log.filter((entry) => entry.startsWith('mirrors'))).toEqual(['mirrors 2']);
     expect(node.statuses.at(-1)).toBe(
       'ocp 4.13.7 is ready: 2 images present and pinned. It is activated; you may remove the stick.',
     );
@@ -193,7 +197,7 @@ describe('engine: the whole way', () => {
     await node.clock.advance(0);
     expect(node.phase('4.13.6')).toBe('activated');
     expect(node.runtime.images.get('quay.example.com/ocp/old:4.13.6')).toBe(referenceOf('old'));
-    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.runtime.mirrors()).toEqual([...SERVED, 'quay.example.com/ocp/old']);
   });
 
   it('refuses to activate what is not ready, with the reason', async () => {
@@ -258,7 +262,7 @@ describe('engine: an activation that lacks space', () => {
 });
 
 describe('engine: after a restart', () => {
-  it('asks for the pins again and takes away mirrors that were left behind', async () => {
+  it('asks for the pins again and replaces mirrors that were left behind', async () => {
     const complete = stored(bundle, { readyAt: NOON, activatedAt: NOON });
     await start([complete], ({ runtime }) => {
       for (const name of ['etcd', 'api']) have(runtime, name);
@@ -266,7 +270,9 @@ describe('engine: after a restart', () => {
       void runtime.applyPins([referenceOf('api'), referenceOf('etcd')], { force: false }, signal);
       void runtime.applyMirrors([{ repository: 'quay.example.com/left' }], signal);
     });
-    expect(node.runtime.log.slice(2)).toEqual(['pins 2', 'mirrors 0']);
+    // The last one tests whether pulls are answered.
+    expect(node.runtime.log.slice(2)).toEqual(['pins 2', 'mirrors 2', `pull ${referenceOf('etcd')}`]);
+    expect(node.runtime.mirrors()).toEqual(SERVED);
     expect(kinds()).toEqual(['runtimeBack']);
   });
 
@@ -281,12 +287,14 @@ describe('engine: after a restart', () => {
     node.plug('sdb1', bundle);
     await node.clock.advance(0);
     expect(node.runtime.log.filter((entry) => entry.startsWith('pull'))).toEqual([
+      // Tests whether pulls are answered.
+      `pull ${referenceOf('etcd')}`,
       `pull ${referenceOf('api')}`,
       `pull ${tagOf('api')}`,
     ]);
     expect(kinds()).toContain('bundleReady');
     expect(kinds().filter((kind) => kind === 'imagesMissing')).toEqual(['imagesMissing']);
-    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.runtime.mirrors()).toEqual(SERVED);
   });
 });
 
@@ -299,7 +307,7 @@ describe('engine: tags', () => {
       for (const name of ['etcd', 'api']) have(runtime, name);
     });
 
-  it('gives a lost tag to its image again, tells it, and takes the mirror away', async () => {
+  it('gives a lost tag to its image again, tells it, and keeps the mirrors', async () => {
     await complete();
     node.runtime.images.set('quay.example.com/other@sha256:1', 'other');
     node.runtime.images.set(tagOf('etcd'), 'other');
@@ -307,7 +315,7 @@ describe('engine: tags', () => {
     node.engine.kick();
     await node.clock.advance(0);
     expect([named('etcd'), named('api')]).toEqual([referenceOf('etcd'), referenceOf('api')]);
-    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.runtime.mirrors()).toEqual(SERVED);
     expect(node.store.rows.filter(({ kind }) => kind === 'tagsRestored')).toEqual([
       expect.objectContaining({
         bundleId: bundle.bundleId,
@@ -756,7 +764,7 @@ describe('engine: pulls that fail', () => {
 describe('engine: space for what it keeps itself', () => {
   /** Room for 75 MiB of images, and not for the 30 MiB of their compressed layers. */
   const plugWith = async (path: string, keepBlobs: boolean) => {
-    node = createFakeNode([], { retention: { blobs: keepBlobs ? 'kept' : 'metadata' } });
+    node = createFakeNode([], { retention: { ...POLICY.retention, blobs: keepBlobs ? 'kept' : 'metadata' } });
     node.runtime.filesystem = { path, totalBytes: 40 * GIB, freeBytes: 6 * GIB + 80 * MIB };
     await node.start();
     node.plug('sdb1', bundle);
@@ -820,7 +828,7 @@ describe('engine: mirrors that take effect late', () => {
     node.runtime.asksUs = true;
     const before = probes();
     await node.clock.advance(500);
-    expect(imagePulls()).toHaveLength(2 + 2); // and for each repository before its tag is pulled
+    expect(imagePulls()).toHaveLength(3); // one tests whether pulls are answered; the tags need no probes of their own
     expect(probes()).toBe(before + 1);
     expect(node.phase('4.13.7')).toBe('activated');
     expect(kinds()).not.toContain('pullFailed');
@@ -846,6 +854,7 @@ describe('engine: activation', () => {
     expect(node.phase('4.13.7')).toBe('activated');
     expect(node.runtime.log.filter((entry) => entry.startsWith('pull'))).toEqual([
       'pull quay.example.com/ocp/api:4.13.7',
+      `pull ${referenceOf('etcd')}`, // tests whether pulls are answered
     ]);
   });
 
@@ -888,7 +897,7 @@ describe('engine: activation', () => {
     isForeign = false;
     await node.clock.advance(2_000);
     expect(node.phase('4.13.7')).toBe('activated');
-    expect(node.runtime.mirrors()).toEqual([]);
+    expect(node.runtime.mirrors()).toEqual(SERVED);
     expect(kinds().filter((kind) => kind === 'activationFailed')).toHaveLength(1);
   });
 });

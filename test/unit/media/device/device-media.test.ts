@@ -169,7 +169,7 @@ describe('device media', () => {
       ['/dev/sda', /left alone: the system itself/],
       ['/dev/sdc', /left alone: .*fstab/],
       ['/dev/sdd', /has no filesystem/],
-      ['/dev/sdz', /no block device that systemd knows/],
+      ['/dev/sdz', /not a block device that systemd knows/],
     ] as const) {
       await expect(provider.load?.(path, never)).rejects.toMatchObject({
         code: 'media/load',

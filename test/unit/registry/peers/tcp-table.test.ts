@@ -101,7 +101,7 @@ describe('findRows', () => {
     expect(in6(mapped, peer, own, 'BE')).toBe(107);
   });
 
-  it('finds nothing in what is no table', () => {
+  it('finds nothing in what is not a table', () => {
     for (const table of ['', HEADER, 'x', `${HEADER}\n\n  0: zz yy`]) expect(in4(table)).toBeUndefined();
   });
 });

@@ -26,7 +26,7 @@ let hosts: HostsDirectory;
 
 beforeEach(() => {
   certs = mkdtempSync(join(tmpdir(), 'certs-d-'));
-  hosts = createHostsDirectory(certs, ADDRESS);
+  hosts = createHostsDirectory([certs], ADDRESS);
 });
 afterEach(() => rmSync(certs, { recursive: true }));
 
@@ -64,7 +64,7 @@ describe('the hosts directory', () => {
   });
 
   it('does nothing where there is no directory at all', async () => {
-    const none = createHostsDirectory(join(certs, 'none'), ADDRESS);
+    const none = createHostsDirectory([join(certs, 'none')], ADDRESS);
     await none.apply([], signal);
     expect(await none.rendered(signal)).toEqual([]);
     expect(existsSync(join(certs, 'none'))).toBe(false);
@@ -154,9 +154,26 @@ describe('the hosts directory', () => {
   });
 
   it('points out mirrors to the registry of an earlier run', async () => {
-    await createHostsDirectory(certs, { ...ADDRESS, token: 'f'.repeat(32) }).apply(['quay.io/a'], signal);
+    await createHostsDirectory([certs], { ...ADDRESS, token: 'f'.repeat(32) }).apply(['quay.io/a'], signal);
     expect(await hosts.rendered(signal)).toEqual(['stale quay.io/a']);
     await hosts.apply(['quay.io/a'], signal);
     expect(await hosts.rendered(signal)).toEqual(['quay.io/a']);
+  });
+
+  it('takes in what a further directory of config_path has for the registry, which ours would hide', async () => {
+    const other = mkdtempSync(join(tmpdir(), 'docker-certs-d-'));
+    const both = createHostsDirectory([certs, other], ADDRESS);
+    mkdirSync(join(other, 'quay.io'));
+    writeFileSync(join(other, 'quay.io/ca.crt'), '');
+    mkdirSync(join(other, '_default'));
+    writeFileSync(join(other, '_default/hosts.toml'), '[host."https://default.example.com"]\n');
+    await both.apply(['quay.io/a', 'ghcr.io/b'], signal);
+    const text = (registry: string) => readFileSync(join(certs, registry, 'hosts.toml'), 'utf8');
+    expect(text('quay.io')).toContain(`ca = ["${join(other, 'quay.io/ca.crt')}"]`);
+    expect(text('ghcr.io')).toContain('[host."https://default.example.com"]');
+    expect(readdirSync(other).sort()).toEqual(['_default', 'quay.io']);
+    await both.apply([], signal);
+    expect(readdirSync(certs)).toEqual([]);
+    rmSync(other, { recursive: true });
   });
 });

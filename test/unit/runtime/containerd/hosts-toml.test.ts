@@ -5,7 +5,7 @@ import { parseHostsToml, renderHostsToml, withAbsolutePaths } from '../../../../
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
 const BASE = 'http://127.0.0.1:5577/v2/0123456789abcdef0123456789abcdef';
-const HEADER = `# Written by stickpin while images are loaded from a bundle, and taken away when they are. Don't edit.
+const HEADER = `# Written by stickpin for the images of bundles, and taken away with them. Don't edit.
 # A file that was here before is put back then; until then its content stands behind our mirror, and itself beside this one.
 `;
 

@@ -1,18 +1,97 @@
-import { describe, expect, it } from 'vitest';
-import { registryConfigPath } from '../../../../src/runtime/containerd/registry-config-path.ts';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findRegistryConfigPath, isLikelyBypassed } from '../../../../src/runtime/containerd/registry-config-path.ts';
+
+const { signal } = new AbortController();
+const V3 = '[plugins."io.containerd.cri.v1.images".registry]\n';
+const V2 = '[plugins."io.containerd.grpc.v1.cri".registry]\n';
+const DEFAULT = { kind: 'set', directories: ['/etc/containerd/certs.d', '/etc/docker/certs.d'] };
+
+let etc: string;
+beforeEach(() => {
+  etc = mkdtempSync(join(tmpdir(), 'containerd-etc-'));
+});
+afterEach(() => rmSync(etc, { recursive: true }));
+
+const find = (info: Readonly<Record<string, string>>, name = 'containerd 1.7.24') =>
+  findRegistryConfigPath({ info, name, configFile: join(etc, 'config.toml') }, signal);
+const put = (name: string, text: string) => {
+  mkdirSync(join(etc, name, '..'), { recursive: true });
+  writeFileSync(join(etc, name), text);
+};
 
 describe('registryConfigPath', () => {
   it.each([
-    [{ registry: { configPath: '/etc/containerd/certs.d' } }, { kind: 'set', directory: '/etc/containerd/certs.d' }],
-    [{ registry: { configPath: '/a:/b' } }, { kind: 'set', directory: '/a' }],
+    [
+      { registry: { configPath: '/etc/containerd/certs.d' } },
+      { kind: 'set', directories: ['/etc/containerd/certs.d'] },
+    ],
+    [{ registry: { configPath: '/a:/b' } }, { kind: 'set', directories: ['/a', '/b'] }],
     [{ registry: { configPath: '' } }, { kind: 'unset' }],
     [{ enableSelinux: false }, { kind: 'unknown' }],
-  ])('reads %j', (config, expected) => {
-    expect(registryConfigPath({ config: JSON.stringify(config) })).toEqual(expected);
+  ])('reads %j', async (config, expected) => {
+    expect(await find({ config: JSON.stringify(config) })).toEqual(expected);
   });
 
-  it('takes anything else for unknown', () => {
-    expect(registryConfigPath({})).toEqual({ kind: 'unknown' });
-    expect(registryConfigPath({ config: 'null' })).toEqual({ kind: 'unknown' });
+  it('takes anything else for unknown', async () => {
+    expect(await find({})).toEqual({ kind: 'unknown' });
+    expect(await find({ config: 'null' })).toEqual({ kind: 'unknown' });
   });
+
+  it('believes what containerd reports, not its files', async () => {
+    put('config.toml', `${V2}config_path = "/file"`);
+    const info = { config: JSON.stringify({ registry: { configPath: '/reported' } }) };
+    expect(await find(info)).toEqual({ kind: 'set', directories: ['/reported'] });
+  });
+});
+
+describe('the files of containerd 2', () => {
+  const two = (minor = 1) => find({ config: '{"enableSelinux":false}' }, `containerd v2.${minor}.9`);
+
+  it.each([
+    ['of version 3', `version = 3\n${V3}config_path = "/a"`],
+    ['of version 2', `version = 2\n${V2}config_path = "/a"`],
+    ['of version 3 beside a table of version 2', `version = 3\n${V2}config_path = "/b"\n${V3}config_path = "/a"`],
+  ])('are read %s', async (_which, text) => {
+    put('config.toml', text);
+    expect(await two()).toEqual({ kind: 'set', directories: ['/a'] });
+  });
+
+  it('import others, of which the last one in the order of names counts', async () => {
+    put('config.toml', `version = 3\nimports = ["conf.d/*.toml", "/nowhere/*.toml"]\n${V3}config_path = "/a"`);
+    put('conf.d/10-a.toml', `version = 3\n${V3}config_path = "/b"`);
+    put('conf.d/20-b.toml', `version = 3\nimports = ["${join(etc, 'more.toml')}", "../config.toml"]`);
+    put('conf.d/30-c.txt', `${V3}config_path = "/no"`);
+    expect(await two()).toEqual({ kind: 'set', directories: ['/b'] });
+    put('more.toml', `version = 3\n${V3}config_path = "/c"`);
+    expect(await two()).toEqual({ kind: 'set', directories: ['/c'] });
+  });
+
+  it('leave the default of 2.2 where they set nothing, and no mirrors before that', async () => {
+    expect([await two(1), await two(2)]).toEqual([{ kind: 'unknown' }, DEFAULT]);
+    put('config.toml', 'version = 3\n');
+    expect([await two(1), await two(2)]).toEqual([{ kind: 'unset' }, DEFAULT]);
+    put('config.toml', `version = 2\n${V2}[plugins."io.containerd.grpc.v1.cri".registry.mirrors."a"]\nendpoint = []`);
+    expect(await two(2)).toEqual({ kind: 'unset' });
+  });
+
+  it('are unknown when one is damaged', async () => {
+    put('config.toml', 'imports = ["broken.toml"]');
+    put('broken.toml', '[');
+    expect(await two()).toEqual({ kind: 'unknown' });
+  });
+});
+
+it.each([
+  ['containerd v2.1.9', ['/a', '/b'], true],
+  ['containerd v2.10.0', ['/a', '/b'], true],
+  ['containerd v2.1.9', ['/a'], false],
+  ['containerd v2.0.5', ['/a', '/b'], false],
+  ['containerd 1.7.24', ['/a', '/b'], false],
+  ['containerd', ['/a', '/b'], false],
+])('%s with %j is bypassed: %s (docs/runtime-facts.md, fact 36)', (name, directories, expected) => {
+  const [first = '', ...others] = directories;
+  expect(isLikelyBypassed(name, { kind: 'set', directories: [first, ...others] })).toBe(expected);
 });

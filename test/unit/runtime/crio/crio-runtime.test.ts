@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -41,5 +41,71 @@ describe('the CRI-O adapter, without a CRI-O', () => {
     await expect(runtime.applyPins(pins, { force: false }, signal)).rejects.toMatchObject(late);
     expect(asked).toBe(2);
     runtime.close();
+  });
+
+  describe('pins that mirrors follow', () => {
+    const pins = [`quay.example.com/ocp/etcd@sha256:${'0'.repeat(64)}`];
+    const mirrors = [{ repository: 'quay.example.com/ocp/etcd' }];
+    const { signal } = new AbortController();
+    let reloads: number;
+    const create = (over: { mirrorsFile?: string } = {}) =>
+      createCrioRuntime({
+        socketPath: join(base, 'crio.sock'),
+        units: {
+          reloadUnit: async () => {
+            reloads += 1;
+          },
+          onUnitChange: () => () => undefined,
+        },
+        mirror: { authority: '127.0.0.1:5317', token: '0'.repeat(32) },
+        log: createRecordingLog(),
+        paths: {
+          configPath: join(base, 'crio.conf'),
+          configDirectory: join(base, 'crio.conf.d'),
+          pinsLink: join(base, 'crio.conf.d/99-stickpin.conf'),
+          pinsFile: join(base, 'run/crio.conf.d/99-stickpin.conf'),
+          persistentPinsFile: join(base, 'var/99-stickpin.conf'),
+          registriesPath: join(base, 'registries.conf'),
+          registriesDirectory: join(base, 'registries.conf.d'),
+          mirrorsLink: join(base, 'registries.conf.d/99-stickpin.conf'),
+          mirrorsFile: join(base, 'run/registries.conf'),
+          persistentMirrorsFile: join(base, 'state/registries.conf'),
+          policyPath: join(base, 'policy.json'),
+          signatureLookupFile: join(base, 'registries.d/99-stickpin.yaml'),
+          ...over,
+        },
+      });
+    beforeEach(() => {
+      reloads = 0;
+    });
+
+    it('are reloaded once, together with the mirrors', async () => {
+      const runtime = create();
+      await runtime.applyPins(pins, { force: false, mirrorsFollow: true }, signal);
+      expect(reloads).toBe(0);
+      await runtime.applyMirrors(mirrors, signal);
+      expect(reloads).toBe(1);
+      await runtime.applyMirrors(mirrors, signal);
+      expect(reloads).toBe(1);
+      runtime.close();
+    });
+
+    it('are reloaded by the mirrors even if no byte of these changes', async () => {
+      const runtime = create();
+      await runtime.applyMirrors(mirrors, signal);
+      await runtime.applyPins(pins, { force: false, mirrorsFollow: true }, signal);
+      await runtime.applyMirrors(mirrors, signal);
+      expect(reloads).toBe(2);
+      runtime.close();
+    });
+
+    it('are reloaded although the mirrors can not be written', async () => {
+      writeFileSync(join(base, 'file'), '');
+      const runtime = create({ mirrorsFile: join(base, 'file/registries.conf') });
+      await runtime.applyPins(pins, { force: false, mirrorsFollow: true }, signal);
+      await expect(runtime.applyMirrors(mirrors, signal)).rejects.toMatchObject({ code: 'runtime/write' });
+      expect(reloads).toBe(1);
+      runtime.close();
+    });
   });
 });

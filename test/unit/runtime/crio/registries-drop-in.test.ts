@@ -20,7 +20,7 @@ function entriesOf(...files: ConfigFile[]) {
   return mergeRegistries(files, PATHS).entries;
 }
 
-const HEADER = `# Written by stickpin while images are loaded from a bundle, and emptied when they are. Don't edit.
+const HEADER = `# Written by stickpin for the images of bundles, and emptied with them. Don't edit.
 # Each repository is looked for in stickpin's own registry first; what was configured for it before is kept behind that.
 `;
 
@@ -138,7 +138,7 @@ describe('parseRegistriesDropIn', () => {
     expect(parseRegistriesDropIn(old, ADDRESS)).toEqual([`127.0.0.1:5577/${'f'.repeat(32)}/quay.io/a`]);
   });
 
-  it('knows what is no TOML', () => {
+  it('knows what is not TOML', () => {
     expect(parseRegistriesDropIn('[[registry]\n', ADDRESS)).toBeUndefined();
   });
 

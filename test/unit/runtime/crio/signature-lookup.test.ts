@@ -15,7 +15,7 @@ describe('look-up of sigstore signatures', () => {
     expect(demandsSigstore(JSON.stringify(policy))).toBe(isDemanded);
   });
 
-  it('is not wanted where the policy is no JSON', () => {
+  it('is not wanted where the policy is not JSON', () => {
     expect(demandsSigstore('')).toBe(false);
     expect(demandsSigstore('{"type": "sigstoreSigned"')).toBe(false);
   });

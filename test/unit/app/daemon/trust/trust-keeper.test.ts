@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createTrustKeeper, type TrustKeeper } from '../../../../../src/app/daemon/trust/trust-keeper.ts';
+import { installFile, installRole } from '../../../../support/bundles/role-file.ts';
 import { installKeys, sampleKey } from '../../../../support/bundles/sample-bundle.ts';
 import { storedState } from '../../../../support/daemon/scenario.ts';
 import { eventually } from '../../../../support/eventually.ts';
@@ -107,5 +108,54 @@ describe('a *.revoked file that can not be read', () => {
       expect(names()).toEqual(['factory-2026']);
     });
     await reloading;
+  });
+});
+
+describe('the file of a role that can not be read', () => {
+  const customer = sampleKey('customer');
+  const rolesInForce = () => (keeper.inForce().roles ?? []).map(({ name }) => name);
+  const spoil = () => installFile(folder, 'customer.toml', 'threshold = ');
+  beforeEach(async () => {
+    installRole(folder, 'customer', { keys: [customer] });
+    await open();
+    expect(rolesInForce()).toEqual(['customer']);
+  });
+
+  it('takes nothing back when it can be read in a moment, as one that was being written', async () => {
+    spoil();
+    const reloading = reload();
+    await eventually(() => expect(log.lines.at(-1)?.message).toContain('it is read again, and the keys hold'));
+    await clock.advance(1_500);
+    expect(rolesInForce()).toEqual(['customer']);
+    installRole(folder, 'customer', { keys: [customer], streams: ['other-*'] });
+    await eventually(async () => {
+      await clock.advance(1_500);
+      expect(keeper.inForce().roles).toMatchObject([{ name: 'customer', streams: ['other-*'] }]);
+    });
+    await reloading;
+    expect(taken).toBe(1);
+  });
+
+  it('counts no more after five seconds, while plain keys hold, and again when it is mended', async () => {
+    spoil();
+    const began = clock.monotonic();
+    const reloading = reload();
+    await eventually(async () => {
+      await clock.advance(1_000);
+      expect(rolesInForce()).toEqual([]);
+    });
+    expect(clock.monotonic() - began).toBeGreaterThanOrEqual(5_000);
+    await reloading;
+    expect(names()).toEqual(['factory-2026']);
+    expect(keeper.inForce().problems).toEqual([expect.stringContaining('customer.toml')]);
+    installRole(folder, 'customer', { keys: [customer] });
+    await reload();
+    expect(rolesInForce()).toEqual(['customer']);
+  });
+
+  it('counts no more at once when it was removed', async () => {
+    rmSync(join(folder, 'customer.toml'));
+    await reload();
+    expect([rolesInForce(), clock.monotonic()]).toEqual([[], 0]);
   });
 });

@@ -33,13 +33,13 @@ describe('parseImagesFile', () => {
   it.each([
     ['etcd:3.5.9', 'begin with a registry'],
     ['library/etcd', 'begin with a registry'],
-    ['quay.io/a/b:1 pin=no', "'pin=no' is no option"],
-    ['quay.io/a/b:1 Pin=false', "'Pin=false' is no option"],
-    ['quay.io/a/b:1 quay.io/a/c:1', "'quay.io/a/c:1' is no option"],
+    ['quay.io/a/b:1 pin=no', "'pin=no' is not an option"],
+    ['quay.io/a/b:1 Pin=false', "'Pin=false' is not an option"],
+    ['quay.io/a/b:1 quay.io/a/c:1', "'quay.io/a/c:1' is not an option"],
     ['quay.io/a/b:1 pin=true pin=false', 'twice'],
     ['quay.io/a/b:1=nowhere', 'transport'],
     ['quay.io/a/b:1@sha256:12', 'sha256'],
-    ['quay.io/a/b:1#comment', 'is no tag'],
+    ['quay.io/a/b:1#comment', 'is not a tag'],
   ])('names the line of %j', (line, why) => {
     expect(() => parseImagesFile(`# first\n${line}\n`, 'dir/images.txt')).toThrow(
       expect.objectContaining({

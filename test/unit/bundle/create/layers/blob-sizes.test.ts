@@ -29,7 +29,7 @@ describe('checkBlobSizes', () => {
 
   it('names a layer of 4 GiB with its image and what to do', () => {
     expect(() => checkBlobSizes(plan(4 * GIB), strict)).toThrow(
-      `quay.example.com/large@x: layer ${large} has 4.0 GiB, and FAT holds files of less than 4 GiB: use sticks with exFAT or ext4 and say so with --allow-large-blobs, or rebuild the image with smaller layers`,
+      `quay.example.com/large@x: layer ${large} has 4.0 GiB, but a file on FAT must be smaller than 4 GiB: use sticks with exFAT or ext4, and give --allow-large-blobs, or rebuild the image with smaller layers`,
     );
   });
 
@@ -41,6 +41,6 @@ describe('checkBlobSizes', () => {
   it('takes no member into a tar that its header has no room for', () => {
     const tar = { ...strict, allowLargeBlobs: true, isTar: true };
     expect(() => checkBlobSizes(plan(8 * GIB - 1), tar)).not.toThrow();
-    expect(() => checkBlobSizes(plan(8 * GIB), tar)).toThrow('less than 8 GiB: make the bundle as a directory');
+    expect(() => checkBlobSizes(plan(8 * GIB), tar)).toThrow('smaller than 8 GiB: make the bundle as a directory');
   });
 });

@@ -92,6 +92,6 @@ describe('readFileInLayers', () => {
     mkdirSync(join(root, 'tree', 'etc', 'app'), { recursive: true });
     symlinkSync('nowhere', join(root, 'tree', PATH));
     expect(spawnSync('tar', ['-C', join(root, 'tree'), '-cf', join(root, 'link'), 'etc']).status).toBe(0);
-    await why(join(root, 'link'), 'is no regular file');
+    await why(join(root, 'link'), 'is not a regular file');
   });
 });

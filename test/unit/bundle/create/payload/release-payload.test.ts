@@ -47,7 +47,7 @@ describe('parseImageReferences', () => {
   it.each<[string, [string, string][], string]>([
     ['an image without digest', [['etcd', 'quay.io/ocp/etcd:4.13']], "'etcd': quay.io/ocp/etcd:4.13 has no digest"],
     ['a short name', [['etcd', `etcd@${digest}`]], "'etcd': image reference"],
-    ['a name without letters', [['-_', `quay.io/ocp/art@${digest}`]], "can't be made the name of a component"],
+    ['a name without letters', [['-_', `quay.io/ocp/art@${digest}`]], "can't be turned into the name of a component"],
     ['no images', [], 'names no image'],
     [
       'one name of two images',
@@ -148,7 +148,7 @@ describe('checkReleaseSource', () => {
   it('refuses what holds one image only', () => {
     for (const source of ['dir:/srv/x', 'oci-archive:/srv/x.tar', 'containers-storage:x']) {
       expect(() => checkReleaseSource(parseImageRequest(`${RELEASE}=${source}`))).toThrow(
-        'comes from docker:// or oci:',
+        'must come from docker:// or oci:',
       );
     }
     checkReleaseSource(parseImageRequest(RELEASE));

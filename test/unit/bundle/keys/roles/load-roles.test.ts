@@ -57,14 +57,14 @@ describe('a file of a role', () => {
   const text = (change: (text: string) => string) => () =>
     installFile(folder, 'customer.toml', change(roleText({ keys: [customer] })));
   const bad: readonly (readonly [string, () => unknown, RegExp])[] = [
-    ['an unknown field', text((file) => `${file}stream = ["a"]\n`), /stream is no member of a role/],
+    ['an unknown field', text((file) => `${file}stream = ["a"]\n`), /stream is not a key of a role file/],
     ['a misspelt limit', text((file) => file.replace('repositories', 'repository')), /customer\.toml: .*repositor/],
     ['no threshold', text((file) => file.replace(/threshold.*\n/, '')), /threshold is missing/],
     ['no streams', text((file) => file.replace(/streams.*\n/, '')), /streams is missing/],
     ['no repositories', text((file) => file.replace(/repositories.*\n/, '')), /repositories is missing/],
     ['no keys', text((file) => file.replace(/keys = [\s\S]*/, '')), /keys is missing/],
     ['a threshold of 0', () => role({ threshold: 0 }), /threshold must be at least 1/],
-    ['a threshold that is no whole number', () => role({ threshold: 1.5 }), /threshold must be a whole number/],
+    ['a threshold that is not a whole number', () => role({ threshold: 1.5 }), /threshold must be a whole number/],
     ['a threshold as text', text((file) => file.replace('= 1', '= "1"')), /threshold must be/],
     ['no stream', () => role({ streams: [] }), /streams must name at least one/],
     ['a stream with a slash', () => role({ streams: ['a/b'] }), /streams\.0 must be the name of a stream/],
@@ -177,7 +177,7 @@ describe('a file of a role', () => {
     const { roles, keys, problems } = await load();
     expect(roles).toEqual([]);
     expect(keys.map(({ name }) => name)).toEqual(['factory']);
-    expect(problems.map(({ message }) => message).join()).toMatch(/stands in customer\.toml and shared\.pub/);
+    expect(problems.map(({ message }) => message).join()).toMatch(/is in customer\.toml and shared\.pub/);
   });
 
   it('shares no key with another role: neither is one then', async () => {

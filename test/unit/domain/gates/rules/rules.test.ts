@@ -24,6 +24,8 @@ const plain = stored(verified({ version: '4.13.6', sequence: 6 }), { readyAt: 1,
 /** The last node of every rollout. */
 const LAST = { ...POLICY, update: { ...POLICY.update, rollout_wariness: 1 } };
 const CONTEXT = {
+  bundles: [],
+  imageUses: undefined,
   path: pathWith([plain]),
   policy: LAST,
   now: NOON,
@@ -120,10 +122,10 @@ describe('rules that hold an activation', () => {
     const { holds } = askRules(bundle, QUESTION);
     expect(ruleReason(bundle, holds)).toEqual({
       code: 'rule/from',
-      message: `Its activation is held: its rule "from" lets it be applied only from >=99.0.0, and the present release is 4.13.6. 'stickpin activate ocp@4.13.7' activates it all the same, after a confirmation`,
+      message: `It is not activated automatically: its rule "from" allows it only from >=99.0.0, and the current release is 4.13.6. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
     });
     expect(confirmationMessage(bundle, holds)).toBe(
-      `the activation of ocp 4.13.7 is held: its rule "from" lets it be applied only from >=99.0.0, and the present release is 4.13.6; it is activated after a confirmation only`,
+      `the activation of ocp 4.13.7 is held: its rule "from" allows it only from >=99.0.0, and the current release is 4.13.6; it is activated after a confirmation only`,
     );
     expect(ruleReason(bundle, [])).toBeUndefined();
   });
@@ -136,10 +138,12 @@ describe('rules that hold an activation', () => {
     };
     const rollout = { start: '2030-01-01T00:00:00Z', durationMinutes: 90 };
     expect(message({ rollout })).toMatch(
-      /is held, and continues automatically then: .* on 2030-01-01T01:30:00Z \(wariness 1\)\./,
+      /^It is not activated yet: .* from 2030-01-01T01:30:00Z \(wariness 1\)\. It is activated automatically/,
     );
-    expect(message({ rollout }, true)).toMatch(/^Its activation is held: .* on 2030-01-01T01:30:00Z \(wariness 1\)\./);
-    expect(message({ rollout, from: '1.x' })).toMatch(/^Its activation is held: its rule "from"/);
+    expect(message({ rollout }, true)).toMatch(
+      /^It is not activated automatically: .* from 2030-01-01T01:30:00Z \(wariness 1\)\./,
+    );
+    expect(message({ rollout, from: '1.x' })).toMatch(/^It is not activated automatically: its rule "from"/);
     expect(message({ rollout }, false, false)).toContain("by this node's clock, which is not synchronised");
     expect(message({ endOfLife: '2026-01-01T00:00:00Z' })).toContain('end of life was on 2026-01-01T00:00:00Z');
   });

@@ -19,6 +19,30 @@ describe('the sentence of a preload that waits for media', () => {
       `ocp 4.13.7 needs base ocp@4.13.6 (${short}), which is not complete on this node: it lacks 2 layers. Plug in the stick with ocp@4.13.6, or one with all of ocp 4.13.7.`,
     ],
     [
+      {
+        code: 'engine/no-base',
+        data: {
+          bundle,
+          layers: 2,
+          base: { bundleId: digest, name: 'ocp@4.13.6', isAdopted: true, isRetired: true },
+          holders: ['ocp@4.13.6'],
+        },
+      },
+      `ocp 4.13.7 needs base ocp@4.13.6 (${short}), which was retired on this node: it lacks 2 layers. Plug in the stick with ocp@4.13.6, which has them, or one with all of ocp 4.13.7.`,
+    ],
+    [
+      {
+        code: 'engine/no-base',
+        data: {
+          bundle,
+          layers: 2,
+          base: { bundleId: digest, name: 'ocp@4.13.6', isAdopted: true },
+          holders: ['ocp@4.13.4', 'ocp@4.13.5'],
+        },
+      },
+      `ocp 4.13.7 needs base ocp@4.13.6 (${short}), which is not complete on this node: it lacks 2 layers. Plug in the stick with ocp@4.13.4 or ocp@4.13.5, which have them, or one with all of ocp 4.13.7.`,
+    ],
+    [
       { code: 'engine/no-base', data: { bundle, layers: 1, base: { bundleId: digest, isAdopted: false } } },
       `ocp 4.13.7 needs base bundle ${short}, which this node has never had: it lacks 1 layer. Plug in the stick with that bundle, or one with all of ocp 4.13.7.`,
     ],
@@ -74,6 +98,10 @@ describe('the sentence of a preload that waits for media', () => {
     [
       { code: 'media/looking', data: { bundle, images } },
       'stickpin has just started and looks whether ocp 4.13.7 is plugged in (1/2 images present).',
+    ],
+    [
+      { code: 'media/reading', data: { bundle, images, medium: 'sdb1' } },
+      'sdb1 is read again; ocp 4.13.7 goes on then (1/2 images present).',
     ],
   ])('%j', (reason, text) => {
     expect(reasonText(reason)).toBe(text);

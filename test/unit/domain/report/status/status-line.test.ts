@@ -183,6 +183,21 @@ describe('statusLine: the wording of the design', () => {
         'ocp 4.13.7 was taken out of the drop folder while preloading (37/112 images). Put it back, or plug in its stick, to continue.',
     },
     {
+      when: 'something else was copied into the drop folder in mid-preload, and it is read again',
+      over: {
+        media: [{ ...medium('/var/lib/stickpin/incoming', { kind: 'mounted' }), isDropFolder: true }],
+        lastCarriers: new Map([
+          [
+            bundle.bundleId,
+            { mediumId: '7-/var/lib/stickpin/incoming', label: '/var/lib/stickpin/incoming', isDropFolder: true },
+          ],
+        ]),
+        runtime: reachable({ images: some }),
+      },
+      bundles: [adopted],
+      reads: '/var/lib/stickpin/incoming is read again; ocp 4.13.7 goes on then (37/112 images present).',
+    },
+    {
       when: 'a folder was taken away and nothing runs any more',
       over: {
         lastCarriers: new Map([[bundle.bundleId, { mediumId: 'load:/mnt/a', label: '/mnt/a', isDropFolder: false }]]),

@@ -1,0 +1,78 @@
+import type { Documents } from '../../bundle/documents/documents.ts';
+import { parsePayload } from '../../bundle/format/schema.ts';
+import type { Trust } from '../../bundle/keys/trust.ts';
+import { limits } from '../../bundle/limits.ts';
+import { openBundleDirectory } from '../../bundle/read/bundle-directory.ts';
+import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import { readContents, readEnvelope } from '../../bundle/verify/judge-bundle.ts';
+import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
+import type { FoundBundle } from '../../domain/model/medium.ts';
+import { AppError } from '../../platform/app-error.ts';
+import type { BlobSource } from '../../ports/blobs.ts';
+import type { SignedBundles } from '../../ports/signed-bundles.ts';
+import type { SignedFiles } from '../../store/files/signed-files.ts';
+
+/** The adapters of {@link createSignedBundles}. */
+export interface SignedBundleDependencies {
+  readonly files: SignedFiles;
+  /** The store of manifests, indexes and configs. */
+  readonly blobs: Pick<BlobSource, 'sizeOf' | 'read'>;
+  /** The bundle on a plugged medium; undefined when none has it. */
+  readonly readerOf: (bundleId: BundleId) => BundleReader | undefined;
+  readonly trust: () => Trust;
+  readonly documents: Documents;
+}
+
+/** Keeps signed documents, and judges what is kept by the rules for sticks. */
+export function createSignedBundles(deps: SignedBundleDependencies): SignedBundles {
+  const { files, readerOf } = deps;
+  return {
+    list: () => files.list(),
+    isAtHand: (bundleId) => readerOf(bundleId) !== undefined,
+    keep: async (bundleId, signal) => {
+      const reader = readerOf(bundleId);
+      if (reader === undefined) throw gone(bundleId);
+      await files.put(bundleId, await reader.hold(() => signedDocuments(reader, signal)));
+    },
+    remove: (bundleId) => files.remove(bundleId),
+    judge: (bundleId, signal) => judge(deps, bundleId, signal),
+  };
+}
+
+/** The envelope is kept as it lies on the medium: its signatures cover the payload in it. */
+async function signedDocuments(reader: BundleReader, signal: AbortSignal): Promise<ReadonlyMap<string, Buffer>> {
+  const payload = parsePayload((await readEnvelope(reader, signal)).payload);
+  return new Map([
+    ['bundle.dsse.json', await reader.readFile('bundle.dsse.json', limits.envelopeBytes, signal)],
+    ['contents.json', (await readContents(reader, payload.contents, signal)).bytes],
+    ['index.json', await reader.readFile('index.json', limits.indexBytes, signal)],
+  ]);
+}
+
+async function judge(
+  { files, blobs, trust, documents }: SignedBundleDependencies,
+  bundleId: BundleId,
+  signal: AbortSignal,
+): Promise<FoundBundle> {
+  const path = files.folderOf(bundleId);
+  const folder = openBundleDirectory(path);
+  const reader: BundleReader = {
+    path,
+    hold: (run) => run(),
+    readFile: folder.readFile,
+    sizeOf: blobs.sizeOf,
+    read: blobs.read,
+  };
+  const [found] = await judgeBundles([{ kind: 'bundle', path, reader }], { trust: trust(), documents }, signal);
+  if (found === undefined) throw gone(bundleId);
+  return found;
+}
+
+function gone(bundleId: BundleId): AppError {
+  return new AppError({
+    code: 'media/gone',
+    message: `bundle ${bundleId} is on no plugged medium; plug in the one that has it`,
+    disposition: 'wait',
+  });
+}

@@ -1,0 +1,37 @@
+import { repositoryOf } from '../model/reference.ts';
+import { answeredNames } from '../release/pulls/answered-names.ts';
+import { providedNames } from '../release/pulls/provided-names.ts';
+import { releasesInForce } from '../release/pulls/pull-check.ts';
+import { type ElsewhereUse, pullsFromElsewhere } from '../release/pulls/pulls-from-elsewhere.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { Observed, StoredBundle } from '../state/state.ts';
+
+/** What one round concludes about pulls without a medium. */
+export interface PullAssessment {
+  /**
+   * Images that static pods and containers ask for and that no release provides. Undefined when
+   * these were not looked at.
+   */
+  readonly elsewhere: readonly ElsewhereUse[] | undefined;
+  /** Whether the settings let our registry answer pulls of any image of the activated releases. */
+  readonly areServed: boolean;
+}
+
+/** `releases`: those that are trusted. `contested`: tags that are left to whoever takes them. */
+export function assessPulls(
+  { imageUses }: Pick<Observed, 'imageUses'>,
+  releases: readonly StoredBundle[],
+  contested: readonly string[],
+  policy: Pick<Policy, 'serve'>,
+): PullAssessment {
+  const names = providedNames(releases, contested);
+  return {
+    elsewhere: imageUses && pullsFromElsewhere(imageUses.uses, names, answeredNames(policy)),
+    areServed: policy.serve.activated !== 'off' && hasServedImage(releases, policy),
+  };
+}
+
+function hasServedImage(releases: readonly StoredBundle[], { serve }: Pick<Policy, 'serve'>): boolean {
+  const images = releasesInForce(releases).flatMap(({ contents }) => contents.images);
+  return images.some(({ reference }) => !serve.except.includes(repositoryOf(reference)));
+}

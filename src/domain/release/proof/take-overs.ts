@@ -1,0 +1,33 @@
+import type { Policy } from '../../settings/settings.ts';
+import type { Stored } from '../../state/state.ts';
+import type { LifeVerdict } from '../life-verdict.ts';
+import { isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from '../recorded-phase.ts';
+import { isProtected } from '../retention.ts';
+
+/**
+ * Same images, new metadata: nothing could tell it from the other one, so it goes on where that one
+ * is.
+ */
+export function takeOvers(stored: Stored, policy: Policy): LifeVerdict[] {
+  return unprovenReleases(stored)
+    .filter((bundle) => !wasActive(bundle))
+    .flatMap((bundle): LifeVerdict[] => {
+      const twin = keptBundles(stored.bundles).find(
+        (other) =>
+          other.payload.name === bundle.payload.name &&
+          isTwin(bundle, other) &&
+          !isRolledBack(other) &&
+          (other.provenAt !== undefined || wasActive(other)),
+      );
+      return twin === undefined
+        ? []
+        : [
+            {
+              kind: 'same-images',
+              bundleId: bundle.bundleId,
+              twin: twin.bundleId,
+              isTwinProtected: isProtected(twin, policy.lifecycle),
+            },
+          ];
+    });
+}

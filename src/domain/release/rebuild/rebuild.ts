@@ -1,0 +1,156 @@
+import { admit } from '../../adoption/admission.ts';
+import type { VerifiedBundle } from '../../model/bundle.ts';
+import type { BundleId } from '../../model/digest.ts';
+import type { FoundBundle } from '../../model/medium.ts';
+import type { Fault, Reason } from '../../model/reason.ts';
+import type { RuntimeImage } from '../../model/runtime-image.ts';
+import type { Policy } from '../../settings/settings.ts';
+import type { KnownRelease } from '../../state/known-release.ts';
+import type { Memory } from '../../state/memory.ts';
+import { latestStamp } from '../../state/stamp.ts';
+import type { Observed, Stored, StoredBundle } from '../../state/state.ts';
+import { tagGoalsOf } from '../tags.ts';
+
+/** Where the milestones of a rebuilt release are from. */
+export type RebuildEvidence =
+  /** They were recorded beside the database. */
+  | 'records'
+  /** All its tags name its images, so it was activated. No more is known. */
+  | 'tags'
+  /** Its images are pinned. No more is known. */
+  | 'pins';
+
+/** A bundle that is known again. */
+export interface RebuiltRelease {
+  readonly bundle: StoredBundle;
+  readonly evidence: RebuildEvidence;
+}
+
+/** A bundle whose documents are here and that may not be trusted. Its pins stay unclaimed. */
+export interface RefusedRebuild {
+  readonly bundleId: BundleId;
+  /** Absent when its signature could not be judged, so that nothing of it was read. */
+  readonly bundle?: VerifiedBundle;
+  readonly reason: Reason | Fault;
+}
+
+/** What is to be recorded again. */
+export interface RebuildPlan {
+  readonly rebuilt: readonly RebuiltRelease[];
+  readonly refused: readonly RefusedRebuild[];
+}
+
+/** One bundle whose signed documents lie on the node's own disk, and how they were judged. */
+export interface JudgedDocuments {
+  readonly bundleId: BundleId;
+  readonly found: FoundBundle;
+}
+
+/** What releases are rebuilt from. */
+export interface RebuildContext {
+  readonly judged: readonly JudgedDocuments[];
+  readonly observed: Observed;
+  readonly stored: Stored;
+  readonly floors: Memory['floors'];
+  /** What is remembered beside the database of bundles that it does not know. */
+  readonly remembered: readonly KnownRelease[];
+  /** Pins that belong to no known release. */
+  readonly unclaimed: ReadonlySet<string>;
+  /** The database is new after a loss, or an earlier copy. */
+  readonly isStateLost: boolean;
+  readonly policy: Policy;
+  /** Where the documents lie, for people. */
+  readonly place: string;
+}
+
+/**
+ * Rebuilds the records of releases that were lost with the database. The documents of a bundle are
+ * kept while it is adopted and not retired. So it is rebuilt when the database is lost, when it is
+ * remembered beside the database, or when its pins are here and some of them belong to no known
+ * release. It is judged as an unknown bundle on a stick is; only what it passed once is not asked
+ * again: its sequence and its expiry.
+ *
+ * INVARIANT: nothing is made up in favour of trust or of an activation. A time that is not remembered
+ * is left out, but for an activation that the tags of the runtime prove.
+ */
+export function planRebuild(context: RebuildContext): RebuildPlan {
+  const rebuilt: RebuiltRelease[] = [];
+  const refused: RefusedRebuild[] = [];
+  for (const { bundleId, found } of context.judged) {
+    const remembered = context.remembered.find((one) => one.bundleId === bundleId);
+    if (found.kind === 'rejected') refused.push({ bundleId, reason: found.reason });
+    if (found.kind === 'unapproved') refused.push({ bundleId, reason: unapproved(bundleId, context.place) });
+    if (found.kind !== 'verified' || found.bundle.bundleId !== bundleId) continue;
+    const isLost = context.isStateLost || remembered !== undefined;
+    if (!isLost && !hasUnclaimedPins(found.bundle, context.unclaimed, context.observed)) continue;
+    const refusal = refusalOf(found.bundle, rebuilt, context);
+    if (refusal === undefined) rebuilt.push(rebuild(found.bundle, remembered, rebuilt, context));
+    else refused.push({ bundleId, bundle: found.bundle, reason: refusal });
+  }
+  return { rebuilt, refused };
+}
+
+function unapproved(bundleId: BundleId, medium: string): Reason {
+  return { code: 'trust/approval', data: { kind: 'found-unsigned', bundleId, medium } };
+}
+
+/** All its pins are in force here, and some of them belong to no known release. */
+function hasUnclaimedPins(
+  { contents }: VerifiedBundle,
+  unclaimed: ReadonlySet<string>,
+  { runtime }: Observed,
+): boolean {
+  if (runtime.kind !== 'reachable') return false;
+  const inForce = new Set([...(runtime.foundPins ?? runtime.renderedPins), ...unclaimed]);
+  const pins = contents.images.filter((image) => image.pin).map(({ reference }) => reference);
+  return pins.some((reference) => unclaimed.has(reference)) && pins.every((reference) => inForce.has(reference));
+}
+
+function refusalOf(
+  bundle: VerifiedBundle,
+  rebuilt: readonly RebuiltRelease[],
+  { observed, stored, floors, policy, place }: RebuildContext,
+): Reason | undefined {
+  const { verdicts, rejectedNames = [] } = stored;
+  const approvals = { policy: policy.trust, verdicts, rejectedNames };
+  const known = {
+    ...observed,
+    floors,
+    bundles: [...stored.bundles, ...rebuilt.map((one) => one.bundle)],
+    wasAdopted: true,
+  };
+  const admission = admit(bundle, known, approvals, place);
+  return admission.kind === 'adopt' ? undefined : admission.reason;
+}
+
+function rebuild(
+  bundle: VerifiedBundle,
+  remembered: KnownRelease | undefined,
+  rebuilt: readonly RebuiltRelease[],
+  { observed, stored }: RebuildContext,
+): RebuiltRelease {
+  const { now } = observed;
+  if (remembered !== undefined) {
+    const { isNotice: _, ...times } = remembered;
+    return { bundle: { ...bundle, ...times, claimedAt: now }, evidence: 'records' };
+  }
+  const claimed = { ...bundle, adoptedAt: now, claimedAt: now };
+  if (!holdsItsTags(bundle, observed)) return { bundle: claimed, evidence: 'pins' };
+  const activatedAt = Math.max(now, 1 + latestStamp([...stored.bundles, ...rebuilt.map((one) => one.bundle)]));
+  return { bundle: { ...claimed, readyAt: activatedAt, activatedAt }, evidence: 'tags' };
+}
+
+/** Whether every tag of a release names its image in the runtime; false for one without tags. */
+function holdsItsTags(bundle: VerifiedBundle, { runtime }: Observed): boolean {
+  if (runtime.kind !== 'reachable') return false;
+  const byName = new Map<string, RuntimeImage>();
+  for (const image of runtime.images) {
+    for (const name of [...image.repoDigests, ...image.repoTags]) byName.set(name, image);
+  }
+  const goals = tagGoalsOf(bundle);
+  return goals.length > 0 && goals.every(({ tag, reference }) => isSame(byName.get(tag), byName.get(reference)));
+}
+
+function isSame(one: RuntimeImage | undefined, other: RuntimeImage | undefined): boolean {
+  return one !== undefined && one.imageId === other?.imageId;
+}

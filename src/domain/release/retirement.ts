@@ -1,0 +1,84 @@
+import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import type { LifeVerdict } from './life-verdict.ts';
+import type { ContainerLook } from './proof/container-look.ts';
+import { isRetired, keptBundles } from './recorded-phase.ts';
+import { type Room, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
+import { isRunning } from './running-releases.ts';
+
+/**
+ * How often to check whether removed pins are gone. A reload takes some time, and nothing signals
+ * its end.
+ */
+export const UNPIN_POLL_MS = 1_000;
+/** How long to check. An image that is still pinned then is pinned by another program. */
+const UNPIN_PATIENCE_MS = 30_000;
+
+/** A bundle that can't be preloaded for lack of space. */
+export interface ShortOfSpace {
+  readonly bundle: StoredBundle;
+  /** At least that much is to be freed. */
+  readonly lacking: Room;
+}
+
+/**
+ * Whether a release was retired just now whose images are to be removed, and the runtime still
+ * reports some of them as pinned.
+ */
+export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
+  if (runtime.kind !== 'reachable') return false;
+  const needed = new Set(
+    keptBundles(bundles).flatMap(({ contents }) => contents.images.map((image) => image.reference)),
+  );
+  const fresh = bundles.filter(
+    (bundle) =>
+      isRetired(bundle) && bundle.removeImages === true && Math.abs(now - (bundle.retiredAt ?? 0)) < UNPIN_PATIENCE_MS,
+  );
+  const leaving = new Set(
+    fresh
+      .flatMap(({ contents }) => contents.images.map((image) => image.reference))
+      .filter((name) => !needed.has(name)),
+  );
+  return (
+    leaving.size > 0 &&
+    runtime.images.some((image) => image.pinned && image.repoDigests.some((name) => leaving.has(name)))
+  );
+}
+
+/** The releases that may be retired now: those beyond `lifecycle.keep`, or one that makes room. */
+export function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): LifeVerdict[] {
+  const { memory, stored, policy } = look;
+  const isFree = (bundle: StoredBundle) =>
+    !isRunning(bundle, look) &&
+    !memory.running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
+  const surplus = surplusBundles(stored.bundles, policy.lifecycle)
+    .filter(isFree)
+    .map((bundle): LifeVerdict => ({ kind: 'spare', bundleId: bundle.bundleId }));
+  // One at a time: what the last one freed has to be seen first.
+  const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, look).length > 0);
+  if (surplus.length > 0 || isFreeing) return surplus;
+  for (const { bundle, lacking } of short) {
+    const given = roomFor(bundle, lacking, stored, policy.lifecycle);
+    if (given !== undefined && isFree(given)) {
+      return [{ kind: 'spare', bundleId: given.bundleId, roomFor: bundle.bundleId }];
+    }
+  }
+  return [];
+}
+
+/** The images of retired releases that may be removed now, each image once. */
+export function removals(look: ContainerLook): LifeVerdict[] {
+  const taken = new Set<string>();
+  return look.stored.bundles.flatMap((bundle): LifeVerdict[] => {
+    const images = withRemovals(bundle, look).filter(({ imageId }) => !taken.has(imageId));
+    for (const { imageId } of images) taken.add(imageId);
+    return images.length === 0 ? [] : [{ kind: 'removable', bundleId: bundle.bundleId, images }];
+  });
+}
+
+function withRemovals(
+  bundle: StoredBundle,
+  { observed: { runtime }, stored, containers, ids, unclaimed }: ContainerLook,
+) {
+  if (runtime.kind !== 'reachable') return [];
+  return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored, unclaimed }), containers, ids);
+}

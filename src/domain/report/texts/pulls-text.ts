@@ -1,0 +1,60 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { formatCount, formatDuration } from '../../../platform/sizes.ts';
+import type { ActivationHold } from '../../gates/gates.ts';
+import type { ElsewhereUse } from '../../release/pulls/pulls-from-elsewhere.ts';
+import type { PullCheck } from '../../state/pull-check.ts';
+
+/** How many images a text names. */
+const NAMED = 20;
+
+/** What a test pull has shown, and what to do: one sentence or two, without full stop. */
+export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 'end'>): string {
+  switch (end.kind) {
+    case 'answered':
+      return `the runtime pulled ${reference}, and stickpin's registry answered it`;
+    case 'not-asked':
+      return `the runtime pulled ${reference} from another registry and did not ask stickpin's, so that the pull fails without a network. ${LOOK_AT_MIRRORS}`;
+    case 'failed':
+      return end.isAsked
+        ? `the pull of ${reference}, which is present, failed although stickpin's registry was asked: ${end.reason.message}. Look into the journal of the runtime, and run 'stickpin doctor' again`
+        : `the pull of ${reference}, which is present, failed, and stickpin's registry was not asked: ${end.reason.message}. ${LOOK_AT_MIRRORS}`;
+    case 'timed-out':
+      return `the pull of ${reference}, which is present, did not end within ${formatDuration(end.afterMs)}. Look into the journal of the runtime, and run 'stickpin doctor' again`;
+    case 'runtime-away':
+      return `the pull of ${reference} could not be tested: ${end.reason.message}. Run 'stickpin doctor' when the runtime answers`;
+    case 'image-gone':
+      return `the pull of ${reference} could not be tested, since the image was removed meanwhile`;
+    default:
+      return assertNever(end);
+  }
+}
+
+const LOOK_AT_MIRRORS = "'stickpin doctor' tells whether the runtime reads its mirrors; restart it if it does";
+
+/** Which images come from elsewhere, and what to do. At least one. */
+export function elsewhereText(uses: readonly ElsewhereUse[]): string {
+  const named = uses.slice(0, NAMED).map(({ image, usedBy, more }) => {
+    const others = more === 0 ? '' : ` and ${more} more`;
+    return `${image} (${usedBy}${others})`;
+  });
+  const rest = uses.length > NAMED ? `, and ${uses.length - NAMED} more` : '';
+  const count = formatCount(uses.length, 'image');
+  return `no activated release answers a pull of ${count}, so that it fails without a network: ${named.join(', ')}${rest}. Add ${uses.length === 1 ? 'it' : 'them'} to a bundle under ${uses.length === 1 ? 'this name' : 'these names'}, or use names that a release provides`;
+}
+
+type ElsewhereHold = Extract<ActivationHold, { readonly code: 'engine/pulls-from-elsewhere' }>;
+
+/** Why images from elsewhere hold an activation: a clause. */
+export function elsewhereClause(data: ElsewhereHold['data']): string {
+  const setting = 'update.pulls_from_elsewhere is "hold"';
+  switch (data.kind) {
+    case 'found': {
+      const others = data.more === 0 ? '' : ` and ${formatCount(data.more, 'other image')}`;
+      return `${data.image}${others} would still come from elsewhere (${data.usedBy}), and ${setting}`;
+    }
+    case 'unknown':
+      return `nobody knows which images static pods and containers ask for, and ${setting}`;
+    default:
+      return assertNever(data);
+  }
+}

@@ -1,0 +1,35 @@
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Log } from '../../platform/log.ts';
+import type { StateCopies } from '../../ports/state.ts';
+
+/** The adapters of {@link createCopyKeeper}. */
+export interface CopyKeeperDependencies {
+  readonly store: StateCopies;
+  readonly log: Log;
+}
+
+/** Keeps a copy of the state, for when it is lost. */
+export interface CopyKeeper {
+  /** A failure is logged once and tried again in the next round. Only an abort throws. */
+  follow(signal: AbortSignal): Promise<void>;
+}
+
+/** Creates a keeper. */
+export function createCopyKeeper({ store, log }: CopyKeeperDependencies): CopyKeeper {
+  let trouble: string | undefined;
+  return {
+    follow: async (signal) => {
+      try {
+        await store.keepCopy(signal);
+        trouble = undefined;
+      } catch (error) {
+        signal.throwIfAborted();
+        const reason = reasonOf(error);
+        if (reason !== trouble) {
+          log.warn({ err: error }, `${reason}. The copy of the state is older; it is retried automatically`);
+        }
+        trouble = reason;
+      }
+    },
+  };
+}

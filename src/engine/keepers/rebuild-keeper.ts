@@ -1,0 +1,177 @@
+import type { BundleId } from '../../domain/model/digest.ts';
+import { type JudgedDocuments, planRebuild, type RebuildPlan } from '../../domain/release/rebuild/rebuild.ts';
+import { lostNames, lostVerdicts, rememberedReleases } from '../../domain/release/unclaimed-pins.ts';
+import {
+  nameRestoredEvent,
+  rebuiltEvent,
+  refusedRebuildEvent,
+  verdictRestoredEvent,
+} from '../../domain/report/events/rebuild-events.ts';
+import type { Snapshot } from '../../domain/report/snapshot.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
+import type { Memory } from '../../domain/state/memory.ts';
+import { NO_ROTATION } from '../../domain/trust/key-rotation.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Log } from '../../platform/log.ts';
+import type { SignedBundles } from '../../ports/signed-bundles.ts';
+import type { RebuildStore, StateReader, VerdictStore } from '../../ports/state.ts';
+import type { TrustPort } from '../../ports/trust.ts';
+import { rotationEvents } from '../reporting/adoption-events.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import { rotationOf } from './rotation.ts';
+
+/** The adapters of {@link createRebuildKeeper}. */
+export interface RebuildKeeperDependencies {
+  readonly signedBundles: Pick<SignedBundles, 'list' | 'judge'>;
+  readonly store: StateReader & RebuildStore & VerdictStore;
+  readonly trust: Pick<TrustPort, 'roles' | 'revocations'>;
+  readonly policy: Policy;
+  readonly recorder: EventRecorder;
+  readonly log: Log;
+  /** The database is new after a loss, or an earlier copy. Default false. */
+  readonly isStateLost?: boolean;
+  /** Called before each bundle, for the watchdog. */
+  readonly alive: () => void;
+  /** Asks for a round. */
+  readonly wantRound: () => void;
+}
+
+/** Rebuilds what was recorded of releases from what the node still has. */
+export interface RebuildKeeper {
+  /**
+   * Records again what people said about bundles. Call it before the ledger is written, which would
+   * forget it. @throws AppError `store/…`
+   */
+  restoreVerdicts(memory: Pick<Memory, 'pinLedger'>): void;
+  /**
+   * Records again what a round shows to be lost and what can be proven. It is tried once for what is
+   * lost, and again when the keys or the pins change. A failure is logged once and tried again in the
+   * next round. Only an abort throws.
+   */
+  follow(snapshot: Snapshot, signal: AbortSignal): Promise<void>;
+}
+
+/** The adapters, and what was tried last. */
+interface Rebuilding extends RebuildKeeperDependencies {
+  tried: string;
+  /** What people said before the loss is recorded again. What they say from now on counts. */
+  areVerdictsRestored: boolean;
+  trouble: string | undefined;
+  /** Refusals that were told. */
+  readonly told: Set<string>;
+}
+
+/** Creates a keeper. */
+export function createRebuildKeeper(deps: RebuildKeeperDependencies): RebuildKeeper {
+  const rebuilding: Rebuilding = {
+    ...deps,
+    tried: '',
+    areVerdictsRestored: false,
+    trouble: undefined,
+    told: new Set(),
+  };
+  return {
+    restoreVerdicts: (memory) => restoreVerdicts(rebuilding, memory),
+    follow: async (snapshot, signal) => {
+      try {
+        await follow(rebuilding, snapshot, signal);
+        rebuilding.trouble = undefined;
+      } catch (error) {
+        signal.throwIfAborted();
+        rebuilding.tried = '';
+        const reason = reasonOf(error);
+        if (reason !== rebuilding.trouble) {
+          deps.log.warn({ err: error }, `Releases can't be rebuilt now: ${reason}. It is retried automatically`);
+        }
+        rebuilding.trouble = reason;
+      }
+    },
+  };
+}
+
+function restoreVerdicts(rebuilding: Rebuilding, { pinLedger }: Pick<Memory, 'pinLedger'>): void {
+  const { store, recorder, isStateLost = false, wantRound } = rebuilding;
+  // In a database that was not lost, what the ledger says beyond it was taken back.
+  if (!isStateLost || rebuilding.areVerdictsRestored) return;
+  const { verdicts, rejectedNames = [] } = store.load();
+  const lost = lostVerdicts(verdicts, pinLedger);
+  for (const verdict of lost) {
+    const event = verdictRestoredEvent(verdict);
+    store.setVerdict(verdict, recorder.row(event));
+    recorder.log(event);
+  }
+  const names = lostNames(rejectedNames, pinLedger);
+  for (const rejected of names) {
+    const event = nameRestoredEvent(rejected);
+    store.rejectName(rejected, recorder.row(event));
+    recorder.log(event);
+  }
+  rebuilding.areVerdictsRestored = true;
+  if (lost.length + names.length > 0) wantRound();
+}
+
+async function follow(rebuilding: Rebuilding, snapshot: Snapshot, signal: AbortSignal): Promise<void> {
+  const { store } = rebuilding;
+  const { observed, memory, assessment } = snapshot;
+  const stored = store.load();
+  const remembered = rememberedReleases({
+    bundles: stored.bundles,
+    ledger: memory.pinLedger,
+    reported: memory.reportedBefore ?? [],
+  });
+  const { unclaimed } = assessment.pins;
+  const { isStateLost = false } = rebuilding;
+  const hasLost = unclaimed.length > 0 || remembered.length > 0 || isStateLost;
+  if (observed.runtime.kind !== 'reachable' || !hasLost) return;
+  const now = JSON.stringify([observed.trustRevision, unclaimed, remembered, stored.bundles.length]);
+  if (now === rebuilding.tried) return;
+  const judged = await judgeLost(rebuilding, new Set(stored.bundles.map(({ bundleId }) => bundleId)), signal);
+  const plan = planRebuild({
+    judged,
+    observed,
+    stored: store.load(),
+    floors: memory.floors,
+    remembered,
+    unclaimed: new Set(unclaimed),
+    isStateLost,
+    policy: rebuilding.policy,
+    place: "this node's own disk",
+  });
+  record(rebuilding, plan);
+  rebuilding.tried = now;
+}
+
+async function judgeLost(
+  { signedBundles, alive }: Rebuilding,
+  known: ReadonlySet<BundleId>,
+  signal: AbortSignal,
+): Promise<readonly JudgedDocuments[]> {
+  const judged: JudgedDocuments[] = [];
+  for (const bundleId of await signedBundles.list(signal)) {
+    if (known.has(bundleId)) continue;
+    alive();
+    judged.push({ bundleId, found: await signedBundles.judge(bundleId, signal) });
+  }
+  return judged;
+}
+
+/** Keys of a stream that was reset stay away: only records beside the database tell of a reset. */
+function record(rebuilding: Rebuilding, { rebuilt, refused }: RebuildPlan): void {
+  const { store, recorder, policy, trust, told, wantRound } = rebuilding;
+  for (const release of rebuilt) {
+    const { bundle, evidence } = release;
+    const rules = { threshold: policy.trust.threshold, roles: trust.roles(), revocations: trust.revocations() };
+    const mayRotate = evidence === 'records' && bundle.resetAt === undefined;
+    const rotation = mayRotate ? rotationOf(bundle, rules) : NO_ROTATION;
+    const event = rebuiltEvent(release);
+    store.rebuild(bundle, recorder.row(event), rotation);
+    recorder.log(event);
+    if (mayRotate) for (const rotated of rotationEvents(bundle, rotation)) recorder.tell(rotated);
+  }
+  for (const refusal of refused) {
+    const event = refusedRebuildEvent(refusal);
+    if (!told.has(event.message)) recorder.tell(event);
+    told.add(event.message);
+  }
+  if (rebuilt.length > 0) wantRound();
+}

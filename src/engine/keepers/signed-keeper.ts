@@ -1,0 +1,59 @@
+import type { BundleId } from '../../domain/model/digest.ts';
+import { isRetired } from '../../domain/release/recorded-phase.ts';
+import type { Stored } from '../../domain/state/state.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Log } from '../../platform/log.ts';
+import type { SignedBundles } from '../../ports/signed-bundles.ts';
+import type { StateReader } from '../../ports/state.ts';
+
+/** The adapters of {@link createSignedKeeper}. */
+export interface SignedKeeperDependencies {
+  readonly signedBundles: SignedBundles;
+  readonly store: StateReader;
+  readonly log: Log;
+}
+
+/**
+ * Keeps what proves the signatures of those bundles that are adopted, not retired and not rejected.
+ */
+export interface SignedKeeper {
+  /** A failure is logged once and tried again in a later round. Only an abort throws. */
+  follow(signal: AbortSignal): Promise<void>;
+}
+
+/** Creates a keeper. */
+export function createSignedKeeper({ signedBundles, store, log }: SignedKeeperDependencies): SignedKeeper {
+  let trouble: string | undefined;
+  return {
+    follow: async (signal) => {
+      const stored = store.load();
+      try {
+        const kept = await signedBundles.list(signal);
+        for (const bundleId of wantedOf(stored)) {
+          if (!kept.has(bundleId) && signedBundles.isAtHand(bundleId)) await signedBundles.keep(bundleId, signal);
+        }
+        for (const bundleId of spareOf(kept, stored)) await signedBundles.remove(bundleId, signal);
+        trouble = undefined;
+      } catch (error) {
+        signal.throwIfAborted();
+        const reason = reasonOf(error);
+        if (reason !== trouble) log.warn({ err: error }, `${reason}. It is retried automatically`);
+        trouble = reason;
+      }
+    },
+  };
+}
+
+function wantedOf({ bundles, verdicts }: Stored): ReadonlySet<BundleId> {
+  const rejected = new Set(verdicts.filter(({ verdict }) => verdict === 'rejected').map(({ bundleId }) => bundleId));
+  return new Set(
+    bundles.filter((bundle) => !isRetired(bundle) && !rejected.has(bundle.bundleId)).map(({ bundleId }) => bundleId),
+  );
+}
+
+/** Of an unknown bundle nothing goes: its records may be lost, and its stick may be read now. */
+function spareOf(kept: ReadonlySet<BundleId>, stored: Stored): readonly BundleId[] {
+  const wanted = wantedOf(stored);
+  const known = [...stored.bundles, ...stored.verdicts.filter(({ verdict }) => verdict === 'rejected')];
+  return known.map(({ bundleId }) => bundleId).filter((bundleId) => kept.has(bundleId) && !wanted.has(bundleId));
+}

@@ -1,0 +1,41 @@
+import { isDigest } from '../../domain/model/digest.ts';
+import { pinnedNames } from '../../domain/release/pulls/pinned-names.ts';
+import type { Snapshot } from '../../domain/report/snapshot.ts';
+import type { Loop } from './loop.ts';
+
+/**
+ * How long after a request the round comes. The runtime takes the pin away at the end of its pull,
+ * and a pull of a present image takes less than a second. A later one is found by the regular round.
+ */
+const SETTLED_MS = 2_000;
+
+/** The names of each snapshot, made with the first request after it. */
+const namesOf = new WeakMap<Snapshot, ReadonlySet<string>>();
+
+/**
+ * Call after each request for a manifest. A pull of a pinned image by somebody else may take its pin
+ * away, so a round pins it again soon. However many requests there are, it is one round for all of
+ * them. What the engine pulls itself is followed by a round anyway.
+ *
+ * @param path the mirror path of the repository
+ * @param reference a digest or a tag
+ */
+export function followRequest(
+  { deps, state, tasks, pullChecker, wake }: Pick<Loop, 'deps' | 'state' | 'tasks' | 'pullChecker' | 'wake'>,
+  path: string,
+  reference: string,
+): void {
+  const { snapshot } = state;
+  if (snapshot === undefined || tasks.running().length > 0 || pullChecker.checks().isRunning) return;
+  const name = `${path}${isDigest(reference) ? '@' : ':'}${reference}`;
+  if (namesIn(snapshot).has(name)) wake.kickAt(deps.clock.monotonic() + SETTLED_MS);
+}
+
+function namesIn(snapshot: Snapshot): ReadonlySet<string> {
+  const known = namesOf.get(snapshot);
+  if (known !== undefined) return known;
+  const bundles = snapshot.assessment.bundles.map(({ bundle }) => bundle);
+  const names = pinnedNames(snapshot.observed.runtime, bundles);
+  namesOf.set(snapshot, names);
+  return names;
+}

@@ -1,0 +1,48 @@
+import { mediaTypes } from '../bundle/format/oci-schema.ts';
+import type { Digest } from '../domain/model/digest.ts';
+import { mirrorPathOf } from '../domain/model/mirror-path.ts';
+import { digestOf } from '../platform/digest.ts';
+import type { MirrorProbes } from '../ports/transfers.ts';
+
+/** The probes that can be requested now. */
+export interface OfferedProbes extends MirrorProbes {
+  /** The manifest of a probe under a mirror path. Undefined for every other digest. */
+  manifest(mirrorPath: string, digest: string): Buffer | undefined;
+  /** Whether the digest is the configuration of a probe. No source ever has it. */
+  isConfig(digest: Digest): boolean;
+}
+
+/** How many probes stay requestable: a runtime may come for an aborted one a little later. */
+const KEPT = 64;
+
+/**
+ * Creates the list of probes, empty.
+ *
+ * A probe is an image manifest whose configuration exists nowhere. A runtime selects the source of
+ * an image at its manifest (docs/runtime-facts.md, fact 12). So a runtime that got this manifest
+ * here asks no other registry, and its pull fails.
+ */
+export function createProbes(): OfferedProbes {
+  const probes = new Map<string, { readonly bytes: Buffer; readonly config: Digest }>();
+  return {
+    offer: (repository, seed) => {
+      const config = digestOf(`stickpin mirror probe ${repository} ${seed}`);
+      const bytes = Buffer.from(manifestText(config));
+      const digest = digestOf(bytes);
+      probes.set(`${mirrorPathOf(repository)}@${digest}`, { bytes, config });
+      for (const key of [...probes.keys()].slice(0, -KEPT)) probes.delete(key);
+      return digest;
+    },
+    manifest: (mirrorPath, digest) => probes.get(`${mirrorPath}@${digest}`)?.bytes,
+    isConfig: (digest) => [...probes.values()].some(({ config }) => config === digest),
+  };
+}
+
+function manifestText(config: Digest): string {
+  return JSON.stringify({
+    schemaVersion: 2,
+    mediaType: mediaTypes.ociManifest,
+    config: { mediaType: mediaTypes.ociConfig, digest: config, size: 2 },
+    layers: [],
+  });
+}

@@ -1,0 +1,97 @@
+import { readdir } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join } from 'node:path';
+import { systemCodeOf } from '../../platform/app-error.ts';
+import { readIfPresent } from '../../platform/files/durable-file.ts';
+import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
+
+/** What containerd's configuration files say of its registries. */
+export type ConfiguredRegistry =
+  /** `configPath` is '' when they set none. `hasMirrors`: they set the older `registry.mirrors`. */
+  | { readonly kind: 'read'; readonly configPath: string; readonly hasMirrors: boolean }
+  /** The main file is absent, so that containerd uses its defaults. */
+  | { readonly kind: 'absent' }
+  /** A file can't be read or parsed. */
+  | { readonly kind: 'unknown' };
+
+/** Table of the images of CRI, in files of version 3 and of versions 1 and 2. */
+const TABLES = ['io.containerd.cri.v1.images', 'io.containerd.grpc.v1.cri', 'cri'];
+/** containerd reads each file once; this bounds ours. */
+const MAX_FILES = 200;
+
+/**
+ * Reads `config_path` from the file at `path` and from the files that its `imports` name, in
+ * containerd's order (containerd, cmd/containerd/server/config, LoadConfig): a file before its
+ * imports, and a later value wins.
+ */
+export async function readConfiguredRegistry(path: string, signal: AbortSignal): Promise<ConfiguredRegistry> {
+  const pending = [path];
+  const read = new Set<string>();
+  let found = { configPath: '', hasMirrors: false };
+  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
+    signal.throwIfAborted();
+    if (read.has(next)) continue;
+    if (read.size >= MAX_FILES) return { kind: 'unknown' };
+    read.add(next);
+    const table = await tableAt(next);
+    if (table === 'absent') {
+      if (next === path) return { kind: 'absent' };
+      continue;
+    }
+    if (table === undefined) return { kind: 'unknown' };
+    found = { ...found, ...registryIn(table) };
+    for (const pattern of stringsIn(table.imports)) pending.push(...(await importedBy(next, pattern)));
+  }
+  return { kind: 'read', ...found };
+}
+
+/** Undefined when it can't be read or parsed. */
+async function tableAt(path: string): Promise<TomlTable | 'absent' | undefined> {
+  try {
+    const text = await readIfPresent(path);
+    if (text === undefined) return 'absent';
+    const parsed = parseToml(text);
+    return parsed.kind === 'table' ? parsed.table : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function registryIn({ plugins }: TomlTable): { configPath?: string; hasMirrors?: boolean } {
+  let found: { configPath?: string; hasMirrors?: boolean } = {};
+  for (const name of TABLES) {
+    const plugin = isTable(plugins) ? plugins[name] : undefined;
+    const registry = isTable(plugin) ? plugin.registry : undefined;
+    if (!isTable(registry)) continue;
+    const { config_path: configPath, mirrors } = registry;
+    found = {
+      ...found,
+      ...(typeof configPath === 'string' && found.configPath === undefined && { configPath }),
+      ...(isTable(mirrors) && Object.keys(mirrors).length > 0 && { hasMirrors: true }),
+    };
+  }
+  return found;
+}
+
+function stringsIn(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : [];
+}
+
+/** The files of one entry of `imports`. Only the last part of a path may have wildcards here. */
+async function importedBy(importer: string, pattern: string): Promise<readonly string[]> {
+  const path = isAbsolute(pattern) ? pattern : join(dirname(importer), pattern);
+  if (!/[*?]/.test(path)) return [path];
+  const matches = new RegExp(
+    `^${basename(path)
+      .replace(/[.+^${}()|[\]\\]/g, '\\$&')
+      .replace(/\*/g, '.*')
+      .replace(/\?/g, '.')}$`,
+  );
+  const names = await readdir(dirname(path)).catch((error: unknown) => {
+    if (systemCodeOf(error) === 'ENOENT') return [];
+    throw error;
+  });
+  return names
+    .filter((name) => matches.test(name))
+    .sort()
+    .map((name) => join(dirname(path), name));
+}

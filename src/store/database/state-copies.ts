@@ -1,0 +1,102 @@
+import { closeSync, copyFileSync, fsyncSync, lstatSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { open, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import Database from 'better-sqlite3';
+import { reasonOf } from '../../platform/app-error.ts';
+import { syncFile, syncFolder } from '../../platform/files/durable-file.ts';
+import { databaseWriteError, fileWriteError } from '../files/write-error.ts';
+
+const MODE = 0o600;
+
+/**
+ * The two copies of a database, the newer one first: of `state.db` these are `state.db.copy` and
+ * `state.db.copy-before`.
+ */
+function copiesOf(path: string): readonly [string, string] {
+  return [`${path}.copy`, `${path}.copy-before`];
+}
+
+/**
+ * Writes a copy of an open database beside it, with mode 0600. The copy before it stays until the
+ * next one is written, so that there are at most two. A power cut leaves at least one whole copy.
+ *
+ * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`); then the copies are
+ *   as before
+ */
+export async function writeCopy(database: Database.Database): Promise<void> {
+  const path = database.name;
+  const [newest, before] = copiesOf(path);
+  const staged = `${newest}.new`;
+  try {
+    await rm(staged, { force: true });
+    // SQLite writes to an empty file that is there, and keeps its mode.
+    await (await open(staged, 'wx', MODE)).close();
+    database.prepare('VACUUM INTO ?').run(staged);
+    await syncFile(staged, MODE);
+    if (isFile(newest)) await rename(newest, before);
+    await rename(staged, newest);
+    await syncFolder(dirname(path));
+  } catch (error) {
+    await rm(staged, { force: true }).catch(() => undefined);
+    if (error instanceof Database.SqliteError) throw databaseWriteError(newest, error);
+    throw fileWriteError(newest, error, 'store/write', `${newest} can't be written: ${reasonOf(error)}`);
+  }
+}
+
+/** A copy that took the place of a database. */
+export interface RestoredCopy {
+  readonly path: string;
+  /** When it was written, in milliseconds since the epoch. */
+  readonly writtenAt: number;
+}
+
+/**
+ * Puts the newest copy without damage in the place of a database that is gone. The copy itself
+ * stays.
+ *
+ * @param of the database whose copies these are
+ * @param damageOf why a database can't be used; undefined when it can
+ * @returns undefined when there is no such copy
+ * @throws system errors when the place can't be written; errors of `damageOf`
+ */
+export function restoreCopy(
+  path: string,
+  of: string,
+  damageOf: (path: string) => string | undefined,
+): RestoredCopy | undefined {
+  const staged = `${path}.new`;
+  for (const copy of copiesOf(of)) {
+    if (!isFile(copy) || statSync(copy).size === 0) continue;
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${staged}${suffix}`, { force: true });
+    copyFileSync(copy, staged);
+    const damage = damageOf(staged);
+    // A reader of a database in WAL mode leaves these behind.
+    for (const suffix of ['-wal', '-shm']) rmSync(`${staged}${suffix}`, { force: true });
+    if (damage !== undefined) {
+      rmSync(staged, { force: true });
+      continue;
+    }
+    syncNow(staged);
+    renameSync(staged, path);
+    return { path: copy, writtenAt: Math.floor(statSync(copy).mtimeMs) };
+  }
+  return undefined;
+}
+
+/** Whether there is a copy of the database. */
+export function hasCopy(path: string): boolean {
+  return copiesOf(path).some(isFile);
+}
+
+function syncNow(path: string): void {
+  const file = openSync(path, 'r');
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function isFile(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}

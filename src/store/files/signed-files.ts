@@ -1,0 +1,82 @@
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type BundleId, digestFromHex, hexOf } from '../../domain/model/digest.ts';
+import { systemCodeOf } from '../../platform/app-error.ts';
+import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
+import { blobError } from './blob-error.ts';
+
+/** Folders of signed documents, one for each bundle. */
+export interface SignedFiles {
+  /** The folder of a bundle, whether it is there or not. */
+  folderOf(bundleId: BundleId): string;
+  /** All bundles that have one. Reads the disk only the first time. @throws `store/blob` (`retry`) */
+  list(): Promise<ReadonlySet<BundleId>>;
+  /**
+   * Makes the folder of a bundle. It appears with all its files, on the disk. One that is there is
+   * replaced. @throws AppError `store/no-space`, `store/blob` (`retry`)
+   */
+  put(bundleId: BundleId, files: ReadonlyMap<string, Buffer>): Promise<void>;
+  /** Idempotent. @throws AppError `store/blob` (`retry`) */
+  remove(bundleId: BundleId): Promise<void>;
+}
+
+const HEX = /^[0-9a-f]{64}$/;
+
+/** Folders below `folder` (`/var/lib/stickpin/blobs/bundles`). */
+export function createSignedFiles(folder: string): SignedFiles {
+  let listed: Set<BundleId> | undefined;
+  const folderOf = (bundleId: BundleId) => join(folder, hexOf(bundleId));
+  const list = async (): Promise<Set<BundleId>> => {
+    listed ??= await listFolders(folder);
+    return listed;
+  };
+  return {
+    folderOf,
+    list,
+    put: async (bundleId, files) => {
+      const known = await list();
+      const [path, staged] = [folderOf(bundleId), join(folder, `.${hexOf(bundleId)}.new`)];
+      try {
+        await rm(staged, { recursive: true, force: true });
+        await mkdir(staged, { recursive: true });
+        for (const [name, bytes] of files) await writeNewFile(join(staged, name), bytes);
+        await syncFolder(staged);
+        await rm(path, { recursive: true, force: true });
+        await rename(staged, path);
+        await syncFolder(folder);
+        known.add(bundleId);
+      } catch (error) {
+        await rm(staged, { recursive: true, force: true }).catch(() => undefined);
+        throw blobError(path, 'written', error);
+      }
+    },
+    remove: async (bundleId) => {
+      const path = folderOf(bundleId);
+      try {
+        await rm(path, { recursive: true, force: true });
+        await syncFolder(folder).catch(ignoreAbsent);
+        (await list()).delete(bundleId);
+      } catch (error) {
+        throw blobError(path, 'removed', error);
+      }
+    },
+  };
+}
+
+/** What a crash left half-written goes. */
+async function listFolders(folder: string): Promise<Set<BundleId>> {
+  try {
+    const names = await readdir(folder);
+    for (const name of names.filter((one) => one.startsWith('.'))) {
+      await rm(join(folder, name), { recursive: true, force: true });
+    }
+    return new Set(names.filter((name) => HEX.test(name)).map(digestFromHex));
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return new Set();
+    throw blobError(folder, 'listed', error);
+  }
+}
+
+function ignoreAbsent(error: unknown): void {
+  if (systemCodeOf(error) !== 'ENOENT') throw error;
+}

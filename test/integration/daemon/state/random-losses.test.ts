@@ -1,0 +1,253 @@
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
+import { startContainerd } from '../../../support/daemon/containerd.ts';
+import { createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { have } from '../../../support/requirements.ts';
+import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+import { seededRandom } from '../../../support/seeded-random.ts';
+
+/** Losses on each runtime. STICKPIN_LOSSES=200 is the whole proof. */
+const LOSSES = Number(process.env.STICKPIN_LOSSES ?? 10);
+
+/** What may be lost, by the files below the state directory; `pins` is what the runtime shows. */
+const PARTS = {
+  database: ['state.db'],
+  log: ['state.db-wal'],
+  copies: ['state.db.copy', 'state.db.copy-before'],
+  documents: ['blobs/sha256'],
+  signatures: ['blobs/bundles'],
+  ledger: ['pins.json'],
+  status: ['status.json'],
+  pins: ['crio/99-stickpin.conf'],
+} as const;
+type Part = keyof typeof PARTS;
+const NAMES = Object.keys(PARTS) as readonly Part[];
+
+/**
+ * Two releases are proven, one after the other. Then the daemon starts again and again on a node that
+ * has lost parts of what it had recorded, with an older release plugged in.
+ */
+describe.runIf(have('root', 'mmdebstrap'))(`${LOSSES} random losses`, () => {
+  let factory: string;
+  let harness: DaemonHarness;
+  let forgetPins: () => Promise<void>;
+  let references: readonly string[];
+
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(() => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+  });
+  afterEach(() => rmSync(factory, { recursive: true, force: true }));
+
+  const stateFile = (name: string) => join(harness.settings.paths.state_dir, name);
+  const release = (sequence: number): Promise<SampleBundle> =>
+    makeSampleBundle({
+      dir: factory,
+      version: `4.13.${sequence}`,
+      sequence,
+      keys: [harness.key],
+      images: ['etcd', 'api'].map((name) => ({
+        reference: `quay.example.com/ocp/${name}:4.13.${sequence}`,
+        image: sampleImage({ seed: `${name}-${sequence}`, layers: [sampleLayer({ seed: `${name}-${sequence}` })] }),
+      })),
+    });
+
+  const phases = ({ bundles }: StatusReport) => bundles.map(({ version, phase }) => `${version} ${phase}`).sort();
+  const isProven = (report: StatusReport, { bundleId }: SampleBundle) =>
+    report.operation === 'idle' && report.bundles.some((one) => one.bundleId === bundleId && one.phase === 'proven');
+
+  async function prepare(): Promise<void> {
+    await harness.start();
+    const bundles = [await release(8), await release(9)];
+    for (const bundle of bundles) {
+      const name = `ocp@${bundle.payload.version}`;
+      harness.plug(bundle.path);
+      await harness.until((report) => {
+        const found = report.bundles.find(({ bundleId }) => bundleId === bundle.bundleId);
+        return report.operation === 'idle' && found?.phase === 'activated';
+      }, 60_000);
+      harness.unplug();
+      harness.daemon().engine.prove({ bundle: name });
+      await harness.until((report) => isProven(report, bundle), 20_000);
+    }
+    await harness.daemon().engine.settled(AbortSignal.timeout(10_000));
+    expect(phases(harness.report())).toEqual(['4.13.8 superseded', '4.13.9 proven']);
+    await harness.stop();
+    references = bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)).sort();
+    cpSync(harness.settings.paths.state_dir, join(factory, 'saved'), { recursive: true });
+    harness.plug((await release(2)).path);
+  }
+
+  function putBack(): void {
+    rmSync(harness.settings.paths.state_dir, { recursive: true });
+    cpSync(join(factory, 'saved'), harness.settings.paths.state_dir, { recursive: true });
+  }
+
+  /** Labels are in the runtime: after a loss of every record of them, the saved records pin again. */
+  async function pinAgain(): Promise<void> {
+    putBack();
+    await harness.start();
+    await expect.poll(pinnedNow, { timeout: 15_000 }).toEqual(references);
+    await harness.stop();
+  }
+
+  /** Puts everything back, then loses the parts. Returns in words what. */
+  async function lose(parts: readonly Part[], random: () => number): Promise<string> {
+    putBack();
+    const how: string[] = [];
+    for (const part of parts) {
+      for (const file of PARTS[part]) how.push(`${file} ${loseFile(stateFile(file), random)}`);
+      if (part === 'pins') await forgetPins();
+    }
+    return how.join(', ');
+  }
+
+  async function start(how: string): Promise<void> {
+    const before = harness.report();
+    await harness.start();
+    const isJudged = () => {
+      const now = harness.report();
+      return now !== before && (now.rejected.length > 0 || now.bundles.some(({ sequence }) => sequence === 2));
+    };
+    await expect.poll(isJudged, { timeout: 20_000, message: how }).toBe(true);
+    for (let round = 0; round < 2; round += 1) {
+      harness.daemon().engine.kick();
+      await harness.daemon().engine.settled(AbortSignal.timeout(10_000));
+    }
+  }
+
+  const pinnedNow = async (): Promise<readonly string[]> => {
+    const pinned = (await harness.images()).filter((image) => image.pinned).flatMap((image) => image.repoDigests);
+    return references.filter((reference) => pinned.includes(reference));
+  };
+  /** A line of the journal says of each release that is not as before what is not known, or what to do. */
+  const isTold = (told: number): boolean => {
+    const now = phases(harness.report());
+    const lines = harness.log.lines.slice(told).map(({ message }) => message);
+    return ['4.13.8 superseded', '4.13.9 proven'].every((phase) => {
+      if (now.includes(phase)) return true;
+      const [version = ''] = phase.split(' ');
+      const about = [`ocp ${version}`, 'known again as far as', 'to no release that is known here'];
+      return lines.some((line) => about.some((text) => line.includes(text)) && /plug(ged)? in|not known/.test(line));
+    });
+  };
+
+  async function check(how: string, told: number, lost: readonly Part[]): Promise<void> {
+    const has = (part: Part) => !lost.includes(part);
+    const isRecorded = has('database') || has('copies');
+    const isProvable = isRecorded || (has('signatures') && (has('ledger') || has('status')));
+    // Where every record of the pins is gone, nobody can know them.
+    const arePinsKnown = isRecorded || has('signatures') || has('ledger') || has('pins');
+    const wanted = arePinsKnown ? references : [];
+    const missing = async () => {
+      const pinned = await pinnedNow();
+      return wanted.filter((reference) => !pinned.includes(reference));
+    };
+    await expect.poll(missing, { timeout: 15_000, message: how }).toEqual([]);
+    const shown = () => phases(harness.report()).join(', ');
+    if (isProvable) {
+      const before = '4.13.8 superseded, 4.13.9 proven';
+      await expect.poll(shown, { timeout: 15_000, message: how }).toBe(before);
+    } else await expect.poll(() => isTold(told), { timeout: 15_000, message: how }).toBe(true);
+    // The floor is known from floors.json: the older release is let in by nothing.
+    const { bundles, rejected } = harness.report();
+    expect(
+      bundles.map(({ sequence }) => sequence).filter((sequence) => sequence < 8),
+      how,
+    ).toEqual([]);
+    expect(
+      rejected.map(({ reason }) => reason.code),
+      how,
+    ).toEqual(['bundle/sequence']);
+  }
+
+  async function playAll(): Promise<void> {
+    await prepare();
+    const seed = Number(process.env.STICKPIN_TEST_SEED ?? Date.now() % 2 ** 31);
+    const random = seededRandom(seed);
+    for (let loss = 0; loss < LOSSES; loss += 1) {
+      const parts = partsOf(loss, random);
+      const what = `loss ${loss} with STICKPIN_TEST_SEED=${seed}: ${await lose(parts, random)}`;
+      const told = harness.log.lines.length;
+      try {
+        await start(what);
+        await check(what, told, parts);
+      } catch (error) {
+        const lines = harness.log.lines.slice(told).map(({ message }) => message);
+        throw new Error(`${what}\n${phases(harness.report()).join(', ')}\n${lines.join('\n')}`, { cause: error });
+      }
+      const areAllPinned = (await pinnedNow()).length === references.length;
+      await harness.stop();
+      if (!areAllPinned) await pinAgain();
+    }
+  }
+
+  it('on CRI-O: every pin stays, what was proven is, or a line says what is needed', {
+    timeout: 1_500_000,
+  }, async () => {
+    const node = await createCrioNode();
+    harness = node.harness;
+    // The drop-in that CRI-O reads is a copy of the rendered file.
+    forgetPins = async () => rmSync(harness.settings.crio.pins_file, { force: true });
+    try {
+      await playAll();
+    } finally {
+      await node.dispose();
+    }
+  });
+
+  it('on containerd: every pin stays, what was proven is, or a line says what is needed', {
+    timeout: 1_500_000,
+  }, async () => {
+    const containerd = await startContainerd();
+    harness = await createDaemonHarness({
+      settings: { runtime: { kind: 'containerd', socket: containerd.socketPath } },
+    });
+    forgetPins = containerd.forgetPins;
+    try {
+      await playAll();
+    } finally {
+      await harness.dispose();
+      await containerd.stop();
+    }
+  });
+});
+
+/** Each part alone first, then all, then some of them. */
+function partsOf(loss: number, random: () => number): readonly Part[] {
+  const single = NAMES[loss];
+  if (single !== undefined) return [single];
+  if (loss === NAMES.length) return NAMES;
+  const some = NAMES.filter(() => random() < 0.5);
+  return some.includes('database') || random() < 0.3 ? some : ['database', ...some];
+}
+
+/** Removes a file or a folder, or damages what is in it. */
+function loseFile(path: string, random: () => number): string {
+  if (!existsSync(path)) return 'is not there';
+  const kind = Math.floor(random() * 4);
+  if (kind === 0) {
+    rmSync(path, { recursive: true });
+    return 'is gone';
+  }
+  const isFolder = statSync(path).isDirectory();
+  const files = isFolder
+    ? readdirSync(path, { recursive: true, encoding: 'utf8' }).map((name) => join(path, name))
+    : [path];
+  for (const file of files.filter((one) => statSync(one).isFile())) {
+    const bytes = readFileSync(file);
+    const cut = Math.floor(random() * bytes.length);
+    if (kind === 1) writeFileSync(file, bytes.subarray(0, cut));
+    else if (kind === 2) writeFileSync(file, Buffer.alloc(bytes.length, 0xa5));
+    else writeFileSync(file, Buffer.concat([bytes.subarray(0, cut), Buffer.alloc(bytes.length - cut)]));
+  }
+  return ['', 'is cut', 'is garbage', 'ends in zeroes'][kind] ?? '';
+}

@@ -1,0 +1,82 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseManifests } from '../../../../src/bundle/documents/kubernetes-manifest.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
+
+const pod = (name: string, image = `quay.io/x/${name}:1`) =>
+  `kind: Pod\nmetadata: {name: ${name}}\nspec:\n  containers:\n  - {name: c, image: '${image}'}\n`;
+const imagesOf = (text: string) => parseManifests(text, 'f.yaml').map(({ image }) => image);
+
+describe('parseManifests', () => {
+  it('reads all documents of a file', () => {
+    expect(parseManifests(`\ufeff# first\n---\n${pod('a')}---\n---\n${pod('b')}...\n`, 'f.yaml')).toEqual([
+      { file: 'f.yaml', usedBy: 'Pod a, container c', image: 'quay.io/x/a:1' },
+      { file: 'f.yaml', usedBy: 'Pod b, container c', image: 'quay.io/x/b:1' },
+    ]);
+    expect(imagesOf('')).toEqual([]);
+  });
+
+  it('reads JSON with tabs, and anchors with merge keys', () => {
+    const json = JSON.stringify(
+      { kind: 'Pod', spec: { containers: [{ name: 'c', image: 'quay.io/x/a:1' }] } },
+      undefined,
+      '\t',
+    );
+    expect(imagesOf(json)).toEqual(['quay.io/x/a:1']);
+    expect(imagesOf('base: &base {name: c, image: quay.io/x/b:1}\nspec:\n  containers: [{<<: *base}]')).toEqual([
+      'quay.io/x/b:1',
+    ]);
+  });
+
+  it.each([
+    ['an open map', 'a: {', 'is not YAML'],
+    ['a tab', 'a:\n\t- b', 'Tabs are not allowed'],
+    ['a key that comes twice', 'x: 1\nx: 2', 'unique'],
+    ['an alias of nothing', 'a: *nowhere', 'nowhere'],
+    ['a template', '{{- if .Values.on }}\na: 1\n{{- end }}', 'is not YAML'],
+    ['very deep text', '['.repeat(50_000), 'is not YAML'],
+    [
+      'a bomb',
+      `a: &a [1]\n${Array.from({ length: 9 }, (_, at) => `b${at}: &b${at} [${`*${at === 0 ? 'a' : `b${at - 1}`},`.repeat(9)}]`).join('\n')}`,
+      'alias',
+    ],
+  ])('names the line of %s', (_name, text, why) => {
+    const act = () => parseManifests(`${pod('good')}---\n${text}\n`, 'dir/f.yaml');
+    expect(act).toThrow(expect.objectContaining({ code: 'bundle/source' }));
+    expect(act).toThrow(/^dir\/f\.yaml:(?:[6-9]|1[0-9]): is not YAML: /);
+    expect(act).toThrow(why);
+  });
+
+  it('throws nothing but AppError', () => {
+    const parts = fc.array(
+      fc.constantFrom(
+        'a',
+        ': ',
+        '\n',
+        '- ',
+        '{',
+        '}',
+        '[',
+        '&x ',
+        '*x',
+        '"',
+        '<<',
+        '---\n',
+        '\t',
+        '!t ',
+        '|',
+        '%',
+        '\u0000',
+      ),
+    );
+    fc.assert(
+      fc.property(parts, (words) => {
+        try {
+          parseManifests(words.join(''), 'f');
+        } catch (error) {
+          expect(error).toBeInstanceOf(AppError);
+        }
+      }),
+    );
+  });
+});

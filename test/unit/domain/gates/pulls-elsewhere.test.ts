@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { pullsElsewhere } from '../../../../src/domain/gates/pulls-elsewhere.ts';
+import type { ImageUses } from '../../../../src/domain/model/image-use.ts';
+import { holdClause } from '../../../../src/domain/report/hold-text.ts';
+import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
+
+const older = stored(verified({ version: '4.13.6', sequence: 6, images: { etcd: ['base'] } }), { activatedAt: 1 });
+const bundle = stored(verified({ images: { etcd: ['base'], api: ['api'] } }), { readyAt: NOON });
+const policy = { ...POLICY, update: { ...POLICY.update, pulls_from_elsewhere: 'hold' as const } };
+const uses = (...images: readonly string[]): ImageUses => ({
+  uses: images.map((image) => ({ usedBy: 'Pod a, container c', image })),
+  faults: [],
+  isComplete: true,
+});
+const gate = (imageUses: ImageUses | undefined, over = {}) =>
+  pullsElsewhere({ bundle, bundles: [older, bundle], policy, imageUses, ...over });
+
+describe('the gate for pulls from elsewhere', () => {
+  it('lets pass what the release provides once it is activated', () => {
+    expect(gate(uses('quay.example.com/ocp/api:4.13.7', 'quay.example.com/ocp/etcd:4.13.7'))).toEqual({ kind: 'pass' });
+    expect(gate(uses())).toEqual({ kind: 'pass' });
+  });
+
+  it('holds while an image has a name that the activation takes away or nothing provides', () => {
+    const verdict = gate(uses('quay.example.com/ocp/etcd:4.13.6', 'quay.io/x/y:1', 'quay.io/x/z:1'));
+    expect(verdict).toEqual({
+      kind: 'hold',
+      hold: {
+        code: 'engine/pulls-from-elsewhere',
+        data: { kind: 'found', image: 'quay.example.com/ocp/etcd:4.13.6', usedBy: 'Pod a, container c', more: 2 },
+        releasedBy: 'event',
+      },
+    });
+    if (verdict.kind === 'hold') {
+      expect(holdClause({ ...verdict.hold, gate: 'pullsElsewhere' })).toBe(
+        'quay.example.com/ocp/etcd:4.13.6 and 2 other images would still come from elsewhere (Pod a, container c), and update.pulls_from_elsewhere is "hold"',
+      );
+    }
+  });
+
+  it('holds while nobody knows which images are asked for', () => {
+    const unknown = { kind: 'hold', hold: { data: { kind: 'unknown' } } };
+    expect(gate(undefined)).toMatchObject(unknown);
+    expect(gate({ ...uses(), isComplete: false })).toMatchObject(unknown);
+  });
+
+  it('holds nothing with the default setting', () => {
+    expect(gate(uses('quay.io/x/y:1'), { policy: POLICY })).toEqual({ kind: 'pass' });
+    expect(gate(undefined, { policy: POLICY })).toEqual({ kind: 'pass' });
+  });
+});

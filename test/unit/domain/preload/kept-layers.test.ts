@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { keepPlan } from '../../../../src/domain/decide/keep-plan.ts';
+import { keptLayers, unknownComponents } from '../../../../src/domain/preload/kept-layers.ts';
+import { unknownComponentsText } from '../../../../src/domain/report/texts/unknown-components-text.ts';
+import {
+  allListed,
+  found,
+  judge,
+  layer,
+  medium,
+  NOON,
+  observation,
+  POLICY,
+  reachable,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const bundle = stored(
+  verified({
+    images: { os: ['base', 'os'], etcd: ['base', 'etcd'] },
+    imageOver: { os: { component: 'os' }, etcd: { component: 'etcd' } },
+  }),
+  { readyAt: NOON, activatedAt: NOON },
+);
+const keeping = (...keep_components: readonly string[]) => ({ ...POLICY.retention, keep_components });
+const digests = (names: readonly string[]) => names.map((name) => layer(name).digest).sort();
+const of = (layers: readonly { readonly digest: string }[]) => layers.map(({ digest }) => digest).sort();
+
+describe('the layers that are kept on the disk of the node', () => {
+  it('are those of the components that the settings name, those shared with others too', () => {
+    expect(of(keptLayers(bundle, keeping('os')))).toEqual(digests(['base', 'os']));
+    expect(keptLayers(bundle, keeping())).toEqual([]);
+    expect(of(keptLayers(bundle, { ...POLICY.retention, blobs: 'kept' }))).toEqual(digests(['base', 'os', 'etcd']));
+  });
+
+  it('are wanted, and copied from a medium that has them', () => {
+    const policy = { ...POLICY, retention: keeping('os') };
+    const runtime = reachable({ images: allListed(bundle) });
+    const observed = observation({ runtime, media: [medium('sdb1', [found(bundle)])] });
+    const plan = keepPlan(observed, judge(observed, [bundle], policy).assessment, policy);
+    expect([...(plan?.wanted ?? [])].sort()).toEqual(digests(['base', 'os']));
+    expect(of(plan?.copy ?? [])).toEqual(digests(['base', 'os']));
+  });
+
+  it('names components that no release has, unless there is no release yet', () => {
+    expect(unknownComponents([bundle], keeping('os', 'kernel', 'kernel'))).toEqual(['kernel']);
+    expect(unknownComponents([], keeping('kernel'))).toEqual([]);
+    expect(unknownComponentsText(['kernel'])).toMatch(/^retention\.keep_components names "kernel", which no image/);
+  });
+});

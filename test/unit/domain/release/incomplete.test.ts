@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'vitest';
+import { lifeEffect } from '../../../../src/domain/decide/life-effects.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  found,
+  judge,
+  medium,
+  NOON,
+  observation,
+  POLICY,
+  pullOf,
+  reachable,
+  type Scene,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const bundle = verified();
+const old = stored(bundle, { adoptedAt: NOON - 14 * DAY_MS });
+
+/** The releases that are dropped. */
+const dropped = (
+  over: Partial<Scene> = {},
+  bundles: readonly StoredBundle[] = [old],
+  policy: Partial<Policy> = {},
+): readonly string[] =>
+  judge(observation(over), bundles, { ...POLICY, ...policy })
+    .assessment.life.verdicts.filter(({ kind }) => kind === 'incomplete')
+    .map(({ bundleId }) => bundleId);
+
+describe('retention.incomplete', () => {
+  it('drops a release that was not complete for 14 days, and not before', () => {
+    expect(dropped()).toEqual([bundle.bundleId]);
+    expect(dropped({ now: NOON - 1 })).toEqual([]);
+  });
+
+  it('retires it, with its images as lifecycle.remove_images says', () => {
+    const verdict = { kind: 'incomplete', bundleId: bundle.bundleId } as const;
+    expect(lifeEffect(verdict, { remove_images: true })).toEqual({
+      kind: 'retire',
+      bundleId: bundle.bundleId,
+      removeImages: true,
+      isIncomplete: true,
+    });
+  });
+
+  it.each<{ what: string; over?: Partial<Scene>; bundles?: readonly StoredBundle[]; policy?: Partial<Policy> }>([
+    { what: 'its bundle is on a plugged medium', over: { media: [medium('sdb1', [found(bundle)])] } },
+    { what: 'a medium is not read yet', over: { media: [medium('sdb1', { kind: 'mounted' })] } },
+    { what: 'an image of it is being pulled', over: { running: [pullOf(bundle, 'etcd')] } },
+    { what: 'the runtime does not answer', over: { runtime: { kind: 'unreachable', reason: 'gone' } } },
+    { what: 'its images are all there', over: { runtime: reachable({ images: allListed(bundle) }) } },
+    { what: 'it was ready before', bundles: [{ ...old, readyAt: NOON - DAY_MS }] },
+    { what: 'a person asked for it', bundles: [{ ...old, activationRequestedAt: NOON }] },
+    { what: 'it is retired', bundles: [{ ...old, retiredAt: NOON }] },
+    {
+      what: 'it is protected',
+      policy: { lifecycle: { ...POLICY.lifecycle, protect: ['ocp@4.13.7'] } },
+    },
+    {
+      what: 'a delta that is not complete builds on it',
+      bundles: [old, stored(verified({ version: '4.13.8', sequence: 8, update: { base: bundle.bundleId } }))],
+    },
+    { what: 'the clock is behind the build', over: { facts: { ...observation().facts, builtAt: NOON + 1 } } },
+    { what: 'the setting says so', policy: { retention: { ...POLICY.retention, incomplete: 'keep' } } },
+  ])('keeps one when $what', ({ over, bundles, policy }) => {
+    expect(dropped(over, bundles, policy)).toEqual([]);
+  });
+});

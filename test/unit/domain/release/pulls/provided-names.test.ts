@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest';
+import { namesOnceActivated, providedNames } from '../../../../../src/domain/release/pulls/provided-names.ts';
+import { referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
+
+const older = stored(verified({ version: '4.13.6', sequence: 6, images: { etcd: ['base'] } }), { activatedAt: 1 });
+const newer = stored(verified({ version: '4.13.7', sequence: 7, images: { etcd: ['base'], api: ['api'] } }));
+const tag = (name: string, version: string) => `quay.example.com/ocp/${name}:${version}`;
+
+describe('providedNames', () => {
+  it('has the tags of the release that was activated last, and the digests of all activated ones', () => {
+    const { tags, digests } = providedNames([older, { ...newer, activatedAt: 2 }], []);
+    expect([...tags].sort()).toEqual([tag('api', '4.13.7'), tag('etcd', '4.13.7')]);
+    expect([...digests].sort()).toEqual([referenceOf('api'), referenceOf('etcd')].sort());
+  });
+
+  it('has nothing of a release that was not activated or is retired, and no contested tag', () => {
+    expect(providedNames([newer], [])).toEqual({ tags: new Set(), digests: new Set() });
+    expect(providedNames([{ ...older, retiredAt: 2 }], [])).toEqual({ tags: new Set(), digests: new Set() });
+    expect(providedNames([older], [tag('etcd', '4.13.6')]).tags).toEqual(new Set());
+  });
+});
+
+describe('namesOnceActivated', () => {
+  it('has the tags of a release before it is activated', () => {
+    const { tags, digests } = namesOnceActivated(newer, [older, newer]);
+    expect([...tags].sort()).toEqual([tag('api', '4.13.7'), tag('etcd', '4.13.7')]);
+    expect(digests.has(referenceOf('etcd'))).toBe(true);
+  });
+
+  it('counts one that went back or was retired before as if it had not been', () => {
+    const back = { ...newer, activatedAt: 2, rolledBackAt: 3, rolledBackReason: 'it went back', retiredAt: 4 };
+    expect(namesOnceActivated(back, [older, back]).tags.has(tag('api', '4.13.7'))).toBe(true);
+  });
+});

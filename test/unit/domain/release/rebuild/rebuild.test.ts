@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest';
+import { NO_FLOORS } from '../../../../../src/domain/adoption/floors.ts';
+import { planRebuild, type RebuildContext } from '../../../../../src/domain/release/rebuild/rebuild.ts';
+import {
+  digestOf,
+  found,
+  listed,
+  NOON,
+  observation,
+  POLICY,
+  reachable,
+  refused,
+  stored,
+  storedState,
+  verified,
+} from '../../../../support/daemon/scenario.ts';
+
+const bundle = verified();
+const { bundleId } = bundle;
+const pins = bundle.contents.images.filter((image) => image.pin).map(({ reference }) => reference);
+const remembered = { bundleId, adoptedAt: 1, readyAt: 2, activatedAt: 3, provenAt: 4 };
+
+const plan = (over: Partial<RebuildContext> = {}) =>
+  planRebuild({
+    judged: [{ bundleId, found: found(bundle) }],
+    observed: observation({ runtime: reachable({ renderedPins: pins, foundPins: pins }) }),
+    stored: storedState([]),
+    floors: NO_FLOORS,
+    remembered: [],
+    unclaimed: new Set(pins),
+    isStateLost: false,
+    policy: POLICY,
+    place: 'here',
+    ...over,
+  });
+/** Its images with all its tags, as after its activation. */
+const tagged = reachable({
+  renderedPins: pins,
+  images: bundle.contents.images.map(({ reference, tags }) => listed(reference, true, tags)),
+});
+
+describe('planRebuild', () => {
+  it('gives a release the times that are remembered beside the database', () => {
+    const { rebuilt, refused: refusals } = plan({ remembered: [remembered] });
+    expect(refusals).toEqual([]);
+    expect(rebuilt).toEqual([
+      { bundle: { ...bundle, ...remembered, claimedAt: expect.any(Number) }, evidence: 'records' },
+    ]);
+  });
+
+  it('makes no time up: with pins alone a release was neither activated nor proven', () => {
+    const [one] = plan().rebuilt;
+    expect(one?.evidence).toBe('pins');
+    expect(one?.bundle).not.toHaveProperty('activatedAt');
+    expect(one?.bundle).not.toHaveProperty('provenAt');
+  });
+
+  it('takes tags that all name their images for an activation, later than all times that are known, and no proof', () => {
+    const other = stored(verified({ name: 'tools', version: '1.0.0' }), { activatedAt: NOON + 99 });
+    const [one] = plan({ observed: observation({ runtime: tagged }), stored: storedState([other]) }).rebuilt;
+    expect(one?.evidence).toBe('tags');
+    expect(one?.bundle.activatedAt).toBe(NOON + 100);
+    expect(one?.bundle).not.toHaveProperty('provenAt');
+  });
+
+  it('leaves documents alone whose pins nobody has and that nothing remembers', () => {
+    expect(plan({ unclaimed: new Set(), observed: observation({ runtime: reachable() }) }).rebuilt).toEqual([]);
+  });
+
+  it('takes the documents themselves for a record when the database was lost', () => {
+    const { rebuilt } = plan({
+      unclaimed: new Set(),
+      observed: observation({ runtime: reachable() }),
+      isStateLost: true,
+    });
+    expect(rebuilt.map(({ evidence }) => evidence)).toEqual(['pins']);
+  });
+
+  it('refuses what may not be trusted now, and says why', () => {
+    const { rebuilt, refused: refusals } = plan({ judged: [{ bundleId, found: refused('signed by a revoked key') }] });
+    expect(rebuilt).toEqual([]);
+    expect(refusals).toEqual([{ bundleId, reason: expect.objectContaining({ message: 'signed by a revoked key' }) }]);
+  });
+
+  it('refuses what a person rejected', () => {
+    const verdicts = [{ bundleId, verdict: 'rejected', at: 1 }] as const;
+    const { rebuilt, refused: refusals } = plan({ stored: storedState([], { verdicts }), remembered: [remembered] });
+    expect(rebuilt).toEqual([]);
+    expect(refusals[0]?.reason.code).toBe('trust/rejected');
+  });
+
+  it('refuses a release whose name a person rejected', () => {
+    const rejectedNames = [{ name: 'ocp', version: '4.13.7', at: 1 }];
+    const { rebuilt, refused: refusals } = plan({ stored: storedState([], { rejectedNames }) });
+    expect(rebuilt).toEqual([]);
+    expect(refusals[0]?.reason.code).toBe('trust/rejected');
+  });
+
+  it('refuses what needs an approval that was lost', () => {
+    const policy = { ...POLICY, trust: { ...POLICY.trust, require: 'both' as const } };
+    const { rebuilt, refused: refusals } = plan({ policy, remembered: [remembered] });
+    expect(rebuilt).toEqual([]);
+    expect(refusals[0]?.reason.code).toBe('trust/approval');
+  });
+
+  it('refuses the second of two bundles with one sequence', () => {
+    const twin = verified({ annotations: { twin: 'yes' } });
+    const { rebuilt, refused: refusals } = plan({
+      judged: [bundle, twin].map((one) => ({ bundleId: one.bundleId, found: found(one) })),
+      isStateLost: true,
+    });
+    expect(rebuilt.map((one) => one.bundle.bundleId)).toEqual([bundleId]);
+    expect(refusals.map(({ reason }) => reason.code)).toEqual(['bundle/sequence']);
+  });
+
+  it('believes no folder that holds the documents of another bundle', () => {
+    const judged = [{ bundleId: digestOf('other'), found: found(bundle) }];
+    expect(plan({ judged, isStateLost: true })).toEqual({ rebuilt: [], refused: [] });
+  });
+
+  it('rebuilds a release that shares a pinned image with one that is known', () => {
+    const [shared, ...others] = pins;
+    expect(shared).toBeDefined();
+    expect(plan({ unclaimed: new Set(others) }).rebuilt).toHaveLength(1);
+  });
+});

@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import type { RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
+import { activationKey } from '../../../../src/domain/release/pulls/pull-check.ts';
+import { nodePullEvents } from '../../../../src/domain/report/events/node-pull-events.ts';
+import { judgeNodeConditions } from '../../../../src/domain/report/node-conditions.ts';
+import type { PullCheckEnd } from '../../../../src/domain/state/pull-check.ts';
+import type { Observed } from '../../../../src/domain/state/state.ts';
+import { judge, NOON, observation, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+
+const release = stored(verified({ images: { etcd: ['base'] } }), { readyAt: 1, activatedAt: 2 });
+const REFERENCE = referenceOf('etcd');
+const TAG = 'quay.example.com/ocp/etcd:4.13.7';
+const runtime = (over: object = {}): RuntimeObservation => ({
+  kind: 'reachable',
+  name: 'fake 1',
+  images: [{ imageId: 'x', repoTags: [TAG], repoDigests: [REFERENCE], pinned: true }],
+  filesystem: undefined,
+  renderedPins: [REFERENCE],
+  renderedMirrors: ['quay.example.com/ocp/etcd'],
+  ...over,
+});
+const seen = (end: PullCheckEnd | undefined, over: Partial<Observed> = {}, bundles = [release]) => {
+  const last = end && { activation: activationKey([release]), reference: REFERENCE, at: NOON, attempts: 1, end };
+  const scene = observation({ runtime: runtime(), pullChecks: { isRunning: false, last }, ...over });
+  return { observed: scene, memory: scene, assessment: judge(scene, bundles).assessment };
+};
+const judged = (...args: Parameters<typeof seen>) =>
+  Object.fromEntries(judgeNodeConditions(seen(...args)).map(({ type, ...rest }) => [type, rest]));
+const reason = { code: 'runtime/pull-failed', message: 'connection refused' };
+
+describe('PullsAnswered', () => {
+  it.each<[end: PullCheckEnd, status: string, word: string, text: RegExp]>([
+    [{ kind: 'answered' }, 'True', 'PullAnswered', /stickpin's registry answered it$/],
+    [{ kind: 'not-asked' }, 'False', 'RegistryNotAsked', /another registry .* fails without a network/],
+    [{ kind: 'failed', isAsked: false, reason }, 'False', 'RegistryNotAsked', /was not asked: connection refused\./],
+    [{ kind: 'failed', isAsked: true, reason }, 'False', 'PullFailed', /was asked: connection refused\. Look into/],
+    [{ kind: 'timed-out', afterMs: 8_000 }, 'False', 'PullTimedOut', /did not end within 8 s/],
+    [{ kind: 'runtime-away', reason }, 'Unknown', 'RuntimeUnreachable', /could not be tested: connection refused/],
+    [{ kind: 'image-gone' }, 'Unknown', 'ImageGone', /removed meanwhile/],
+  ])('says what a test with the end %j has shown', (end, status, word, text) => {
+    const { PullsAnswered } = judged(end);
+    expect(PullsAnswered).toMatchObject({ status, reason: word, message: expect.stringMatching(text) });
+    expect(PullsAnswered?.message).toContain(REFERENCE);
+  });
+
+  it('is not known before a test, without a release, an image or a runtime', () => {
+    expect(judged(undefined).PullsAnswered).toMatchObject({ status: 'Unknown', reason: 'NotTestedYet' });
+    expect(judged(undefined, {}, []).PullsAnswered).toMatchObject({ reason: 'NothingActivated' });
+    expect(judged(undefined, { runtime: runtime({ images: [] }) }).PullsAnswered).toMatchObject({
+      status: 'Unknown',
+      reason: 'NothingPresent',
+    });
+    const away = { runtime: { kind: 'unreachable', reason: 'ENOENT' } } as const;
+    expect(judged({ kind: 'answered' }, away).PullsAnswered).toMatchObject({
+      status: 'Unknown',
+      reason: 'RuntimeUnreachable',
+    });
+  });
+
+  it('is false where the runtime has no mirror of ours', () => {
+    expect(judged(undefined, { runtime: runtime({ renderedMirrors: [] }) }).PullsAnswered).toMatchObject({
+      status: 'False',
+      reason: 'NoMirror',
+    });
+  });
+
+  it('forgets a test of what was activated before', () => {
+    const again = { ...release, activatedAt: 3 };
+    expect(judged({ kind: 'answered' }, {}, [again]).PullsAnswered).toMatchObject({ reason: 'NotTestedYet' });
+  });
+});
+
+describe('PullsFromElsewhere', () => {
+  const uses = (count: number) =>
+    Array.from({ length: count }, (_, at) => ({ usedBy: `Pod p${at}, container c`, image: `quay.io/x/p${at}:1` }));
+  const elsewhere = (imageUses: Observed['imageUses']) => judged(undefined, { imageUses }).PullsFromElsewhere;
+
+  it('names the images, who asks for them, and the files that could not be read', () => {
+    const faults = [{ code: 'host/static-pods', message: 'static pod /m/a.yaml is bad' }];
+    const verdict = elsewhere({ uses: uses(2), faults, isComplete: true });
+    expect(verdict).toMatchObject({ status: 'True', reason: 'NamesNotProvided' });
+    expect(verdict?.message).toBe(
+      'no activated release answers a pull of 2 images, so that it fails without a network: quay.io/x/p0:1 (Pod p0, container c), quay.io/x/p1:1 (Pod p1, container c). Add them to a bundle under these names, or use names that a release provides. Not looked at: static pod /m/a.yaml is bad',
+    );
+    expect(elsewhere({ uses: uses(30), faults: [], isComplete: true })?.message).toContain(', and 10 more. Add them');
+  });
+
+  it('is false when all is provided, and not known when not all was looked at', () => {
+    const provided = [{ usedBy: 'Pod a, container c', image: TAG }];
+    expect(elsewhere({ uses: provided, faults: [], isComplete: true })).toMatchObject({
+      status: 'False',
+      reason: 'AllProvided',
+    });
+    expect(elsewhere({ uses: provided, faults: [], isComplete: false })).toMatchObject({
+      status: 'Unknown',
+      reason: 'NotAllLookedAt',
+      message: 'the containers could not be listed',
+    });
+    expect(elsewhere(undefined)).toMatchObject({ status: 'Unknown', reason: 'NotLookedAt' });
+  });
+});
+
+describe('the events of these conditions', () => {
+  const kinds = (before: Parameters<typeof seen> | undefined, after: Parameters<typeof seen>) =>
+    nodePullEvents(before && seen(...before), seen(...after)).map(({ kind }) => kind);
+  const imageUses = { uses: [{ usedBy: 'Pod a', image: 'quay.io/x/y:1' }], faults: [], isComplete: true };
+
+  it('tell of a change once', () => {
+    const failed: PullCheckEnd = { kind: 'failed', isAsked: true, reason };
+    expect(kinds([undefined], [failed])).toEqual(['pullsUnanswered']);
+    expect(kinds([failed], [failed])).toEqual([]);
+    expect(kinds([failed], [{ kind: 'answered' }])).toEqual(['pullsAnswered']);
+    expect(kinds([undefined], [{ kind: 'answered' }])).toEqual([]);
+    expect(kinds(undefined, [undefined, { imageUses }])).toEqual(['pullsFromElsewhere']);
+    expect(kinds([undefined, { imageUses }], [undefined, { imageUses }])).toEqual([]);
+  });
+
+  it('are silent about mirrors, which come and go while they are written', () => {
+    expect(kinds([undefined], [undefined, { runtime: runtime({ renderedMirrors: [] }) }])).toEqual([]);
+  });
+});

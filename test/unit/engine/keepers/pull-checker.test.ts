@@ -1,0 +1,135 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { createPullChecker, type PullChecker } from '../../../../src/engine/keepers/pull-checker.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
+import { referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
+
+const REFERENCE = referenceOf('etcd');
+const release = stored(verified({ images: { etcd: ['base'] } }), { activatedAt: 1 });
+const TEST = { activation: 'now', reference: REFERENCE, attempts: 1 };
+
+describe('createPullChecker', () => {
+  const { signal } = new AbortController();
+  let clock: VirtualClock;
+  let pull: (signal: AbortSignal) => Promise<void>;
+  let pulls: string[];
+  let isAsked: boolean;
+  let isPresent: boolean;
+  let rounds: number;
+  let checker: PullChecker;
+  beforeEach(() => {
+    clock = createVirtualClock();
+    [pulls, isAsked, isPresent, rounds] = [[], true, true, 0];
+    pull = async () => undefined;
+    let asked = 0;
+    const image = { imageId: 'x', repoTags: [], repoDigests: [REFERENCE], pinned: true };
+    checker = createPullChecker({
+      clock,
+      releases: () => [release],
+      meter: { manifestRequests: () => asked },
+      wantRound: () => {
+        rounds += 1;
+      },
+      runtime: {
+        observe: async () => ({
+          kind: 'reachable',
+          name: 'fake 1',
+          images: isPresent ? [image] : [],
+          filesystem: undefined,
+          renderedPins: [],
+          renderedMirrors: ['quay.example.com/ocp/etcd'],
+        }),
+        image: async () => (isPresent ? image : undefined),
+        pull: async (reference, inner) => {
+          pulls.push(reference);
+          if (isAsked) asked += 1;
+          await pull(inner);
+        },
+      },
+    });
+  });
+  const ended = async () => {
+    checker.start(TEST);
+    expect(checker.checks().isRunning).toBe(true);
+    await clock.advance(10_000);
+    expect(checker.checks().isRunning).toBe(false);
+    expect(rounds).toBe(1);
+    return checker.checks().last?.end;
+  };
+  const fails = (code: string) => async () => {
+    throw new AppError({ code, message: 'no', disposition: 'retry' });
+  };
+
+  it('pulls the image once, by digest, and says that our registry was asked', async () => {
+    expect(await ended()).toEqual({ kind: 'answered' });
+    expect(pulls).toEqual([REFERENCE]);
+    expect(checker.checks().last).toMatchObject({ ...TEST, end: { kind: 'answered' } });
+  });
+
+  it('says when another registry answered', async () => {
+    isAsked = false;
+    expect(await ended()).toEqual({ kind: 'not-asked' });
+  });
+
+  it.each([true, false])('says why the pull failed, and whether our registry was asked: %s', async (asked) => {
+    isAsked = asked;
+    pull = fails('runtime/not-found');
+    const reason = { code: 'runtime/not-found', message: 'no' };
+    expect(await ended()).toEqual({ kind: 'failed', isAsked: asked, reason });
+  });
+
+  it('knows a runtime that is away', async () => {
+    pull = fails('runtime/unreachable');
+    expect(await ended()).toMatchObject({ kind: 'runtime-away' });
+  });
+
+  it('waits 8 seconds for a pull that hangs, and aborts it', async () => {
+    let aborted: AbortSignal | undefined;
+    pull = (inner) => {
+      aborted = inner;
+      return new Promise(() => undefined);
+    };
+    expect(await ended()).toEqual({ kind: 'timed-out', afterMs: 8_000 });
+    expect(aborted?.aborted).toBe(true);
+  });
+
+  it('pulls no image that is gone', async () => {
+    isPresent = false;
+    expect(await ended()).toEqual({ kind: 'image-gone' });
+    await checker.checkNow(signal);
+    expect(pulls).toEqual([]);
+  });
+
+  it('tests once at a time: who asks meanwhile gets the result of the running test', async () => {
+    let end: () => void = () => undefined;
+    pull = () =>
+      new Promise((resolve) => {
+        end = resolve;
+      });
+    checker.start(TEST);
+    checker.start(TEST);
+    const asked = checker.checkNow(signal);
+    await clock.advance(0);
+    end();
+    await asked;
+    expect(pulls).toHaveLength(1);
+    expect(checker.checks().last?.end).toEqual({ kind: 'answered' });
+  });
+
+  it('tests at any time when asked', async () => {
+    await ended();
+    await checker.checkNow(signal);
+    expect(pulls).toHaveLength(2);
+  });
+
+  it('ends a running test at the stop, and begins no other one', async () => {
+    pull = () => new Promise(() => undefined);
+    checker.start(TEST);
+    await clock.advance(0);
+    await checker.stop();
+    expect(checker.checks()).toEqual({ isRunning: false, last: undefined });
+    checker.start(TEST);
+    await checker.checkNow(signal);
+    expect(pulls).toHaveLength(1);
+  });
+});

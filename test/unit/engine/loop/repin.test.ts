@@ -1,0 +1,63 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { digestOf, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import { createFakeNode, type FakeNode } from '../../../support/fake-ports.ts';
+
+const release = stored(verified({ images: { etcd: ['base'] } }), {
+  readyAt: 1,
+  activatedAt: 2,
+  activeAt: 3,
+  provenAt: 3,
+});
+const PATH = 'quay.example.com/ocp/etcd';
+const DIGEST = digestOf('image etcd');
+
+describe('a request for the manifest of a pinned image', () => {
+  const { signal } = new AbortController();
+  let node: FakeNode;
+  beforeEach(async () => {
+    node = createFakeNode([release]);
+    node.runtime.arePinsLostByPulls = true;
+    for (const name of [referenceOf('etcd'), `${PATH}:4.13.7`]) node.runtime.images.set(name, referenceOf('etcd'));
+    await node.start();
+    await node.clock.advance(1_000);
+    return () => node.stop();
+  });
+  /** What the runtime does at the end of a pull by somebody else. */
+  const losePin = () => node.runtime.applyPins([], { force: false }, signal);
+
+  it.each([DIGEST, '4.13.7'])('by %s starts a round that pins it again, soon', async (reference) => {
+    await losePin();
+    node.meter.requested(PATH, reference);
+    await node.clock.advance(1_900);
+    expect(node.runtime.pins()).toEqual([]);
+    await node.clock.advance(200);
+    expect(node.runtime.pins()).toEqual([referenceOf('etcd')]);
+  });
+
+  it('starts one round, however many requests there are', async () => {
+    const before = node.runtime.rounds();
+    for (let at = 0; at < 500; at += 1) node.meter.requested(PATH, DIGEST);
+    await node.clock.advance(2_100);
+    expect(node.runtime.rounds() - before).toBe(1);
+  });
+
+  it.each([
+    [PATH, digestOf('another image')],
+    [PATH, '9.9.9'],
+    ['quay.example.com/ocp/other', DIGEST],
+  ])('starts none for %s and %s, which is no pinned image', async (path, reference) => {
+    const before = node.runtime.rounds();
+    node.meter.requested(path, reference);
+    await node.clock.advance(2_100);
+    expect(node.runtime.rounds() - before).toBe(0);
+  });
+
+  it('starts none where pulls leave pins alone', async () => {
+    node.runtime.arePinsLostByPulls = false;
+    await node.clock.advance(31_000);
+    const before = node.runtime.rounds();
+    node.meter.requested(PATH, DIGEST);
+    await node.clock.advance(2_100);
+    expect(node.runtime.rounds() - before).toBe(0);
+  });
+});
