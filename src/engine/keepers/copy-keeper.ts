@@ -1,6 +1,6 @@
-import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
 import type { StateCopies } from '../../ports/state.ts';
+import { createFailureLog } from '../reporting/failure-log.ts';
 
 /** The adapters of {@link createCopyKeeper}. */
 export interface CopyKeeperDependencies {
@@ -16,19 +16,18 @@ export interface CopyKeeper {
 
 /** Creates a keeper. */
 export function createCopyKeeper({ store, log }: CopyKeeperDependencies): CopyKeeper {
-  let trouble: string | undefined;
+  const failures = createFailureLog(
+    log,
+    (reason) => `${reason}. The copy of the state is older; it is retried automatically`,
+  );
   return {
     follow: async (signal) => {
       try {
         await store.keepCopy(signal);
-        trouble = undefined;
+        failures.succeeded();
       } catch (error) {
         signal.throwIfAborted();
-        const reason = reasonOf(error);
-        if (reason !== trouble) {
-          log.warn({ err: error }, `${reason}. The copy of the state is older; it is retried automatically`);
-        }
-        trouble = reason;
+        failures.failed(error);
       }
     },
   };

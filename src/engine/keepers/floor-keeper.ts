@@ -1,10 +1,10 @@
 import { areSameFloors, floorsNow, higherFloors, withoutDoubt, withoutStream } from '../../domain/adoption/floors.ts';
 import type { Floors } from '../../domain/state/floor-set.ts';
-import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import type { Log } from '../../platform/log.ts';
 import type { FloorStore, StateReader } from '../../ports/state.ts';
+import { createFailureLog } from '../reporting/failure-log.ts';
 
 /** The adapters of {@link createFloorKeeper}. */
 export interface FloorKeeperDependencies {
@@ -45,7 +45,7 @@ export interface FloorKeeper {
 export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDependencies): FloorKeeper {
   let floors = kept.load();
   let isWritten = kept.isWhole();
-  let trouble: string | undefined;
+  const failures = createFailureLog(log);
   const inTurn = oneAtATime();
 
   const now = () => floorsNow(floors, store.load().bundles);
@@ -82,12 +82,10 @@ export function createFloorKeeper({ floors: kept, store, log }: FloorKeeperDepen
           const current = now();
           const areLost = current.areLost || (isForgotten && current.sequences.size === 0);
           await save({ ...current, areLost }, signal);
-          trouble = undefined;
+          failures.succeeded();
         } catch (error) {
           signal.throwIfAborted();
-          const reason = reasonOf(error);
-          if (reason !== trouble) log.warn({ err: error }, `${reason}. It is retried automatically`);
-          trouble = reason;
+          failures.failed(error);
         }
       }),
   };

@@ -21,6 +21,7 @@ import type { HookRunner, HookStore } from '../../ports/hooks.ts';
 import type { ReleaseFiles } from '../../ports/release-files.ts';
 import type { StateReader } from '../../ports/state.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
+import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';
 
 /** Pause before a hook that failed is started again; doubled each time. */
 const PAUSE_MS = 10_000;
@@ -67,7 +68,7 @@ interface Keeping extends HookKeeperDependencies {
   ledger: HookLedger;
   /** The record that is on the disk. */
   written: HookLedger;
-  trouble: string | undefined;
+  readonly failures: FailureLog;
   saving: Promise<void>;
 }
 
@@ -81,7 +82,7 @@ export function createHookKeeper(deps: HookKeeperDependencies): HookKeeper {
     failed: [],
     ledger,
     written: ledger,
-    trouble: undefined,
+    failures: createFailureLog(deps.log, (reason) => `Which hooks have run could not be recorded: ${reason}`),
     saving: Promise.resolve(),
   };
   return {
@@ -181,13 +182,9 @@ function save(keeping: Keeping, signal: AbortSignal): Promise<void> {
     try {
       await keeping.hookStore.save(ledger, signal);
       keeping.written = ledger;
-      keeping.trouble = undefined;
+      keeping.failures.succeeded();
     } catch (error) {
-      const reason = reasonOf(error);
-      if (!signal.aborted && reason !== keeping.trouble) {
-        keeping.log.warn({ err: error }, `Which hooks have run could not be recorded: ${reason}`);
-      }
-      keeping.trouble = reason;
+      if (!signal.aborted) keeping.failures.failed(error);
     }
   });
   return keeping.saving;

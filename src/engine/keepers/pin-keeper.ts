@@ -1,9 +1,9 @@
 import { isAsNew, isSameRecord, ledgerOf, type PinAssessment } from '../../domain/release/unclaimed-pins.ts';
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
-import { reasonOf } from '../../platform/app-error.ts';
 import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import type { Log } from '../../platform/log.ts';
 import type { PinLedgerStore, StateReader } from '../../ports/state.ts';
+import { createFailureLog } from '../reporting/failure-log.ts';
 
 /** The adapters of {@link createPinKeeper}. */
 export interface PinKeeperDependencies {
@@ -38,7 +38,7 @@ export interface PinKeeper {
 export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies): PinKeeper {
   let ledger = pinLedger.load();
   let isWritten = true;
-  let trouble: string | undefined;
+  const failures = createFailureLog(log, (reason) => `${reason}. The pins stay; it is retried automatically`);
   const inTurn = oneAtATime();
 
   async function follow(
@@ -53,13 +53,12 @@ export function createPinKeeper({ pinLedger, store, log }: PinKeeperDependencies
     if (!isSame) ledger = ledgerOf(record, bundles, age);
     try {
       if (ledger !== undefined) await pinLedger.save(ledger, signal);
-      [isWritten, trouble] = [true, undefined];
+      isWritten = true;
+      failures.succeeded();
     } catch (error) {
       isWritten = false;
       signal.throwIfAborted();
-      const reason = reasonOf(error);
-      if (reason !== trouble) log.warn({ err: error }, `${reason}. The pins stay; it is retried automatically`);
-      trouble = reason;
+      failures.failed(error);
     }
   }
 

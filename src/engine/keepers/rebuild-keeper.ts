@@ -11,13 +11,13 @@ import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import type { Memory } from '../../domain/state/memory.ts';
 import { NO_ROTATION } from '../../domain/trust/key-rotation.ts';
-import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
 import type { SignedBundles } from '../../ports/signed-bundles.ts';
 import type { RebuildStore, StateReader, VerdictStore } from '../../ports/state.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import { rotationEvents } from '../reporting/adoption-events.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
+import { createFailureLog } from '../reporting/failure-log.ts';
 import { rotationOf } from './rotation.ts';
 
 /** The adapters of {@link createRebuildKeeper}. */
@@ -56,7 +56,6 @@ interface Rebuilding extends RebuildKeeperDependencies {
   tried: string;
   /** What people said before the loss is recorded again. What they say from now on counts. */
   areVerdictsRestored: boolean;
-  trouble: string | undefined;
   /** Refusals that were told. */
   readonly told: Set<string>;
 }
@@ -67,23 +66,22 @@ export function createRebuildKeeper(deps: RebuildKeeperDependencies): RebuildKee
     ...deps,
     tried: '',
     areVerdictsRestored: false,
-    trouble: undefined,
     told: new Set(),
   };
+  const failures = createFailureLog(
+    deps.log,
+    (reason) => `Releases can't be rebuilt now: ${reason}. It is retried automatically`,
+  );
   return {
     restoreVerdicts: (memory) => restoreVerdicts(rebuilding, memory),
     follow: async (snapshot, signal) => {
       try {
         await follow(rebuilding, snapshot, signal);
-        rebuilding.trouble = undefined;
+        failures.succeeded();
       } catch (error) {
         signal.throwIfAborted();
         rebuilding.tried = '';
-        const reason = reasonOf(error);
-        if (reason !== rebuilding.trouble) {
-          deps.log.warn({ err: error }, `Releases can't be rebuilt now: ${reason}. It is retried automatically`);
-        }
-        rebuilding.trouble = reason;
+        failures.failed(error);
       }
     },
   };

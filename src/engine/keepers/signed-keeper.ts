@@ -1,10 +1,10 @@
 import type { BundleId } from '../../domain/model/digest.ts';
 import { isRetired } from '../../domain/release/recorded-phase.ts';
 import type { Stored } from '../../domain/state/state.ts';
-import { reasonOf } from '../../platform/app-error.ts';
 import type { Log } from '../../platform/log.ts';
 import type { SignedBundles } from '../../ports/signed-bundles.ts';
 import type { StateReader } from '../../ports/state.ts';
+import { createFailureLog } from '../reporting/failure-log.ts';
 
 /** The adapters of {@link createSignedKeeper}. */
 export interface SignedKeeperDependencies {
@@ -23,7 +23,7 @@ export interface SignedKeeper {
 
 /** Creates a keeper. */
 export function createSignedKeeper({ signedBundles, store, log }: SignedKeeperDependencies): SignedKeeper {
-  let trouble: string | undefined;
+  const failures = createFailureLog(log);
   return {
     follow: async (signal) => {
       const stored = store.load();
@@ -33,12 +33,10 @@ export function createSignedKeeper({ signedBundles, store, log }: SignedKeeperDe
           if (!kept.has(bundleId) && signedBundles.isAtHand(bundleId)) await signedBundles.keep(bundleId, signal);
         }
         for (const bundleId of spareOf(kept, stored)) await signedBundles.remove(bundleId, signal);
-        trouble = undefined;
+        failures.succeeded();
       } catch (error) {
         signal.throwIfAborted();
-        const reason = reasonOf(error);
-        if (reason !== trouble) log.warn({ err: error }, `${reason}. It is retried automatically`);
-        trouble = reason;
+        failures.failed(error);
       }
     },
   };
