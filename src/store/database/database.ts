@@ -29,15 +29,20 @@ export function openDatabase(path: string): Database.Database {
   } catch (error) {
     database?.close();
     if (error instanceof AppError) throw error;
-    const fault = databaseDiskFault(path, error);
-    if (fault !== undefined) throw diskFaultError(path, fault, error);
-    throw new AppError({
-      code: 'store/open',
-      message: `${path} can't be opened as the state database: ${reasonOf(error)}; see that the disk works, has room and is writable, and that the file belongs to root`,
-      disposition: 'fatal',
-      cause: error,
-    });
+    throw cannotOpen(path, error);
   }
+}
+
+/** The error of a database that can't be opened; `store/open`, or the fault of its disk. */
+export function cannotOpen(path: string, cause: unknown): AppError {
+  const fault = databaseDiskFault(path, cause);
+  if (fault !== undefined) return diskFaultError(path, fault, cause);
+  return new AppError({
+    code: 'store/open',
+    message: `${path} can't be opened as the state database: ${reasonOf(cause)}; see that the disk works, has room and is writable, and that the file belongs to root`,
+    disposition: 'fatal',
+    cause,
+  });
 }
 
 function migrate(database: Database.Database, path: string): void {

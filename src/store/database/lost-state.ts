@@ -15,8 +15,9 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { diskFaultOf } from '../../platform/files/disk-fault.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { damagedName } from '../files/damaged-name.ts';
-import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
+import { diskFaultError } from '../files/write-error.ts';
 import { isDamage } from './damage.ts';
+import { cannotOpen } from './database.ts';
 import { MIGRATIONS } from './migrations.ts';
 import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
 import { hasCopy, type RestoredCopy, restoreCopy } from './state-copies.ts';
@@ -186,17 +187,6 @@ function cannotKeep(path: string, aside: string, cause: unknown): AppError {
   return new AppError({
     code: 'store/aside',
     message: `${path} is damaged and can't be kept as ${aside}: ${reasonOf(cause)}; see that ${dirname(path)} is writable. Pins stay as they are`,
-    disposition: 'fatal',
-    cause,
-  });
-}
-
-function cannotOpen(path: string, cause: unknown): AppError {
-  const fault = databaseDiskFault(path, cause);
-  if (fault !== undefined) return diskFaultError(path, fault, cause);
-  return new AppError({
-    code: 'store/open',
-    message: `${path} can't be opened as the state database: ${reasonOf(cause)}; see that the disk works, has room and is writable, and that the file belongs to root`,
     disposition: 'fatal',
     cause,
   });

@@ -1,9 +1,8 @@
 import * as v from 'valibot';
 import { higherFloors, NO_FLOORS } from '../../domain/adoption/floors.ts';
 import type { Floors } from '../../domain/state/floor-set.ts';
-import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { FloorRecordStore, FloorStore } from '../../ports/state.ts';
-import { createDamagedFile, readSealed, writeSealed } from './sealed-file.ts';
+import { openSealed } from './sealed-file.ts';
 
 const byStream = v.array(v.tuple([v.string(), v.number()]));
 /**
@@ -48,27 +47,19 @@ export interface FloorOptions {
  * @throws AppError `store/read` (`fatal`)
  */
 export async function openFloors({ path, record, isStateLost, now }: FloorOptions): Promise<OpenedFloors> {
-  const content = await readSealed(path);
-  const own = content.kind === 'read' ? parse(content.value) : undefined;
+  const { loaded: own, damage, save: saveFile } = await openSealed(path, now, parse);
   const recorded = parseText(record.floorRecord());
   const areLost = own === undefined && isStateLost;
   const higher = higherFloors(own ?? NO_FLOORS, recorded ?? NO_FLOORS);
   // What an earlier copy of the database says is a lower bound only.
   const doubted = new Set([...(higher.doubted ?? []), ...(areLost ? higher.sequences.keys() : [])]);
   const loaded = { ...higher, areLost: higher.areLost || areLost, ...(doubted.size > 0 && { doubted }) };
-  const isDamaged = content.kind !== 'absent' && own === undefined;
-  const damaged = isDamaged ? createDamagedFile(path, now) : undefined;
   const save = async (floors: Floors, signal: AbortSignal) => {
-    signal.throwIfAborted();
     const document = documentOf(floors);
-    await damaged?.setAside();
-    // Once a damaged file is renamed, another one must follow in its place.
-    await writeSealed(path, document, damaged === undefined ? signal : NEVER_ABORTED);
+    await saveFile(document, signal);
     record.setFloorRecord(JSON.stringify(document));
   };
   const isWhole = own !== undefined && recorded !== undefined;
-  const reason = content.kind === 'damaged' ? content.reason : 'its content is not what stickpin writes';
-  const damage = damaged === undefined ? undefined : `${reason}; it is kept as ${damaged.aside}`;
   return { floors: { load: () => loaded, isWhole: () => isWhole, save }, damage };
 }
 

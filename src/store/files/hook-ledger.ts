@@ -1,9 +1,8 @@
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { HOOK_NAMES, type HookLedger, type HookRecord } from '../../domain/state/hook.ts';
-import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { HookStore } from '../../ports/hooks.ts';
-import { createDamagedFile, readSealed, writeSealed } from './sealed-file.ts';
+import { openSealed } from './sealed-file.ts';
 
 const digest = v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value));
 const failure = v.variant('kind', [
@@ -41,25 +40,15 @@ export interface OpenedHookLedger {
  * @throws AppError `store/read` (`fatal`)
  */
 export async function openHookLedger(path: string, now: number): Promise<OpenedHookLedger> {
-  const content = await readSealed(path);
-  const parsed = content.kind === 'read' ? v.safeParse(schema, content.value) : undefined;
-  const loaded = parsed?.success === true ? ledgerOf(parsed.output) : undefined;
-  if (content.kind === 'absent' || loaded !== undefined) {
-    const store: HookStore = {
-      load: () => loaded ?? new Map(),
-      save: (ledger, signal) => writeSealed(path, documentOf(ledger), signal),
-    };
-    return { store, damage: undefined };
-  }
-  const damaged = createDamagedFile(path, now);
-  const save = async (ledger: HookLedger, signal: AbortSignal) => {
-    signal.throwIfAborted();
-    await damaged.setAside();
-    // Once the damaged file is renamed, another one must follow in its place.
-    await writeSealed(path, documentOf(ledger), NEVER_ABORTED);
+  const { loaded, damage, save } = await openSealed(path, now, (value) => {
+    const parsed = v.safeParse(schema, value);
+    return parsed.success ? ledgerOf(parsed.output) : undefined;
+  });
+  const store: HookStore = {
+    load: () => loaded ?? new Map(),
+    save: (ledger, signal) => save(documentOf(ledger), signal),
   };
-  const reason = content.kind === 'damaged' ? content.reason : 'its content is not what stickpin writes';
-  return { store: { load: () => new Map(), save }, damage: `${reason}; it is kept as ${damaged.aside}` };
+  return { store, damage };
 }
 
 function ledgerOf(document: v.InferOutput<typeof schema>): HookLedger {

@@ -2,9 +2,8 @@ import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { RULE_CODES } from '../../domain/model/rule-code.ts';
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
-import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { PinLedgerStore } from '../../ports/state.ts';
-import { createDamagedFile, readSealed, writeSealed } from './sealed-file.ts';
+import { openSealed } from './sealed-file.ts';
 
 const digest = v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value));
 const references = v.array(v.string());
@@ -62,22 +61,9 @@ export interface OpenedPinLedger {
  * @throws AppError `store/read` (`fatal`)
  */
 export async function openPinLedger(path: string, now: number): Promise<OpenedPinLedger> {
-  const content = await readSealed(path);
-  const parsed = content.kind === 'read' ? v.safeParse(schema, content.value) : undefined;
-  const loaded: PinLedger | undefined = parsed?.success ? parsed.output : undefined;
-  if (content.kind === 'absent' || loaded !== undefined) {
-    return {
-      ledger: { load: () => loaded, save: (ledger, signal) => writeSealed(path, ledger, signal) },
-      damage: undefined,
-    };
-  }
-  const damaged = createDamagedFile(path, now);
-  const save = async (ledger: PinLedger, signal: AbortSignal) => {
-    signal.throwIfAborted();
-    await damaged.setAside();
-    // Once the damaged file is renamed, another one must follow in its place.
-    await writeSealed(path, ledger, NEVER_ABORTED);
-  };
-  const reason = content.kind === 'damaged' ? content.reason : 'its content is not what stickpin writes';
-  return { ledger: { load: () => undefined, save }, damage: `${reason}; it is kept as ${damaged.aside}` };
+  const { loaded, damage, save } = await openSealed<PinLedger>(path, now, (value) => {
+    const parsed = v.safeParse(schema, value);
+    return parsed.success ? parsed.output : undefined;
+  });
+  return { ledger: { load: () => loaded, save }, damage };
 }

@@ -1,23 +1,60 @@
 import { rename } from 'node:fs/promises';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import { damagedName } from './damaged-name.ts';
 import { fileWriteError } from './write-error.ts';
 
+/** A small JSON document on the disk with a checksum. */
+export interface SealedFile<T> {
+  /** Undefined when there was no file, or when it could not be used. */
+  readonly loaded: T | undefined;
+  /** Why an existing file could not be used, with the path of its copy. */
+  readonly damage: string | undefined;
+  /**
+   * Replaces the document durably. A damaged file is renamed before the first write.
+   *
+   * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
+   */
+  save(value: unknown, signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * Opens the document at `path`.
+ *
+ * @param now milliseconds since the epoch, for the name of a damaged file
+ * @param parse undefined when the value is not such a document
+ * @throws AppError `store/read` (`fatal`) when the file can't be read; its content may be good
+ */
+export async function openSealed<T>(
+  path: string,
+  now: number,
+  parse: (value: unknown) => T | undefined,
+): Promise<SealedFile<T>> {
+  const content = await readSealed(path);
+  const loaded = content.kind === 'read' ? parse(content.value) : undefined;
+  if (content.kind === 'absent' || loaded !== undefined) {
+    return { loaded, damage: undefined, save: (value, signal) => writeSealed(path, value, signal) };
+  }
+  const damaged = createDamagedFile(path, now);
+  const save = async (value: unknown, signal: AbortSignal) => {
+    signal.throwIfAborted();
+    await damaged.setAside();
+    // Once the damaged file is renamed, another one must follow in its place.
+    await writeSealed(path, value, NEVER_ABORTED);
+  };
+  const reason = content.kind === 'damaged' ? content.reason : 'its content is not what stickpin writes';
+  return { loaded: undefined, damage: `${reason}; it is kept as ${damaged.aside}`, save };
+}
+
 /** The content of a sealed file. */
-export type SealedContent =
+type SealedContent =
   | { readonly kind: 'absent' }
   | { readonly kind: 'read'; readonly value: unknown }
   | { readonly kind: 'damaged'; readonly reason: string };
 
-/**
- * Reads a small JSON document that {@link writeSealed} wrote. It is `damaged` if its checksum is
- * wrong.
- *
- * @throws AppError `store/read` (`fatal`) when the file can't be read; its content may be good
- */
-export async function readSealed(path: string): Promise<SealedContent> {
+async function readSealed(path: string): Promise<SealedContent> {
   let text: string | undefined;
   try {
     text = await readIfPresent(path);
@@ -35,12 +72,7 @@ export async function readSealed(path: string): Promise<SealedContent> {
   return opened ?? { kind: 'damaged', reason: text === '' ? 'it is empty' : 'its checksum is wrong' };
 }
 
-/**
- * Replaces a small JSON document durably.
- *
- * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
- */
-export async function writeSealed(path: string, value: unknown, signal: AbortSignal): Promise<void> {
+async function writeSealed(path: string, value: unknown, signal: AbortSignal): Promise<void> {
   const body = JSON.stringify(value);
   try {
     await replaceFile({ path }, `{"checksum":"${checksumOf(body)}","content":${body}}\n`, signal);
@@ -51,21 +83,14 @@ export async function writeSealed(path: string, value: unknown, signal: AbortSig
 }
 
 /** A damaged file that was not renamed yet. */
-export interface DamagedFile {
+interface DamagedFile {
   /** Its new path. */
   readonly aside: string;
-  /**
-   * Renames it. Later calls do nothing. @throws AppError `store/no-space`, `store/read-only`,
-   * `store/write` (`retry`)
-   */
+  /** Renames it. Later calls do nothing. */
   setAside(): Promise<void>;
 }
 
-/**
- * A damaged file, to be renamed before a new one is written. @param now milliseconds since the
- * epoch
- */
-export function createDamagedFile(path: string, now: number): DamagedFile {
+function createDamagedFile(path: string, now: number): DamagedFile {
   const aside = damagedName(path, now);
   let isDone = false;
   return {
