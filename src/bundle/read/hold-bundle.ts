@@ -26,10 +26,8 @@ export async function holdOnMedium(path: string, root: string | undefined): Prom
     const names = relative(root, path).split('/');
     return await withFolder(holdWithoutLinks(root), (held) => holdBelow(held, names[0] === '' ? [] : names));
   } catch (error) {
-    const code = systemCodeOf(error);
-    if (code === 'ENOENT') return undefined;
-    if (code === 'ENOTDIR' || code === 'ELOOP') throw notFolder(path, error);
-    throw mediaError(path, error);
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw holdError(path, error);
   }
 }
 
@@ -54,14 +52,14 @@ export async function holdIn(folder: HeldFolder, name: string): Promise<HeldFold
   try {
     return await folder.openFolder(name);
   } catch (error) {
-    const code = systemCodeOf(error);
-    if (code === 'ENOENT') return undefined;
-    if (code === 'ENOTDIR' || code === 'ELOOP') throw notFolder(path, error);
-    throw mediaError(path, error);
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw holdError(path, error);
   }
 }
 
-function notFolder(path: string, cause: unknown) {
+function holdError(path: string, cause: unknown): unknown {
+  const code = systemCodeOf(cause);
+  if (code !== 'ENOTDIR' && code !== 'ELOOP') return mediaError(path, cause);
   return bundleError('bundle/link', `${path} is not a directory; links are not followed: copy the bundle itself`, {
     cause,
   });
