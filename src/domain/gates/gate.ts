@@ -39,6 +39,12 @@ export interface GateContext {
   readonly imageUses: ImageUses | undefined;
 }
 
+/** What gates look at that hold an activation until a time. */
+export type TimedContext = Pick<
+  GateContext,
+  'bundle' | 'policy' | 'now' | 'facts' | 'clockFault' | 'clockSynchronised'
+>;
+
 /** Plain values that the words for a hold need. */
 export type HoldData = Readonly<Record<string, string | number | boolean | undefined>>;
 

@@ -8,7 +8,7 @@ import { clock } from './clock.ts';
 import { denied } from './denied.ts';
 import { floor } from './floor.ts';
 import { foreignTags } from './foreign-tags.ts';
-import type { Gate, GateContext, GateVerdict, Hold } from './gate.ts';
+import type { Gate, GateContext, GateVerdict, Hold, TimedContext } from './gate.ts';
 import { hook } from './hook.ts';
 import { order } from './order.ts';
 import { pullsElsewhere } from './pulls-elsewhere.ts';
@@ -49,10 +49,7 @@ const GATES = {
   hook,
 } satisfies Record<string, Gate>;
 
-type RuleContext = Pick<
-  GateContext,
-  'bundle' | 'path' | 'policy' | 'now' | 'clockFault' | 'clockSynchronised' | 'facts'
->;
+type RuleContext = TimedContext & Pick<GateContext, 'path'>;
 
 type HeldBy<Name extends keyof typeof GATES> = Extract<
   ReturnType<(typeof GATES)[Name]>,

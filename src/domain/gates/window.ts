@@ -2,7 +2,7 @@ import { hasBegun } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Observed } from '../state/state.ts';
 import { nextOpenings, type Opening } from '../time/openings.ts';
-import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext } from './gate.ts';
 import { zoneOf } from './strategy.ts';
 
 /** Times are milliseconds since the epoch, absent when no window opens within weeks. */
@@ -28,10 +28,7 @@ export function window({
   facts,
   clockFault,
   clockSynchronised,
-}: Pick<
-  GateContext,
-  'bundle' | 'policy' | 'now' | 'facts' | 'clockFault' | 'clockSynchronised'
->): GateVerdict<WindowHold> {
+}: TimedContext): GateVerdict<WindowHold> {
   if (!awaitsWindow({ bundle, policy }) || clockFault !== undefined) return PASS;
   const timeZone = zoneOf(policy, facts);
   const [next] = nextOpenings(policy.update.windows, timeZone, now, 1);

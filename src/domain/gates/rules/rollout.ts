@@ -1,6 +1,6 @@
 import { isThrottled, turnOf } from '../../time/throttle.ts';
 import { type Wariness, warinessOf } from '../../time/wariness.ts';
-import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
+import { type GateVerdict, type Hold, PASS, type TimedContext } from '../gate.ts';
 import { ruleInForce } from './rule.ts';
 
 /**
@@ -29,10 +29,7 @@ export function rollout({
   facts,
   clockFault,
   clockSynchronised,
-}: Pick<
-  GateContext,
-  'bundle' | 'policy' | 'now' | 'facts' | 'clockFault' | 'clockSynchronised'
->): GateVerdict<RolloutHold> {
+}: TimedContext): GateVerdict<RolloutHold> {
   const rule = ruleInForce(bundle, 'rollout', 'rule/rollout');
   if (rule === undefined || clockFault !== undefined) return PASS;
   const wariness = warinessOf(bundle.payload.name, policy.update.rollout_wariness, facts.machineId);
