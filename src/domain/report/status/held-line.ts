@@ -53,6 +53,7 @@ function adviceFor(hold: ActivationHold, command: string): string {
 
 /** What holds it, in few words. */
 function shortClause(hold: ActivationHold): string {
+  const { gate } = hold;
   switch (hold.code) {
     case 'trust/withdrawn':
       return 'it is not trusted now';
@@ -101,7 +102,7 @@ function shortClause(hold: ActivationHold): string {
     case 'hook':
       return hookWords(hold.data);
     default:
-      return `gate "${(hold as ActivationHold).gate}" holds it`;
+      return `gate "${gate}" holds it`;
   }
 }
 
