@@ -60,8 +60,7 @@ const untilCurrent = (version: string) =>
   node.until((report) => entry(version, report)?.current === true && report.operation === 'idle');
 const untilReady = (...versions: readonly string[]) =>
   node.until(
-    (report) =>
-      versions.every((version) => entry(version, report)?.phase === 'ready') && report.operation === 'idle',
+    (report) => versions.every((version) => entry(version, report)?.phase === 'ready') && report.operation === 'idle',
   );
 const holds = (version: string, report = node.report()) =>
   entry(version, report)?.activationHolds?.map(({ code }) => code);
@@ -148,7 +147,11 @@ describe('an update graph that contradicts itself', () => {
 
   it('versions and sequences that run against each other lead upwards only, and nowhere twice', async () => {
     await startOn12();
-    plug(await release(5, {}, { sequence: 3 }), await release(4, {}, { sequence: 4 }), await release(3, {}, { sequence: 5 }));
+    plug(
+      await release(5, {}, { sequence: 3 }),
+      await release(4, {}, { sequence: 4 }),
+      await release(3, {}, { sequence: 5 }),
+    );
     await untilCurrent('1.3.0');
     await expectRest();
     expect(order()).toEqual(['1.2.0', '1.3.0']);
@@ -165,18 +168,18 @@ describe('advisories that contradict each other', () => {
     });
 
   it.each([
-    { first: 91, then: 92 },
-    { first: 92, then: 91 },
-  ])('of those with the sequences $first and $then the newer one counts', async ({ first, then }) => {
-    const stop = new Map([
+    { first: 91, second: 92 },
+    { first: 92, second: 91 },
+  ])('of those with the sequences $first and $second the newer one counts', async ({ first, second }) => {
+    const notices = new Map([
       [91, await says(91, {})],
       [92, await says(92, { deadend: true })],
     ]);
     await startOn12();
-    for (const sequence of [first, then]) {
-      const notice = stop.get(sequence);
+    for (const sequence of [first, second]) {
+      const notice = notices.get(sequence);
       if (notice !== undefined) plug(notice);
-      await node.until(({ notices }) => notices.some((one) => one.bundleId === notice?.bundleId));
+      await node.until((report) => report.notices.some((one) => one.bundleId === notice?.bundleId));
       await unplug();
     }
     plug(await release(3));
