@@ -1,6 +1,4 @@
 import { join } from 'node:path';
-import { parseContents } from '../../bundle/format/contents-schema.ts';
-import { parsePayload } from '../../bundle/format/schema.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { knownFromReport } from '../../domain/release/rebuild/reported.ts';
 import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
@@ -17,6 +15,7 @@ import { openFloors } from '../../store/files/floors.ts';
 import { openHookLedger } from '../../store/files/hook-ledger.ts';
 import { openPinLedger } from '../../store/files/pin-ledger.ts';
 import { readReportedReleases } from '../../store/files/reported-releases.ts';
+import { reviveBundle } from './revive-bundle.ts';
 
 /** All that a node records. */
 export interface NodeState {
@@ -48,10 +47,7 @@ export async function openNodeState(
   const state = openState({
     path: join(directory, 'state.db'),
     standbyDirectory: join(run_dir, 'state'),
-    revive: ({ payload, contents }) => ({
-      payload: parsePayload(Buffer.from(payload)),
-      contents: parseContents(Buffer.from(contents), Number.POSITIVE_INFINITY),
-    }),
+    revive: reviveBundle,
     log,
     now,
   });

@@ -2,12 +2,11 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseContents } from '../../../src/bundle/format/contents-schema.ts';
-import { parsePayload } from '../../../src/bundle/format/schema.ts';
 import { messageIds } from '../../../src/platform/message-ids.ts';
-import { type OpenState, openState } from '../../../src/store/database/open-state.ts';
+import type { OpenState } from '../../../src/store/database/open-state.ts';
 import { NOON, verified } from '../../support/daemon/scenario.ts';
 import { type DamagedPart, damageDatabase } from '../../support/damage-database.ts';
+import { openSampleState } from '../../support/open-sample-state.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 
 const { signal } = new AbortController();
@@ -30,16 +29,7 @@ afterEach(() => {
 
 function open() {
   const log = createRecordingLog();
-  const state = openState({
-    path,
-    standbyDirectory: join(folder, 'standby'),
-    revive: ({ payload, contents }) => ({
-      payload: parsePayload(Buffer.from(payload)),
-      contents: parseContents(Buffer.from(contents)),
-    }),
-    log,
-    now: NOON,
-  });
+  const state = openSampleState(path, log);
   opened.push(state);
   return { ...state, log };
 }

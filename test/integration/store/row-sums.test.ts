@@ -3,14 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseContents } from '../../../src/bundle/format/contents-schema.ts';
-import { parsePayload } from '../../../src/bundle/format/schema.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
-import { openState } from '../../../src/store/database/open-state.ts';
 import { SUMMED_TABLES } from '../../../src/store/database/row-sums.ts';
 import { NOON, verified } from '../../support/daemon/scenario.ts';
-import { createRecordingLog } from '../../support/recording-log.ts';
+import { openSampleState } from '../../support/open-sample-state.ts';
 
 const bundle = verified();
 const reference = bundle.contents.images[0]?.reference ?? '';
@@ -29,18 +26,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function open() {
-  return openState({
-    path,
-    standbyDirectory: join(folder, 'standby'),
-    revive: ({ payload, contents }) => ({
-      payload: parsePayload(Buffer.from(payload)),
-      contents: parseContents(Buffer.from(contents)),
-    }),
-    log: createRecordingLog(),
-    now: NOON,
-  });
-}
+const open = () => openSampleState(path);
 
 /** Writes to every table that has checksums, through the store. */
 function fill(): void {

@@ -2,11 +2,9 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseContents } from '../../../src/bundle/format/contents-schema.ts';
-import { parsePayload } from '../../../src/bundle/format/schema.ts';
-import { type OpenState, openState } from '../../../src/store/database/open-state.ts';
+import type { OpenState } from '../../../src/store/database/open-state.ts';
 import { NOON, verified } from '../../support/daemon/scenario.ts';
-import { createRecordingLog } from '../../support/recording-log.ts';
+import { openSampleState } from '../../support/open-sample-state.ts';
 
 const { signal } = new AbortController();
 const bundle = verified();
@@ -28,16 +26,7 @@ afterEach(() => {
 
 function open(): OpenState {
   opened?.close();
-  opened = openState({
-    path,
-    standbyDirectory: join(folder, 'standby'),
-    revive: ({ payload, contents }) => ({
-      payload: parsePayload(Buffer.from(payload)),
-      contents: parseContents(Buffer.from(contents)),
-    }),
-    log: createRecordingLog(),
-    now: NOON,
-  });
+  opened = openSampleState(path);
   return opened;
 }
 

@@ -12,19 +12,13 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { parseContents } from '../../../src/bundle/format/contents-schema.ts';
-import { parsePayload } from '../../../src/bundle/format/schema.ts';
+import { reviveBundle } from '../../../src/app/daemon/revive-bundle.ts';
 import type { EventRow } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
 import { createStateStore } from '../../../src/store/database/state-store.ts';
-import type { BundleReviver } from '../../../src/store/database/tables/load-bundles.ts';
 import { digestOf, NOON, verified } from '../../support/daemon/scenario.ts';
 
-const revive: BundleReviver = ({ payload, contents }) => ({
-  payload: parsePayload(Buffer.from(payload)),
-  contents: parseContents(Buffer.from(contents)),
-});
 const { signal } = new AbortController();
 const bundle = verified();
 const other = verified({ name: 'tools', version: '1.0.0' });
@@ -52,7 +46,7 @@ afterEach(() => {
 function openStore() {
   const database = openDatabase(path);
   open.push(database);
-  return { database, store: createStateStore(database, revive) };
+  return { database, store: createStateStore(database, reviveBundle) };
 }
 
 describe('a request for activation', () => {
@@ -264,7 +258,7 @@ describe('state store', () => {
   });
 
   it('keeps the newest lines of the history only', () => {
-    const store = createStateStore(openStore().database, revive, { keptEvents: 3 });
+    const store = createStateStore(openStore().database, reviveBundle, { keptEvents: 3 });
     for (let at = 1; at <= 8; at += 1) store.append(event(at, `e${at}`));
     expect(store.events(undefined, 100).map(({ kind }) => kind)).toEqual(['e6', 'e7', 'e8']);
   });
@@ -281,7 +275,7 @@ describe('state store', () => {
     const { database, store } = openStore();
     store.adopt(bundle, event(NOON, 'bundleVerified'));
     database.exec("UPDATE bundle SET payload = '{'");
-    expect(() => createStateStore(database, revive)).toThrow(
+    expect(() => createStateStore(database, reviveBundle)).toThrow(
       expect.objectContaining({
         code: 'store/row',
         disposition: 'fatal',
@@ -379,7 +373,7 @@ describe('what is on the disk', () => {
         runs += 1;
         write = resolve;
       });
-    const store = createStateStore(database, revive, { sync });
+    const store = createStateStore(database, reviveBundle, { sync });
     await vi.waitFor(() => expect(runs).toBe(1));
     write();
     await store.settled(signal);
@@ -405,7 +399,7 @@ describe('what is on the disk', () => {
           resolve();
         };
       });
-    const store = createStateStore(database, revive, { sync });
+    const store = createStateStore(database, reviveBundle, { sync });
     await vi.waitFor(() => expect(write).toBeDefined());
     const stop = new AbortController();
     const settled = store.settled(stop.signal);

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createFakeUnit } from '../bus/fake-unit.ts';
+import { crioSettings } from '../crio-double/crio-settings.ts';
 import {
   type CrioDouble,
   type StartOptions,
@@ -47,23 +48,15 @@ export async function createCrioNode(
   let flags = [cleanShutdown, ...(options.flags ?? [])];
   const start = () => startCrioDouble({ skopeo: skopeoArgv(), ...options, base, flags });
   let double = await start();
-  const { dirs, socketPath } = double;
+  const { dirs } = double;
+  const { runtime, crio } = crioSettings(double);
   const unit = createFakeUnit(() => double.reload());
   const harness = await createDaemonHarness({
     ...harnessOptions,
     settings: {
       ...settings,
-      runtime: { kind: 'cri-o', socket: socketPath },
-      crio: {
-        config_file: join(dirs.crioConfig, 'crio.conf'),
-        config_dir: dirs.crioDropIns,
-        pins_file: join(base, 'run/crio/crio.conf.d/99-stickpin.conf'),
-        registries_conf: dirs.registriesFile,
-        registries_dir: dirs.registriesDropIns,
-        registries_d: dirs.registriesD,
-        signature_policy: dirs.policyFile,
-        ...settings.crio,
-      },
+      runtime,
+      crio: { ...crio, ...settings.crio },
     },
     units: unit.units,
   });

@@ -3,27 +3,13 @@ import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
 import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
 import type { Finding } from '../../../src/domain/model/finding.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
+import { idleReport } from '../../support/bus/fake-backend.ts';
 import { runCommand } from '../../support/run-command.ts';
 
-const REPORT: StatusReport = {
-  status: 'Idle.',
-  operation: 'idle',
+const REPORT = idleReport({
   runtime: { reachable: true, name: 'cri-o 1.36.3' },
-  media: [],
-  bundles: [],
-  notices: [],
-  rejected: [],
-  rejectedNames: [],
-  conditions: [],
-  unclaimed: [],
-  streams: [],
-  windows: [],
-  stateProblems: [],
-  hooks: [],
-  trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
   protected: [{ name: 'ocp', version: '4.13.0', ownBytes: 3 * 1024 ** 3 }],
-  progress: { doneBytes: 0, totalBytes: 0 },
-};
+});
 
 /** The command on a node where nothing answers on the bus. */
 function run(findings: readonly Finding[], args: readonly string[] = []) {

@@ -11,22 +11,8 @@ let root: string;
 let bundle: string;
 let keys: string;
 const run = (...args: string[]) => runCommand(args);
-const create = (...args: string[]) =>
-  run(
-    'bundle',
-    'create',
-    '--name',
-    'ocp',
-    '--version',
-    '4.13.7',
-    '--arch',
-    'amd64',
-    '--sequence',
-    '7',
-    '--out',
-    bundle,
-    ...args,
-  );
+const NAMED = ['--name', 'ocp', '--version', '4.13.7', '--arch', 'amd64', '--sequence', '7'] as const;
+const create = (...args: string[]) => run('bundle', 'create', ...NAMED, '--out', bundle, ...args);
 
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), 'stickpin-commands-'));
@@ -210,25 +196,9 @@ describe('bundle create, sign, inspect, verify', () => {
   it('make the same payload of the same images with SOURCE_DATE_EPOCH', async () => {
     const ids = [];
     for (const out of ['one', 'two']) {
-      const args = [
-        'bundle',
-        'create',
-        '--name',
-        'ocp',
-        '--version',
-        '4.13.7',
-        '--arch',
-        'amd64',
-        '--sequence',
-        '7',
-        '--json',
-      ];
-      const made = await runCommand(
-        [...args, '--out', join(root, out), ...imageArgs(), '--key', join(keys, 'factory.key')],
-        {
-          env: { SOURCE_DATE_EPOCH: '1700000000' },
-        },
-      );
+      const args = ['--json', '--out', join(root, out), ...imageArgs(), '--key', join(keys, 'factory.key')];
+      const env = { SOURCE_DATE_EPOCH: '1700000000' };
+      const made = await runCommand(['bundle', 'create', ...NAMED, ...args], { env });
       const { payload, bundleId } = JSON.parse(made.stdout);
       expect(payload.created).toBe('2023-11-14T22:13:20Z');
       ids.push(bundleId);

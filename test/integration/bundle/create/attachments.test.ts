@@ -14,7 +14,6 @@ import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
 import type { CreateOptions } from '../../../../src/bundle/create/create-options.ts';
-import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
 import type { CreateProgress } from '../../../../src/bundle/create/output/progress.ts';
 import { parseAttachmentRequest } from '../../../../src/bundle/create/payload/attachments.ts';
 import { takeEnvelope } from '../../../../src/bundle/create/payload/take-envelope.ts';
@@ -22,6 +21,7 @@ import { limits } from '../../../../src/bundle/limits.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { judgeBundle } from '../../../../src/bundle/verify/judge-bundle.ts';
 import { verifyBlobs } from '../../../../src/bundle/verify/verify-blobs.ts';
+import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
 import { sampleKey, trustIn } from '../../../support/bundles/sample-bundle.ts';
 import { digestOf, sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 
@@ -37,21 +37,10 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function make(attach: readonly string[], out = 'bundle', more: Partial<CreateOptions> = {}) {
-  return createBundle(
-    {
-      out: join(root, 'out', out),
-      name: 'ocp',
-      version: '4.13.7',
-      arch: 'amd64',
-      sequence: 1,
-      created: '2026-01-01T00:00:00Z',
-      images: [parseImageRequest(`quay.example.com/a:1=oci:${join(root, 'layout')}`)],
-      attachments: attach.map(parseAttachmentRequest),
-      keys: [key.privateKey],
-      ...more,
-    },
-    signal,
-  );
+  const images = [`quay.example.com/a:1=oci:${join(root, 'layout')}`];
+  const attachments = attach.map(parseAttachmentRequest);
+  const options = { attachments, keys: [key.privateKey], ...more };
+  return createBundle(sampleCreateOptions(join(root, 'out', out), images, options), signal);
 }
 
 function file(name: string, content: string | Buffer): string {

@@ -15,8 +15,8 @@ import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
 import type { CreateOptions } from '../../../../src/bundle/create/create-options.ts';
-import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
 import { limits } from '../../../../src/bundle/limits.ts';
+import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
 import {
   digestOf,
   type SampleImage,
@@ -38,19 +38,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-function options(images: readonly string[], more: Partial<CreateOptions> = {}): CreateOptions {
-  return {
-    out: join(root, 'out', 'bundle'),
-    name: 'ocp',
-    version: '4.13.7',
-    arch: 'amd64',
-    sequence: 1,
-    created: '2026-01-01T00:00:00Z',
-    images: images.map(parseImageRequest),
-    keys: [],
-    ...more,
-  };
-}
+const options = (images: readonly string[], more: Partial<CreateOptions> = {}) =>
+  sampleCreateOptions(join(root, 'out', 'bundle'), images, more);
 
 const image = (seed: string, more: Partial<Parameters<typeof sampleImage>[0]> = {}) =>
   sampleImage({ seed, architecture: 'amd64', ...more });

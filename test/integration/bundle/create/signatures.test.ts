@@ -6,12 +6,12 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
 import type { CreateOptions } from '../../../../src/bundle/create/create-options.ts';
-import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { readUntrusted } from '../../../../src/bundle/verify/judge-bundle.ts';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { createRegistry, type Registry } from '../../../../src/registry/server.ts';
+import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
 import { type SampleImage, sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { sampleSignature, signatureTag } from '../../../support/bundles/sample-signature.ts';
 import { judge, observation, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
@@ -38,17 +38,7 @@ const blobName = (digest: string) => digest.slice('sha256:'.length);
 const inBundle = (path: string, digest: string) => join(path, 'blobs', 'sha256', blobName(digest));
 
 function create(images: readonly string[], more: Partial<CreateOptions> = {}) {
-  const options = {
-    out: join(root, 'bundle'),
-    name: 'ocp',
-    version: '1.0.0',
-    arch: 'amd64',
-    sequence: 1,
-    created: '2026-01-01T00:00:00Z',
-    keys: [],
-    ...more,
-  };
-  return createBundle({ ...options, images: images.map(parseImageRequest) }, signal);
+  return createBundle(sampleCreateOptions(join(root, 'bundle'), images, more), signal);
 }
 
 /** What `contents.json` is to say of a signature. */

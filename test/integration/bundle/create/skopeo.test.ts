@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type CreatedBundle, createBundle } from '../../../../src/bundle/create/create-bundle.ts';
-import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
 import { runSkopeo } from '../../../../src/bundle/create/images/run-skopeo.ts';
+import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
 import { digestOf, type SampleImage, sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { have } from '../../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';
@@ -30,15 +30,7 @@ afterEach(async () => {
 });
 
 function create(images: readonly string[], abortSignal = signal): Promise<CreatedBundle> {
-  const fixed = {
-    name: 'ocp',
-    version: '1.0.0',
-    arch: 'amd64',
-    sequence: 1,
-    created: '2026-01-01T00:00:00Z',
-    keys: [],
-  };
-  return createBundle({ ...fixed, out: join(root, 'bundle'), images: images.map(parseImageRequest) }, abortSignal);
+  return createBundle(sampleCreateOptions(join(root, 'bundle'), images), abortSignal);
 }
 
 /** The same image as Docker's schema 2 describes it. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type CreatedBundle, createBundle } from '../../../../src/bundle/create/create-bundle.ts';
-import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
+import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
 import {
   digestOf,
   layerOfTar,
@@ -33,16 +33,8 @@ afterEach(() => {
 });
 
 function create(source: string): Promise<CreatedBundle> {
-  const fixed = {
-    name: 'ocp',
-    version: '1.0.0',
-    arch: 'amd64',
-    sequence: 1,
-    created: '2026-01-01T00:00:00Z',
-    keys: [],
-  };
-  const images = [parseImageRequest(`quay.example.com/x/app:1=${source}`)];
-  return createBundle({ ...fixed, out: join(root, 'out', 'bundle'), images }, signal);
+  const images = [`quay.example.com/x/app:1=${source}`];
+  return createBundle(sampleCreateOptions(join(root, 'out', 'bundle'), images), signal);
 }
 
 function skopeo(...args: readonly string[]): void {

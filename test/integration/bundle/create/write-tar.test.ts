@@ -11,6 +11,7 @@ import { signBundle } from '../../../../src/bundle/create/payload/sign-envelope.
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { judgeBundle } from '../../../../src/bundle/verify/judge-bundle.ts';
 import { verifyBlobs } from '../../../../src/bundle/verify/verify-blobs.ts';
+import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
 import { sampleKey, trustIn } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { have, type Requirement } from '../../../support/requirements.ts';
@@ -29,20 +30,8 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function make(name: string, more: Partial<CreateOptions> = {}, abort = signal) {
-  return createBundle(
-    {
-      out: join(out, name),
-      name: 'ocp',
-      version: '4.13.7',
-      arch: 'amd64',
-      sequence: 1,
-      created: '2026-01-01T00:00:00Z',
-      images: [parseImageRequest(`quay.example.com/a:1=oci:${join(root, 'layout')}`)],
-      keys: [factory.privateKey],
-      ...more,
-    },
-    abort,
-  );
+  const images = [`quay.example.com/a:1=oci:${join(root, 'layout')}`];
+  return createBundle(sampleCreateOptions(join(out, name), images, { keys: [factory.privateKey], ...more }), abort);
 }
 
 describe('a bundle that is made as a tar file', () => {

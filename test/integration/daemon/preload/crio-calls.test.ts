@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
 import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
@@ -27,20 +28,8 @@ describe.runIf(have('root', 'mmdebstrap'))('what a preload and an activation ask
     origin = await startSourceRegistry();
     const files = { 'etc/containers/registries.conf.d/50-origin.conf': mirrorToml('quay.example.com', origin.host) };
     double = await startCrioDouble({ skopeo: skopeoArgv(), files });
-    const { dirs } = double;
     harness = await createDaemonHarness({
-      settings: {
-        runtime: { kind: 'cri-o', socket: double.socketPath },
-        crio: {
-          config_file: join(dirs.crioConfig, 'crio.conf'),
-          config_dir: dirs.crioDropIns,
-          pins_file: join(dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'),
-          registries_conf: dirs.registriesFile,
-          registries_dir: dirs.registriesDropIns,
-          registries_d: dirs.registriesD,
-          signature_policy: dirs.policyFile,
-        },
-      },
+      settings: crioSettings(double),
       units: {
         // The mirrors are in force when it returns, so that each probe comes after that.
         reloadUnit: async () => {

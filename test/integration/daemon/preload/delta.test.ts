@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
+import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { have } from '../../../support/requirements.ts';
@@ -77,16 +78,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a delta in the CRI-O double', () => 
   it('is pulled over the layers of its base that CRI-O has', async () => {
     double = await startCrioDouble({ skopeo: skopeoArgv() });
     harness = await createDaemonHarness({
-      settings: {
-        runtime: { kind: 'cri-o', socket: double.socketPath },
-        crio: {
-          config_file: join(double.dirs.crioConfig, 'crio.conf'),
-          config_dir: double.dirs.crioDropIns,
-          pins_file: join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'),
-          registries_conf: double.dirs.registriesFile,
-          registries_dir: double.dirs.registriesDropIns,
-        },
-      },
+      settings: crioSettings(double),
       units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
     });
     await takeBoth(await releases());

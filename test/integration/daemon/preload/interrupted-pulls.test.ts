@@ -7,14 +7,9 @@ import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
-import { startContainerd } from '../../../support/daemon/containerd.ts';
+import { createContainerdNode } from '../../../support/daemon/containerd-node.ts';
 import { createCrioNode } from '../../../support/daemon/crio-node.ts';
-import {
-  createDaemonHarness,
-  type DaemonHarness,
-  type HarnessOptions,
-  type SettingsOverrides,
-} from '../../../support/daemon/daemon-harness.ts';
+import type { DaemonHarness, HarnessOptions, SettingsOverrides } from '../../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
@@ -37,15 +32,7 @@ const withCrio: StartNode = async (settings, options) => {
   return { harness: node.harness, kill: node.killRuntime, restart: node.restartRuntime, dispose: node.dispose };
 };
 const withContainerd: StartNode = async (settings, options) => {
-  const containerd = await startContainerd();
-  const harness = await createDaemonHarness({
-    ...options,
-    settings: { ...settings, runtime: { kind: 'containerd', socket: containerd.socketPath } },
-  });
-  const dispose = async () => {
-    await harness.dispose();
-    await containerd.stop();
-  };
+  const { harness, containerd, dispose } = await createContainerdNode({ ...options, settings });
   return { harness, kill: containerd.kill, restart: containerd.restart, dispose };
 };
 

@@ -8,6 +8,7 @@ import { hostArch, makeSampleBundle, type SampleBundle } from '../../../support/
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
 import { type FixtureContainers, fixtureContainers } from '../../../support/crio-double/cri/fixture-containers.ts';
+import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { eventually } from '../../../support/eventually.ts';
@@ -33,14 +34,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     containers = fixtureContainers(double);
     harness = await createDaemonHarness({
       settings: {
-        runtime: { kind: 'cri-o', socket: double.socketPath },
-        crio: {
-          config_file: join(double.dirs.crioConfig, 'crio.conf'),
-          config_dir: double.dirs.crioDropIns,
-          pins_file: join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'),
-          registries_conf: double.dirs.registriesFile,
-          registries_dir: double.dirs.registriesDropIns,
-        },
+        ...crioSettings(double),
         lifecycle: { soak: 1_000 },
       },
       units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },

@@ -6,6 +6,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
+import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
 import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
@@ -29,18 +30,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
       files: { 'etc/crio/crio.conf.d/10-user.conf': '[crio.image]\npinned_images = ["quay.example.com/user/own:1"]\n' },
     });
     harness = await createDaemonHarness({
-      settings: {
-        runtime: { kind: 'cri-o', socket: double.socketPath },
-        crio: {
-          config_file: join(double.dirs.crioConfig, 'crio.conf'),
-          config_dir: double.dirs.crioDropIns,
-          pins_file: join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'),
-          registries_conf: double.dirs.registriesFile,
-          registries_dir: double.dirs.registriesDropIns,
-          registries_d: double.dirs.registriesD,
-          signature_policy: double.dirs.policyFile,
-        },
-      },
+      settings: crioSettings(double),
       units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
     });
     bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });

@@ -2,15 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Digest } from '../../../../src/domain/model/digest.ts';
-import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { startHeldPull } from '../../../support/daemon/start-held-pull.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
-
-const MIB = 1024 * 1024;
 
 describe.runIf(have('root', 'mmdebstrap'))('a call that fails while CRI-O runs', { timeout: 120_000 }, () => {
   let factory: string;
@@ -41,16 +37,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a call that fails while CRI-O runs',
   it('ImageFsInfo, for a file that a commit removed: the runtime counts as reachable, and nothing is reported', async () => {
     node = await createCrioNode({}, {}, { watchBundle: gate.watchBundle });
     const { harness } = node;
-    const image = sampleImage({ seed: 'large', layers: [sampleLayer({ seed: 'large', sizeBytes: 6 * MIB })] });
-    const bundle = await makeSampleBundle({
-      dir: factory,
-      keys: [harness.key],
-      images: [{ reference: 'quay.example.com/ocp/large:1.0.0', image }],
-    });
-    gate.hold(image.layers[0]?.digest as Digest, 2 * MIB);
-    await harness.start();
-    harness.plug(bundle.path);
-    await gate.reached();
+    await startHeldPull(harness, gate, factory);
     await expect
       .poll(() => {
         harness.daemon().engine.kick();

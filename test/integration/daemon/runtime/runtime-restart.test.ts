@@ -2,22 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Digest } from '../../../../src/domain/model/digest.ts';
-import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { createFakeUnit } from '../../../support/bus/fake-unit.ts';
-import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
+import { createContainerdNode } from '../../../support/daemon/containerd-node.ts';
 import { createCrioNode } from '../../../support/daemon/crio-node.ts';
-import {
-  createDaemonHarness,
-  type DaemonHarness,
-  type HarnessOptions,
-} from '../../../support/daemon/daemon-harness.ts';
+import type { DaemonHarness, HarnessOptions } from '../../../support/daemon/daemon-harness.ts';
+import { startHeldPull } from '../../../support/daemon/start-held-pull.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
-
-const MIB = 1024 * 1024;
 
 interface Node {
   readonly harness: DaemonHarness;
@@ -41,20 +33,11 @@ const withCrio: StartNode = async (options) => {
   return { harness: node.harness, restart, dispose: node.dispose };
 };
 const withContainerd: StartNode = async (options) => {
-  const containerd: Containerd = await startContainerd();
   const unit = createFakeUnit();
-  const harness = await createDaemonHarness({
-    ...options,
-    units: unit.units,
-    settings: { runtime: { kind: 'containerd', socket: containerd.socketPath } },
-  });
+  const { harness, containerd, dispose } = await createContainerdNode({ ...options, units: unit.units });
   const restart = async () => {
     await unit.restart(containerd.end, containerd.restart);
     return null;
-  };
-  const dispose = async () => {
-    await harness.dispose();
-    await containerd.stop();
   };
   return { harness, restart, dispose };
 };
@@ -83,16 +66,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
   it('during a pull does not wait for the pull, which continues afterwards and has not failed', async () => {
     node = await startNode({ watchBundle: gate.watchBundle });
     const { harness } = node;
-    const image = sampleImage({ seed: 'large', layers: [sampleLayer({ seed: 'large', sizeBytes: 6 * MIB })] });
-    const bundle = await makeSampleBundle({
-      dir: factory,
-      keys: [harness.key],
-      images: [{ reference: 'quay.example.com/ocp/large:1.0.0', image }],
-    });
-    gate.hold(image.layers[0]?.digest as Digest, 2 * MIB);
-    await harness.start();
-    harness.plug(bundle.path);
-    await gate.reached();
+    await startHeldPull(harness, gate, factory);
     expect(await node.restart()).toBeNull();
     gate.release();
     await harness.until(({ bundles, operation }) => bundles[0]?.phase === 'activated' && operation === 'idle', 60_000);

@@ -14,9 +14,9 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
-import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
+import { createContainerdNode } from '../../../support/daemon/containerd-node.ts';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
-import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { seededRandom } from '../../../support/seeded-random.ts';
@@ -170,15 +170,12 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
   it('on containerd: no pin is lost, nothing is activated below its floor, and a line says what happened', {
     timeout: 300_000,
   }, async () => {
-    const containerd: Containerd = await startContainerd();
-    harness = await createDaemonHarness({
-      settings: { runtime: { kind: 'containerd', socket: containerd.socketPath } },
-    });
+    const node = await createContainerdNode();
+    harness = node.harness;
     try {
       await playAll();
     } finally {
-      await harness.dispose();
-      await containerd.stop();
+      await node.dispose();
     }
   });
 });

@@ -5,9 +5,9 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
-import { startContainerd } from '../../../support/daemon/containerd.ts';
+import { createContainerdNode } from '../../../support/daemon/containerd-node.ts';
 import { createCrioNode } from '../../../support/daemon/crio-node.ts';
-import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { seededRandom } from '../../../support/seeded-random.ts';
@@ -207,16 +207,13 @@ describe.runIf(have('root', 'mmdebstrap'))(`${LOSSES} random losses`, () => {
   it('on containerd: every pin stays, what was proven is, or a line says what is needed', {
     timeout: 1_500_000,
   }, async () => {
-    const containerd = await startContainerd();
-    harness = await createDaemonHarness({
-      settings: { runtime: { kind: 'containerd', socket: containerd.socketPath } },
-    });
-    forgetPins = containerd.forgetPins;
+    const node = await createContainerdNode();
+    harness = node.harness;
+    forgetPins = node.containerd.forgetPins;
     try {
       await playAll();
     } finally {
-      await harness.dispose();
-      await containerd.stop();
+      await node.dispose();
     }
   });
 });

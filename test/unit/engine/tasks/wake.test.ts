@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { createWake } from '../../../../src/engine/tasks/wake.ts';
+import { createWake, type Wake } from '../../../../src/engine/tasks/wake.ts';
 import { createVirtualClock } from '../../../support/fake-ports.ts';
 
 const never = new AbortController().signal;
@@ -9,11 +9,16 @@ function waiting(ms: number, signal = never, prepare: (kick: () => void) => void
   const clock = createVirtualClock();
   const wake = createWake(clock);
   prepare(wake.kick);
+  return { clock, wake, state: waitMore(wake, ms, signal) };
+}
+
+/** One more wait, and whether it is over. */
+function waitMore(wake: Wake, ms = 1_000, signal = never) {
   const state = { isOver: false };
   void wake.wait(ms, signal).then(() => {
     state.isOver = true;
   });
-  return { clock, wake, state };
+  return state;
 }
 
 describe('wake', () => {
@@ -43,24 +48,18 @@ describe('wake', () => {
     });
     await clock.advance(0);
     expect(state.isOver).toBe(true);
-    let isSecondOver = false;
-    void wake.wait(1_000, never).then(() => {
-      isSecondOver = true;
-    });
+    const second = waitMore(wake);
     await clock.advance(999);
-    expect(isSecondOver).toBe(false);
+    expect(second.isOver).toBe(false);
   });
 
   it('loses no kick between the end of a wait and the next one', async () => {
     const { clock, wake } = waiting(10);
     await clock.advance(10);
     wake.kick();
-    let isOver = false;
-    void wake.wait(1_000, never).then(() => {
-      isOver = true;
-    });
+    const next = waitMore(wake);
     await clock.advance(0);
-    expect(isOver).toBe(true);
+    expect(next.isOver).toBe(true);
   });
 
   it('ends at the earliest time that was asked for, and forgets it', async () => {
@@ -71,24 +70,18 @@ describe('wake', () => {
     expect(state.isOver).toBe(false);
     await clock.advance(1);
     expect(state.isOver).toBe(true);
-    let isSecondOver = false;
-    void wake.wait(1_000, never).then(() => {
-      isSecondOver = true;
-    });
+    const second = waitMore(wake);
     await clock.advance(999);
-    expect(isSecondOver).toBe(false);
+    expect(second.isOver).toBe(false);
   });
 
   it('keeps a time that was asked for before the wait, and one that is past ends it at once', async () => {
     const { clock, wake } = waiting(0);
     await clock.advance(100);
     wake.kickAt(50);
-    let isOver = false;
-    void wake.wait(1_000, never).then(() => {
-      isOver = true;
-    });
+    const next = waitMore(wake);
     await clock.advance(0);
-    expect(isOver).toBe(true);
+    expect(next.isOver).toBe(true);
   });
 
   it('ends without an error when its signal aborts', async () => {
