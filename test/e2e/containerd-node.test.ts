@@ -104,6 +104,23 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
   });
 
+  test('a change of settings restarts it at once, each time again, and its mirrors stay', async () => {
+    const settings = '/etc/stickpin/stickpin.toml';
+    const mirrors = 'stat -c %i /etc/containerd/certs.d/quay.example.com/hosts.toml';
+    const before = await machine().output(mirrors);
+    const changes = [1, 2, 3].map((parallel) => `echo '[preload]\nparallel = ${parallel}' > ${settings}`);
+    for (const change of [...changes, `rm ${settings}`]) {
+      const pid = await machine().output('systemctl show -P MainPID stickpin');
+      await machine().output(change);
+      const isAnother = `pid=$(systemctl show -P MainPID stickpin) && test "$pid" -gt 0 && test "$pid" != ${pid}`;
+      await machine().untilOutput('the restart', `${isAnother} && systemctl is-active stickpin`);
+      // systemd counts no automatic restart, which would wait longer each time (RestartSteps=).
+      expect(await machine().output('systemctl show -P NRestarts stickpin')).toBe('0');
+    }
+    expect(await machine().output(mirrors)).toBe(before);
+    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+  });
+
   test('a crash loop and a mask take the mirrors away, so that pulls go on elsewhere at once; a start brings them back', async () => {
     const hosts = '/etc/containerd/certs.d/quay.example.com/hosts.toml';
     const [image] = bundle.contents.images;

@@ -12,6 +12,7 @@ import { createServiceNotifier } from '../../host/notify/notify.ts';
 import { createStaticPods } from '../../host/static-pods.ts';
 import { takeActivatedSockets } from '../../host/systemd/activation.ts';
 import { createHookRunner } from '../../host/systemd/hook-runner.ts';
+import { restartOwnUnit } from '../../host/systemd/own-unit.ts';
 import { createSystemdManager } from '../../host/systemd/systemd-manager.ts';
 import { createDeviceMedia } from '../../media/device/device-media.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -20,6 +21,7 @@ import { messageIds } from '../../platform/message-ids.ts';
 import { createApiBackend } from './api-backend.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
 import type { DaemonOptions } from './daemon-options.ts';
+import { startAgain } from './start-again.ts';
 import { watchSettings } from './watch-settings.ts';
 
 /**
@@ -69,7 +71,10 @@ async function serve(service: Service): Promise<void> {
       log,
       notifier,
       onReload: () => daemon?.engine.kick(),
-      onChanged: () => stop.abort(),
+      onChanged: () => {
+        const restart = notifier.isStartedBySystemd ? (on: AbortSignal) => restartOwnUnit(bus, on) : undefined;
+        void startAgain({ restart, stop, clock: systemClock, log });
+      },
     });
     forgetFailedStarts(settings, stop.signal).catch((error: unknown) => {
       if (!stop.signal.aborted) log.warn({ err: error }, `Earlier failed starts stay counted: ${reasonOf(error)}`);

@@ -18,7 +18,7 @@ export interface WatchSettingsOptions {
   /** Called after a SIGHUP without a change of settings: check everything again. */
   readonly onReload: () => void;
   /**
-   * Called for other, valid settings: the daemon must stop, and systemd starts it with them.
+   * Called once, for other, valid settings: the daemon must stop, and systemd starts it with them.
    * Sockets and mounts stay.
    */
   readonly onChanged: () => void;
@@ -38,10 +38,13 @@ export function watchSettings({
 }: WatchSettingsOptions): Unsubscribe {
   const stop = new AbortController();
   const inForce = JSON.stringify(settings);
+  let isChanged = false;
   const look = async (): Promise<void> => {
     try {
       const next = await loadSettings(sources, stop.signal);
+      if (isChanged) return;
       if (JSON.stringify(next) === inForce) return onReload();
+      isChanged = true;
       log.info(
         { messageId: messageIds.configurationChanged },
         'The settings changed: starting again with the new ones',

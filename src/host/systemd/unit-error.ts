@@ -17,6 +17,15 @@ export function jobFailed(doing: string, unit: string, result: string): AppError
   });
 }
 
+/** The error for a process that is to be restarted and belongs to a scope or a slice. */
+export function noService(unit: string): AppError<HostErrorCode> {
+  return new AppError({
+    code: 'host/unit',
+    message: `This process belongs to ${unit}, which is no service that systemd could restart`,
+    disposition: 'retry',
+  });
+}
+
 /**
  * Converts an error reply of systemd to AppError `host/no-such-unit` or `host/unit`. Returns other
  * errors unchanged.

@@ -23,11 +23,14 @@ interface SystemdHooks {
   stop?(unit: string): Promise<string>;
   reload?(unit: string, mode: string): Promise<string>;
   start?(unit: string): Promise<string>;
+  restart?(unit: string, mode: string): Promise<string>;
+  /** The unit of a process. Default: systemd knows none. */
+  unitOf?(pid: number): string | undefined;
 }
 
 /**
- * Enough of systemd's manager on a bus to plug devices in and out and to run mount, start, stop and
- * reload jobs.
+ * Enough of systemd's manager on a bus to plug devices in and out and to run mount, start, stop,
+ * restart and reload jobs.
  */
 export interface SystemdDouble {
   /** The calls that came in, as `StartTransientUnit`. */
@@ -140,6 +143,18 @@ export async function startSystemdDouble(address: string): Promise<SystemdDouble
       });
       starting.set(unit, started);
       return started;
+    },
+    GetUnitByPID: ({ body }) => {
+      const unit = double.hooks.unitOf?.(Number(body[0]));
+      if (unit === undefined) {
+        throw new BusErrorReply(`${SYSTEMD}.NoUnitForPID`, `PID ${body[0]} does not belong to any loaded unit.`);
+      }
+      return { signature: 'o', body: [unitObjectPath(unit)] };
+    },
+    RestartUnit: ({ body }) => {
+      const unit = String(body[0]);
+      if (!units.has(unit)) throw new BusErrorReply(`${SYSTEMD}.NoSuchUnit`, `Unit ${unit} not found.`);
+      return job(unit, async () => (await double.hooks.restart?.(unit, String(body[1]))) ?? 'done');
     },
     ReloadUnit: ({ body }) => {
       const unit = String(body[0]);
