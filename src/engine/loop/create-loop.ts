@@ -92,6 +92,7 @@ function initialState({ clock }: EngineDependencies): LoopState {
     obstacle: undefined,
     lastRound: { at: clock.monotonic(), lookMs: 0 },
     lastLookAt: Number.NEGATIVE_INFINITY,
+    pullsSettledAt: Number.NEGATIVE_INFINITY,
     lastSignAt: clock.monotonic(),
     stopping: new AbortController().signal,
     offered: undefined,

@@ -113,6 +113,8 @@ export interface LoopState {
   lastRound: { readonly at: number; readonly lookMs: number };
   /** When containers were last observed. */
   lastLookAt: number;
+  /** When the newest pull of a pinned image by others is over, and its pin may be lost. */
+  pullsSettledAt: number;
   /** When the engine last made progress, for the watchdog. */
   lastSignAt: number;
   /** Aborts when the engine must stop. */

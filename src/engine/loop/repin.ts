@@ -15,7 +15,7 @@ const namesOf = new WeakMap<Snapshot, ReadonlySet<string>>();
 /**
  * Call after each request for a manifest. A pull of a pinned image by somebody else may take its pin
  * away, so a round pins it again soon. However many requests there are, it is one round for all of
- * them. What the engine pulls itself is followed by a round anyway.
+ * them, and one more for those that come shortly before it. What the engine pulls itself is followed by a round anyway.
  *
  * @param path the mirror path of the repository
  * @param reference a digest or a tag
@@ -28,7 +28,18 @@ export function followRequest(
   const { snapshot } = state;
   if (snapshot === undefined || tasks.running().length > 0 || pullChecker.checks().isRunning) return;
   const name = `${path}${isDigest(reference) ? '@' : ':'}${reference}`;
-  if (namesIn(snapshot).has(name)) wake.kickAt(deps.clock.monotonic() + SETTLED_MS);
+  if (!namesIn(snapshot).has(name)) return;
+  state.pullsSettledAt = deps.clock.monotonic() + SETTLED_MS;
+  wake.kickAt(state.pullsSettledAt);
+}
+
+/**
+ * Call after each round. A round that began before the newest of these pulls was over, since
+ * something else asked for it or an earlier request was followed, may have come too early for its
+ * pin: another one comes when it is over.
+ */
+export function followRound({ state, wake }: Pick<Loop, 'state' | 'wake'>): void {
+  if (state.pullsSettledAt > state.lastRound.at) wake.kickAt(state.pullsSettledAt);
 }
 
 function namesIn(snapshot: Snapshot): ReadonlySet<string> {

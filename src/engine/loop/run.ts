@@ -2,7 +2,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { alive, kick, type Loop } from './loop.ts';
 import type { Pause } from './pace.ts';
-import { followRequest } from './repin.ts';
+import { followRequest, followRound } from './repin.ts';
 import { round } from './round.ts';
 
 /** Pause after a round that threw. */
@@ -29,6 +29,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const { atLeastMs, atMostMs } = await safeRound(loop, signal);
       alive(loop);
+      followRound(loop);
       if (atLeastMs > 0) await deps.clock.sleep(atLeastMs, signal).catch(() => undefined);
       if (atMostMs > 0) await wake.wait(atMostMs, signal);
     }

@@ -34,6 +34,29 @@ describe('a request for the manifest of a pinned image', () => {
     expect(node.runtime.pins()).toEqual([referenceOf('etcd')]);
   });
 
+  it('starts a round after the pull, also when another event has started one during it', async () => {
+    node.meter.requested(PATH, DIGEST);
+    await node.clock.advance(500);
+    node.engine.kick();
+    await node.clock.advance(500);
+    await losePin();
+    await node.clock.advance(1_100);
+    expect(node.runtime.pins()).toEqual([referenceOf('etcd')]);
+  });
+
+  it('starts a second round for a request that came shortly before the first', async () => {
+    node.meter.requested(PATH, DIGEST);
+    await node.clock.advance(1_900);
+    node.meter.requested(PATH, DIGEST);
+    await node.clock.advance(200);
+    await losePin();
+    await node.clock.advance(1_900);
+    expect(node.runtime.pins()).toEqual([referenceOf('etcd')]);
+    const before = node.runtime.rounds();
+    await node.clock.advance(10_000);
+    expect(node.runtime.rounds()).toBe(before);
+  });
+
   it('starts one round, however many requests there are', async () => {
     const before = node.runtime.rounds();
     for (let at = 0; at < 500; at += 1) node.meter.requested(PATH, DIGEST);
