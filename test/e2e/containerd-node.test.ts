@@ -121,7 +121,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
   });
 
-  test('a crash loop and a mask take the mirrors away, so that pulls go on elsewhere at once; a start brings them back', async () => {
+  test('removes the mirrors after a crash loop or a mask, so that pulls go to the registry at once; a start writes them again', async () => {
     const hosts = '/etc/containerd/certs.d/quay.example.com/hosts.toml';
     const [image] = bundle.contents.images;
     // Without a network no registry answers: the pull fails, and it must not wait.
@@ -199,7 +199,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await machine().output(`rm /etc/stickpin/stickpin.toml; systemctl restart stickpin`);
   });
 
-  test('stopped, it leaves pins in place and no mirror; SIGKILL leaves none either', async () => {
+  test('keeps the pins and removes the mirrors when the daemon is stopped, also by SIGKILL', async () => {
     await machine().output('systemctl kill --signal=SIGKILL stickpin');
     await machine().untilOutput('the daemon to be back', 'systemctl is-active stickpin');
     await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);

@@ -61,7 +61,7 @@ describeMachine('a node whose stickpin is damaged', 'installed', (machine) => {
     await plugged.unplug();
   });
 
-  test('stickpin doctor finds nothing wrong; then a link that leads to nothing, and what it advises helps', async () => {
+  test('stickpin doctor finds nothing wrong on an installed node; it reports a dangling link, and its advice repairs it', async () => {
     const doctor = () => machine().run('stickpin doctor');
     // A look that takes too long on a busy machine is a fault, too.
     const healthy = await machine().until('doctor to find nothing wrong', async () => {
@@ -114,7 +114,7 @@ describeMachine('a node whose stickpin is damaged', 'installed', (machine) => {
     await isPinned();
   });
 
-  test('starts without /var/lib/stickpin: with what /run holds, and without pins when that is lost too', async () => {
+  test('starts without /var/lib/stickpin: with the pins that /run holds, or without pins when /run is empty too', async () => {
     await machine().output('systemctl stop stickpin.service && rm -rf /var/lib/stickpin');
     await restartCrio();
     await expectStarted(true);
@@ -123,7 +123,7 @@ describeMachine('a node whose stickpin is damaged', 'installed', (machine) => {
     await expectStarted(false);
   });
 
-  test('starts after the package was removed, with nothing of ours', async () => {
+  test('starts after the package was removed, without any file of stickpin', async () => {
     await machine().output('systemctl start stickpin.service && /root/stickpin/uninstall.sh');
     await machine().reboot();
     await expectStarted(false);

@@ -114,7 +114,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     await expectPinsAtStart();
   });
 
-  test('and so they are with the daemon masked', async () => {
+  test('after a reboot with the daemon masked the pins are in place before CRI-O starts too', async () => {
     await machine().output('systemctl mask stickpin.service');
     // As a power cut in the middle of a preload leaves it, for containerd.
     const hosts = '/etc/containerd/certs.d/quay.example.com/hosts.toml';
@@ -180,7 +180,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     await again.unplug();
   });
 
-  test('activation gives the tags to the images, without the stick', async () => {
+  test('activation sets the tags of the images without the stick', async () => {
     await machine().output('stickpin activate ocp@4.13.8');
     await node.until('activation', (report) => report.bundles[1]?.phase === 'activated');
     expect(await node.statusText()).toBe(
@@ -188,7 +188,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     );
   });
 
-  test('a stick with a bundle of a stranger and one without any: one clear line each', async () => {
+  test('a stick with a bundle of an unknown signer, and a stick without a bundle, each give one clear line', async () => {
     const stranger = sampleKey('stranger');
     await makeSampleBundle({ dir: join(directory, 'strange/stickpin'), name: 'evil', keys: [stranger] });
     const plugged = await machine().plug(await stickWith('strange', { folder: join(directory, 'strange') }));
@@ -200,7 +200,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     await empty.unplug();
   });
 
-  test('after a power cut everything is as it was', async () => {
+  test('after a power cut pins, tags and images are as they were', async () => {
     await machine().powerCut();
     await node.until('the runtime', (report) => report.runtime.reachable && report.bundles.length === 2);
     await machine().untilOutput('CRI-O to be active', 'systemctl is-active crio');

@@ -115,7 +115,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await expectKnownGood(a);
   });
 
-  test('with the second one ready it is the known good one after a boot, even if the daemon never runs', async () => {
+  test('while the second release is only ready, the first one is the last known good one after a boot, even without the daemon', async () => {
     await bring('b', 'the second release to be ready', { '1.1.0': 'proven', '1.2.0': 'ready' });
     await machine().output('systemctl mask stickpin.service');
     await machine().reboot();
@@ -130,7 +130,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await expectTagNames(a);
   });
 
-  test('the second one, activated and running, starts its soak again after a power cut, with the first one as known good', async () => {
+  test('after a power cut the soak of the activated second release starts again, and the first one is the last known good one', async () => {
     await setSoak('1 h');
     await machine().output('stickpin activate ocp@1.2.0');
     await become('activation', { '1.1.0': 'proven', '1.2.0': 'activated' });
@@ -143,7 +143,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await expectKnownGood(a);
   });
 
-  test('the second one is proven, the first one is the fallback, and so they are after a boot', async () => {
+  test('the second release is proven and the first one is the fallback, also after a boot', async () => {
     await setSoak('5 s');
     const phases = { '1.1.0': 'superseded', '1.2.0': 'proven' };
     await become('the second release to be proven', phases);
@@ -153,7 +153,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await expectKnownGood(b);
   });
 
-  test('with the third one proven the first one is retired, and its images are removed', async () => {
+  test('once the third release is proven, the first one is retired and its images are removed', async () => {
     await bring('c', 'activation', { '1.1.0': 'superseded', '1.2.0': 'proven', '1.3.0': 'activated' });
     await run(c);
     const phases = { '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' };
@@ -181,7 +181,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
     }
   }
 
-  test('rollback goes back to the fallback without its stick, which proves itself again', async () => {
+  test('a rollback activates the fallback without its stick, and the fallback is proven again', async () => {
     await machine().output('stickpin rollback');
     await become('activation', { '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
     await expectTagNames(b);

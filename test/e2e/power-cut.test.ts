@@ -89,7 +89,7 @@ describeMachine('a node that loses power', 'installed', (machine) => {
     expect(await machine().output('systemctl is-active stickpin')).toBe('active');
   });
 
-  test('in the midst of a blob, and again once an image is there: the preload is done after the next boot', async () => {
+  test('power cuts in the middle of a blob and after the first image: the preload is complete after the next boot', async () => {
     plugged = await machine().plug(await stickWith('4.13.7'), { bytesPerSecond: 4 * MIB });
     await node.until('some megabytes to be there', ({ progress }) => progress.doneBytes > 3 * MIB);
     await machine().powerCut();
@@ -99,7 +99,7 @@ describeMachine('a node that loses power', 'installed', (machine) => {
     await expectWhole(first);
   });
 
-  test('in the midst of activation: it is activated after the next boot, and was ready once', async () => {
+  test('a power cut during activation: the release is activated after the next boot, and was recorded as ready once', async () => {
     const before = (await state()).bundles[0]?.ready_at;
     await machine().output('stickpin activate ocp@4.13.7');
     await machine().powerCut();

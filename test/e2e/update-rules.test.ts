@@ -67,7 +67,7 @@ describeMachine('a node with rules for its updates', 'installed', (machine) => {
       return report.runtime.reachable && report.operation === 'idle' && isSo;
     });
 
-  test('by day the whole stick is preloaded, and may be removed; nothing is activated', async () => {
+  test('outside of the window all releases are preloaded, the stick may be removed, and nothing is activated', async () => {
     pods = await startContainerdWithPods(machine());
     await machine().output(`date --utc --set='${new Date(startedAt + DAY_MS).toISOString().slice(0, 10)} 12:00'`);
     await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem }, configuration });
@@ -82,14 +82,14 @@ describeMachine('a node with rules for its updates', 'installed', (machine) => {
     expect(entryOf(report, '1.2.0')?.activationHolds?.[0]?.until).toBe(`${night}T03:00:00.000Z`);
   });
 
-  test('in the window the barrier is activated, and the release behind it waits for its proof', async () => {
+  test('in the window the barrier is activated, and the next release waits until the barrier is proven', async () => {
     await setClock(2, '03:00:05');
     const report = await become('the barrier to be activated', { '1.2.0': 'activated', '1.3.0': 'ready' });
     expect(holdsOf(report, '1.3.0')).toContain('rule/barrier');
     expect(entryOf(report, '1.1.0')?.phase).not.toBe('activated');
   });
 
-  test('proven after the window has closed, it opens the way, which the next window is waited for', async () => {
+  test('a barrier that is proven after the window has closed releases the next one, which waits for the next window', async () => {
     await setClock(2, '04:00:05');
     await pods.run(barrier.pods);
     await machine().output('stickpin rescan');
@@ -97,7 +97,7 @@ describeMachine('a node with rules for its updates', 'installed', (machine) => {
     expect(holdsOf(report, '1.3.0')).toEqual(['window']);
   });
 
-  test('in the next window the last release is activated without its stick, and proves itself', async () => {
+  test('in the next window the last release is activated without its stick, and is proven', async () => {
     await setClock(3, '03:00:05');
     await become('the last release to be activated', { '1.2.0': 'proven', '1.3.0': 'activated' });
     await pods.run(last.pods);

@@ -59,7 +59,7 @@ describe.runIf(have('dbus-daemon'))('activate over the bus, of a release that it
     expect(requested()).toBe(0);
   });
 
-  it('does it with --force, and records what was confirmed', async () => {
+  it('activates with --force, and records which rules were confirmed', async () => {
     const run = await api.run('activate', 'ocp@4.13.7', '--force');
     expect(run).toMatchObject({ exitCode: 0, stderr: '' });
     await node.clock.advance(0);
@@ -67,7 +67,7 @@ describe.runIf(have('dbus-daemon'))('activate over the bus, of a release that it
     expect(node.store.rows.find(({ kind }) => kind === 'activation-requested')?.message).toMatch(rules);
   });
 
-  it('asks at a terminal, and does it after a yes alone', async () => {
+  it('asks at a terminal, and activates only after a yes', async () => {
     const asked: string[] = [];
     expect(await atTerminal(false, asked)).toMatchObject({ exitCode: 1, stdout: '' });
     expect(asked).toEqual([expect.stringMatching(rules)]);
@@ -78,7 +78,7 @@ describe.runIf(have('dbus-daemon'))('activate over the bus, of a release that it
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('shows the rules in list and show, and whom they hold', async () => {
+  it('shows in list and show which rules hold which release', async () => {
     const list = (await api.run('list')).stdout;
     expect(list).toMatch(/ocp@4\.13\.7 +ready \(activation held\)/);
     expect(list).toMatch(rules);

@@ -257,7 +257,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
     });
   });
 
-  it('says that it starts, and gives no report before there is one', async () => {
+  it('answers that the daemon is starting while there is no report', async () => {
     const starting = createApiService({
       bus,
       backend: fakeBackend({}, () => undefined),
@@ -287,7 +287,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
       await work(heard);
     });
 
-  it('announces what changed, once for many changes, and nothing when nothing did', async () => {
+  it('sends one signal for many changes, and none when nothing changed', async () => {
     await listening(async (heard) => {
       change({});
       change({ status: 'one' });
@@ -302,7 +302,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
     });
   });
 
-  it('announces bundles that come, change and go, and the end of an operation', async () => {
+  it('sends signals for bundles that appear, change and disappear, and for the end of an operation', async () => {
     const { bundles } = sampleReport();
     await listening(async (heard) => {
       const members = () => heard.map(({ member }) => member);
@@ -326,7 +326,7 @@ describe.runIf(have('dbus-daemon', program('busctl', 'apt-get install systemd'))
     await eventually(() => expect(seen).toBe(1));
   });
 
-  it('shows all of it to busctl', async () => {
+  it('shows all properties to busctl', async () => {
     report = sampleReport();
     const busctl = (...args: readonly string[]) =>
       promisify(execFile)('busctl', [`--address=${daemon.address}`, ...args]).then(({ stdout }) => stdout);

@@ -71,7 +71,7 @@ describe.runIf(have('root', 'dbus-daemon', 'polkit'))('a call by an ordinary use
     expect(asked).toEqual([]);
   });
 
-  it('is refused to another user than the one of the rule', async () => {
+  it('is refused when the rule names another user', async () => {
     expect((await call(NOBODY, api, 'Activate', 's', 'ocp@1')).stderr).toContain('Access denied');
     expect(asked).toEqual([]);
   });
@@ -82,7 +82,7 @@ describe.runIf(have('root', 'dbus-daemon', 'polkit'))('a call by an ordinary use
     expect(asked).toEqual([]);
   });
 
-  it('may always read', async () => {
+  it('is allowed when it only reads', async () => {
     expect((await call(NOBODY, api, 'GetHistory', 's', '')).exitCode).toBe(0);
     const status = [SERVICE, OBJECT_PATH, 'org.freedesktop.DBus.Properties', 'Get', 'ss', MANAGER, 'Status'];
     expect((await callAs(NOBODY, api.address, status)).stdout).toContain('Idle');
@@ -95,7 +95,7 @@ describe.runIf(have('root', 'dbus-daemon', 'polkit'))('a call by an ordinary use
 });
 
 describe.runIf(have('root', 'dbus-daemon', 'polkit'))('a call without polkit', () => {
-  it('is refused to all but root, and says so', async () => {
+  it('is refused to every user but root, and the error says so', async () => {
     await using api = await startApi();
     const { exitCode, stderr } = await call(GAMES, api, 'Activate', 's', 'ocp@4.13.7');
     expect(exitCode).not.toBe(0);

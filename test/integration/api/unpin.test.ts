@@ -90,7 +90,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     expect(retired()).toEqual([]);
   });
 
-  it('asks at a terminal, and does it after a yes', async () => {
+  it('asks at a terminal, and unpins after a yes', async () => {
     const { exitCode, shown } = await atTerminal('y\n', 'unpin', 'ocp@4.13.7', '--remove-images');
     expect(shown).toContain(`${fact}; it is unpinned by force only. Unpin it all the same? [y/N] `);
     expect(shown).toContain('ocp@4.13.7 is pinned no longer.\n');
@@ -102,7 +102,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     { what: 'a no', typed: 'n\n' },
     { what: 'nothing but Enter', typed: '\n' },
     { what: 'the end of the input (Ctrl-D)', typed: '\u0004' },
-  ])('leaves everything as it is after $what', async ({ typed }) => {
+  ])('changes nothing after $what', async ({ typed }) => {
     const { exitCode, shown } = await atTerminal(typed, 'unpin', 'ocp@4.13.6');
     expect(shown).toContain('ocp@4.13.6 is the last known good release of ocp');
     expect(shown.split('\n')).toContain('stickpin: nothing was changed: ocp@4.13.6 stays pinned');
@@ -110,7 +110,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     expect(retired()).toEqual([]);
   });
 
-  it('leaves everything as it is when it is interrupted (Ctrl-C)', async () => {
+  it('changes nothing when it is interrupted (Ctrl-C)', async () => {
     const { exitCode, shown } = await atTerminal('\u0003', 'unpin', 'ocp@4.13.7');
     expect(shown).toContain('stickpin: interrupted\n');
     expect(exitCode).toBe(1);

@@ -117,7 +117,7 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     expect(await cri.imageStatus(references[1] ?? '', unstopped)).toBeUndefined();
   });
 
-  test('fetches a layer once that two pulls at once need (docs/runtime-facts.md, fact 23)', async () => {
+  test('fetches a layer once when two parallel pulls need it (docs/runtime-facts.md, fact 23)', async () => {
     const shared = sampleLayer({ seed: 'shared', sizeBytes: 8 * 1024 * 1024 });
     const references = ['a', 'b', 'c'].map((name) =>
       offer(`ocp/${name}`, sampleImage({ seed: name, layers: [shared, sampleLayer({ seed: `own ${name}` })] })),

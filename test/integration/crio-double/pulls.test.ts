@@ -127,7 +127,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     ]);
   });
 
-  it('docs/runtime-facts.md, fact 28: registries are told that CRI-O asks', async () => {
+  it('docs/runtime-facts.md, fact 28: requests name CRI-O in the User-Agent header', async () => {
     it_.source.add('app/web', sampleImage({ seed: 'one' }), ['v1']);
     await it_.client.pullImage(`${repository}:v1`);
     expect(new Set(it_.source.requests.map(({ userAgent }) => userAgent))).toEqual(new Set(['cri-o/1.36.3']));
@@ -172,7 +172,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(it_.source.bytesSent(layer.digest)).toBe(layer.sizeBytes);
   });
 
-  it('docs/runtime-facts.md, fact 15: it is continued once for nothing, then again only after another MiB', async () => {
+  it('docs/runtime-facts.md, fact 15: it is continued once without progress, then again only after another MiB', async () => {
     const layer = sampleLayer({ seed: 'big', sizeBytes: 3_000_000 });
     it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'break', atByte: 1000, times: 1 });
@@ -275,7 +275,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(await it_.client.pullImage(`${repository}:v1`)).toBe(idOf('one', [layer]));
   });
 
-  it('names the failures as CRI-O does: nobody there, no manifest, not allowed by policy, no name', async () => {
+  it('reports failures in the words of CRI-O: no connection, no manifest, rejected by policy, no valid name', async () => {
     const image = sampleImage({ seed: 'one' });
     it_.source.add('app/web', image, ['v1']);
     await expect(it_.client.pullImage(`${repository}:v9`)).rejects.toMatchObject({
@@ -306,7 +306,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     });
   });
 
-  it('after a failure that is none of the network CRI-O asks for the manifest once more, since it could be an artifact', async () => {
+  it('after a failure other than of the network it asks for the manifest once more, as CRI-O does for artifacts', async () => {
     const layer = sampleLayer({ seed: 'layer' });
     it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'status', status: 404 });
@@ -352,7 +352,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(usage.image_filesystems[0]?.fs_id.mountpoint).toBe(join(it_.double.dirs.graphRoot, 'vfs-images'));
   });
 
-  it('a mirror file that is emptied and one that was never there are the same', async () => {
+  it('an empty mirror file has the same effect as a missing one', async () => {
     rmSync(join(it_.double.dirs.base, mirrorFile));
     expect(await it_.double.reloadAndWait()).toBeUndefined();
     await expect(it_.client.pullImage(`${repository}:v1`)).rejects.toThrow(/quay\.example\.com/);

@@ -4,7 +4,7 @@ import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { type CrioDouble, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
 import { have } from '../../support/requirements.ts';
 
-describe.runIf(have('root'))('the look at the runtime', () => {
+describe.runIf(have('root'))('the check of the runtime', () => {
   let double: CrioDouble;
   afterEach(async () => {
     await double.stop();
@@ -33,7 +33,7 @@ describe.runIf(have('root'))('the look at the runtime', () => {
     expect(found[1]).toBe("warning: the version of cri-o main can't be read; stickpin needs CRI-O 1.28 or newer");
   });
 
-  it('is content with the least version', async () => {
+  it('accepts the least supported version', async () => {
     expect(await findings('1.28.0')).toEqual([expect.stringMatching(/^ok: cri-o 1\.28\.0 answers/)]);
   });
 });

@@ -120,19 +120,19 @@ describe('bundle serve: referrers', () => {
     expect(JSON.parse(body.toString()).manifests).toEqual([ofSbom]);
   });
 
-  it('are an empty list for what has none, and an error for what is not a digest', async () => {
+  it('are an empty list for a digest without referrers, and an error for a value that is not a digest', async () => {
     expect(await referrers(`${ETCD}/referrers/${sbom.descriptor.digest}`)).toEqual([]);
     expect(await referrers(`quay.example.com/edge/proxy/referrers/${subject}`)).toEqual([]);
     expect((await get(`${ETCD}/referrers/latest`)).status).toBe(400);
   });
 
-  it('can be pulled, with what they are made of', async () => {
+  it('can be pulled with all their blobs', async () => {
     expect((await get(`${ETCD}/manifests/${sbom.descriptor.digest}`)).body).toEqual(sbom.bytes);
     expect((await get(`${ETCD}/blobs/${config.descriptor.digest}`)).body).toEqual(config.bytes);
     expect((await get(`${ETCD}/manifests/${stranger.descriptor.digest}`)).status).toBe(404);
   });
 
-  it('are found under their tag by clients that know no other way, and that tag is in no list', async () => {
+  it('are found under the fallback tag by older clients, and that tag is not listed', async () => {
     const index = await get(`${ETCD}/manifests/${subject.replace(':', '-')}`);
     expect([index.status, index.headers['content-type']]).toEqual([200, INDEX]);
     expect(JSON.parse(index.body.toString()).manifests).toEqual([ofSbom, ofSignature]);

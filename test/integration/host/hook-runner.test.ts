@@ -64,7 +64,7 @@ describe.runIf(have('dbus-daemon'))('the units of hooks', () => {
     expect(statSync(join(base, 'hooks')).mode & 0o777).toBe(0o700);
   });
 
-  it('tell how they failed, as far as systemd knows', async () => {
+  it('report how they failed, as far as systemd knows', async () => {
     add();
     systemd.hooks = {
       start: async () => {
@@ -88,13 +88,13 @@ describe.runIf(have('dbus-daemon'))('the units of hooks', () => {
     expect([starts(), existsSync(file())]).toEqual([0, false]);
   });
 
-  it('are not taken for done when they are active already, where a start does nothing', async () => {
+  it('do not count as successful when they are active already, since a start does nothing then', async () => {
     add('active');
     expect(await runner.run(UNIT, ENVIRONMENT, never)).toEqual({ kind: 'active' });
     expect([starts(), existsSync(file())]).toEqual([0, false]);
   });
 
-  it('are waited for, for as long as they take, and go on when nobody waits any more', async () => {
+  it('are waited for without a limit, and continue when nobody waits any more', async () => {
     add();
     let end: (result: string) => void = () => undefined;
     systemd.hooks = { start: () => new Promise((resolve) => (end = resolve)) };
@@ -111,7 +111,7 @@ describe.runIf(have('dbus-daemon'))('the units of hooks', () => {
     expect(await second).toBeUndefined();
   });
 
-  it('end for another release before they are started for the next one', async () => {
+  it('end for one release before they are started for the next one', async () => {
     add();
     const environments: string[] = [];
     const ends: ((result: string) => void)[] = [];

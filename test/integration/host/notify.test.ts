@@ -72,7 +72,7 @@ describe('service notifier', () => {
     ['systemd started the service', { NOTIFY_SOCKET: '/run/systemd/notify' }, true],
     ['the socket is an abstract one', { NOTIFY_SOCKET: '@/org/example/notify' }, true],
     ['nobody waits for a message', {}, false],
-  ])('tells, after it has hidden the socket, that %s', async (_name, env, expected) => {
+  ])('reports that %s, after it has hidden the socket', async (_name, env, expected) => {
     expect((await start(env)).isStartedBySystemd).toBe(expected);
   });
 
@@ -89,7 +89,7 @@ describe('service notifier', () => {
     expect(log.lines.at(-1)).toMatchObject({ level: 'warn', fields: { path: '@/org/example/notify' } });
   });
 
-  it('finds the socket again when its owner was restarted, and is not hurt meanwhile', async () => {
+  it('finds the socket again when its owner was restarted, and does not fail meanwhile', async () => {
     const { status } = await start({ NOTIFY_SOCKET: systemd.path });
     status('one');
     await eventually(() => expect(texts()).toEqual(['STATUS=one']));

@@ -114,11 +114,11 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     });
   });
 
-  it('takes the stop of a unit that is not there as done', async () => {
+  it('counts the stop of a unit that does not exist as done', async () => {
     await expect(manager.stopUnit('no.mount', never)).resolves.toBeUndefined();
   });
 
-  it('reloads without regard to other jobs: that of its own stop would come first otherwise', async () => {
+  it('reloads without waiting for other jobs, such as the stop of its own unit', async () => {
     const modes: string[] = [];
     systemd.hooks = {
       reload: async (_unit, mode) => {

@@ -80,7 +80,7 @@ describe('directories as media', () => {
     await eventually(() => expect(story).toEqual([arrived(), 'changed', 'changed']));
   });
 
-  it('sees into folders that are made later', async () => {
+  it('finds bundles in folders that are created later', async () => {
     await mkdir(root);
     await start();
     const blobs = join(root, 'stickpin/ocp/blobs/sha256');
@@ -101,7 +101,7 @@ describe('directories as media', () => {
     await eventually(() => expect(story).toEqual([arrived(), 'changed']));
   });
 
-  it('says nothing when nothing changed', async () => {
+  it('reports nothing when nothing changed', async () => {
     await mkdir(root);
     await writeFile(join(root, 'file'), 'x');
     await start(10);
@@ -111,7 +111,7 @@ describe('directories as media', () => {
     await eventually(() => expect(story).toEqual([arrived(), 'changed']));
   });
 
-  it('takes a file for no medium', async () => {
+  it('does not count a file as a medium', async () => {
     await writeFile(root, 'not a directory');
     await start();
     await rm(root);

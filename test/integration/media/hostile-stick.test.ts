@@ -96,7 +96,7 @@ describe('files that never end', () => {
     await expect(readImagesFile(join(keys, 'endless.pub'), signal)).rejects.toMatchObject({ code: 'bundle/option' });
   });
 
-  it('are not read: an archive that is one hole, and one whose members say so', async () => {
+  it('are not read: a sparse archive, and one whose members have huge sizes', async () => {
     endless(at('hole.stickpin.tar'));
     execFileSync('tar', [
       '-cf',
@@ -210,7 +210,7 @@ describe('names', () => {
     expect(await read()).toMatchObject([{ kind: 'verified', missing: [] }]);
   });
 
-  it('that are no text, or of maximum length, are read as any other', async () => {
+  it('that are not text or have the maximum length are read as any other', async () => {
     copyAs('good');
     mkdirSync(Buffer.concat([Buffer.from(`${at()}/`), Buffer.from([0xff, 0xfe, 0x0a])]));
     mkdirSync(at('x'.repeat(255)));
@@ -238,7 +238,7 @@ describe('many entries', () => {
     expect(await outcome()).toEqual({ it: 0 });
   });
 
-  it('at the top of the medium are none of our business', async () => {
+  it('at the top of the medium are ignored', async () => {
     copyAs('good');
     for (let count = 0; count < 12_000; count += 1) writeFileSync(join(root, `IMG_${count}.JPG`), '');
     expect(await outcome()).toEqual({ good: 0 });

@@ -42,7 +42,7 @@ describe('loaded media', () => {
   const at = (name: string) => join(base, name);
   const load = (path: string) => provider.load?.(path, never);
 
-  it('takes a directory with stickpin/ in it, a bundle directory and a tar file, each as what it is', async () => {
+  it('loads a directory with stickpin/ in it, a bundle directory and a tar file', async () => {
     await mkdir(at('share/stickpin/ocp'), { recursive: true });
     await writeFile(at('share/stickpin/ocp/bundle.dsse.json'), '{}');
     await mkdir(at('bundle'));
@@ -103,7 +103,7 @@ describe('loaded media', () => {
     expect(story).toEqual([]);
   });
 
-  it('leaves devices to those who know them', async () => {
+  it('leaves devices to the provider of devices', async () => {
     expect(await load('/dev/sdb1')).toBeUndefined();
   });
 });

@@ -54,7 +54,7 @@ describe.runIf(have('root', ownMounts))('the bundled daemon', () => {
     expect(lines.map(({ msg }) => msg).join('\n')).toMatch(/system bus|D-Bus/);
   });
 
-  it('has the program of the thread for large documents beside it', async () => {
+  it('has the program of the worker thread for large documents beside it', async () => {
     const documents = createWorkerDocuments({
       program: pathToFileURL(join(directory, 'dist/document-worker.js')),
       inlineBytes: 0,
@@ -69,7 +69,7 @@ describe.runIf(have('root', ownMounts))('the bundled daemon', () => {
     }
   });
 
-  it("loads Node's own modules without an ES module that fills with all they export", () => {
+  it('loads the modules of Node.js without an ES module wrapper, which takes longer', () => {
     const dist = join(directory, 'dist');
     const files = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'));
     const texts = files.map((name) => readFileSync(join(dist, name), 'utf8'));

@@ -66,7 +66,7 @@ async function expectFailure({ said, closed }: ReturnType<typeof start>, why: Re
 const image = sampleImage({ seed: 'it', architecture: 'amd64' });
 
 describe('bundle create, the program itself', () => {
-  it('says what is damaged', async () => {
+  it('names the damaged blob', async () => {
     const layout = join(home, 'layout');
     writeOciLayout(layout, [{ image }]);
     writeFileSync(
@@ -79,7 +79,7 @@ describe('bundle create, the program itself', () => {
     );
   });
 
-  it('says what a layout holds instead', async () => {
+  it('lists the images of a layout that lacks the wanted one', async () => {
     const layout = join(home, 'layout');
     writeOciLayout(layout, [{ image, names: ['it'] }]);
     const wrong = `quay.example.com/x/it@sha256:${'0'.repeat(64)}=oci:${layout}:it`;
@@ -129,14 +129,14 @@ describe.runIf(have('root', 'skopeo', mounting))('bundle create on a full filesy
     layers: [sampleLayer({ seed: 'large', sizeBytes: 1024 * 1024 })],
   });
 
-  it('says what it needs and what there is', async () => {
+  it('reports how many bytes it needs and how many are free', async () => {
     const layout = join(home, 'layout');
     writeOciLayout(layout, [{ image: large }]);
     const running = start(`quay.example.com/x/large:1=oci:${layout}`, 'ocp.stickpin.tar');
     await expectFailure(running, /^stickpin: not enough space in .*: the bundle needs 2 MiB, 2\d\d KiB are free$/);
   });
 
-  it('says so when skopeo fills it', async () => {
+  it('reports it when skopeo fills the filesystem', async () => {
     registry.add('x/large', large, ['1']);
     await expectFailure(start(`${registry.host}/x/large:1`), /^stickpin: .*no space left on device/);
   });

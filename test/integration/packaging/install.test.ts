@@ -56,7 +56,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
       .sort();
   const installed = (path: string): string => join(root, path);
 
-  it('puts everything where the system looks for it', () => {
+  it('installs every file where the system looks for it', () => {
     expect(install()).toContain('/etc/stickpin/keys.d/');
     const outside = files().filter((path) => !path.startsWith('/usr/lib/stickpin/'));
     expect(outside).toEqual([
@@ -81,7 +81,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     expect(statSync(installed('etc/stickpin/keys.d')).isDirectory()).toBe(true);
   });
 
-  it('installs what runs: the command line and the native modules load from there', () => {
+  it('installs a program that runs: the command line and the native modules load', () => {
     install();
     const cli = installed('usr/lib/stickpin/dist/cli/main.js');
     const node = installed('usr/lib/stickpin/bin/node');
@@ -109,7 +109,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     expect(existsSync(tmpfiles)).toBe(true);
   });
 
-  it('changes nothing when run again, and leaves nothing of an older version', () => {
+  it('changes nothing when it is installed again, and removes files of an older version', () => {
     install();
     const first = files();
     writeFileSync(installed('usr/lib/stickpin/dist/left-over.js'), '');
@@ -121,7 +121,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     expect(files()).toEqual([...first, ...kept].sort());
   });
 
-  it('is taken off again, with keys and state kept unless they are to go', () => {
+  it('is uninstalled, and keeps keys and state unless --purge is given', () => {
     install('--crio', 'yes');
     writeFileSync(installed('etc/stickpin/keys.d/mine.pub'), 'key');
     mkdirSync(dirname(installed('var/lib/stickpin/state.db')), { recursive: true });
@@ -169,7 +169,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
         .map(({ parentPath, name }) => join(parentPath, name).slice(folder.length + 1))
         .sort();
 
-    it('keeps to the image when they are absolute, climb, or dangle, and takes all of it away again', () => {
+    it('installs and uninstalls inside the image when links are absolute, lead upwards or dangle', () => {
       mkdirSync(join(outside, 'systemd/system'), { recursive: true });
       mkdirSync(join(outside, 'stickpin/stickpin.toml.d'), { recursive: true });
       writeFileSync(join(outside, 'stickpin/stickpin.toml.d/host.toml'), 'of the host');
@@ -199,7 +199,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
       expect(left.filter((path) => !path.includes('systemd/catalog') && path !== 'usr/bin/node')).toEqual([]);
     });
 
-    it('clears mirrors inside the image alone, by the script of the archive', () => {
+    it('removes mirrors only inside the image', () => {
       const ours = '# Written by stickpin while images are loaded.\n# more\n# stickpin: {"madeDirectory":false}\n';
       install();
       writeFileSync(installed('usr/lib/stickpin/clear-mirrors'), `touch ${join(outside, 'was-run')}\n`);
@@ -218,7 +218,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
       expect(existsSync(join(outside, 'was-run'))).toBe(false);
     });
 
-    it('refuses a circle of links with the link that makes it', () => {
+    it('refuses a loop of links and names the link', () => {
       link('etc/systemd', '/etc/systemd');
       const { status, stderr } = script('install.sh');
       expect(status).not.toBe(0);
@@ -226,7 +226,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     });
   });
 
-  it('says what is missing', () => {
+  it('names what is missing on the machine', () => {
     const broken = join(work, 'broken');
     mkdirSync(join(broken, 'lib/dist'), { recursive: true });
     copyFileSync(join(unpacked, 'install.sh'), join(broken, 'install.sh'));
@@ -235,11 +235,11 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     expect(stderr).toContain('lib/bin/node is missing');
   });
 
-  it.each([['--what'], ['--crio', 'maybe']])('knows no %s', (...args) => {
+  it.each([['--what'], ['--crio', 'maybe']])('refuses the unknown option %s', (...args) => {
     expect(script('install.sh', ...args).status).toBe(2);
   });
 
-  it('carries the licence of everything that it carries', () => {
+  it('contains the licence of everything in it', () => {
     const text = readFileSync(join(unpacked, 'LICENSES.third-party.txt'), 'utf8');
     for (const name of ['better-sqlite3', 'node-unix-socket', '@grpc/grpc-js', 'dbus-next', 'protobufjs', 'valibot']) {
       expect(text).toMatch(

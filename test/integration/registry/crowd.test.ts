@@ -96,8 +96,8 @@ describe('registry: many connections that are closed at once', () => {
   });
 });
 
-describe.runIf(have('root'))('registry: a crowd of another user', () => {
-  it('scans for all of them together, resets them, and admits root meanwhile', async () => {
+describe.runIf(have('root'))('registry: many connections of a user who is not admitted', () => {
+  it('reads the socket table once for all of them, resets them, and admits root meanwhile', async () => {
     const count = 3_000;
     const script = program(`
       let left = ${count};

@@ -128,7 +128,7 @@ const noTransferOpen = () => expect.poll(() => registry.meter.flow([digest]).ope
 const keptBytes = () => readFileSync(join(folder, hexOf(digest)));
 
 describe('registry: layers that are kept while they stream', () => {
-  it('a client that aborts within a blob and continues with Range: no byte is read twice from the medium, and the copy is right', async () => {
+  it('reads no byte twice from the medium for a client that aborts within a blob and continues with Range', async () => {
     const first = await takeSome(5 * MIB + 7);
     await noTransferOpen();
     expect(reads.filter((count) => count > 0).length).toBeLessThan(reads.length);
@@ -144,7 +144,7 @@ describe('registry: layers that are kept while they stream', () => {
     expect(keptBytes().equals(blob)).toBe(true);
   });
 
-  it('nor has one that begins again from the first byte, or wants a part only', async () => {
+  it('reads no byte twice for a client that begins again from the first byte, or that wants only a part', async () => {
     const first = await takeSome(3 * MIB);
     await noTransferOpen();
     expect((await takeAll({ range: 'bytes=100-199' })).equals(blob.subarray(100, 200))).toBe(true);
@@ -156,7 +156,7 @@ describe('registry: layers that are kept while they stream', () => {
     expect(keptBytes().equals(blob)).toBe(true);
   });
 
-  it('a medium with wrong bytes: nothing is kept, the blob is known as damaged, and the next transfer starts again', async () => {
+  it('keeps nothing from a medium with wrong bytes, marks the blob as damaged, and the next transfer starts again', async () => {
     onMedium = Buffer.from(blob);
     onMedium[3 * MIB] = (onMedium[3 * MIB] ?? 0) ^ 1;
     const first = await takeSome(5 * MIB);
@@ -173,7 +173,7 @@ describe('registry: layers that are kept while they stream', () => {
     expect(keptBytes().equals(blob)).toBe(true);
   });
 
-  it('on a disk that hangs, damage is noted before the client has the last byte', async () => {
+  it('notes damage before the client has the last byte, even if the disk hangs', async () => {
     let goOn: () => void = () => undefined;
     disk = new Promise((resolve) => {
       goOn = resolve;

@@ -206,7 +206,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     });
   });
 
-  it('does not believe what a manifest says of itself when it has another digest', async () => {
+  it('refuses a manifest that has another digest', async () => {
     shelf.blobs.set(hashOf(manifest), Buffer.from(JSON.stringify({ mediaType: 'application/x-forged' })));
     const { headers } = await get(at(`manifests/${hashOf(manifest)}`));
     expect(headers['content-type']).toBe('application/vnd.oci.image.manifest.v1+json');
@@ -308,7 +308,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     };
     afterEach(() => early.close());
 
-    it('has requests wait for it', async () => {
+    it('lets requests wait for the catalog', async () => {
       const waits = new EventEmitter();
       const sleep: Clock['sleep'] = (ms, signal) => {
         waits.emit('begun');
@@ -322,7 +322,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
       expect((await answer).status).toBe(200);
     });
 
-    it('does not have them wait for ever', async () => {
+    it('lets them wait for a limited time only', async () => {
       const waits: number[] = [];
       const sleep: Clock['sleep'] = async (ms) => void waits.push(ms);
       await startEarly({ ...systemClock, sleep });
@@ -409,7 +409,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect(registry.meter.manifestRequests('quay.example.com/other', hashOf(manifest))).toBe(0);
   });
 
-  it('survives what is not a request, and one without end', async () => {
+  it('survives bytes that are not a request, and a request without end', async () => {
     const [host, port] = authority.split(':');
     for (const rubbish of [
       '\x16\x03\x01 hello\r\n\r\n',
@@ -436,7 +436,7 @@ describe('registry: admission', () => {
     expect(admissions).toBe(2);
   });
 
-  it('says no to everything on a connection that is not admitted', async () => {
+  it('refuses every request on a connection that is not admitted', async () => {
     admit = async () => undefined;
     await start();
     for (const path of ['/v2/', blobPath]) {
@@ -484,7 +484,7 @@ describe('registry: admission beside many connections', () => {
 });
 
 describe.runIf(have('root'))('registry: admission of other users', () => {
-  it('refuses a process of another uid, live', async () => {
+  it('refuses a running process of another uid', async () => {
     admit = admitUid(0);
     await start();
     const script = `require('node:http').get('http://${authority}/v2/', { agent: false }, (r) => process.stdout.write(String(r.statusCode)))`;
@@ -554,7 +554,7 @@ describe('registry: transfers', () => {
     expect(registry.meter.waiting()).toBe(0);
   });
 
-  it('misses no return of the medium, not even one while it looks', async () => {
+  it('notices the return of the medium even while it checks for it', async () => {
     await start();
     shelf.breakAt = { byte: 100_000, error: gone() };
     const answer = get(blobPath);
@@ -653,7 +653,7 @@ describe('registry: transfers', () => {
 });
 
 describe('registry: listening', () => {
-  it('says which address it can not have, and what to do', async () => {
+  it('names the address that it can not listen on, and what to do', async () => {
     await start();
     const second = createRegistry({ source: shelf, clock: systemClock, graceMs: 0, token: TOKEN, log, admit });
     const [host = '', port] = authority.split(':');

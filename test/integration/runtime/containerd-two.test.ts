@@ -68,7 +68,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter with containe
     expect(readdirSync(containerd.certsDirectory)).toEqual([]);
   });
 
-  it('is not asked for a mirror when config_path is a list (docs/runtime-facts.md, fact 36)', async () => {
+  it('gets no mirrors when config_path is a list (docs/runtime-facts.md, fact 36)', async () => {
     await start({ furtherCerts: ':/etc/docker/certs.d' });
     const reference = publish(sampleImage({ seed: 'list' }));
     await mirrored();

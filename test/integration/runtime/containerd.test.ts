@@ -89,7 +89,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     expect(registry.requests).toEqual([]);
   });
 
-  it('says what it is and how much space there is', async () => {
+  it('reports its name, version and free space', async () => {
     const seen = await observed();
     expect(seen.name).toMatch(/^containerd 1\.7\./);
     expect(seen.filesystem?.freeBytes).toBeGreaterThan(0);
@@ -158,7 +158,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     await runtime.applyPins([], unforced, signal);
   });
 
-  it('leaves a pin of others as it was', async () => {
+  it('does not change pins of others', async () => {
     const reference = publish(fresh());
     await mirrored();
     await runtime.pull(reference, signal);

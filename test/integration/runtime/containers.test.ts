@@ -96,7 +96,7 @@ it('asks for the times of each container once, and leaves out what is gone meanw
   expect(asked).toEqual(['c4']);
 });
 
-it('tells which images are mounted as volumes, also in a container that has not started', async () => {
+it('reports which images are mounted as volumes, also in a container that has not started', async () => {
   mounts = [{ hostPath: '/etc' }, { image: { image: `sha256:${ID}` } }, { image: { image: 'quay.io/data:1' } }];
   listed = [
     { id: 'c1', podSandboxId: 'p1', state: 1 },

@@ -67,7 +67,7 @@ describe('the CRI client', () => {
     rmSync(directory, { recursive: true });
   });
 
-  it('reads the protocol once, however many clients there are', () => {
+  it('reads the protocol files once for all clients', () => {
     const protoRoot = join(directory, 'proto');
     cpSync(dirname(criProtoFile), join(protoRoot, 'runtime/v1'), { recursive: true });
     createCriClient({ socketPath, protoRoot }).close();
@@ -101,7 +101,7 @@ describe('the CRI client', () => {
     impatient.close();
   });
 
-  it('does not call at all when aborted before', async () => {
+  it('makes no call when its signal has aborted before', async () => {
     await expect(cri.pullImage('a', AbortSignal.abort())).rejects.toMatchObject({ code: 'runtime/cancelled' });
     expect(requests).toEqual([]);
   });

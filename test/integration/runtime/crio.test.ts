@@ -105,7 +105,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
 
   const pinnedOf = (images: readonly RuntimeImage[]) => images.map(({ pinned }) => pinned);
 
-  it('pins by digest, pulls through our mirror alone, and is believed only by ListImages', async () => {
+  it('pins by digest, pulls through our mirror alone, and reports a pin only when ListImages does', async () => {
     const image = sampleImage({ seed: 'a' });
     const reference = publish(image);
     await runtime.applyPins([reference], unforced, signal);
@@ -130,7 +130,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     expect((await observed()).renderedPins).toEqual([]);
   });
 
-  it('keeps the pins of others effective, before and after ours', async () => {
+  it('keeps the pins of other files in effect, before and after our file', async () => {
     const [ours, theirs] = [publish(sampleImage({ seed: 'ours' })), publish(sampleImage({ seed: 'theirs' }))];
     dropIn('50-theirs.conf', `[crio.image]\npinned_images = ["${theirs}"]\n`);
     await runtime.applyPins([ours], unforced, signal);
@@ -175,7 +175,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     expect(reloads).toBe(1);
   });
 
-  it('leaves a node alone that has nothing of ours', async () => {
+  it('changes nothing on a node without our files', async () => {
     await runtime.applyPins([], unforced, signal);
     await runtime.applyMirrors([], signal);
     expect(reloads).toBe(0);
@@ -193,7 +193,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     expect(reloads).toBe(1);
   });
 
-  it('does not call pins rendered that were lost or have fallen behind what others configure', async () => {
+  it('does not report pins as rendered when they were lost or when other files changed since', async () => {
     const references = ['quay.example.com/a'];
     await runtime.applyPins(references, unforced, signal);
     expect((await observed()).renderedPins).toEqual(references);
@@ -208,7 +208,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     expect((await observed()).renderedPins).toEqual([]);
   });
 
-  it('withholds its pins while a file of others is broken, and says which', async () => {
+  it('withholds its pins while another configuration file is broken, and names it', async () => {
     const broken = dropIn('50-broken.conf', '[crio.image\n');
     await expect(runtime.applyPins(['quay.example.com/a'], unforced, signal)).rejects.toMatchObject({
       code: 'runtime/config',
@@ -236,7 +236,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     expect((await observed()).images).toMatchObject([{ pinned: true }]);
   });
 
-  it('says which file behind ours takes our pins away', async () => {
+  it('names the later file that overrides our pins', async () => {
     const behind = dropIn('99-z.conf', '[crio.image]\npinned_images = []\n');
     await expect(runtime.applyPins(['quay.example.com/a'], unforced, signal)).rejects.toMatchObject({
       code: 'runtime/config',
@@ -245,7 +245,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     await runtime.applyPins([], unforced, signal);
   });
 
-  it('sees what takes its pins away before CRI-O has read it, and sees it mended', async () => {
+  it('notices a file that overrides our pins before CRI-O has read it, and notices its repair', async () => {
     const references = ['quay.example.com/a'];
     await runtime.applyPins(references, unforced, signal);
     expect((await observed()).pinFault).toBeUndefined();
@@ -281,7 +281,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     expect(lstatSync(pinsLink).isFile()).toBe(true);
   });
 
-  it('says where it could not write', async () => {
+  it('names the path that it could not write', async () => {
     const blocked = join(double.dirs.base, 'var');
     writeFileSync(blocked, '');
     await expect(runtime.applyPins(['a'], unforced, signal)).rejects.toMatchObject({
@@ -377,7 +377,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     await refused;
   });
 
-  it('takes a runtime that is not there, or dies in a pull, for unreachable, and finds it again', async () => {
+  it('reports a runtime that is absent or dies during a pull as unreachable, and finds it again', async () => {
     const layer = sampleLayer({ seed: 'layer' });
     const reference = publish(sampleImage({ seed: 'a', layers: [layer] }));
     await mirrored();

@@ -23,7 +23,7 @@ interface Subject {
   readonly pull: (reference: string) => Promise<unknown>;
 }
 
-describe.runIf(have('root', 'mmdebstrap'))('what a runtime takes of its disk, beside the estimate', () => {
+describe.runIf(have('root', 'mmdebstrap'))('the disk space that a runtime uses, compared with the estimate', () => {
   const stops: (() => Promise<unknown> | undefined)[] = [];
   // Two shared layers, six images with one of their own, two of them behind an index.
   const bases = ['a', 'b'].map((seed) => sampleLayer({ seed, files: 60, sizeBytes: 3 * MIB }));

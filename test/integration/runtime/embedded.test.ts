@@ -96,7 +96,7 @@ describe('the embedded runtime', () => {
     expect(await runtime.addTag(`${REPOSITORY}:1`, reference, signal)).toBe(false);
   });
 
-  it('says what it is and how much space there is', async () => {
+  it('reports its name, version and free space', async () => {
     const seen = await runtime.observe(signal);
     expect(seen).toMatchObject({
       kind: 'reachable',
@@ -107,7 +107,7 @@ describe('the embedded runtime', () => {
     expect(seen.kind === 'reachable' && seen.filesystem?.freeBytes).toBeGreaterThan(0);
   });
 
-  it('takes this platform out of an index, and lists both digests', async () => {
+  it('pulls the manifest of this platform from an index, and lists both digests', async () => {
     const sample = sampleImage({ seed: 'indexed', architecture: 'amd64', withIndex: true });
     await runtime.pull(publish(sample), signal);
     expect((await images())[0]?.repoDigests).toEqual(

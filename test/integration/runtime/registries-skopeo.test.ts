@@ -114,7 +114,7 @@ describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skop
     return { asked: [...seen], error: failure };
   }
 
-  it('keeps nothing below a mirrored repository from its own place', async () => {
+  it('does not affect repositories below a mirrored one', async () => {
     const [origin = '', place = ''] = hosts;
     const dropIns = join(directory, 'registries.conf.d');
     const paths = {

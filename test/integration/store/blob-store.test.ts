@@ -43,7 +43,7 @@ async function readAll(of: Digest, startByte = 0): Promise<string> {
 }
 
 describe('blob store', () => {
-  it('has nothing at first, then what was put, and leaves no other file', async () => {
+  it('is empty at first, then has what was stored, and leaves no other file', async () => {
     expect(await store.sizeOf(digest, signal)).toBeUndefined();
     await store.put(digest, Buffer.from(text), signal);
     await store.put(digest, Buffer.from(text), signal);
@@ -54,7 +54,7 @@ describe('blob store', () => {
     expect(readdirSync(join(folder, 'sha256'))).toEqual([hexOf(digest)]);
   });
 
-  it('takes many at once, and each is there when its own put is done', async () => {
+  it('stores many blobs at once, each of which is present when its own put() resolves', async () => {
     const texts = Array.from({ length: 40 }, (_none, at) => `{"schemaVersion":2,"at":${at}}`);
     const again = createBlobStore(folder);
     await Promise.all(
@@ -67,7 +67,7 @@ describe('blob store', () => {
     expect(readdirSync(folder)).toEqual(['sha256']);
   });
 
-  it('has put something when its name is on the disk, and not before; what did not get there is not kept', async () => {
+  it('resolves put() only when the name of the blob is on the disk, and keeps nothing when that failed', async () => {
     const ends: ((error?: Error) => void)[] = [];
     const held = createBlobStore(
       folder,
@@ -92,7 +92,7 @@ describe('blob store', () => {
     expect(await held.sizeOf(digest, signal)).toBe(text.length);
   });
 
-  it('removes what is there, and minds nothing that is not', async () => {
+  it('removes a blob, and does not fail when it is absent', async () => {
     await store.put(digest, Buffer.from(text), signal);
     await store.remove(digest, signal);
     await store.remove(digest, signal);
@@ -104,7 +104,7 @@ describe('blob store', () => {
   it.each([
     ['half-written', (path: string) => truncateSync(path, 5)],
     ['changed', (path: string) => writeFileSync(path, text.replace('2', '3'))],
-  ])('counts a %s file as absent, and mends it when it is put again', async (_what, spoil) => {
+  ])('counts a %s file as absent, and replaces it when the blob is stored again', async (_what, spoil) => {
     await store.put(digest, Buffer.from(text), signal);
     spoil(fileOf(digest));
     expect(await store.sizeOf(digest, signal)).toBeUndefined();
@@ -113,7 +113,7 @@ describe('blob store', () => {
     expect(await readAll(digest)).toBe(text);
   });
 
-  it('refuses what has another digest, and writes nothing', async () => {
+  it('refuses bytes with another digest, and writes nothing', async () => {
     await expect(store.put(digest, Buffer.from('other'), signal)).rejects.toMatchObject({
       code: 'store/blob',
       message: expect.stringMatching(new RegExp(`${digest}.*${digestOf('other')}`)),
@@ -197,7 +197,7 @@ describe('a blob too large to be in memory', () => {
     return starts;
   }
 
-  it('is streamed, is there as a whole, and gets further names instead of copies', async () => {
+  it('is streamed to a file, and gets further names instead of copies', async () => {
     await store.putStream({ digest: large, sizeBytes }, fromByte, signal);
     expect([await store.sizeOf(large, signal), [...(await store.list(signal))]]).toEqual([sizeBytes, [large]]);
     expect((await readAll(large, sizeBytes - 3)).length).toBe(3);
@@ -243,7 +243,7 @@ describe('a blob too large to be in memory', () => {
   it.each([
     ['damaged', Buffer.alloc(2 * chunk.length, 'y'), [2 * chunk.length, 0]],
     ['longer than the blob', Buffer.alloc(sizeBytes + 1, 'x'), [0]],
-  ])('begins anew, once, behind a part that is %s', async (_what, left, starts) => {
+  ])('starts again from the beginning, once, when its part is %s', async (_what, left, starts) => {
     writeFileSync(part(), left);
     expect(await copy()).toEqual(starts);
     expect([readdirSync(folder), digestOf(await readAll(large))]).toEqual([['sha256'], large]);
@@ -289,7 +289,7 @@ describe('a blob too large to be in memory', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('is not taken where it would use what is to stay free', async () => {
+  it('is refused where it would use the space that is to stay free', async () => {
     const full = createBlobStore(folder, undefined, 100);
     await expect(full.putStream({ digest: large, sizeBytes }, fromByte, signal)).rejects.toMatchObject({
       code: 'store/no-space',
@@ -297,19 +297,22 @@ describe('a blob too large to be in memory', () => {
     });
   });
 
-  it.runIf(have('root'))('needs room for the rest only, and parts of others make way for it', async () => {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=30m', 'tmpfs', folder]);
-    try {
-      await expect(store.putStream({ digest: large, sizeBytes }, () => cut(15), signal)).rejects.toBe(pulled);
-      writeFileSync(join(folder, `.${hexOf(digest)}.part`), Buffer.alloc(12 * chunk.length));
-      expect(await copy()).toEqual([15 * chunk.length]);
-      expect(readdirSync(folder)).toEqual(['sha256']);
-    } finally {
-      execFileSync('umount', [folder]);
-    }
-  });
+  it.runIf(have('root'))(
+    'needs space only for the missing bytes, and parts of other blobs are removed for it',
+    async () => {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=30m', 'tmpfs', folder]);
+      try {
+        await expect(store.putStream({ digest: large, sizeBytes }, () => cut(15), signal)).rejects.toBe(pulled);
+        writeFileSync(join(folder, `.${hexOf(digest)}.part`), Buffer.alloc(12 * chunk.length));
+        expect(await copy()).toEqual([15 * chunk.length]);
+        expect(readdirSync(folder)).toEqual(['sha256']);
+      } finally {
+        execFileSync('umount', [folder]);
+      }
+    },
+  );
 
-  it('is removed when its bytes have changed, and is not linked', async () => {
+  it('is removed instead of linked when its bytes have changed', async () => {
     await store.putStream({ digest: large, sizeBytes }, fromByte, signal);
     const file = openSync(fileOf(large), 'r+');
     writeSync(file, 'y', 5);

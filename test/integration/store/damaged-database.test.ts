@@ -59,7 +59,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     expect(told).toEqual([{ level: 'error', message, fields: expect.anything() }]);
   });
 
-  it('keeps what is in memory in force', async () => {
+  it('keeps using the values in memory', async () => {
     const { store } = open();
     store.adopt(bundle, event('bundleVerified'));
     damageDatabase(path, part);
@@ -76,7 +76,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     expect(store.trouble()?.code).toBe('store/damaged');
   });
 
-  it('is kept under another name by the next start, which begins a new one', () => {
+  it('is renamed at the next start, which creates a new one', () => {
     const before = open();
     before.store.adopt(bundle, event('bundleVerified'));
     damageDatabase(path, part);

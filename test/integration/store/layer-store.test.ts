@@ -58,7 +58,7 @@ describe('layer store', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
-  it('keeps a layer that passed by as a whole, and has it after a restart', async () => {
+  it('keeps a layer that was streamed as a whole, also after a restart', async () => {
     const changes: number[] = [];
     store.onChange(() => changes.push(1));
     await feed(await begin(0), 0, bytes.length);
@@ -76,7 +76,7 @@ describe('layer store', () => {
   it.each([
     ['where it broke off', MIB],
     ['before it', MIB / 2],
-  ])('goes on %s, in this run and in the next', async (_where, from) => {
+  ])('continues %s, in this run and in the next', async (_where, from) => {
     await feed(await begin(0), 0, MIB);
     const next = await begin(from);
     expect(next.startByte).toBe(MIB);
@@ -89,7 +89,7 @@ describe('layer store', () => {
     expect((await readAll()).equals(bytes)).toBe(true);
   });
 
-  it('gives what was written before, from the byte that is asked for, and takes what comes after', async () => {
+  it('returns the bytes written before, from any position, and accepts those that follow', async () => {
     const replayed = async (writer: LayerWriter) => {
       const chunks: Buffer[] = [];
       for await (const chunk of writer.replay(signal)) chunks.push(chunk);
@@ -131,7 +131,7 @@ describe('layer store', () => {
     expect(await isKept()).toBe(true);
   });
 
-  it('does not begin behind a gap, what is not wanted, or twice at once', async () => {
+  it('does not begin behind a gap, a layer that is not wanted, or the same layer twice at once', async () => {
     await feed(await begin(0), 0, MIB);
     expect(await store.begin(digest, bytes.length, MIB + 1, signal)).toBeUndefined();
     const writer = await begin(0);
@@ -141,7 +141,7 @@ describe('layer store', () => {
     expect(await store.begin(digest, bytes.length, 0, signal)).toBeUndefined();
   });
 
-  it('ends with the signal: nothing is begun, listed or removed, and a writer is closed', async () => {
+  it('begins, lists and removes nothing after an abort, and closes its writer', async () => {
     const stop = new AbortController();
     const writer = await begin(0);
     await writer.write(bytes.subarray(0, MIB), signal);
@@ -167,7 +167,7 @@ describe('layer store', () => {
     expect(await isKept()).toBe(true);
   });
 
-  it('hashes no more of what an earlier run left once it is aborted', async () => {
+  it('stops hashing files of an earlier run when it is aborted', async () => {
     await feed(await begin(0), 0, MIB);
     store = makeStore();
     await expect(store.begin(digest, bytes.length, 0, AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop');
@@ -188,7 +188,7 @@ describe('layer store', () => {
     expect(right.isDamaged()).toBe(false);
   });
 
-  it('knows that a layer is damaged when its last bytes are handed over, and not only when they are on the disk', async () => {
+  it('reports a damaged layer when its last bytes are handed over, before they are on the disk', async () => {
     const wrong = Buffer.from(bytes);
     wrong[5] = (wrong[5] ?? 0) ^ 1;
     const writer = await begin(0);
@@ -212,7 +212,7 @@ describe('layer store', () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  it('finishes what a crash left whole but unnamed', async () => {
+  it('names a complete layer that a crash left without its name', async () => {
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, `${hexOf(digest)}.part`), bytes);
     expect(await store.begin(digest, bytes.length, 0, signal)).toBeUndefined();
@@ -236,13 +236,13 @@ describe('layer store', () => {
     });
     afterEach(() => execFileSync('umount', ['--lazy', folder]));
 
-    it('begins nothing that would take the share that stays free', async () => {
+    it('begins no layer that would use the space that is to stay free', async () => {
       store = makeStore(50);
       expect(await store.begin(digest, bytes.length, 0, signal)).toBeUndefined();
       expect(log.lines.at(-1)?.message).toContain('has no room');
     });
 
-    it('a disk that fills up ends the writer, not the one who feeds it, and leaves nothing half-written', async () => {
+    it('ends the writer but not the transfer when the disk fills up, and leaves no half-written file', async () => {
       const writer = await begin(0);
       writeFileSync(join(folder, 'other'), Buffer.alloc(2 * MIB));
       await feed(writer, 0, bytes.length);

@@ -54,7 +54,7 @@ function tamper(sql: string): void {
 }
 
 describe('checksums of rows', () => {
-  it('stand in every table but those whose rows are only shown', () => {
+  it('exist in every table except those whose rows are only shown', () => {
     const database = openDatabase(path);
     const tables = database
       .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
@@ -64,7 +64,7 @@ describe('checksums of rows', () => {
     expect([...SUMMED_TABLES, ...WITHOUT_SUM].sort()).toEqual(tables.sort());
   });
 
-  it('hold after every kind of write: the database is opened again as it is', () => {
+  it('are right after every kind of write: the database opens again without loss', () => {
     fill();
     const { store, loss, close } = open();
     expect(loss).toBeUndefined();
@@ -129,7 +129,7 @@ describe('checksums of rows', () => {
     damaged.close();
   });
 
-  it('are added to the rows of a database from before', () => {
+  it('are added to the rows of a database of an earlier version', () => {
     const old = new Database(path);
     const before = MIGRATIONS.findIndex((step) => step.includes('documents_sum'));
     for (const step of MIGRATIONS.slice(0, before)) old.exec(step);

@@ -64,7 +64,7 @@ describe('copies of the state database', () => {
     expect(statSync(`${path}.copy`).ino).toBe(before);
   });
 
-  it('take the place of a database that is gone, and the loss says which copy', async () => {
+  it('replace a missing database, and the loss names the copy', async () => {
     await makeCopies();
     lose();
     expect(open().loss).toMatch(
@@ -87,7 +87,7 @@ describe('copies of the state database', () => {
     expect(names()).toEqual(['ocp']);
   });
 
-  it('that are all damaged leave a new database, and what an abandoned write left is no copy', async () => {
+  it('are ignored when they are all damaged or half-written: a new database is created', async () => {
     await makeCopies();
     lose();
     for (const suffix of ['', '-before', '.new']) writeFileSync(`${path}.copy${suffix}`, 'garbage'.repeat(1_000));
@@ -95,7 +95,7 @@ describe('copies of the state database', () => {
     expect(names()).toEqual([]);
   });
 
-  it('belong to the database: what they hold counts as earlier when more was recorded since', async () => {
+  it('count as an earlier state when more was recorded since', async () => {
     await makeCopies();
     opened?.store.append(event('later'));
     const revision = opened?.store.load().age?.revision ?? 0;

@@ -246,7 +246,7 @@ describe('state store', () => {
     expect(database.prepare('SELECT ready_at FROM bundle').pluck().all()).toEqual([null]);
   });
 
-  it('keeps what was found bad of a bundle on media over a restart, until it is taken back', () => {
+  it('keeps the damaged blobs of a bundle over a restart, until they are cleared', () => {
     const badBlobs = [{ digest: digestOf('a blob'), why: 'damaged', medium: 'sdb1' }] as const;
     const { store } = openStore();
     store.adopt(bundle, event(1, 'bundleVerified'));
@@ -286,7 +286,7 @@ describe('state store', () => {
 });
 
 describe('cancelled preloads', () => {
-  it('outlive a restart, are taken back, and leave a line of history each', () => {
+  it('survive a restart, are undone, and leave one line of history each', () => {
     const { store } = openStore();
     for (const one of [bundle, other]) store.adopt(one, event(NOON, 'adopted'));
     store.cancel([bundle.bundleId, other.bundleId], ['7-sdb1'], event(NOON + 1, 'cancel-requested'));
@@ -319,7 +319,7 @@ describe('trust', () => {
     expect(openStore().store.load().rotation).toEqual(wanted);
   });
 
-  it('keeps the last word about a digest', () => {
+  it('keeps the last verdict about a digest', () => {
     const { store } = openStore();
     store.setVerdict({ bundleId: bundle.bundleId, verdict: 'approved', at: 1 }, event(1, 'bundleApproved'));
     store.setVerdict({ bundleId: bundle.bundleId, verdict: 'rejected', at: 2, reason: 'x' }, event(2, 'bundleVetoed'));
@@ -329,7 +329,7 @@ describe('trust', () => {
     expect(store.events(undefined, 9).map(({ kind }) => kind)).toEqual(['bundleApproved', 'bundleVetoed']);
   });
 
-  it('keeps who signed, and that it is not known of a bundle from before', () => {
+  it('keeps the signers, and that they are unknown for a bundle of an earlier version', () => {
     const { store, database } = openStore();
     store.adopt(bundle, event(1, 'adopted'));
     expect(openStore().store.load().bundles[0]?.signerKeyIds).toEqual(bundle.signerKeyIds);
@@ -363,8 +363,8 @@ describe('conditions', () => {
   });
 });
 
-describe('what is on the disk', () => {
-  it('is all that was changed before one asked', async () => {
+describe('a sync of the log to the disk', () => {
+  it('covers all changes before the request', async () => {
     const { database } = openStore();
     let runs = 0;
     let write: () => void = () => undefined;
@@ -388,7 +388,7 @@ describe('what is on the disk', () => {
     await settled;
   });
 
-  it('is not awaited after an abort, but still written', async () => {
+  it('is not awaited after an abort, but still done', async () => {
     const { database } = openStore();
     let write: (() => void) | undefined;
     let isWritten = false;
@@ -411,7 +411,7 @@ describe('what is on the disk', () => {
     expect([isWritten, store.trouble()]).toEqual([true, undefined]);
   });
 
-  it('is reported until it is written, with the name of the file, also behind a link', async () => {
+  it('is reported as failed until it succeeds, with the name of the file, also behind a link', async () => {
     mkdirSync(dirname(path));
     writeFileSync(join(folder, 'real.db'), '');
     symlinkSync(join(folder, 'real.db'), path);
@@ -434,7 +434,7 @@ describe('what is on the disk', () => {
     await store.settled(signal);
   });
 
-  it('is all there once the database is closed', async () => {
+  it('is complete once the database is closed', async () => {
     const { database, store } = openStore();
     store.append(event(1, 'filler'));
     database.close();
@@ -444,7 +444,7 @@ describe('what is on the disk', () => {
   });
 });
 
-describe('tags that were given again', () => {
+describe('restored tags', () => {
   it('are known in their order after a restart', () => {
     const { store } = openStore();
     expect(store.tagsGiven()).toEqual([]);

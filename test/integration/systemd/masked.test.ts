@@ -28,7 +28,7 @@ describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the
     return spawnSync('systemd-analyze', ['condition', ...below]).status === 0;
   };
 
-  it('is held while the service is there, changed or not', () => {
+  it('is opened while the service unit exists, changed or not', () => {
     expect(starts()).toBe(true);
     writeFileSync(join(root, 'other.service'), '[Service]\n');
     symlinkSync(join(root, 'other.service'), join(root, ETC));
@@ -39,7 +39,7 @@ describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the
   });
 
   it.each([ETC, 'run/systemd/system/stickpin.service'])(
-    'is left out at boot when the service is masked (%s)',
+    'is not opened at boot when the service is masked (%s)',
     (path) => {
       symlinkSync('/dev/null', join(root, path));
       expect(starts()).toBe(false);

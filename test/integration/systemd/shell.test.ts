@@ -60,7 +60,7 @@ describe("the guard of CRI-O's drop-in", () => {
     expect(lstatSync(join(root, RUN)).mode & 0o777).toBe(0o644);
   });
 
-  it('puts the kept pins over what tmpfiles made', () => {
+  it('writes the kept pins over the file that tmpfiles made', () => {
     put(KEPT, 'pinned\n');
     put(RUN, '');
     link();
@@ -81,21 +81,21 @@ describe("the guard of CRI-O's drop-in", () => {
     expect(read(LINK)).toBe('running\n');
   });
 
-  it('takes a link away that would still lead nowhere', () => {
+  it('removes a link that would still dangle', () => {
     put('run/crio', 'a file where a directory should be');
     link();
     expect(guard()).toBe(0);
     expect(() => lstatSync(join(root, LINK))).toThrow('ENOENT');
   });
 
-  it('takes a link to a directory away', () => {
+  it('removes a link to a directory', () => {
     mkdirSync(join(root, RUN), { recursive: true });
     link();
     expect(guard()).toBe(0);
     expect(() => lstatSync(join(root, LINK))).toThrow('ENOENT');
   });
 
-  it('leaves a file of the user alone, and does well without a link', () => {
+  it('leaves a file of the user alone, and works without a link', () => {
     put(LINK, 'mine\n');
     expect(guard()).toBe(0);
     expect(read(LINK)).toBe('mine\n');
@@ -134,25 +134,25 @@ describe('clear-mirrors', () => {
     };
     const MIRROR = '# header\n\n[[registry]]\nprefix = "quay.io/a"\n';
 
-    it('has it read them again after a crash of the daemon: it would ask a registry that is gone', () => {
+    it('reloads CRI-O after a crash of the daemon, so that it does not ask a registry that is gone', () => {
       put('run/stickpin/registries.conf', MIRROR);
       expect(asked({ SERVICE_RESULT: 'signal' })).toBe(
         '--no-block --job-mode=ignore-dependencies reload crio.service\n',
       );
     });
 
-    it('leaves it alone when the daemon has taken them away itself', () => {
+    it('does not reload CRI-O when the daemon has removed the mirrors itself', () => {
       put('run/stickpin/registries.conf', '# header\n');
       expect(asked({ SERVICE_RESULT: 'success' })).toBe('');
     });
 
-    it('leaves it alone at boot', () => {
+    it('does not reload CRI-O at boot', () => {
       put('run/stickpin/registries.conf', MIRROR);
       expect(asked({})).toBe('');
     });
   });
 
-  it('puts a saved hosts.toml back', () => {
+  it('restores a saved hosts.toml', () => {
     put(`${CERTS}/quay.io/hosts.toml`, ours(false));
     put(`${CERTS}/quay.io/hosts.toml.stickpin-saved`, 'mine\n');
     clear();
@@ -160,7 +160,7 @@ describe('clear-mirrors', () => {
     expect(existsSync(join(root, CERTS, 'quay.io/hosts.toml.stickpin-saved'))).toBe(false);
   });
 
-  it('takes a directory away that was made for ours, and only the file from another', () => {
+  it('removes a directory that was made for our file, and only the file from another one', () => {
     put(`${CERTS}/made.io/hosts.toml`, ours(true));
     put(`${CERTS}/other.io/hosts.toml`, ours(false));
     put(`${CERTS}/other.io/ca.crt`, 'ca');
@@ -170,7 +170,7 @@ describe('clear-mirrors', () => {
     expect(read(`${CERTS}/other.io/ca.crt`)).toBe('ca');
   });
 
-  it('leaves what is not ours alone', () => {
+  it('does not change files of others', () => {
     put(`${CERTS}/quay.io/hosts.toml`, 'server = "https://quay.io"\n');
     put(`${CERTS}/empty.io/hosts.toml`, '');
     clear();
@@ -178,7 +178,7 @@ describe('clear-mirrors', () => {
     expect(existsSync(join(root, CERTS, 'empty.io/hosts.toml'))).toBe(true);
   });
 
-  it('does nothing on a machine without any', () => {
+  it('does nothing on a machine without mirrors', () => {
     clear();
   });
 });
@@ -247,7 +247,7 @@ esac
     expect(lstatSync(join(root, MIRRORS)).mode & 0o777).toBe(0o644);
   });
 
-  it('takes them away at boot where the service is masked or disabled', () => {
+  it('removes the mirrors at boot where the service is masked or disabled', () => {
     put(MIRRORS, '');
     keep('boot', { isEnabled: false });
     expect(mirrors()).toEqual(GONE);
@@ -259,17 +259,17 @@ esac
     ['a shutdown', { job: ' 9 stickpin.service stop running\n', system: 'stopping' }],
     ['a crash', { result: 'core-dump' }],
     ['a kill by the watchdog', { result: 'watchdog' }],
-  ])('leaves them in place over %s', (_what, machine) => {
+  ])('keeps the mirrors over %s', (_what, machine) => {
     expect(keep('stopped', machine)).toEqual([]);
     expect(mirrors()).toEqual(STAY);
   });
 
-  it.each(['success', 'timeout'])('takes them away at a stop (%s), and has CRI-O reload', (result) => {
+  it.each(['success', 'timeout'])('removes the mirrors at a stop (%s), and reloads CRI-O', (result) => {
     expect(keep('stopped', { job: ' 812 stickpin.service stop running\n', result })).toEqual([RELOAD]);
     expect(mirrors()).toEqual(GONE);
   });
 
-  it('takes them away after three failed starts in a row, and ends the pulls that wait', () => {
+  it('removes the mirrors after three failed starts in a row, and ends waiting pulls', () => {
     const crash = { result: 'exit-code' };
     expect([keep('stopped', crash), keep('stopped', crash)]).toEqual([[], []]);
     expect(mirrors()).toEqual(STAY);
@@ -278,7 +278,7 @@ esac
     expect(keep('stopped', crash)).toEqual(['--no-block stop stickpin-registry.socket']);
   });
 
-  it('counts only failures in a row', () => {
+  it('counts only failed starts in a row', () => {
     for (const result of ['exit-code', 'signal', 'success', 'exit-code', 'signal']) keep('stopped', { result });
     expect(mirrors()).toEqual(STAY);
     rmSync(join(root, FAILURES)); // as the daemon does after a while

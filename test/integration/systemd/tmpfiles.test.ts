@@ -26,7 +26,7 @@ describe.runIf(have('root', program('systemd-tmpfiles', 'apt-get install systemd
   it.each([
     { name: 'images.env', text: 'STICKPIN_ETCD=quay.io/coreos/etcd@sha256:0\n' },
     { name: 'status.json', text: '{"status":"Idle.","bootId":"the one before"}\n' },
-  ])('puts $name where units read it, as the daemon left it, and nothing while there is none', ({ name, text }) => {
+  ])('copies $name to /run as the daemon left it, and does nothing while there is none', ({ name, text }) => {
     boot();
     expect(() => readFileSync(join(root, 'run/stickpin', name))).toThrow(/ENOENT/);
     writeFileSync(join(root, 'var/lib/stickpin', name), text);

@@ -45,7 +45,7 @@ describe('permission for an action', () => {
     });
   });
 
-  it('may be asked of a person where the caller can wait for that', async () => {
+  it('may need a password where the caller allows interaction', async () => {
     const bus = busOf(1000, [true, false]);
     await ask(bus, ALLOW_INTERACTION);
     expect(bus.calls[1]?.body?.[3]).toBe(1);

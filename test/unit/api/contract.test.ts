@@ -40,7 +40,7 @@ describe('the actions of polkit', () => {
     }
   });
 
-  it('guard every method but the reading one', () => {
+  it('guard every method except the reading one', () => {
     const open = Object.entries<MethodContract>(METHODS).filter(([, { access }]) => access === 'anybody');
     expect(open.map(([key]) => key)).toEqual(['getHistory']);
     const used = new Set(Object.values<MethodContract>(METHODS).map(({ access }) => access));

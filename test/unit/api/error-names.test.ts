@@ -5,7 +5,7 @@ describe('error names', () => {
   it.each([
     ['engine/no-such-bundle', 'io.stickpin1.Error.Engine.NoSuchBundle'],
     ['runtime/unreachable', 'io.stickpin1.Error.Runtime.Unreachable'],
-  ])('carries %s there and back', (code, name) => {
+  ])('converts %s to a D-Bus name and back', (code, name) => {
     expect(errorNameOf(code)).toBe(name);
     expect(codeOfErrorName(name)).toBe(code);
   });
@@ -16,7 +16,7 @@ describe('error names', () => {
     }
   });
 
-  it('knows the errors of others', () => {
+  it('converts the errors of D-Bus itself', () => {
     expect(codeOfErrorName('org.freedesktop.DBus.Error.Failed')).toBeUndefined();
   });
 });

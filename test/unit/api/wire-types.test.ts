@@ -36,7 +36,7 @@ describe('types of the API', () => {
     expect(optional(list(text)).signature).toBe('as');
   });
 
-  it('carry values there and back', () => {
+  it('carry values to the client unchanged', () => {
     const there = <T>(type: WireType<T>, value: T): T => type.decode(type.encode(value));
     expect(there(size, { name: 'etcd', bytes: 2 ** 41 })).toEqual({ name: 'etcd', bytes: 2 ** 41 });
     expect(there(medium, { label: 'sdb1' })).toEqual({ label: 'sdb1' });
@@ -44,7 +44,7 @@ describe('types of the API', () => {
     expect(there(list(integer), [-1, 0, 1])).toEqual([-1, 0, 1]);
   });
 
-  it('make text harmless on its way out', () => {
+  it('remove control characters from text that they send', () => {
     expect(text.encode('one\ntwo\u001b[2J\u202e')).toBe('one two [2J');
     expect(lines.encode('one\ntwo\u0000')).toBe('one\ntwo ');
   });
@@ -66,13 +66,13 @@ describe('types of the API', () => {
     expect(() => type.decode(value)).toThrow(expect.objectContaining({ code: 'api/unreadable' }));
   });
 
-  it('say where a value of another type was', () => {
+  it('name the place of a value with a wrong type', () => {
     expect(() => list(medium).decode([{ label: variant('i', 7) }])).toThrow(
       'label: a value of D-Bus type s was expected, and a number came',
     );
   });
 
-  it('pass over members that a later version adds', () => {
+  it('ignore members that a later version adds', () => {
     expect(medium.decode({ label: variant('s', 'sdb1'), colour: variant('s', 'red') })).toEqual({ label: 'sdb1' });
   });
 

@@ -32,7 +32,7 @@ describe('stickpin doctor', () => {
     expect(stderr).toBe('stickpin: 2 faults found; each says what to do\n');
   });
 
-  it('puts one full stop between what is so and what to do, however a message ends', async () => {
+  it('puts one full stop between the finding and the advice, however a message ends', async () => {
     const told = async (message: string, remedy: string) =>
       (await run([{ subject: 'x', verdict: 'warning', message, remedy }])).stdout.split('\n')[1];
     expect(await told('Plug in the stick of ocp 4.2.0.', 'do it')).toMatch(/ocp 4\.2\.0\. What to do: do it\.$/);
@@ -54,7 +54,7 @@ describe('stickpin doctor', () => {
     expect(JSON.parse((await run(findings, ['--json'])).stdout).findings[0]).toEqual(findings[0]);
   });
 
-  it('tells what protected releases cost, and what is wrong with the others', () => {
+  it('shows the space that protected releases use, and the faults of the other releases', () => {
     expect(findingsOfReport(REPORT)).toEqual([
       { subject: 'daemon', verdict: 'ok', message: 'the daemon answers: Idle.' },
       {
@@ -76,7 +76,7 @@ describe('stickpin doctor', () => {
     });
   });
 
-  it('tells whether pulls are answered, what comes from elsewhere, and what to do', () => {
+  it('shows whether pulls are answered, which images come from elsewhere, and what to do', () => {
     const condition = (type: 'PullsAnswered' | 'PullsFromElsewhere', status: 'True' | 'False' | 'Unknown') => ({
       type,
       status,
@@ -108,7 +108,7 @@ describe('stickpin doctor', () => {
     expect(findingsOfReport({ ...REPORT, conditions: [nothing], protected: [] })).toHaveLength(2);
   });
 
-  it('tells by which keys the daemon judges, with those that a bundle brought, and which never count', () => {
+  it('lists the keys that the daemon trusts, those that bundles brought, and the revoked ones', () => {
     const trust = {
       ...REPORT.trust,
       keys: [

@@ -6,7 +6,7 @@ import { AppError } from '../../../src/platform/app-error.ts';
 const denied = new AppError({ code: 'api/denied', message: 'Only root may do this', disposition: 'reject' });
 
 describe('a command that only root may run', () => {
-  it('says with which command line it works, quoted for a shell, and has an exit code of its own', () => {
+  it('prints the same command line with sudo, quoted for a shell, and has its own exit code', () => {
     expect(messageOf(denied, ['activate', 'ocp@4.13.7'], {})).toBe(
       'Only root may do this. Run: sudo stickpin activate ocp@4.13.7',
     );
@@ -14,7 +14,7 @@ describe('a command that only root may run', () => {
     expect(exitCodeOf(denied)).toBe(5);
   });
 
-  it('says to root that the rules of the bus are lacking', () => {
+  it('tells root that the D-Bus policy is missing', () => {
     expect(messageOf(denied, ['cancel'], { isRoot: true })).toMatch(/io\.stickpin1\.conf.*install\.sh/);
   });
 

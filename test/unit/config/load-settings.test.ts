@@ -134,7 +134,7 @@ describe('loadSettings', () => {
     ]);
   });
 
-  it('takes the filesystems that it names in place of the default ones', async () => {
+  it('replaces the default filesystems with those that a file names', async () => {
     write('main.toml', '[media]\nfilesystems = ["xfs", "vfat"]');
     expect((await load()).media.filesystems).toEqual(['xfs', 'vfat']);
   });
@@ -206,7 +206,7 @@ describe('loadSettings', () => {
     expect((await problem('local.d', 'a file')).code).toBe('config/file');
   });
 
-  it('wants a file that was asked for by name, and passes over others that are not there', async () => {
+  it('requires a file that was given by name, and ignores other files that are absent', async () => {
     const file = join(base, 'nowhere.toml');
     const signal = new AbortController().signal;
     await expect(loadSettings({ fragments: [{ file, required: true }] }, signal)).rejects.toMatchObject({

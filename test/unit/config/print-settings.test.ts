@@ -34,7 +34,7 @@ const anySettings = fc.record(
 );
 
 describe('printed settings', () => {
-  it('gives the same settings when it is read again, for any settings', () => {
+  it('give the same settings when they are read again, for any settings', () => {
     fc.assert(
       fc.property(anySettings, (table) => {
         expect(settingsOf(parse(printed(table as SettingsFile)) as object)).toEqual(settingsOf(table));
@@ -56,7 +56,7 @@ describe('printed settings', () => {
     expect(settingsOf(parse(printed({ update: { windows: [] } })) as object).update.windows).toEqual([]);
   });
 
-  it('are a settings file that is taken', async () => {
+  it('are a valid settings file', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'stickpin-config-'));
     try {
       const file = { lifecycle: { soak: '20 min', protect: ['ocp@4.13.0'] }, runtime: { kind: 'cri-o' } };

@@ -18,7 +18,7 @@ async function found(unit: Readonly<Record<string, unknown>>, hooks = { 'before-
 }
 
 describe('the check of hooks', () => {
-  it('has nothing to say on a node without hooks', async () => {
+  it('reports nothing on a node without hooks', async () => {
     expect(await found({}, { 'before-activate': '' })).toEqual([]);
   });
 
@@ -36,7 +36,7 @@ describe('the check of hooks', () => {
       `fault: hook before-activate: ${UNIT} has RemainAfterExit=yes: it stays active, and can't be started a second time`,
     ],
     [{ Result: 'exit-code' }, `warning: hook before-activate: ${UNIT} failed when it ran last (exit-code)`],
-  ])('says of a unit with %j: %s', async (over, said) => {
+  ])('reports a unit with %j: %s', async (over, said) => {
     expect(await found({ ...GOOD, ...over })).toEqual([said]);
   });
 });

@@ -53,7 +53,7 @@ describe('stickpin doctor: keys', () => {
     expect(second).toBe(`ok: revoked: abababababab…, ${keyId.slice(0, 12)}… (by ocp@6)`);
   });
 
-  it('makes a fault of a revocation that can not be read, and a warning of another file', async () => {
+  it('reports an unreadable revocation as a fault, and another unreadable file as a warning', async () => {
     writeFileSync(join(folder, 'bad.revoked'), 'who?\n', { mode: 0o644 });
     writeFileSync(join(folder, 'notes.txt'), '');
     const findings = await look();
@@ -62,7 +62,7 @@ describe('stickpin doctor: keys', () => {
     expect(findings[1]).toMatch(/^warning: .*notes\.txt is ignored/);
   });
 
-  it('makes a fault of a folder that is gone after it was seen, and of a record that is damaged', async () => {
+  it('reports a folder that disappeared and a damaged record as faults', async () => {
     writeFileSync(
       join(state, 'revocations.json'),
       JSON.stringify({ schemaVersion: 1, folders: [folder], revocations: [] }),
@@ -75,7 +75,7 @@ describe('stickpin doctor: keys', () => {
     expect((await look())[0]).toMatch(/^fault: .*revocations\.json, which lists the revoked keys, is damaged/);
   });
 
-  it('makes a fault of a folder that its group can write, and warns of such a folder above', async () => {
+  it('reports a folder that its group can write as a fault, and such a parent folder as a warning', async () => {
     chmodSync(folder, 0o775);
     expect((await look())[0]).toMatch(/^fault: .* can be written by its group/);
     chmodSync(folder, 0o755);

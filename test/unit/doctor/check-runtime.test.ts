@@ -26,6 +26,6 @@ it.each([
     { kind: 'bypassed', configPath: '/a:/b' } as const,
     [expect.stringMatching(/^warning containerd probably reads no mirrors: its config_path is the list \/a:\/b,/)],
   ],
-])('says of %j what it means for mirrors', async (mirrors, expected) => {
+])('states what a config_path of %j means for mirrors', async (mirrors, expected) => {
   expect(await messagesOf(mirrors)).toEqual(expected);
 });

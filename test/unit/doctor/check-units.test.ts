@@ -33,7 +33,7 @@ async function troubles(known: Readonly<Record<string, Properties>>, listen = '1
 }
 
 describe('the checks of units and of the registry socket', () => {
-  it('is content with a node as it is installed', async () => {
+  it('reports nothing on a node as it is installed', async () => {
     expect(await troubles(units())).toEqual([]);
   });
 
@@ -44,7 +44,7 @@ describe('the checks of units and of the registry socket', () => {
     ['changed on disk', { ...RUNS, NeedDaemonReload: true }, 'warning: stickpin.service changed on disk'],
     ['is not installed', { LoadState: 'not-found' }, 'fault: stickpin.service is not installed'],
     ['is unknown', {}, 'fault: stickpin.service is not installed'],
-  ])('tells of a service that %s', async (_what, properties, said) => {
+  ])('reports a service that %s', async (_what, properties, said) => {
     expect(await troubles(units({ 'stickpin.service': properties }))).toEqual([said]);
   });
 

@@ -14,7 +14,7 @@ describe('the check of windows', () => {
   it.each([
     ['no windows are set', { strategy: 'immediate', windows: [] } as const],
     ['windows are waited for', { strategy: 'window', windows: [WINDOW] } as const],
-  ])('has nothing to say where %s', async (_, update) => {
+  ])('reports nothing where %s', async (_, update) => {
     expect(await found(update)).toEqual([]);
   });
 

@@ -7,7 +7,7 @@ const remedy = 'try again';
 const good = { subject: 'good', remedy, look: async () => [findingsOn('good').ok('fine')] };
 
 describe('runChecks', () => {
-  it('makes a fault of a check that fails or hangs, and still reports the others', async () => {
+  it('reports a check that fails or hangs as a fault, and still reports the others', async () => {
     const broken = { subject: 'broken', remedy, look: () => Promise.reject(new Error('no such thing')) };
     const hanging = { subject: 'hanging', remedy, look: () => new Promise<never>(() => undefined) };
     expect(await runChecks([broken, hanging, good], never, 20)).toEqual([
@@ -22,7 +22,7 @@ describe('runChecks', () => {
     ]);
   });
 
-  it('has Node warn of nothing, however many looks there are', async () => {
+  it('causes no warning of Node.js, for any number of checks', async () => {
     const warnings: string[] = [];
     const note = ({ name }: Error) => warnings.push(name);
     process.on('warning', note);

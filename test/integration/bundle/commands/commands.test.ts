@@ -97,7 +97,7 @@ describe('bundle create, sign, inspect, verify', () => {
     expect(verified.stderr).toContain('factory.key is ignored');
   });
 
-  it('prove no bundle that has expired, and name the clock; all else is judged as ever', async () => {
+  it('refuse an expired bundle with the time of the clock, and still report all other results', async () => {
     const expires = '2026-03-05T00:00:00Z';
     await create(...imageArgs(), '--key', join(keys, 'factory.key'), '--expires', expires);
     const verify = (now: string, ...more: string[]) =>
@@ -228,7 +228,7 @@ describe('bundle create, sign, inspect, verify', () => {
     }
   });
 
-  it('say that a folder of keys is none', async () => {
+  it('refuse a value of --keys that is not a folder', async () => {
     await create(...imageArgs());
     for (const wrong of [join(root, 'nowhere'), join(keys, 'factory.pub')]) {
       for (const command of ['verify', 'rehearse', 'serve']) {
@@ -251,7 +251,7 @@ describe('bundle create, sign, inspect, verify', () => {
 });
 
 describe('text of a bundle', () => {
-  it('has no format characters and separators on the terminal, in JSON neither', async () => {
+  it('has no format characters and separators, neither on the terminal nor in JSON', async () => {
     await create(...imageArgs(), '--barrier', 'first\u202e 4.12\u2028\u200bthen this');
     for (const json of [[], ['--json']]) {
       const { exitCode, stdout } = await run('bundle', 'inspect', bundle, ...json);
@@ -263,7 +263,7 @@ describe('text of a bundle', () => {
 });
 
 describe('wrong usage', () => {
-  it('is one line of the program, with where to read on', async () => {
+  it('gives one line that names the command with the help', async () => {
     for (const args of [['bogus'], ['keygen'], ['bundle', 'verify', 'x', '--bogus']]) {
       const { exitCode, stderr } = await run(...args);
       expect(exitCode).toBe(2);
@@ -275,7 +275,7 @@ describe('wrong usage', () => {
 describe('bundle envelope', () => {
   const envelope = (...args: string[]) => run('bundle', 'envelope', bundle, '--out', join(root, 'light'), ...args);
 
-  it('copies all but the layers, which verify then counts as absent', async () => {
+  it('copies everything except the layers, which verify then reports as absent', async () => {
     await create(...imageArgs(), '--key', join(keys, 'factory.key'));
     expect(await envelope()).toMatchObject({
       exitCode: 0,
@@ -298,7 +298,7 @@ describe('bundle envelope', () => {
     expect(readdirSync(join(root, 'again/blobs/sha256'))).toEqual(readdirSync(join(root, 'light/blobs/sha256')));
   });
 
-  it('leaves nothing behind when a document is damaged, and makes no tar', async () => {
+  it('leaves nothing behind when a document is damaged, and refuses to write a tar file', async () => {
     await create(...imageArgs());
     const { contents } = JSON.parse((await run('bundle', 'inspect', bundle, '--json')).stdout);
     const manifest = join(bundle, 'blobs/sha256', contents.images[0].digest.slice(7));

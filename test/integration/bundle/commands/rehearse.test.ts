@@ -54,7 +54,7 @@ function copyOf(path: string): string {
 }
 
 describe('bundle rehearse', () => {
-  it('loads every image, says how long each took and what a node needs, and leaves nothing behind', async () => {
+  it('loads every image, prints how long each took and how much space a node needs, and leaves nothing behind', async () => {
     const run = await rehearse(bundle.path, '--keys', keys);
     expect(run).toMatchObject({ exitCode: 0, stderr: '' });
     expect(run.stdout).toMatch(/^ocp 4\.13\.7 for arm64: signature by factory-2026 ok\nRehearsing 2 images of /);
@@ -214,7 +214,7 @@ describe('bundle rehearse', () => {
     expect(JSON.parse(run.stdout)).toMatchObject({ loads: false, blobs: [] });
   });
 
-  it('says before it starts that there is no room', async () => {
+  it('reports missing space before it starts', async () => {
     // A filesystem without any room on every Linux machine.
     const run = await runCommand(['bundle', 'rehearse', bundle.path], { env: { TMPDIR: '/proc' } });
     expect(run).toMatchObject({
@@ -226,7 +226,7 @@ describe('bundle rehearse', () => {
     expect(nowhere).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("nowhere can't be used") });
   });
 
-  it('leaves nothing when it is interrupted in the midst', async () => {
+  it('leaves nothing behind when it is interrupted', async () => {
     const interrupt = new AbortController();
     const run = await runCommand(['bundle', 'rehearse', bundle.path], {
       env: { TMPDIR: temporary },

@@ -160,7 +160,7 @@ describe('bundle serve: tags', () => {
     expect(headers.link === undefined).toBe(query !== 'n=1&last=3.5.9');
   });
 
-  it('take no number that is none', async () => {
+  it('refuse a page size that is not a valid number', async () => {
     for (const n of ['-1', 'x', '', '1e3', '9'.repeat(40)]) {
       expect((await get(at(`tags/list?n=${n}`))).status).toBe(400);
     }
@@ -170,7 +170,7 @@ describe('bundle serve: tags', () => {
 describe('bundle serve: conditions and parts', () => {
   const layer = () => at(`blobs/${bigLayer.digest}`);
 
-  it('says 304 to who has it already', async () => {
+  it('answers 304 to a client that has it already', async () => {
     for (const [path, digest] of [
       [layer(), bigLayer.digest],
       [at('manifests/3.5.9'), etcd.manifest.digest],
@@ -207,7 +207,7 @@ describe('bundle serve: conditions and parts', () => {
     },
   );
 
-  it('gives a part only of what the client began with', async () => {
+  it('sends the rest only of the same content that the client began with', async () => {
     const part = (validator: string) => get(layer(), { headers: { range: 'bytes=5-9', 'if-range': validator } });
     expect((await part(`"${bigLayer.digest}"`)).status).toBe(206);
     expect((await part(`W/"${bigLayer.digest}"`)).status).toBe(200);
@@ -215,7 +215,7 @@ describe('bundle serve: conditions and parts', () => {
     expect((await part('Wed, 21 Oct 2026 07:28:00 GMT')).status).toBe(200);
   });
 
-  it('gives a manifest to whom takes its type', async () => {
+  it('sends a manifest only to a client that accepts its type', async () => {
     const status = async (accept: string) => (await get(at('manifests/alpha'), { headers: { accept } })).status;
     expect(await status(`text/html, ${MANIFEST};q=0.5`)).toBe(200);
     expect(await status('application/*')).toBe(200);
@@ -226,7 +226,7 @@ describe('bundle serve: conditions and parts', () => {
 });
 
 describe('bundle serve: paths', () => {
-  it('are those with the registry, and without it where it can mean only one', async () => {
+  it('contain the registry, which may be left out where only one registry has the repository', async () => {
     expect(served.report.repositories).toEqual([
       { name: ETCD, paths: [ETCD, 'coreos/etcd'], tags: TAGS },
       { name: 'quay.example.com/edge/proxy', paths: ['quay.example.com/edge/proxy'], tags: ['1'] },
@@ -239,7 +239,7 @@ describe('bundle serve: paths', () => {
     expect(errorOf((await get('/v2/edge/proxy/tags/list')).body).code).toBe('NAME_UNKNOWN');
   });
 
-  it('mean the registry that containerd stands in for', async () => {
+  it('use the registry that containerd names in the ns parameter', async () => {
     const tags = async (query: string) =>
       JSON.parse((await get(`/v2/edge/proxy/tags/list?${query}`)).body.toString()).tags;
     expect(await tags('ns=quay.example.com')).toEqual(['1']);
@@ -248,7 +248,7 @@ describe('bundle serve: paths', () => {
     expect((await get(`/v2/app/tags/list?ns=localhost%3A5000`)).status).toBe(200);
   });
 
-  it('give what is of their repository, and nothing else', async () => {
+  it('serve only what belongs to their repository', async () => {
     expect((await get(at(`blobs/${proxy.config.digest}`))).status).toBe(404);
     expect((await get(at(`manifests/${proxy.manifest.digest}`))).status).toBe(404);
     expect((await get(at(`blobs/${bundle.payload.contents.digest}`))).status).toBe(404);
@@ -256,7 +256,7 @@ describe('bundle serve: paths', () => {
 });
 
 describe('bundle serve: clients that are slow, many or strange', () => {
-  it('gives 200 clients at once what they ask for, one of which takes nothing', async () => {
+  it('serves 200 clients at once, while one of them reads nothing', async () => {
     const [host = '', port] = served.authority.split(':');
     const slow = connect(Number(port), host);
     slow.write(`GET ${at(`blobs/${bigLayer.digest}`)} HTTP/1.1\r\nhost: x\r\n\r\n`);
@@ -308,7 +308,7 @@ describe('bundle serve: clients that are slow, many or strange', () => {
     expect((await get('/v2/')).status).toBe(200);
   });
 
-  it('says nothing about a client that leaves', async () => {
+  it('logs nothing about a client that disconnects', async () => {
     const [host = '', port] = served.authority.split(':');
     const socket = connect(Number(port), host);
     socket.write(`GET ${at(`blobs/${bigLayer.digest}`)} HTTP/1.1\r\nhost: x\r\n\r\n`);
@@ -337,7 +337,7 @@ describe('bundle serve: what is damaged', () => {
     ['from its beginning', {}],
     ['from its middle on', { range: 'bytes=1500000-' }],
     ['its middle', { range: 'bytes=1500000-1500009' }],
-  ])('is not given to its end: %s', async (_what, headers) => {
+  ])('is not sent to its end: %s', async (_what, headers) => {
     served = await startServing(copy);
     damage(bigLayer.digest, 42);
     await expect(get(at(`blobs/${bigLayer.digest}`), { headers })).rejects.toThrow(/aborted|hang up|ECONNRESET/);
@@ -345,7 +345,7 @@ describe('bundle serve: what is damaged', () => {
     expect((await get(at(`blobs/${smallLayer.digest}`))).body).toEqual(smallLayer.bytes);
   });
 
-  it('is given again when it is mended', async () => {
+  it('is sent again once it is repaired', async () => {
     served = await startServing(copy);
     damage(bigLayer.digest, 42);
     const rest = () => get(at(`blobs/${bigLayer.digest}`), { headers: { range: 'bytes=10-' } });
@@ -366,14 +366,14 @@ describe('bundle serve: what is damaged', () => {
     expect(served.stderr()).toMatch(/broke off: .*damaged/);
   });
 
-  it('is not given when it is a manifest', async () => {
+  it('is not sent when it is a manifest', async () => {
     served = await startServing(copy);
     damage(etcd.manifest.digest, 3);
     await expect(get(at('manifests/alpha'))).rejects.toThrow(/hang up|ECONNRESET/);
     expect(served.stderr()).toMatch(/a request failed: .*damaged/);
   });
 
-  it('or cut short, or missing, is reported at the start', async () => {
+  it('is reported at the start, as are blobs that are cut short or missing', async () => {
     truncateSync(blobFile(copy, bigLayer.digest), 100);
     rmSync(blobFile(copy, smallLayer.digest));
     served = await startServing(copy);
@@ -394,7 +394,7 @@ describe('bundle serve: what is damaged', () => {
 });
 
 describe('bundle serve: from start to end', () => {
-  it('says what it serves, who signed, and how to pull; an interrupt ends it', async () => {
+  it('prints what it serves, who signed it and how to pull; an interrupt ends it', async () => {
     await served.stop();
     const interrupt = new AbortController();
     const run = await runCommand(
@@ -432,7 +432,7 @@ describe('bundle serve: from start to end', () => {
     expect(run).toMatchObject({ exitCode: 4, stderr: expect.stringMatching(/no trusted key is installed/) });
   });
 
-  it('names a port that is taken in one line', async () => {
+  it('names a port that is in use, in one line', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => other.once('listening', resolve));
     const address = other.address();
@@ -457,12 +457,12 @@ describe('bundle serve: from start to end', () => {
     );
   });
 
-  it('has its address in its help', async () => {
+  it('shows its default address in the help', async () => {
     expect((await runCommand(['bundle', 'serve', '--help'])).stdout).toMatch(/\(default:\s+127\.0\.0\.1:5000\)/);
   });
 
   it.each(['5000', '127.0.0.1', '127.0.0.1:x', '127.0.0.1:70000', '::1:5000'])(
-    'takes %s for no address',
+    'refuses %s as an address',
     async (listen) => {
       expect((await runCommand(['bundle', 'serve', bundle.path, '--listen', listen])).exitCode).toBe(2);
     },

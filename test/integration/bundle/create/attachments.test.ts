@@ -68,7 +68,7 @@ describe('attachments', () => {
     expect(await verifyBlobs(reader, blobs, signal)).toEqual([]);
   });
 
-  it('may be lacking on a medium, and are named then', async () => {
+  it('are named when a medium lacks them', async () => {
     const made = await make([file('a', 'content')]);
     const digest = digestOf(Buffer.from('content'));
     rmSync(join(made.path, 'blobs', 'sha256', digest.slice(7)));
@@ -86,7 +86,7 @@ describe('attachments', () => {
     );
   });
 
-  it('keep to the limits', async () => {
+  it('are refused beyond the limits', async () => {
     const most = file('most', '');
     truncateSync(most, limits.blobBytes + 1);
     const tooMany = Array.from({ length: limits.payloadItems + 1 }, (_, at) => file(`f${at}`, ''));
@@ -126,7 +126,7 @@ describe('attachments', () => {
     expect([missing, await verifyBlobs(reader, blobs, signal)]).toEqual([[], []]);
   });
 
-  it('go with an envelope, checked', async () => {
+  it('are checked and copied with an envelope', async () => {
     const made = await make([file('notes', 'content')]);
     const blob = join(made.path, 'blobs', 'sha256', digestOf(Buffer.from('content')).slice(7));
     await takeEnvelope(openBundle(made.path), join(root, 'envelope'), signal);
@@ -142,7 +142,7 @@ describe('attachments', () => {
     }
   });
 
-  it('go whole into a volume that has room for them', async () => {
+  it('are written as a whole into a volume that has room for them', async () => {
     const one = file('one', Buffer.alloc(300_000, 'a'));
     const two = file('two', Buffer.alloc(300_000, 'b'));
     const made = await make([one, two], 'spread', { volumeBytes: 400_000 });

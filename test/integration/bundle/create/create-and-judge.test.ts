@@ -13,7 +13,7 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 describe('a bundle that was made', () => {
-  it('is found on a medium and verified with all it holds', async () => {
+  it('is found on a medium and verified with all its content', async () => {
     const made = await makeSampleBundle({ dir: join(root, 'stickpin') });
     const found = await readBundles(root, { trust: await trustIn(made.keys, root), layout: 'medium' }, signal);
 
@@ -43,7 +43,7 @@ describe('a bundle that was made', () => {
     );
   });
 
-  it('is rejected for a stranger', async () => {
+  it('is rejected on a node that does not trust its key', async () => {
     await makeSampleBundle({ dir: join(root, 'stickpin') });
     const [found] = await readBundles(root, { trust: await trustIn([sampleKey()], root), layout: 'medium' }, signal);
     expect(found).toMatchObject({ kind: 'rejected', reason: { code: 'bundle/unknown-key' } });

@@ -188,7 +188,7 @@ describe('the images of a new bundle', () => {
   });
 });
 
-it('is as open to others as the umask says', async () => {
+it('is readable by other users as the umask says', async () => {
   writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
   const before = process.umask(0o027);
   try {
@@ -251,7 +251,7 @@ describe('a bundle is not made', () => {
     expectNothingLeft();
   });
 
-  it('of a layer with trailing garbage, nor does that hang', async () => {
+  it('of a layer with trailing garbage, and create does not hang', async () => {
     const bytes = Buffer.concat([gzipSync(tar), seededBytes('garbage', 3 * 1024 * 1024)]);
     writeOciLayout(layout, [{ image: image('x', { layers: [layerOf(bytes, tar)] }), names: ['it'] }]);
     await expect(createBundle(options([source('it')]), signal)).rejects.toMatchObject({ code: 'bundle/source' });
@@ -309,7 +309,7 @@ describe('a bundle is not made', () => {
     await expect(createBundle(options([wrong]), signal)).rejects.toThrow(`holds ${image('a').manifest.digest} instead`);
   });
 
-  it('over something that is there', async () => {
+  it('over an existing file', async () => {
     writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
     const out = join(root, 'out', 'bundle');
     mkdirSync(out, { recursive: true });
@@ -319,7 +319,7 @@ describe('a bundle is not made', () => {
     expect(readdirSync(out)).toEqual(before);
   });
 
-  it('over something that came there meanwhile', async () => {
+  it('over a file that appeared meanwhile', async () => {
     writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
     const out = join(root, 'out', 'b.stickpin.tar');
     const onProgress = () => writeFileSync(out, 'of somebody else');
@@ -343,7 +343,7 @@ describe('a bundle is not made', () => {
     expect(readdirSync(root).sort()).toEqual(['empty', 'layout', 'nowhere', 'there']);
   });
 
-  it('in directories that were made for it, which go again', async () => {
+  it('and the directories that were made for it are removed again', async () => {
     writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
     const out = join(root, 'out', 'deep', 'bundle');
     await expect(createBundle(options([source('b')], { out }), signal)).rejects.toThrow(
@@ -358,7 +358,7 @@ describe('a bundle is not made', () => {
   });
 
   it.each(['b.tar', 'b.stickpin.tar.gz', 'b.TGZ', 'b.stickpin.tar/', ''])(
-    'as an archive that is none: %j',
+    'as an archive with a wrong name: %j',
     async (name) => {
       const out = name === '' ? '' : `${root}/${name}`;
       await expect(createBundle(options([source('a')], { out }), signal)).rejects.toMatchObject({
@@ -400,7 +400,7 @@ describe.runIf(have('root', mounting))('a full filesystem', () => {
     execFileSync('umount', [small]);
   });
 
-  it('is not a target, with an error before anything is copied', async () => {
+  it('is refused as a target before anything is copied', async () => {
     writeOciLayout(layout, [{ image: image('a'), names: ['a'] }]);
     await expect(createBundle(options([source('a')], { out: small }), signal)).rejects.toThrow('is a mount point');
     expect(readdirSync(small)).toEqual([]);
@@ -418,7 +418,7 @@ describe.runIf(have('root', mounting))('a full filesystem', () => {
     expect(readdirSync(small)).toEqual([]);
   });
 
-  it('that fills up meanwhile leaves nothing behind', async () => {
+  it('that fills up during the copy is left as it was before', async () => {
     const layers = [sampleLayer({ seed: 'a', sizeBytes: 50_000 }), sampleLayer({ seed: 'b', sizeBytes: 100_000 })];
     writeOciLayout(layout, [{ image: image('a', { layers }), names: ['a'] }]);
     const fill = () => writeFileSync(join(small, 'other'), Buffer.alloc(120_000));

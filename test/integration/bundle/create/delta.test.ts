@@ -59,7 +59,7 @@ beforeEach(async () => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 describe('bundle serve', () => {
-  it('counts apart what a delta leaves to its base', async () => {
+  it('counts the blobs separately that a delta leaves to its base', async () => {
     expect(await create('delta', 'second', 7, '--base', at('base'))).toMatchObject({ exitCode: 0 });
     const served = await startServing(at('delta'));
     await served.stop();
@@ -92,7 +92,7 @@ describe('bundle create --base', () => {
     expect(text).not.toContain('missing');
   });
 
-  it('makes a tar, and volumes that hold but what is new', async () => {
+  it('makes a tar file and volumes that hold only the new blobs', async () => {
     expect(await create('d.stickpin.tar', 'second', 7, '--base', at('base'))).toMatchObject({ exitCode: 0 });
     expect(await verify('d.stickpin.tar')).toMatchObject({ exitCode: 0 });
     const volumes = ['--base', at('base'), '--volume-size', '0.1 MiB'];
@@ -113,7 +113,7 @@ describe('bundle create --base', () => {
     expect(again.stdout).toMatch(/2 blobs left to base ocp@4\.13\.7 \(.*\), which leaves 1 of them to its own base\n/);
   });
 
-  it('stands alone, with a warning, when nothing is in the base', async () => {
+  it('makes a complete bundle, with a warning, when the base has none of its layers', async () => {
     writeOciLayout(at('layout'), [{ image: sampleImage({ seed: 'new', architecture: 'amd64' }), names: ['new'] }]);
     const made = await create('alone', 'new', 7, '--base', at('base'));
     expect(made).toMatchObject({ exitCode: 0 });
@@ -146,7 +146,7 @@ describe('bundle verify of a delta', () => {
     await create('delta', 'second', 7, '--base', at('base'));
   });
 
-  it('calls nothing missing that is left to the base, with and without --full', async () => {
+  it('reports nothing as missing that is left to the base, with and without --full', async () => {
     for (const more of [[], ['--full']]) {
       const { exitCode, stdout } = await verify('delta', ...more);
       expect(exitCode).toBe(0);
@@ -170,13 +170,13 @@ describe('bundle verify of a delta', () => {
     expect(short.stdout).toContain(`${below.digest} is truncated`);
   });
 
-  it('turns down another bundle as the base', async () => {
+  it('refuses another bundle as the base', async () => {
     const other = await verify('delta', '--base', at('delta'));
     expect(other).toMatchObject({ exitCode: 4 });
     expect(other.stderr).toMatch(/delta is ocp@4\.13\.7, .*: the bundle builds on sha256:[0-9a-f]{64}\n$/);
   });
 
-  it('still calls a blob missing that the delta itself has lost', async () => {
+  it('reports a blob as missing that the delta itself has lost', async () => {
     rmSync(blob('delta', tops[1]?.digest ?? ''));
     const lost = await verify('delta');
     expect(lost).toMatchObject({ exitCode: 4 });
@@ -216,14 +216,14 @@ describe('bundle verify', () => {
     ['absent', undefined, 'oci-layout is not there'],
     ['no JSON', 'x', 'oci-layout is not JSON'],
     ['of a version that is not known', '{"imageLayoutVersion":"2.0.0"}', 'imageLayoutVersion "2.0.0" is not known'],
-  ])('wants oci-layout: %s', async (_, text, message) => {
+  ])('requires the file oci-layout: %s', async (_, text, message) => {
     if (text === undefined) rmSync(join(at('base'), 'oci-layout'));
     else writeFileSync(join(at('base'), 'oci-layout'), text);
     expect(await verify('base')).toMatchObject({ exitCode: 4, stderr: expect.stringContaining(message) });
   });
 });
 
-it('bundle create names a layer that no FAT holds, and takes it when asked to', async () => {
+it('bundle create refuses a layer that is too large for FAT, and accepts it with --allow-large-blobs', async () => {
   const { digest, config, manifest } = {
     digest: tops[0]?.digest ?? '',
     config: images[0]?.config,

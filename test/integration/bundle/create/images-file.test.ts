@@ -92,7 +92,7 @@ describe('--images-file', () => {
     });
   });
 
-  it('is named when it lists none', async () => {
+  it('is named when it lists no image', async () => {
     const empty = join(root, 'empty.txt');
     writeFileSync(empty, '# none yet\n');
     const made = await create(['quay.io/x/one:1=A'], '--images-file', empty);

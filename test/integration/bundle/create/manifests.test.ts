@@ -41,7 +41,7 @@ function put(name: string, ...images: string[]): string {
 }
 
 describe('--manifests', () => {
-  it('says nothing of what the bundle carries, derived tags included', async () => {
+  it('gives no warning for images that the bundle carries, derived tags included', async () => {
     put('web.yaml', 'quay.io/x/app:2.6.2-rev1', 'quay.io/x/app:2.6.2-rev1-b5');
     const made = await create('--json');
     expect(made.exitCode, made.stderr).toBe(0);
@@ -98,7 +98,7 @@ describe('--manifests', () => {
     expect(readdirSync(root).sort()).toEqual(['bundle', 'layout', 'manifests']);
   });
 
-  it('takes an empty list of images for a warning, too', async () => {
+  it('counts an empty list of images as a warning', async () => {
     put('web.yaml', 'quay.io/x/app:2.6.2-rev1');
     const list = join(root, 'images.txt');
     writeFileSync(list, '# none\n');

@@ -82,7 +82,7 @@ describe('a bundle without images', () => {
     expect((await run('bundle', 'inspect', at('bundle'))).stdout).toContain('  scheme      semver\n');
   });
 
-  it('needs something else to carry', async () => {
+  it('is refused when it carries nothing else', async () => {
     const empty = await create('bundle');
     expect(empty).toMatchObject({ exitCode: 2 });
     expect(empty.stderr).toMatch(
@@ -106,7 +106,7 @@ describe('a bundle without images', () => {
     expect(readdirSync(root).sort()).toEqual(['a.json', 'keys.d']);
   });
 
-  it('refuses keys that are none', async () => {
+  it('refuses files that are not keys', async () => {
     expect((await create('bundle', '--advisory', at('none.json'))).stderr).toMatch(
       /^stickpin: advisory file .*none\.json can't be read: /,
     );

@@ -67,7 +67,7 @@ describe('--release from an OCI layout', () => {
     );
   });
 
-  it('loads behind other images, and leaves those their sources', async () => {
+  it('adds the payload after other images, which keep their sources', async () => {
     writeOciLayout(layout, [{ image: releaseIn('quay.example.com') }]);
     writeOciLayout(join(root, 'own'), [{ image: etcd }, { image: proxy }, { image: make('app'), names: ['app'] }]);
     const own = ['app:1', `ocp/art@${etcd.top.digest}`, `ocp/art@${proxy.top.digest}`];
@@ -138,7 +138,7 @@ describe.runIf(have('skopeo'))('--release from a registry', () => {
     ]);
   };
 
-  it('fetches the payload from where it says', async () => {
+  it('fetches the payload from the repository that the release names', async () => {
     registry.add('ocp/release', releaseIn(registry.host), ['4.13.7']);
     for (const image of [etcd, proxy]) registry.add('ocp/art', image);
     const made = await create('--release', `${registry.host}/ocp/release:4.13.7`);
@@ -159,7 +159,7 @@ describe.runIf(have('skopeo'))('--release from a registry', () => {
     await expectPayload('quay.example.com');
   });
 
-  it('names the image of the payload that can not be fetched, and leaves nothing', async () => {
+  it('names the image of the payload that can not be fetched, and leaves nothing behind', async () => {
     registry.add('ocp/release', releaseIn(registry.host), ['4']);
     registry.add('ocp/art', etcd);
     const made = await create('--release', `${registry.host}/ocp/release:4`);

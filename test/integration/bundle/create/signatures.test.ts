@@ -89,14 +89,14 @@ describe('sigstore signatures in an OCI layout', () => {
     expect(contents.images[0]?.attached).toEqual([attachedAs(tagOfIndex, ofIndex)]);
   });
 
-  it('come from another bundle again', async () => {
+  it('are copied from another bundle', async () => {
     writeOciLayout(layout, [...named, { image: ofIndex, names: [tagOfIndex] }]);
     const { path } = await create([`${source}${layout}:app`]);
     const again = await create([`${source}${path}:quay.example.com/edge/app:1`], { out: join(root, 'again') });
     expect(again.contents.images[0]?.attached).toEqual([attachedAs(tagOfIndex, ofIndex)]);
   });
 
-  it('are found lacking and damaged', async () => {
+  it('are reported by verify when they are missing or damaged', async () => {
     writeOciLayout(layout, [...named, { image: ofIndex, names: [tagOfIndex] }]);
     const { path } = await create([`${source}${layout}:app`]);
     const [, config, signed] = ofIndex.blobs;
@@ -126,7 +126,7 @@ describe('sigstore signatures in an OCI layout', () => {
     expect(volumes).toBe(2);
   });
 
-  it('are refused when what has the name is damaged', async () => {
+  it('are refused when the manifest under their name is damaged', async () => {
     writeOciLayout(layout, [...named, { image: ofIndex, names: [tagOfIndex] }], {
       omit: [ofIndex.blobs[2]?.digest ?? ''],
     });
@@ -165,7 +165,7 @@ describe.runIf(have('skopeo'))('sigstore signatures beside an image in a registr
     }
   });
 
-  it('travel though policy.json wants all images signed', async () => {
+  it('travel although policy.json requires signatures for all images', async () => {
     const policy = join(root, '.config', 'containers', 'policy.json');
     const transports = { docker: { [`${registry.host}/edge/app@${ofIndex.manifest.digest}`]: [{ type: 'reject' }] } };
     writeFileSync(policy, JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }], transports }));

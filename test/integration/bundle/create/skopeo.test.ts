@@ -82,7 +82,7 @@ describe.runIf(have('skopeo'))('images from a registry', () => {
     expect(readdirSync(made.path).sort()).toEqual(['blobs', 'bundle.dsse.json', 'index.json', 'oci-layout']);
   });
 
-  it('that are not there are named, with what skopeo says, and nothing is left behind', async () => {
+  it('that do not exist are named with the error of skopeo, and nothing is left behind', async () => {
     await expect(create([`${registry.host}/edge/none:1`])).rejects.toMatchObject({
       code: 'bundle/skopeo',
       message: expect.stringMatching(/edge\/none:1 .*can't be fetched: .*[^\n]$/),
@@ -135,7 +135,7 @@ describe.runIf(have('skopeo'))('a bundle', () => {
 });
 
 describe('without skopeo', () => {
-  it('the error says how to do without it', async () => {
+  it('the error says how to create a bundle without it', async () => {
     vi.stubEnv('PATH', '/nowhere');
     await expect(runSkopeo(['--version'], 'quay.example.com/a:1', signal)).rejects.toMatchObject({
       code: 'bundle/skopeo',

@@ -78,7 +78,7 @@ describe('--volume-size', () => {
     expect(readdirSync(root)).not.toContain('out');
   });
 
-  it('are a base together, as each of them is', async () => {
+  it('serve as a base together, as does each of them alone', async () => {
     expect((await create('115000')).exitCode).toBe(0);
     const args = ['--name', 'ocp', '--version', '4.13.8', '--arch', 'amd64', '--sequence', '8'];
     const image = ['--image', `quay.example.com/a:1=oci:${join(root, 'layout')}`];

@@ -35,7 +35,7 @@ function make(name: string, more: Partial<CreateOptions> = {}, abort = signal) {
 }
 
 describe('a bundle that is made as a tar file', () => {
-  it('holds the very tree of the directory, envelope first', async () => {
+  it('holds the same tree as the directory, with the envelope first', async () => {
     const directory = await make('directory');
     const { path, bundleId } = await make('ocp.stickpin.tar');
     expect(bundleId).toBe(directory.bundleId);
@@ -152,7 +152,7 @@ describe.runIf(have('root', mounting))('a filesystem that is too small for a tar
     execFileSync('umount', [out]);
   });
 
-  it('is left as it was by create, noticed early or late', async () => {
+  it('is left as it was by create, whether missing space is noticed early or late', async () => {
     const big = writeLarge();
     await expect(make('ocp.stickpin.tar', { images: [big] })).rejects.toMatchObject({ code: 'bundle/no-space' });
     expect(readdirSync(out)).toEqual([]);

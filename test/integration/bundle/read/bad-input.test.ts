@@ -165,7 +165,7 @@ describe('index.json and contents.json', () => {
     expect(await rejection()).toMatchObject({ code: 'bundle/digest', message: expect.stringContaining(message) });
   });
 
-  it('that leave an image out of the index are rejected', async () => {
+  it('whose index lacks an image are rejected', async () => {
     forge({ index: { schemaVersion: 2, manifests: [] } });
     expect(await rejection()).toMatchObject({
       code: 'bundle/index',
@@ -173,7 +173,7 @@ describe('index.json and contents.json', () => {
     });
   });
 
-  it('that say another size of a layer than its manifest are rejected', async () => {
+  it('that give a layer another size than its manifest are rejected', async () => {
     const layers = pristine.contents.layers.map((layer, at) =>
       at === 0 ? { ...layer, sizeBytes: layer.sizeBytes + 1 } : layer,
     );
@@ -184,7 +184,7 @@ describe('index.json and contents.json', () => {
     });
   });
 
-  it('that say other layers than the manifest are rejected', async () => {
+  it('that list other layers than the manifest are rejected', async () => {
     const [image, ...more] = pristine.contents.images;
     forge({ contents: { images: [{ ...image, layers: [] }, ...more] } });
     expect(await rejection()).toMatchObject({
@@ -193,7 +193,7 @@ describe('index.json and contents.json', () => {
     });
   });
 
-  it('that say another diffId than the config are rejected', async () => {
+  it('that give another diffId than the config are rejected', async () => {
     const layers = pristine.contents.layers.map((layer) => ({ ...layer, diffId: layer.digest }));
     forge({ contents: { layers } });
     expect(await rejection()).toMatchObject({
@@ -241,7 +241,7 @@ describe('a blob', () => {
     expect(await missing()).toEqual([{ digest: firstLayer().digest, why: 'absent' }]);
   });
 
-  it('ends the walk below it only', async () => {
+  it('that is an absent manifest is reported, together with its absent layers', async () => {
     const { manifest, layers } = firstImage();
     rmSync(blobFile(manifest.digest));
     for (const layer of layers) rmSync(blobFile(layer.digest));

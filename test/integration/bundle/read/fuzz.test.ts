@@ -121,7 +121,7 @@ afterEach(() => {
   expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
 });
 
-describe('nothing but AppError comes of', () => {
+describe('reading gives a result or an AppError for', () => {
   const envelope = [key, audit].reduce(
     (signed, { privateKey }) => signEnvelope(signed, privateKey),
     unsignedEnvelope(Buffer.from(JSON.stringify(payload))),
@@ -298,7 +298,7 @@ describe('nothing but AppError comes of', () => {
   });
 });
 
-describe('members that objects have by nature', () => {
+describe('names of members that every JavaScript object inherits', () => {
   it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty'])('%s is refused as any unknown one', (name) => {
     const text = (value: object) => Buffer.from(JSON.stringify(value).replace(/^\{/, `{${JSON.stringify(name)}:{},`));
     expect(() => parsePayload(text(payload))).toThrow(

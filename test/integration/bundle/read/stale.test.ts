@@ -32,7 +32,7 @@ function leave(prefix: string, ending = 'AbCd12'): string {
 
 const build = (to = target) => buildDirectory(to, (staging) => writeNewFile(join(staging, 'x'), Buffer.from('x')));
 
-it('what a killed process left is removed by the next one with the same target, and nothing else', async () => {
+it('temporary files of a killed process are removed by the next one with the same target, and nothing else', async () => {
   const other = spawn('sleep', ['1000']);
   const pid = other.pid ?? 0;
   leave(await prefixOf(pid));
@@ -48,7 +48,7 @@ it('what a killed process left is removed by the next one with the same target, 
   expect(readdirSync(root).sort()).toEqual([...kept, 'bundle'].sort());
 });
 
-it('what another process is at work on stays, and is not made twice', async () => {
+it('temporary files of a running process stay, and a second process with the same target is refused', async () => {
   const other = spawn('sleep', ['1000']);
   try {
     const kept = leave(await prefixOf(other.pid ?? 0));
@@ -64,7 +64,7 @@ it('what another process is at work on stays, and is not made twice', async () =
   }
 });
 
-it('what is of an earlier boot, or of a process whose id was given away again, is removed', async () => {
+it('temporary files of an earlier boot, or of a process id that is in use again, are removed', async () => {
   const mine = await stagingPrefix(target);
   leave(mine.replace(/(partial-[0-9a-f]{8})-[0-9a-f]{8}/, '$1-00000000'));
   leave(mine.replace(/-[0-9]+-$/, '-1-'));
@@ -72,7 +72,7 @@ it('what is of an earlier boot, or of a process whose id was given away again, i
   expect(readdirSync(root)).toEqual(['bundle']);
 });
 
-it('a link with such a name and its target are not touched', async () => {
+it('a link with the name of a temporary file and its target are not touched', async () => {
   const elsewhere = join(root, 'elsewhere');
   mkdirSync(elsewhere);
   writeFileSync(join(elsewhere, 'x'), 'x');

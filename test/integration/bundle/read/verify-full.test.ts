@@ -106,7 +106,7 @@ describe('reading every blob', () => {
     }
   });
 
-  it('takes a bad sector for damage of its blob, and reads on', async () => {
+  it('reports a bad sector as damage of its blob, and continues with the next blob', async () => {
     const [good, sizeBytes] = put(10, 0);
     const bad = digestFromHex('a'.repeat(64));
     const reader = openBundle(path);
@@ -122,7 +122,7 @@ describe('reading every blob', () => {
     ]);
   });
 
-  it('takes a file that shrinks meanwhile for damage', async () => {
+  it('reports a file that shrinks while it is read as damaged', async () => {
     const [digest] = put(10, 0);
     const reader = openBundle(path);
     const late: FileBundleReader = {
@@ -144,7 +144,7 @@ describe('reading every blob', () => {
     await expect(verifyBlobs(gone, some, signal)).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
   });
 
-  it('has nothing to do for no blobs', async () => {
+  it('does nothing when there are no blobs', async () => {
     expect(await verifyBlobs(openBundle(path), new Map(), signal)).toEqual([]);
   });
 });
@@ -165,7 +165,7 @@ describe('an interruption', () => {
     await eventually(() => expect(openFiles().filter((file) => file.startsWith(path))).toEqual([]));
   });
 
-  it('that came before starts nothing', async () => {
+  it('that came before the start reads nothing', async () => {
     const blobs = new Map(sizes.map(put));
     await expect(verifyBlobs(openBundle(path), blobs, AbortSignal.abort(new Error('before')))).rejects.toThrow(
       'before',

@@ -48,7 +48,7 @@ describe('large documents', () => {
   };
   const small = () => fileOf(largeContents({ images: 10, layers: 300, layersPerImage: 20, tags: 10 }));
 
-  it('are parsed while the event loop turns: the longest block is a part of the time that it takes here', async () => {
+  it('do not block the event loop while they are parsed', async () => {
     const parse = create();
     await parse.contents(...small(), signal); // the thread is there
     const beside = await watchLoop(() => parse.contents(...fileOf(largest), signal));
@@ -59,7 +59,7 @@ describe('large documents', () => {
     expect(beside.longestMs).toBeLessThan(here.longestMs);
   });
 
-  it('are returned unchanged, for every kind, and one after another', async () => {
+  it('of every kind are returned unchanged, one after another', async () => {
     const parse = create({ inlineBytes: 0 });
     const blob = { mediaType: 'a', digest: digestOf('a'), size: 1 };
     const bytesOf = (value: object) => Buffer.from(JSON.stringify(value));
@@ -80,19 +80,22 @@ describe('large documents', () => {
     ).toEqual([index, contents, manifest, index, config]);
   });
 
-  it.each(Object.keys(hostileContents))('%s, 15 MiB: refused in words, and the next is parsed', async (shape) => {
-    const parse = create();
-    const bytes = Buffer.from(hostileContents[shape]?.(15 * MIB) ?? '');
-    const payload = payloadFor(bytes, bytes, { layers: [], images: [] });
-    await expect(parse.contents(bytes, payload, signal)).rejects.toMatchObject({
-      code: 'bundle/contents',
-      disposition: 'reject',
-      message: expect.stringMatching(/^contents\.json.{10,500}$/),
-    });
-    expect((await parse.contents(...small(), signal)).layers).toHaveLength(300);
-  });
+  it.each(Object.keys(hostileContents))(
+    'are refused with a message, and the next one is parsed: %s, 15 MiB',
+    async (shape) => {
+      const parse = create();
+      const bytes = Buffer.from(hostileContents[shape]?.(15 * MIB) ?? '');
+      const payload = payloadFor(bytes, bytes, { layers: [], images: [] });
+      await expect(parse.contents(bytes, payload, signal)).rejects.toMatchObject({
+        code: 'bundle/contents',
+        disposition: 'reject',
+        message: expect.stringMatching(/^contents\.json.{10,500}$/),
+      });
+      expect((await parse.contents(...small(), signal)).layers).toHaveLength(300);
+    },
+  );
 
-  it('that take more memory than the thread has: refused, with the size and the limit, and the next is parsed', async () => {
+  it('that need more memory than the thread has are refused with the size and the limit, and the next one is parsed', async () => {
     const parse = create({ heapMb: 8 });
     await expect(parse.contents(...fileOf(largest), signal)).rejects.toMatchObject({
       code: 'bundle/contents',
@@ -104,7 +107,7 @@ describe('large documents', () => {
     expect((await parse.contents(...small(), signal)).layers).toHaveLength(300);
   });
 
-  it('that take too long: refused, and the next is parsed', async () => {
+  it('that take too long are refused, and the next one is parsed', async () => {
     const parse = create({ deadlineMs: 1 });
     await expect(parse.contents(...fileOf(largest), signal)).rejects.toMatchObject({
       code: 'bundle/contents',
@@ -114,7 +117,7 @@ describe('large documents', () => {
     expect((await create().contents(...small(), signal)).layers).toHaveLength(300);
   });
 
-  it('an abort ends one at once, and leaves the others', async () => {
+  it('an abort ends the parsing of one document at once, and not that of others', async () => {
     const parse = create();
     const stop = new AbortController();
     const first = parse.contents(...fileOf(largest), stop.signal);
@@ -127,7 +130,7 @@ describe('large documents', () => {
     await expect(parse.contents(...small(), stop.signal)).rejects.toThrow('the stick is gone');
   });
 
-  it('a thread that can not be started is not a fault of the bundle', async () => {
+  it('a thread that can not be started is not reported as a fault of the bundle', async () => {
     const parse = create({ program: pathToFileURL(join(root, 'absent.js')) });
     await expect(parse.contents(...small(), signal)).rejects.toMatchObject({
       code: 'bundle/worker',

@@ -11,7 +11,7 @@ import { have } from '../../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';
 
-describe.runIf(have('root', 'mmdebstrap'))('what a preload and an activation ask of CRI-O', () => {
+describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activation to CRI-O', () => {
   let factory: string;
   let double: CrioDouble;
   let origin: SourceRegistry;
@@ -48,7 +48,7 @@ describe.runIf(have('root', 'mmdebstrap'))('what a preload and an activation ask
     rmSync(factory, { recursive: true, force: true });
   });
 
-  it('is one reload, fewer than three pulls an image, and no request to the origin', async () => {
+  it('are one reload and fewer than three pulls for each image, without a request to the origin registry', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);

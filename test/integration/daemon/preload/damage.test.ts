@@ -135,7 +135,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged blobs on one of two sticks, 
   afterAll(() => containerd.stop());
   afterEach(() => harness.dispose());
 
-  it('everything is loaded without a person', async () => {
+  it('all images are loaded without help from a person', async () => {
     harness = await createDaemonHarness({
       settings: { ...approvedFirst(), runtime: { kind: 'containerd', socket: containerd.socketPath } },
     });
@@ -150,7 +150,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged blobs on one of two sticks, 
   });
   afterEach(() => node.dispose());
 
-  it('everything is loaded without a person', async () => {
+  it('all images are loaded without help from a person', async () => {
     node = await createCrioNode(approvedFirst());
     await expectReadyInSpiteOfDamage(node.harness, '4.15.2');
   });

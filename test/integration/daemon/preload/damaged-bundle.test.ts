@@ -108,15 +108,18 @@ describe('a damaged bundle whose stick was taken out', () => {
       },
     ],
     ['cut short', (file: string) => truncateSync(file, 1000)],
-  ])('with a %s blob steps back behind the release in use, also after a restart', async (_how, damage) => {
-    await showDamaged(damage);
-    await expectSteppedBack();
-    await harness.stop();
-    const before = harness.statuses.length;
-    await harness.start();
-    await expectSteppedBack();
-    expect(harness.statuses.slice(before).join('\n')).not.toMatch(/Stick removed|taken out/);
-  });
+  ])(
+    'with a %s blob is no longer the first in STATUS: the release in use is, also after a restart',
+    async (_how, damage) => {
+      await showDamaged(damage);
+      await expectSteppedBack();
+      await harness.stop();
+      const before = harness.statuses.length;
+      await harness.start();
+      await expectSteppedBack();
+      expect(harness.statuses.slice(before).join('\n')).not.toMatch(/Stick removed|taken out/);
+    },
+  );
 
   it('is named in the journal by the blob, its file, the medium and the image', async () => {
     await showDamaged((file) => {

@@ -57,7 +57,7 @@ async function takeBoth({ base, delta }: { base: SampleBundle; delta: SampleBund
 }
 
 describe('a delta on a node', () => {
-  it('waits for its base, then takes but what is new', async () => {
+  it('waits for its base, then pulls only the new layers', async () => {
     harness = await createDaemonHarness();
     const both = await releases();
     const [layer] = both.delta.contents.layers.filter(({ inBase }) => inBase !== true);

@@ -53,7 +53,7 @@ describe('interruptions', () => {
     ).toHaveLength(1);
   });
 
-  it('the stick is pulled in mid-preload: said so; plugged in again, everything is pulled once and no pull failed', async () => {
+  it('a stick that is removed during a preload is reported; plugged in again, each image is pulled once and no pull failed', async () => {
     const own = bundle.images.find(({ reference }) => reference.includes('/c:'))?.image.layers.at(-1);
     gate.hold(own?.digest as Digest, 4 * MIB);
     await harness.start();
@@ -75,7 +75,7 @@ describe('interruptions', () => {
     expect(kinds).not.toContain('pullFailed');
   });
 
-  it('the history survives: ready once, activated once, in this order', async () => {
+  it('the history has "ready" and "activated" once each, in this order', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated');

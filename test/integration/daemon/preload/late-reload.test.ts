@@ -13,7 +13,7 @@ import { type SourceRegistry, startSourceRegistry } from '../../../support/sourc
 const RELOAD_DELAY_MS = 2_000;
 
 describe.runIf(have('root', 'mmdebstrap'))(
-  'a CRI-O that takes up its mirrors late (docs/runtime-facts.md, fact 5)',
+  'a CRI-O that applies its mirrors late after a reload (docs/runtime-facts.md, fact 5)',
   () => {
     let factory: string;
     let node: CrioNode;
@@ -45,7 +45,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
     /** What the registry that the references lead to gave. */
     const given = () => remote.requests.filter(({ digest }) => digest !== undefined);
 
-    it('no image comes from its own registry, although that has it and answers sooner than the reload', async () => {
+    it('pulls no image from its own registry, although that has it and would answer before the reload takes effect', async () => {
       await node.harness.start();
       node.harness.plug(bundle.path);
       await activated();
@@ -57,7 +57,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       expect(probes.every(({ status }) => status === 404)).toBe(true);
     });
 
-    it('nor after the daemon was ended before the reload took effect, and started again', async () => {
+    it('pulls no image from its own registry when the daemon was restarted before the reload took effect', async () => {
       await node.harness.start();
       node.harness.plug(bundle.path);
       await expect.poll(() => node.double().log(), { timeout: 20_000 }).toMatch(/Pulling image/);

@@ -13,7 +13,7 @@ import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon
  * A medium that gives other bytes than the bundle has, with `retention.blobs = "kept"`: what passes
  * by is hashed, and so known as damaged.
  */
-describe('a medium that lies, while layers are kept', () => {
+describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () => {
   let harness: DaemonHarness;
   let factory: string;
   let bundle: SampleBundle;
@@ -64,7 +64,7 @@ describe('a medium that lies, while layers are kept', () => {
   const allLayers = () => bundle.contents.layers.map(({ digest }) => hexOf(digest)).sort();
   const activated = () => harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
 
-  it('once: the blob is named, the image is pulled again, and what is kept is right', async () => {
+  it('once: the blob is named, the image is pulled again, and the kept layer is right', async () => {
     lies = 1;
     await harness.start();
     harness.plug(bundle.path);
@@ -78,7 +78,7 @@ describe('a medium that lies, while layers are kept', () => {
     expect(acts[0]).toBe('pull');
   });
 
-  it('always: the blob and the medium are named, nothing wrong is kept, and a sound one mends it', async () => {
+  it('always: the blob and the medium are named, no wrong layer is kept, and another medium completes the preload', async () => {
     lies = Number.POSITIVE_INFINITY;
     await harness.start();
     harness.plug(bundle.path);

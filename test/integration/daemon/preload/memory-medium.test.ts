@@ -46,7 +46,7 @@ describe('a medium that is not a directory', () => {
     expect(await harness.images()).toHaveLength(contents.images.length);
   });
 
-  it('leaves when it does not answer any more, and serves nothing then', async () => {
+  it('is removed when it does not answer any more, and its blobs are not served', async () => {
     await harness.start();
     const { contents } = await plugIn();
     await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);

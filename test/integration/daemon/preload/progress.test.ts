@@ -50,7 +50,7 @@ describe('what STATUS says of the progress', () => {
     rmSync(factory, { recursive: true, force: true });
   });
 
-  it('the runtime is unpacking, once all is transferred, and no rate that sinks', async () => {
+  it('shows that the runtime is unpacking once all bytes are transferred, instead of a falling rate', async () => {
     await harness.start();
     harness.plug(bundle.path);
     const report = await harness.until(({ status }) => status.includes('the runtime is unpacking'));

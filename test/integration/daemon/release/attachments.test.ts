@@ -65,26 +65,29 @@ async function untilLaid(version: string, { path, bytes }: ReturnType<typeof fil
   await eventually(() => expect(digestOf(laid(version, path.slice(dir.length + 1)))).toBe(digestOf(bytes)), 60_000);
 }
 
-it.each(['ocp', 'ocp.stickpin.tar'])('in %s continues from its byte when its stick was pulled', async (out) => {
-  const notes = file('notes', 6);
-  const digest = digestOf(notes.bytes);
-  const { path } = await make(out, [notes.path]);
-  gate.hold(digest, 4 * MIB);
-  node.plug(path);
-  await gate.reached();
-  node.unplug();
-  const part = join(node.base, 'state/blobs', `.${hexOf(digest)}.part`);
-  await node.until(({ status }) => status.startsWith('Idle. No bundle yet.'), 60_000);
-  const startByte = statSync(part).size;
-  expect(startByte).toBeGreaterThanOrEqual(3 * MIB);
-  gate.release();
-  node.plugAgain();
-  await untilLaid('4.13.7', notes);
-  expect(gate.starts(digest)).toEqual([0, startByte]);
-  expect(readdirSync(join(node.base, 'state/blobs')).filter((name) => name.endsWith('.part'))).toEqual([]);
-});
+it.each(['ocp', 'ocp.stickpin.tar'])(
+  'an attachment in %s continues from the same byte after its stick was removed',
+  async (out) => {
+    const notes = file('notes', 6);
+    const digest = digestOf(notes.bytes);
+    const { path } = await make(out, [notes.path]);
+    gate.hold(digest, 4 * MIB);
+    node.plug(path);
+    await gate.reached();
+    node.unplug();
+    const part = join(node.base, 'state/blobs', `.${hexOf(digest)}.part`);
+    await node.until(({ status }) => status.startsWith('Idle. No bundle yet.'), 60_000);
+    const startByte = statSync(part).size;
+    expect(startByte).toBeGreaterThanOrEqual(3 * MIB);
+    gate.release();
+    node.plugAgain();
+    await untilLaid('4.13.7', notes);
+    expect(gate.starts(digest)).toEqual([0, startByte]);
+    expect(readdirSync(join(node.base, 'state/blobs')).filter((name) => name.endsWith('.part'))).toEqual([]);
+  },
+);
 
-it('comes from the volume that has it, in whatever order the sticks are plugged in', async () => {
+it('an attachment is read from the volume that has it, in any order of the sticks', async () => {
   const files = [file('one', 3), file('two', 4)];
   const made = await make(
     'volumes',
@@ -109,7 +112,7 @@ it('comes from the volume that has it, in whatever order the sticks are plugged 
   for (const one of files) await untilLaid('4.13.7', one);
 });
 
-it('travels in a delta, also one that its base had already', async () => {
+it('an attachment is part of a delta even if the base had it already', async () => {
   const [kept, added] = [file('kept', 3), file('added', 4)];
   const base = await make('base', [kept.path]);
   const more = { version: '4.13.8', sequence: 2, base: base.path };

@@ -111,7 +111,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     }, 20_000);
   }, 150_000);
 
-  it('a release that is ready and runs without having been activated is activated by that, and proves itself', async () => {
+  it('a ready release whose containers run without an activation is activated and then proven', async () => {
     const [A, B] = await Promise.all([make(1), make(2, 'manual')]);
     await harness.start();
     await preload(A);
@@ -132,7 +132,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     );
   }, 150_000);
 
-  it('a release that goes back is marked, and what runs again gets its tags; so does the fallback after a rollback by hand', async () => {
+  it('a release that was rolled back is marked, and the running release gets its tags; so does the fallback after stickpin rollback', async () => {
     const [A, B] = await Promise.all([make(1), make(2)]);
     await harness.start();
     await preload(A);

@@ -14,7 +14,7 @@ import {
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
 
-describe('the way of a daemon through the releases of a stream', () => {
+describe('a daemon that goes through the releases of a stream', () => {
   let factory: string;
   let harness: DaemonHarness;
 
@@ -67,7 +67,7 @@ describe('the way of a daemon through the releases of a stream', () => {
       .bundles.find((one) => one.version === version)
       ?.activationHolds?.map(({ code }) => code);
 
-  it('passes a barrier, proves it, and goes on without the stick', async () => {
+  it('activates a barrier, proves it, and continues to the next release without the stick', async () => {
     await start();
     await plug((await release(2)).path);
     await untilPhases({ '1.2.0': 'activated*' });
@@ -84,7 +84,7 @@ describe('the way of a daemon through the releases of a stream', () => {
     await untilPhases({ '1.3.0': 'proven', '1.4.0': 'activated*' });
   });
 
-  it('holds a release that is not for the present one, and one behind a dead end that came late', async () => {
+  it('holds a release whose rule "from" excludes the current one, and one behind a dead end that was declared later', async () => {
     await start();
     await plug((await release(2)).path);
     await untilPhases({ '1.2.0': 'activated*' });
@@ -111,7 +111,7 @@ describe('the way of a daemon through the releases of a stream', () => {
     await untilPhases({ '1.2.0': 'activated*', '1.5.0': 'ready' });
   });
 
-  it('takes no older release, unless the settings allow it', async () => {
+  it('activates no older release, unless the settings allow it', async () => {
     await start();
     await plug((await release(5)).path);
     await untilPhases({ '1.5.0': 'activated*' });
@@ -126,7 +126,7 @@ describe('the way of a daemon through the releases of a stream', () => {
     await untilPhases({ '1.3.0': 'activated*' });
   });
 
-  it('takes nothing that is past its end of life, unless the settings allow it', async () => {
+  it('activates no release after its end of life, unless the settings allow it', async () => {
     const ended = { update: { endOfLife: '2020-01-01T00:00:00Z' } };
     await start();
     await plug((await release(3, ended)).path);
@@ -137,7 +137,7 @@ describe('the way of a daemon through the releases of a stream', () => {
     await untilPhases({ '1.4.0': 'activated*' });
   });
 
-  it('does not take again what was rolled back, also after a restart, and takes what is newer', async () => {
+  it('does not activate a rolled back release again, also after a restart, but activates a newer one', async () => {
     await start();
     await plug((await release(2)).path);
     await untilPhases({ '1.2.0': 'activated*' });
@@ -153,7 +153,7 @@ describe('the way of a daemon through the releases of a stream', () => {
     await untilPhases({ '1.4.0': 'activated*' });
   });
 
-  it('applies no rule about the way where it does not know what runs, unless the settings say it', async () => {
+  it('applies no path rules while the current release is unknown, unless the settings name it', async () => {
     const rules = { update: { from: '1.2.x' } };
     await start();
     await plug((await release(3, rules)).path);

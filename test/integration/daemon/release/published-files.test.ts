@@ -51,7 +51,7 @@ describe('files for other programs', () => {
   };
   const read = (folder: string) => JSON.parse(readFileSync(at(`${folder}/status.json`), 'utf8'));
 
-  it('has the status in both places, with when and in which boot it was written', async () => {
+  it('writes the status to both places, with the time and the boot id', async () => {
     await publish(report(1));
     const written = {
       ...JSON.parse(JSON.stringify(report(1))),
@@ -74,7 +74,7 @@ describe('files for other programs', () => {
     expect(readFileSync(at('state/images.env'), 'utf8')).toBe('# none\n');
   });
 
-  it('writes to the disk only what still means something after a boot', async () => {
+  it('writes to the disk only what is still valid after a boot', async () => {
     await publish(report(1));
     const { ino } = statSync(at('state/status.json'));
     await publish(report(2));

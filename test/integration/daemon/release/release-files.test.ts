@@ -100,7 +100,7 @@ it('names a damaged file, and the release still becomes ready', async () => {
   expect(readdirSync(join(node.base, 'state/releases'))).toEqual([]);
 });
 
-it('takes them away from among the kept blobs too when the release is retired, and keeps the manifests', async () => {
+it('removes the kept blobs of attached files when the release is retired, and keeps the manifests', async () => {
   const { path, payload, contents } = await bundleWithNotes();
   const notes = payload.attachments?.[0]?.digest ?? expect.unreachable();
   const manifest = contents.images[0]?.digest ?? expect.unreachable();

@@ -149,7 +149,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await source.close();
   };
 
-  it('removes exactly the images that only that release had, and a stick restores them', async () => {
+  it('removes exactly the images that only this release had, and a stick restores them', async () => {
     const { harness } = node;
     const a = await release(1, ['etcd', 'api', 'used', 'earlier']);
     const b = await release(2, ['etcd', 'api']);

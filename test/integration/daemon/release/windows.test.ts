@@ -100,8 +100,8 @@ const setShortlyBefore = (time: number) => {
   node.daemon().engine.kick();
 };
 
-describe('several streams and a window, with the daemon that waits for it', () => {
-  it('are ready and held before it, and activated one after the other as it opens', async () => {
+describe('releases of several streams with update.strategy = "window"', () => {
+  it('are ready and held before the window, and activated one after the other when it opens', async () => {
     const opensAt = opening();
     setClock(opensAt - HOUR);
     await start(IN_WINDOWS);
@@ -119,7 +119,7 @@ describe('several streams and a window, with the daemon that waits for it', () =
     expect(clock.now()).toBeGreaterThanOrEqual(opensAt);
   });
 
-  it('wait for the next one when they come after it, and a person may activate one of them before', async () => {
+  it('wait for the next window when they arrive after it, and a person may activate one of them before', async () => {
     const opensAt = opening();
     setClock(opensAt + 11 * MINUTE);
     await start(IN_WINDOWS);
@@ -151,7 +151,7 @@ describe('several streams and a window, with the daemon that waits for it', () =
   });
 });
 
-describe('turns in rollouts, with the daemon that waits for them', () => {
+describe('turns of a node in rollouts', () => {
   it('come for each stream at its own time, in windows only', async () => {
     const opensAt = opening();
     setClock(opensAt - HOUR);

@@ -69,7 +69,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     expect(readdirSync(containerd.certsDirectory)).toEqual([]);
   });
 
-  it('labels again what lost its label (docs/runtime-facts.md, fact 22), without a stick', async () => {
+  it('sets a lost pin label again without a stick (docs/runtime-facts.md, fact 22)', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
@@ -156,7 +156,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     }
   });
 
-  it('fills an envelope without blobs from the registries of its references, and takes from the stick what is there', async () => {
+  it('pulls the images of an envelope without blobs from their registries, and reads available blobs from the stick', async () => {
     const remote = await startSourceRegistry();
     // Content that no other test has left in this containerd.
     bundle = await makeSampleBundle({ dir: factory, keys: [harness.key], version: '4.14.0' });

@@ -92,7 +92,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     expect(await harness.images()).toEqual(before);
   });
 
-  it('pulls nothing that is present: after a restart with the same stick there is the one test pull', async () => {
+  it('pulls no present image after a restart with the same stick, except one test pull', async () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated');

@@ -34,7 +34,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a call that fails while CRI-O runs',
         .matchAll(/ImageFsInfo: lstat \S+: no such file/g),
     ].length;
 
-  it('ImageFsInfo, for a file that a commit removed: the runtime counts as reachable, and nothing is reported', async () => {
+  it('ImageFsInfo fails because a file disappeared: the runtime counts as reachable, and nothing is reported', async () => {
     node = await createCrioNode({}, {}, { watchBundle: gate.watchBundle });
     const { harness } = node;
     await startHeldPull(harness, gate, factory);

@@ -19,152 +19,146 @@ import { startSourceRegistry } from '../../../support/source-registry.ts';
 /** Less than the half minute after which everything is looked at anyway. */
 const AT_ONCE_MS = 15_000;
 
-describe.runIf(have('root', 'mmdebstrap'))(
-  'a release on the CRI-O double, compared and mended',
-  { timeout: 90_000 },
-  () => {
-    let double: CrioDouble;
-    let client: TestCriClient;
-    let harness: DaemonHarness;
-    let factory: string;
-    let bundle: SampleBundle;
-    let unitListeners: Set<() => void>;
+describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O double', { timeout: 90_000 }, () => {
+  let double: CrioDouble;
+  let client: TestCriClient;
+  let harness: DaemonHarness;
+  let factory: string;
+  let bundle: SampleBundle;
+  let unitListeners: Set<() => void>;
 
-    beforeAll(async () => {
-      await trixieRoot();
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(async () => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    double = await startCrioDouble({ skopeo: skopeoArgv() });
+    client = connectCri(double.socketPath);
+    unitListeners = new Set();
+    harness = await createDaemonHarness({
+      settings: {
+        ...crioSettings(double),
+        // Tags can be moved from another registry.
+        serve: { activated: 'digests' },
+      },
+      units: {
+        reloadUnit: async () => void (await double.reloadAndWait()),
+        onUnitChange: (_unit, listener) => {
+          unitListeners.add(listener);
+          return () => unitListeners.delete(listener);
+        },
+      },
     });
-    beforeEach(async () => {
-      factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-      double = await startCrioDouble({ skopeo: skopeoArgv() });
-      client = connectCri(double.socketPath);
-      unitListeners = new Set();
-      harness = await createDaemonHarness({
-        settings: {
-          ...crioSettings(double),
-          // Tags can be moved from another registry.
-          serve: { activated: 'digests' },
-        },
-        units: {
-          reloadUnit: async () => void (await double.reloadAndWait()),
-          onUnitChange: (_unit, listener) => {
-            unitListeners.add(listener);
-            return () => unitListeners.delete(listener);
-          },
-        },
-      });
-      bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    await harness.start();
+    harness.plug(bundle.path);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle', 30_000);
+    harness.unplug();
+    await harness.until((report) => report.bundles[0]?.media.length === 0);
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    client.close();
+    await double.stop();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  const tagOf = (index: number) => bundle.contents.images[index]?.tags[0] ?? '';
+  const told = (kind: keyof typeof messageIds) =>
+    harness
+      .daemon()
+      .engine.history(undefined, 1_000)
+      .filter((row) => row.kind === kind);
+  /** Every image is there by digest, pinned, and has its tags. */
+  const isWhole = async () => {
+    const images = await harness.images();
+    for (const { reference, tags } of bundle.contents.images) {
+      const image = images.find((candidate) => candidate.repoDigests.includes(reference));
+      expect(image).toMatchObject({ pinned: true, repoTags: tags });
+    }
+  };
+  const restartCrio = async (meanwhile: () => void) => {
+    client.close();
+    await double.kill();
+    meanwhile();
+    double = await startCrioDouble({ base: double.dirs.base, skopeo: skopeoArgv() });
+    client = connectCri(double.socketPath);
+    for (const listener of unitListeners) listener(); // as systemd tells over D-Bus
+  };
+
+  it('restores a moved tag and a removed tag without the stick', async () => {
+    const source = await startSourceRegistry();
+    const stranger = sampleImage({ seed: 'stranger' });
+    const [registry = '', ...rest] = tagOf(0).split('/');
+    const [path = '', version = ''] = rest.join('/').split(':');
+    source.add(path, stranger, [version]);
+    const mirror = join(double.dirs.registriesDropIns, '50-source.conf');
+    writeFileSync(mirror, mirrorToml(registry, source.host));
+    const mirrors = () => readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
+    // What is configured meanwhile stands behind our mirror soon.
+    await expect.poll(mirrors, { timeout: 20_000 }).toContain(source.host);
+    await double.reloadAndWait();
+    await client.pullImage(tagOf(0));
+    await client.removeImage(tagOf(1));
+    const strangers = (await harness.images()).find((image) => image.repoTags.includes(tagOf(0)));
+    expect(strangers?.repoDigests[0]).toContain(stranger.top.digest);
+    harness.daemon().engine.kick();
+    await eventually(isWhole, AT_ONCE_MS);
+    await eventually(() => expect(told('tagsRestored')).toHaveLength(1));
+    expect(told('tagsRestored')[0]?.message).toContain(
+      `2 tags of ocp 4.13.7 name their images again, first ${tagOf(0)}`,
+    );
+    expect(harness.log.lines.some(({ fields }) => fields.messageId === messageIds.tagsRestored)).toBe(true);
+    // The stranger's image is not ours to remove.
+    expect((await harness.images()).some((image) => image.repoDigests[0]?.includes(stranger.top.digest))).toBe(true);
+    await expect.poll(mirrors, { timeout: 10_000 }).toContain('[[registry]]');
+    await source.close();
+  });
+
+  it('stops restoring a tag that is repeatedly removed, also when the daemon is restarted in between', async () => {
+    const lose = async () => {
+      await harness.stop();
+      await client.removeImage(tagOf(0));
       await harness.start();
-      harness.plug(bundle.path);
-      await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle', 30_000);
-      harness.unplug();
-      await harness.until((report) => report.bundles[0]?.media.length === 0);
-    });
-    afterEach(async () => {
-      await harness.dispose();
-      client.close();
-      await double.stop();
-      rmSync(factory, { recursive: true, force: true });
-    });
-
-    const tagOf = (index: number) => bundle.contents.images[index]?.tags[0] ?? '';
-    const told = (kind: keyof typeof messageIds) =>
-      harness
-        .daemon()
-        .engine.history(undefined, 1_000)
-        .filter((row) => row.kind === kind);
-    /** Every image is there by digest, pinned, and has its tags. */
-    const isWhole = async () => {
-      const images = await harness.images();
-      for (const { reference, tags } of bundle.contents.images) {
-        const image = images.find((candidate) => candidate.repoDigests.includes(reference));
-        expect(image).toMatchObject({ pinned: true, repoTags: tags });
-      }
     };
-    const restartCrio = async (meanwhile: () => void) => {
-      client.close();
-      await double.kill();
-      meanwhile();
-      double = await startCrioDouble({ base: double.dirs.base, skopeo: skopeoArgv() });
-      client = connectCri(double.socketPath);
-      for (const listener of unitListeners) listener(); // as systemd tells over D-Bus
-    };
-
-    it('gives a tag that was moved, and one that was removed, to their images again without the stick', async () => {
-      const source = await startSourceRegistry();
-      const stranger = sampleImage({ seed: 'stranger' });
-      const [registry = '', ...rest] = tagOf(0).split('/');
-      const [path = '', version = ''] = rest.join('/').split(':');
-      source.add(path, stranger, [version]);
-      const mirror = join(double.dirs.registriesDropIns, '50-source.conf');
-      writeFileSync(mirror, mirrorToml(registry, source.host));
-      const mirrors = () => readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
-      // What is configured meanwhile stands behind our mirror soon.
-      await expect.poll(mirrors, { timeout: 20_000 }).toContain(source.host);
-      await double.reloadAndWait();
-      await client.pullImage(tagOf(0));
-      await client.removeImage(tagOf(1));
-      const strangers = (await harness.images()).find((image) => image.repoTags.includes(tagOf(0)));
-      expect(strangers?.repoDigests[0]).toContain(stranger.top.digest);
-      harness.daemon().engine.kick();
-      await eventually(isWhole, AT_ONCE_MS);
-      await eventually(() => expect(told('tagsRestored')).toHaveLength(1));
-      expect(told('tagsRestored')[0]?.message).toContain(
-        `2 tags of ocp 4.13.7 name their images again, first ${tagOf(0)}`,
-      );
-      expect(harness.log.lines.some(({ fields }) => fields.messageId === messageIds.tagsRestored)).toBe(true);
-      // The stranger's image is not ours to remove.
-      expect((await harness.images()).some((image) => image.repoDigests[0]?.includes(stranger.top.digest))).toBe(true);
-      await expect.poll(mirrors, { timeout: 10_000 }).toContain('[[registry]]');
-      await source.close();
-    });
-
-    it('stops restoring a tag that is repeatedly removed, also when the daemon is restarted in between', async () => {
-      const lose = async () => {
-        await harness.stop();
-        await client.removeImage(tagOf(0));
-        await harness.start();
-      };
-      for (let times = 1; times <= 3; times += 1) {
-        await lose();
-        await eventually(() => expect(told('tagsRestored')).toHaveLength(times), 60_000);
-        await eventually(isWhole, AT_ONCE_MS);
-      }
+    for (let times = 1; times <= 3; times += 1) {
       await lose();
-      const { bundles } = await harness.until((report) => report.bundles[0]?.degraded !== undefined);
-      expect(bundles[0]?.degraded?.code).toBe('engine/tag-contested');
-      expect((await harness.images()).flatMap(({ repoTags }) => repoTags)).not.toContain(tagOf(0));
-    }, 150_000);
-
-    it('observes at once when CRI-O was restarted, and renders missing pins again', async () => {
-      const pins = join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf');
-      await restartCrio(() => writeFileSync(pins, ''));
+      await eventually(() => expect(told('tagsRestored')).toHaveLength(times), 60_000);
       await eventually(isWhole, AT_ONCE_MS);
-      expect(readFileSync(pins, 'utf8')).toContain(bundle.contents.images[0]?.reference ?? 'no image');
-    });
+    }
+    await lose();
+    const { bundles } = await harness.until((report) => report.bundles[0]?.degraded !== undefined);
+    expect(bundles[0]?.degraded?.code).toBe('engine/tag-contested');
+    expect((await harness.images()).flatMap(({ repoTags }) => repoTags)).not.toContain(tagOf(0));
+  }, 150_000);
 
-    it('names images that are gone and whose stick it wants, once, and pulls them again with their tags', async () => {
-      for (const image of await harness.images()) await client.removeImage(image.imageId);
-      harness.daemon().engine.kick();
-      // A round may come after the first of them is removed.
-      const gone = await harness.until(
-        ({ bundles }) => bundles[0]?.degraded !== undefined && !bundles[0].images.present,
-      );
-      const names = bundle.contents.images.map(({ reference }) => reference).join(', ');
-      const message = `2 of 2 images of ocp 4.13.7 are missing: ${names}. Plug in the stick of ocp 4.13.7.`;
-      expect(gone.bundles[0]).toMatchObject({
-        phase: 'activated',
-        degraded: { code: 'engine/image-missing', message },
-        images: { total: 2, present: 0 },
-      });
-      expect(gone.status).toMatch(
-        /^2 of 2 images of ocp 4\.13\.7 are missing, first \S+\. Plug in the stick of ocp 4\.13\.7\.$/,
-      );
-      expect(renderList(gone)).toContain('Plug in the stick of ocp 4.13.7.');
-      harness.daemon().engine.kick();
-      harness.plugAgain();
-      await eventually(isWhole, 30_000);
-      expect(told('imagesMissing').map((row) => row.message)).toEqual([message]);
-      await harness.until((report) => report.bundles[0]?.degraded === undefined);
+  it('observes at once when CRI-O was restarted, and renders missing pins again', async () => {
+    const pins = join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf');
+    await restartCrio(() => writeFileSync(pins, ''));
+    await eventually(isWhole, AT_ONCE_MS);
+    expect(readFileSync(pins, 'utf8')).toContain(bundle.contents.images[0]?.reference ?? 'no image');
+  });
+
+  it('reports missing images and their stick once, and pulls them again with their tags', async () => {
+    for (const image of await harness.images()) await client.removeImage(image.imageId);
+    harness.daemon().engine.kick();
+    // A round may come after the first of them is removed.
+    const gone = await harness.until(({ bundles }) => bundles[0]?.degraded !== undefined && !bundles[0].images.present);
+    const names = bundle.contents.images.map(({ reference }) => reference).join(', ');
+    const message = `2 of 2 images of ocp 4.13.7 are missing: ${names}. Plug in the stick of ocp 4.13.7.`;
+    expect(gone.bundles[0]).toMatchObject({
+      phase: 'activated',
+      degraded: { code: 'engine/image-missing', message },
+      images: { total: 2, present: 0 },
     });
-  },
-);
+    expect(gone.status).toMatch(
+      /^2 of 2 images of ocp 4\.13\.7 are missing, first \S+\. Plug in the stick of ocp 4\.13\.7\.$/,
+    );
+    expect(renderList(gone)).toContain('Plug in the stick of ocp 4.13.7.');
+    harness.daemon().engine.kick();
+    harness.plugAgain();
+    await eventually(isWhole, 30_000);
+    expect(told('imagesMissing').map((row) => row.message)).toEqual([message]);
+    await harness.until((report) => report.bundles[0]?.degraded === undefined);
+  });
+});

@@ -63,7 +63,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     rmSync(factory, { recursive: true, force: true });
   });
 
-  it('during a pull does not wait for the pull, which continues afterwards and has not failed', async () => {
+  it('during a pull does not wait for the pull, which continues afterwards and is not counted as failed', async () => {
     node = await startNode({ watchBundle: gate.watchBundle });
     const { harness } = node;
     await startHeldPull(harness, gate, factory);

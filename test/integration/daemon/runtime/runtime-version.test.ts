@@ -22,7 +22,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a runtime that is too old', { timeou
     rmSync(factory, { recursive: true, force: true });
   });
 
-  it('is named before the first stick, takes nothing, and is noticed when it was upgraded', async () => {
+  it('is reported before the first stick; nothing is loaded into it, and an upgrade is noticed', async () => {
     node = await createCrioNode({}, { flags: ['--version=1.27.8'] });
     const { harness } = node;
     const bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });

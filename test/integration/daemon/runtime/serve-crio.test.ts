@@ -23,7 +23,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await served.dispose();
     });
 
-    it('is pulled again by digest, and by a tag that the origin has moved, without a word to the origin', async () => {
+    it('is pulled again by digest, and by a tag that the origin has moved, without a request to the origin', async () => {
       await client.pullImage(served.referenceOf(0));
       await client.pullImage(served.tagOf(0));
       const image = (await served.node.harness.images()).find(({ repoTags }) => repoTags.includes(served.tagOf(0)));
@@ -31,7 +31,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       expect(askedFor(served.origin)).toBe(0);
     });
 
-    it('lets every user read what skopeo and podman of every user read', () => {
+    it('writes configuration files that all users can read, for their skopeo and podman', () => {
       const { registriesDropIns } = served.node.double().dirs;
       expect(statSync(join(registriesDropIns, '99-stickpin.conf')).mode & 0o777).toBe(0o644);
     });
@@ -41,7 +41,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await client.removeImage(image?.imageId ?? '');
     };
 
-    it('is pulled from the origin right after it was removed, and fails at once where that has it not', async () => {
+    it('is pulled from the origin right after it was removed, and fails at once if the origin lacks it', async () => {
       await remove();
       await client.pullImage(served.referenceOf(1));
       expect(askedFor(served.origin)).toBeGreaterThan(0);

@@ -122,7 +122,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
   };
   const tagsNow = async () => (await node.harness.images()).flatMap(({ repoTags }) => repoTags);
 
-  it('a tag that moved in its registry moves none here: the manifests of the envelope give it, and no other registry is asked for a tag', async () => {
+  it('a tag that moved in its registry does not move on the node: tags come from the manifests of the envelope', async () => {
     await setUp();
     publish();
     moveTags();
@@ -135,7 +135,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     expect(remote.requests.filter(({ path }) => path.endsWith('/manifests/4.13.7'))).toEqual([]);
   });
 
-  it('without manifests a moved tag is removed again and reported, and set once it is right', async () => {
+  it('without manifests a tag that moved in its registry is removed and reported, and set once it is right', async () => {
     await setUp();
     publish();
     moveTags();
@@ -177,7 +177,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     await activated();
   });
 
-  it('a stick that was copied half asks no registry', async () => {
+  it('a half-copied stick does not cause requests to registries', async () => {
     await setUp();
     publish();
     const half = join(factory, 'half');

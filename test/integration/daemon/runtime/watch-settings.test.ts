@@ -42,12 +42,12 @@ describe('settings that change while the daemon runs', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('stops for other settings, so that systemd starts the daemon with them', async () => {
+  it('stops when settings change, so that systemd starts the daemon with the new ones', async () => {
     writeFileSync(file(), '[preload]\nparallel = 3\n');
     await expect.poll(() => count('changed'), { timeout: 5_000 }).toBe(1);
   });
 
-  it('keeps those in force when the new ones are wrong, and says which key is', async () => {
+  it('keeps the current settings when the new ones are wrong, and names the wrong key', async () => {
     writeFileSync(file(), '[preload]\nparalel = 3\n');
     await expect
       .poll(() => log.lines.find(({ level }) => level === 'warn')?.message, { timeout: 5_000 })
@@ -61,7 +61,7 @@ describe('settings that change while the daemon runs', () => {
     expect(told).toEqual(['reload', 'RELOADING', 'reload', 'READY']);
   });
 
-  it('touched files that say the same end nothing', async () => {
+  it('continues when files are written again with the same settings', async () => {
     writeFileSync(file(), '# a comment\n[preload]\nparallel = 2\n');
     await expect.poll(() => count('reload'), { timeout: 5_000 }).toBe(2);
     expect(count('changed')).toBe(0);

@@ -155,7 +155,7 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
     }
   }
 
-  it('on CRI-O: no pin is lost, nothing is activated below its floor, and a line says what happened', {
+  it('on CRI-O: no pin is lost, nothing is activated below its floor, and one line reports what happened', {
     timeout: 300_000,
   }, async () => {
     const node: CrioNode = await createCrioNode();
@@ -167,7 +167,7 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
     }
   });
 
-  it('on containerd: no pin is lost, nothing is activated below its floor, and a line says what happened', {
+  it('on containerd: no pin is lost, nothing is activated below its floor, and one line reports what happened', {
     timeout: 300_000,
   }, async () => {
     const node = await createContainerdNode();

@@ -51,7 +51,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     expect(told).toEqual([{ level: 'error', message: expect.stringMatching(DAMAGED), fields: expect.anything() }]);
   });
 
-  it('has a new bundle wait, which list shows with the reason', async () => {
+  it('holds a new bundle, which list shows with the reason', async () => {
     const later = await makeSampleBundle({ dir: factory, version: '4.13.8', sequence: 9, keys: [harness.key] });
     harness.plug(later.path);
     const report = await harness.until(({ status }) => /ocp 4\.13\.8 on \S+ waits for it\.$/.test(status));
@@ -62,7 +62,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     expect(await pinned()).toBe(2);
   });
 
-  it('is renamed by the next start, and its copy takes its place', async () => {
+  it('is renamed at the next start and replaced with its copy', async () => {
     await harness.stop();
     await harness.start();
     const mended = await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
@@ -76,7 +76,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     expect(await pinned()).toBe(2);
   });
 
-  it('is renamed by the next start, and without a copy its release claims its pins when its stick is seen', async () => {
+  it('is renamed at the next start; without a copy, a release claims its pins when its stick is seen', async () => {
     await harness.stop();
     loseCopies(statePath(''));
     loseSigned(statePath(''));

@@ -190,7 +190,7 @@ describe.runIf(have('root', 'mmdebstrap'))(`${LOSSES} random losses`, () => {
     }
   }
 
-  it('on CRI-O: every pin stays, what was proven is, or a line says what is needed', {
+  it('on CRI-O: every pin stays, and each proven release is proven again or a line says what is needed', {
     timeout: 1_500_000,
   }, async () => {
     const node = await createCrioNode();
@@ -204,7 +204,7 @@ describe.runIf(have('root', 'mmdebstrap'))(`${LOSSES} random losses`, () => {
     }
   });
 
-  it('on containerd: every pin stays, what was proven is, or a line says what is needed', {
+  it('on containerd: every pin stays, and each proven release is proven again or a line says what is needed', {
     timeout: 1_500_000,
   }, async () => {
     const node = await createContainerdNode();

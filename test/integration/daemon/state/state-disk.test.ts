@@ -18,7 +18,7 @@ const RAW =
   /database or disk is full|readonly database|unable to open database|disk I\/O error|if it is damaged|try again/i;
 
 describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-get install e2fsprogs')))(
-  'a state directory that takes no writes',
+  "a state directory that can't be written",
   () => {
     let disk: SmallDisk;
     let node: CrioNode;
@@ -95,26 +95,29 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
     it.each([
       { fault: 'full', words: FULL },
       { fault: 'read-only', words: READ_ONLY },
-    ] as const)('$fault at the first start: the daemon runs, and takes the bundle up once it can', async (given) => {
-      await setUp('tmpfs', 2 * MIB);
-      if (given.fault === 'full') disk.fill();
-      else disk.readOnly();
-      await harness.start();
-      harness.plug(bundle.path);
-      await expectWords(given.words);
-      if (given.fault === 'full') disk.free();
-      else disk.writable();
-      await harness.until((report) => report.bundles[0]?.phase === 'activated', 20_000);
-      await harness.stop();
-      await harness.start();
-      await harness.until((report) => report.bundles[0]?.phase === 'activated');
-    });
+    ] as const)(
+      '$fault at the first start: the daemon runs, and adopts the bundle once the directory can be written',
+      async (given) => {
+        await setUp('tmpfs', 2 * MIB);
+        if (given.fault === 'full') disk.fill();
+        else disk.readOnly();
+        await harness.start();
+        harness.plug(bundle.path);
+        await expectWords(given.words);
+        if (given.fault === 'full') disk.free();
+        else disk.writable();
+        await harness.until((report) => report.bundles[0]?.phase === 'activated', 20_000);
+        await harness.stop();
+        await harness.start();
+        await harness.until((report) => report.bundles[0]?.phase === 'activated');
+      },
+    );
 
     it.each([
       { fault: 'full', words: FULL },
       { fault: 'read-only', words: READ_ONLY },
     ] as const)(
-      '$fault at a later start: what was recorded is known, and recorded on once it can be',
+      '$fault at a later start: the daemon reads what was recorded, and records again once the directory can be written',
       async (given) => {
         await setUp('tmpfs', 2 * MIB);
         await harness.start();

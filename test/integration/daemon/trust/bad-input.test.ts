@@ -173,7 +173,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     await harness.until(isActivated);
   });
 
-  it('an empty stick, and one with foreign files and droppings: said in one line, no bundle', async () => {
+  it('an empty stick, and one with unrelated and hidden files: one line reports that there is no bundle', async () => {
     harness.plug();
     const empty = await harness.until(({ status }) => /carries no bundle/.test(status));
     expect(empty.status).toMatch(/^Idle/);
@@ -205,7 +205,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     expect(refused.status).toMatch(/same sequence 1/);
   });
 
-  it('leaves no half-written file: what lies in the image store has the digest of its name', async () => {
+  it('leaves no half-written file: each file in the image store has the digest in its name', async () => {
     harness.plug(bundle.path);
     await harness.until(isActivated);
     for (const layer of bundle.contents.layers) {

@@ -43,7 +43,7 @@ describe.runIf(have('root', mounting))('a file in keys.d that gives EIO', () => 
   it.each([
     { name: 'stolen.revoked', content: `${sampleKey('stolen').privateKey.keyId}\n` },
     { name: 'other.pub', content: sampleKey('other').publicPem },
-  ])('has nothing trusted ($name), until it can be read; STATUS names the file and the error', async (file) => {
+  ])('lets nothing be trusted ($name) until it can be read; STATUS names the file and the error', async (file) => {
     breakFile(file.name, file.content);
     await node.start();
     node.plug((await makeSampleBundle({ dir: factory, keys: [node.key] })).path);

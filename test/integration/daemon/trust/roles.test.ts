@@ -68,7 +68,7 @@ const kinds = () =>
     .map(({ kind }) => kind);
 
 describe('a role', () => {
-  it('lets in what it covers, and the platform goes on beside it', async () => {
+  it('adopts bundles within its scope, and those of the platform too', async () => {
     await start();
     node.plug((await customerBundle()).path, (await platformBundle()).path);
     await node.until(isActivated('ocp'));
@@ -104,7 +104,7 @@ describe('a role', () => {
     expect(await node.images()).toEqual([]);
   });
 
-  it('may not speak of releases of another stream', async () => {
+  it('may not sign advisories for another stream', async () => {
     await start();
     const advisories = [{ version: '4.13.7', deadend: true, reason: 'x' }];
     node.plug(makeNotice(dir, { advisories }, [customer]).path);
@@ -125,7 +125,7 @@ describe('a role', () => {
     await node.until(isActivated('customer-app'));
   });
 
-  it('with a fault is none: what its key signed is refused, and the fault is shown', async () => {
+  it('with an error in its file does not count: its bundles are refused, and the error is shown', async () => {
     await start({ streams: ['customer/*'] });
     node.plug((await customerBundle()).path);
     expect((await rejection())?.code).toBe('bundle/unknown-key');
@@ -137,7 +137,7 @@ describe('a role', () => {
     await node.until(isActivated('customer-app'));
   });
 
-  it('counts for nothing while its key stands in a *.pub too', async () => {
+  it('does not count while its key is in a *.pub file too', async () => {
     node = await createDaemonHarness({ keys: [platform, customer] });
     installRole(node.keysFolder, 'customer', { keys: [customer] });
     await node.start();
@@ -178,7 +178,7 @@ describe('a role that changed after its bundle was adopted', () => {
     await node.until((again) => again.bundles.length === 1 && again.bundles[0]?.reason === undefined);
   });
 
-  it('keeps what a key signed that was taken out of its file', async () => {
+  it('keeps a bundle adopted after its key was removed from the file of the role', async () => {
     await start();
     node.plug((await customerBundle()).path);
     await node.until(isActivated('customer-app'));
@@ -187,7 +187,7 @@ describe('a role that changed after its bundle was adopted', () => {
     expect(report.bundles[0]?.reason).toBeUndefined();
   });
 
-  it('loses it when that key is revoked', async () => {
+  it('does not trust the bundle any more when that key is revoked', async () => {
     await start();
     node.plug((await customerBundle()).path);
     await node.until(isActivated('customer-app'));
@@ -243,7 +243,7 @@ describe('stickpin trust', () => {
   const release = (at: number, sequence: number, over: Partial<SampleBundleOptions> = {}) =>
     platformBundle({ version: version(at), sequence, ...over });
 
-  it('reset opens a stream that a sequence of 2^53-1 has shut, also after a restart', async () => {
+  it('reset lets new releases into a stream that had a sequence of 2^53-1, also after a restart', async () => {
     await start();
     node.plug((await release(1, Number.MAX_SAFE_INTEGER)).path);
     await node.until(isActivated('ocp'));
@@ -264,7 +264,7 @@ describe('stickpin trust', () => {
     await expect(node.daemon().resetStream('nothing', 0)).rejects.toThrow('no bundle of stream');
   });
 
-  it('reset lets an older stick in, and the rule against downgrades holds its release', async () => {
+  it('reset lets an older release in, which the rule against downgrades then holds', async () => {
     await start();
     node.plug((await release(2, 5)).path);
     await node.until(isActivated('ocp'));
@@ -303,7 +303,7 @@ describe('stickpin trust', () => {
     await node.until(({ bundles }) => bundles.some((one) => one.version === version(3) && one.phase === 'activated'));
   });
 
-  it('a created of 2098 in one stream makes no bundle of another one expire, and reset opens its own', async () => {
+  it('a created time in 2098 expires no bundle of another stream, and reset ends its effect on its own stream', async () => {
     await start();
     node.plug((await customerBundle({ created: '2098-01-01T00:00:00Z' })).path);
     await node.until(isActivated('customer-app'));
@@ -376,7 +376,7 @@ describe('rotation by role', () => {
     expect(again.bundles.find(({ name }) => name === 'ocp')?.reason).toBeUndefined();
   });
 
-  it('brings a key that may sign what the role may, and nothing else', async () => {
+  it('brings a key that may sign only within the scope of the role', async () => {
     const next = sampleKey('next');
     await start({ mayRotate: true });
     node.plug(notice('customer-notes', { role: 'customer', keys: [next.publicPem] }));
@@ -427,7 +427,7 @@ describe('rotation by role', () => {
     await node.until(isActivated('customer-app'));
   });
 
-  it('of a key ahead of the platform does not keep it from the platform', async () => {
+  it('of a key that the platform brings later does not keep the platform from bringing it', async () => {
     const next = sampleKey('next');
     await start({ mayRotate: true });
     const early = { role: 'customer', keys: [next.publicPem], revoked: [next.privateKey.keyId] };

@@ -33,7 +33,7 @@ const plugBoth = async (one: SampleBundle, other: SampleBundle): Promise<void> =
   renameSync(other.path, join(harness.incoming, 'ocp'));
 };
 
-it('two bundles of one name, version and sequence: one is taken, the other shown with why not', async () => {
+it('two bundles with the same name, version and sequence: one is adopted, the other one is shown with the reason', async () => {
   const [one, other] = [await make('one', 1), await make('other', 1)];
   await plugBoth(one, other);
   const seen = await harness.until(({ bundles, rejected }) => bundles[0]?.phase === 'ready' && rejected.length === 1);
@@ -48,7 +48,7 @@ it('two bundles of one name, version and sequence: one is taken, the other shown
   );
 });
 
-it('two bundles of one name and version with other sequences: both are loaded, and activating takes the digest', async () => {
+it('two bundles with the same name and version and other sequences: both are loaded, and activate needs the digest', async () => {
   const [one, other] = [await make('one', 1), await make('other', 2)];
   await plugBoth(one, other);
   const isReady = (bundle: SampleBundle) => (report: { bundles: readonly { bundleId: string; phase: string }[] }) =>

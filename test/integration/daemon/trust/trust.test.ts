@@ -84,7 +84,7 @@ describe('trust.require = "approval"', () => {
     expect(bundleIn(await node.until(isActivated))).toMatchObject({ signedBy: [], bundleId: bundle.bundleId });
   });
 
-  it('takes what the configuration approves, unless a person rejected it', async () => {
+  it('adopts a bundle that the settings approve, unless a person rejected it', async () => {
     const bundle = await makeSampleBundle({ dir, keys: [] });
     await start({ settings: { trust: { require: 'approval', approved: [bundle.bundleId] } } });
     engine().reject({ bundle: bundle.bundleId });
@@ -97,7 +97,7 @@ describe('trust.require = "approval"', () => {
 });
 
 describe('a name that is rejected ahead of its stick', () => {
-  it('is shown, outlives a restart, refuses the bundle that comes, and is taken back by approve', async () => {
+  it('is shown, survives a restart, refuses the bundle when it arrives, and is undone by approve', async () => {
     await start();
     expect(engine().rejectWithReason({ bundle: 'ocp@4.13.7', reason: 'loses data' })).toBe(
       "ocp 4.13.7 is rejected (loses data): a bundle of this name is not adopted; 'stickpin approve ocp@4.13.7' takes that back.",
@@ -121,7 +121,7 @@ describe('a name that is rejected ahead of its stick', () => {
     expect(kinds).toEqual(expect.arrayContaining(['bundleVetoed', 'bundleApproved']));
   });
 
-  it('is taken back while no stick is there, and is judged by the digest when that was approved later', async () => {
+  it('is undone without a stick, and a later approval of the digest counts more', async () => {
     await start();
     engine().reject({ bundle: 'ocp@4.13.7' });
     expect(engine().approve({ bundle: 'ocp@4.13.7' })).toContain('The rejection of ocp 4.13.7 is taken back');
@@ -133,7 +133,7 @@ describe('a name that is rejected ahead of its stick', () => {
     await node.until(isActivated);
   });
 
-  it('counts for the bundle that is there and for one that is made again, until it is taken back', async () => {
+  it('counts for the present bundle and for one that is created again, until it is undone', async () => {
     await start();
     const [one, other] = [
       await makeSampleBundle({ dir, keys: [node.key] }),
@@ -152,7 +152,7 @@ describe('a name that is rejected ahead of its stick', () => {
   });
 
   it.each(['ocp', 'ocp@', '@1.0.0', 'Ocp@1.0.0', 'ocp@4.13.7@1', 'ocp@latest!', ''])(
-    'refuses %j, which is no name and version',
+    'refuses %j, which is not a name and version',
     async (name) => {
       await start();
       expect(() => engine().reject({ bundle: name })).toThrow(/^no bundle /);
@@ -237,7 +237,7 @@ describe('key rotation', () => {
     expect(node.report().trust.revoked).toEqual([{ keyId, revokedBy: 'ocp@2026.1.1' }]);
   });
 
-  it('is not what an approval alone does', async () => {
+  it('does not follow from an approval without a trusted signature', async () => {
     const next = sampleKey('factory-2027');
     const notice = makeNotice(dir, { trust: { keys: [next.publicPem] } }, []);
     const release = await makeSampleBundle({ dir, keys: [next] });
@@ -348,7 +348,7 @@ describe('revocations that can not be read', () => {
   ];
 
   it.each(attacks)(
-    'trust nothing when %s, nor after a restart, nor without the database',
+    'let nothing be trusted when %s, also after a restart and without the database',
     async (_name, cause, attack) => {
       await withRevokedKey();
       attack();
@@ -371,7 +371,7 @@ describe('revocations that can not be read', () => {
     },
   );
 
-  it('remember a revocation whose file is gone, over a restart, without the database and without the file of the record', async () => {
+  it('stay in force when their file is gone, also after a restart, without the database or without the record file', async () => {
     const { stolen } = await withRevokedKey();
     rmSync(join(node.keysFolder, 'stolen.revoked'));
     const remembered = { keyId: stolen.privateKey.keyId };
@@ -389,7 +389,7 @@ describe('revocations that can not be read', () => {
     expectNeverTrusted();
   });
 
-  it('revoke every key of a file, in either form of the point', async () => {
+  it('revoke every key of a file, with a compressed or uncompressed point', async () => {
     const other = sampleKey('other', 'ecdsa-p256');
     const { stolen } = await withRevokedKey((keyId) => `${otherForm(other.publicPem, 'compressed')}${keyId}\n`);
     expect(node.report().trust.revoked.map(({ keyId }) => keyId)).toEqual(
@@ -400,7 +400,7 @@ describe('revocations that can not be read', () => {
     expect(report.trust.keys.map(({ name }) => name)).toEqual(['kept', 'new']);
   });
 
-  it('are not flapped by a folder that is replaced as a whole', async () => {
+  it('stay in force while the folder is replaced as a whole', async () => {
     await start();
     const bundle = await makeSampleBundle({ dir, keys: [node.key] });
     node.plug(bundle.path);
@@ -415,7 +415,7 @@ describe('revocations that can not be read', () => {
     expect(node.statuses.some((line) => line.startsWith('Nothing is trusted'))).toBe(false);
   });
 
-  it('hold no key on a node whose folder never was there', async () => {
+  it('revoke no key on a node that never had the folder', async () => {
     node = await createDaemonHarness();
     rmSync(node.keysFolder, { recursive: true });
     await node.start();
@@ -470,7 +470,7 @@ describe('stickpin trust restore', () => {
     await node.until(isActivated);
   });
 
-  it('has the last word over a bundle that revoked the key', async () => {
+  it('counts more than a bundle that revoked the key', async () => {
     const [old, next] = [sampleKey('factory-2025'), sampleKey('factory-2027')];
     node = await createDaemonHarness({ keys: [old, next] });
     await node.start();

@@ -26,7 +26,7 @@ describe('announcements on D-Bus', () => {
   const sizeOf = (signal: OutgoingSignal | undefined) =>
     JSON.stringify(signal?.body, (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value)).length;
 
-  it('come a few times a second at most, the first at once and the last value in the end', async () => {
+  it('come at most a few times a second: the first one at once, the last value always', async () => {
     for (let tick = 0; tick <= 100; tick += 1) {
       publish(idleReport({ status: `${tick} %` }));
       await clock.advance(10);
@@ -80,7 +80,7 @@ describe('announcements on D-Bus', () => {
     expect(sent.at(-1)?.body).toEqual([1]);
   });
 
-  it('announce nothing without a change, and nothing after the end', async () => {
+  it('send nothing without a change, and nothing after the end', async () => {
     publish(idleReport());
     await clock.advance(250);
     expect(sent).toEqual([]);

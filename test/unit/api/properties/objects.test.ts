@@ -10,7 +10,7 @@ import {
 import { idleReport, sampleReport } from '../../../support/bus/fake-backend.ts';
 
 describe('the objects of the API', () => {
-  it('carry a report there and back, to the letter', () => {
+  it('carry a report to the client unchanged', () => {
     for (const report of [idleReport(), sampleReport()]) {
       const objects = objectsOf(report);
       const read = decodeObjects(encodeProperties(managerTable, objects.manager), encodeManagedObjects(objects));
@@ -18,14 +18,14 @@ describe('the objects of the API', () => {
     }
   });
 
-  it('have the sample of each property, so that the test above means all of them', () => {
+  it('have each property in the sample of the test above', () => {
     const { manager, bundles } = objectsOf(sampleReport());
     const known = [managerTable, bundleTable].map(({ fields }) => fields.map(([key]) => key).sort());
     const shown = new Set([...bundles.values()].flatMap((values) => Object.keys(values)));
     expect([Object.keys(manager).sort(), [...shown].sort()]).toEqual(known);
   });
 
-  it('make no report of answers that do not fit together', () => {
+  it('give no report when the answers do not fit together', () => {
     const { manager, bundles } = objectsOf(sampleReport());
     const [first] = bundles;
     expect(reportOfObjects({ manager, bundles: new Map(first && [first]) })).toBeUndefined();

@@ -32,7 +32,7 @@ describe('the answer to a command', () => {
     ['approve', ({ methods }: ApiBackend) => methods.approve({ bundle: 'ocp' }, call)],
     ['reject', ({ methods }: ApiBackend) => methods.reject({ bundle: 'ocp' }, call)],
     ['rejectWithReason', ({ methods }: ApiBackend) => methods.rejectWithReason({ bundle: 'ocp', reason: 'bad' }, call)],
-  ])('%s comes when what it has recorded is on the disk', async (name, ask) => {
+  ])('%s is sent once its record is on the disk', async (name, ask) => {
     let toDisk: () => void = () => undefined;
     const done: string[] = [];
     const command = (what: string) => () => void done.push(what);

@@ -56,8 +56,8 @@ function fakeAdapter(name: string, answers: () => boolean) {
   };
 }
 
-describe('a runtime that is looked for', () => {
-  it('says what to do while none is there, and uses one that comes', async () => {
+describe('the detection of the runtime', () => {
+  it('says what to do while there is no runtime, and uses one that appears', async () => {
     let found: RuntimeCandidate | undefined;
     const fake = fakeAdapter('a', () => true);
     const runtime = createDetectedRuntime(
@@ -75,7 +75,7 @@ describe('a runtime that is looked for', () => {
     expect(fake.pulled).toEqual(['x']);
   });
 
-  it('stays with one that is away for a while, and goes over to another that is found instead', async () => {
+  it('keeps a runtime that is away for a while, and changes to another one that is found instead', async () => {
     let isUp = true;
     let found = candidate('a');
     const fakes = { a: fakeAdapter('a', () => isUp), b: fakeAdapter('b', () => true) };
@@ -94,7 +94,7 @@ describe('a runtime that is looked for', () => {
     expect(fakes.b.mirrored).toEqual([]);
   });
 
-  it('passes on changes of the current adapter, and none of an earlier one', async () => {
+  it('reports changes of the current runtime, and none of an earlier one', async () => {
     let isUp = true;
     let found = candidate('a');
     const fakes = { a: fakeAdapter('a', () => isUp), b: fakeAdapter('b', () => true) };

@@ -67,7 +67,7 @@ describe('findShown', () => {
     expect(find(asked)).toEqual(expected);
   });
 
-  it('takes the adopted one before a rejected one of the same name, and of several the newest', () => {
+  it('prefers an adopted bundle to a rejected one with the same name, and the newest of several', () => {
     const twin = bundle('ocp', '4.13.6', { bundleId: digestOf('twin') });
     const rejected = [{ ...named, name: 'ocp@4.13.6' }];
     expect(
@@ -78,7 +78,7 @@ describe('findShown', () => {
     ).toBe(twin);
   });
 
-  it('says which ones a name may mean, and what is not known', () => {
+  it('lists the bundles that an ambiguous name may mean, and names an unknown bundle', () => {
     expect(() => find('ocp')).toThrow('ocp may mean ocp@4.13.6, ocp@4.13.7, ocp@4.13.8; give the whole name');
     expect(() => find('ocp@9')).toThrow("no bundle ocp@9 is known here or plugged in; 'stickpin list' shows those");
     expect(() => find(hex(older.bundleId, 4))).toThrow('no bundle');

@@ -101,7 +101,7 @@ describe('createFrameReader', () => {
     ['is not a byte order', 0, 0x78],
     ['is not a version of the protocol', 3, 2],
     ['makes it longer than a message may be', 7, 0x7f],
-  ])('gives up when a byte %s', (_what, at, value) => {
+  ])('throws when a byte %s', (_what, at, value) => {
     const bytes = call(1);
     bytes[at] = value;
     expect(() => read(bytes)).toThrow(BusProtocolError);

@@ -73,7 +73,7 @@ describe("the checks of CRI-O's files", () => {
     });
   });
 
-  it('finds a link to nothing, which CRI-O would not start with', async () => {
+  it('finds a dangling link, with which CRI-O would not start', async () => {
     rmSync(paths.pinsFile);
     const lost = `${paths.pinsFile} does not hold the pins of ${paths.persistentPinsFile}`;
     expect(await troubles()).toEqual([
@@ -109,7 +109,7 @@ describe("the checks of CRI-O's files", () => {
     ]);
   });
 
-  it('finds tmpfiles.d lines and a guard that are gone or no longer whole', async () => {
+  it('finds missing or incomplete tmpfiles.d lines and guard', async () => {
     writeFileSync(tmpfiles, `L ${paths.pinsLink} - - - - ${paths.pinsFile}\n`);
     writeFileSync(guard, '[Service]\n');
     expect(await troubles()).toEqual([
@@ -124,7 +124,7 @@ describe("the checks of CRI-O's files", () => {
     ]);
   });
 
-  it('finds a file that takes the pins away, and copies that differ', async () => {
+  it('finds a file that overrides the pins, and copies that differ', async () => {
     const behind = join(paths.configDirectory, '99-z.conf');
     writeFileSync(behind, '[crio.image]\npinned_images = []\n');
     expect(await troubles()).toEqual([

@@ -129,7 +129,7 @@ describe('refuseAdoption, after the bundle format', () => {
     expect(code({ expires: at(NOON + 1) })).toBeUndefined();
   });
 
-  it('expires: the clock never runs behind the newest created adopted', () => {
+  it('expires: the clock counts as at least the newest created time of the adopted bundles', () => {
     const bundles = [stored(verified({ sequence: 3, version: '4.13.3', created: '2026-06-01T00:00:00Z' }))];
     expect(code({ expires: '2026-05-01T00:00:00Z' }, { bundles })).toBe('bundle/expired');
     expect(code({ expires: '2026-07-01T00:00:00Z' }, { bundles })).toBeUndefined();
@@ -142,7 +142,7 @@ describe('refuseAdoption, after the bundle format', () => {
     expect(code({ created: dayAhead(1) }, { clockSynchronised: false })).toBeUndefined();
   });
 
-  it('created: the newest one adopted counts in its own stream, and of a notice too', () => {
+  it('created: the newest adopted bundle or notice counts in its own stream only', () => {
     const created = '2026-06-01T00:00:00Z';
     const tools = stored(verified({ name: 'tools', created }));
     const notice = stored(verified({ version: '2026.6.1', sequence: 3, images: {}, created }));
@@ -152,12 +152,12 @@ describe('refuseAdoption, after the bundle format', () => {
     expect(code({ expires }, { bundles: [tools] })).toBeUndefined();
   });
 
-  it('created: how far ahead it is is measured by the clock alone, not by what was adopted', () => {
+  it('created: its distance from now is measured by the clock alone, not by adopted bundles', () => {
     const bundles = [stored(verified({ sequence: 3, version: '4.13.3', created: '2026-06-01T00:00:00Z' }))];
     expect(code({ created: '2026-05-31T00:00:00Z' }, { bundles })).toBe('bundle/from-the-future');
   });
 
-  it('sequence: the floor itself is taken by nothing else, and stays when the release is retired or went back', () => {
+  it('sequence: no other bundle may have the sequence of the floor, which stays when the release is retired or rolled back', () => {
     const top = { sequence: 8, version: '4.13.8' };
     for (const marks of [{ retiredAt: NOON + 1 }, { rolledBackAt: NOON + 1, rolledBackReason: 'it failed' }]) {
       const bundles = [stored(verified(top), { activatedAt: NOON, ...marks })];
@@ -217,7 +217,7 @@ describe('adoption (docs/decisions/trust.md)', () => {
     expect(sequences(stick(barrier), [stored(newer, { activatedAt: NOON })])).toEqual([]);
   });
 
-  it('sequence: of two bundles with the same one that come together, one is taken', () => {
+  it('sequence: of two bundles with the same sequence that arrive together, one is adopted', () => {
     const rebuilt = verified({ version: '4.13.7-rev2' });
     const { assessment } = judge(stick(verified(), rebuilt));
     expect(assessment.adoptions).toHaveLength(1);
@@ -229,7 +229,7 @@ describe('adoption (docs/decisions/trust.md)', () => {
     ]);
   });
 
-  it('created: what comes together moves the clock too', () => {
+  it('created: bundles that arrive together move the clock too', () => {
     const fresh = verified({ version: '4.13.8', sequence: 8, created: '2026-03-11T08:00:00Z' });
     const stale = verified({ expires: '2026-03-11T00:00:00Z' });
     expect(sequences(stick(stale))).toEqual([7]);

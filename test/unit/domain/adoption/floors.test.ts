@@ -36,7 +36,7 @@ const floors = (sequence: number, over: Partial<Floors> = {}): Floors => ({
   ...over,
 });
 
-describe('a ready release that floors keep from being activated by itself', () => {
+describe('a ready release whose automatic activation a floor holds', () => {
   const release = verified({ sequence: 7 });
   const ready = stored(release, { readyAt: NOON });
   const look = (over: Partial<Floors>) => {
@@ -47,7 +47,7 @@ describe('a ready release that floors keep from being activated by itself', () =
     return first && heldReason(first);
   };
 
-  it('says why, and what to do', () => {
+  it('shows the reason and what to do', () => {
     expect(look({})?.message).toBe(
       "It is not activated automatically: its sequence is 7, and a release of ocp with sequence 9 was activated here before. Run 'stickpin activate ocp@4.13.7' if it is the release that you want",
     );
@@ -57,7 +57,7 @@ describe('a ready release that floors keep from being activated by itself', () =
     expect(look({ sequences: new Map([['ocp', 7]]) })).toBeUndefined();
   });
 
-  it('says nothing of one that a person activates, or that waits for a person anyway', () => {
+  it('shows no reason of the floor when a person activates it, or when it waits for a person anyway', () => {
     const passes = (bundle: StoredBundle) =>
       floor({ bundle, policy: POLICY, floors: floors(9), path: pathWith() }).kind === 'pass';
     expect(passes(stored(release))).toBe(false);
@@ -68,7 +68,7 @@ describe('a ready release that floors keep from being activated by itself', () =
 });
 
 describe('floors', () => {
-  it('are the higher of what is remembered and what the bundles say', () => {
+  it('are the higher of the stored value and the value from the bundles', () => {
     const bundles = [stored(verified({ sequence: 8 }), { activatedAt: NOON }), stored(verified({ sequence: 9 }))];
     expect(floorsFrom(bundles).sequences.get('ocp')).toBe(8);
     expect(higherFloors(floors(9), floorsFrom(bundles)).sequences.get('ocp')).toBe(9);
@@ -76,7 +76,7 @@ describe('floors', () => {
     expect(higherFloors(floors(2, { areLost: true }), NO_FLOORS).areLost).toBe(true);
   });
 
-  it('keep a release from being activated by itself that is below, or whose floor nobody remembers', () => {
+  it('hold the automatic activation of a release below its floor, or whose floor is lost', () => {
     const release = { payload: verified({ sequence: 7 }).payload };
     expect(isAboveFloor(release, floors(7))).toBe(true);
     expect(isAboveFloor(release, floors(8))).toBe(false);
@@ -85,7 +85,7 @@ describe('floors', () => {
     expect(isAboveFloor(release, floors(7, { areLost: true }))).toBe(true);
   });
 
-  it('outlive the bundles: an older one is refused, and so is one that had expired when another was made', () => {
+  it('outlive the bundles: an older bundle is refused, and one that expired before the newest one was created', () => {
     const context = { bundles: [], arch: 'amd64', now: NOON, clockSynchronised: false };
     const code = (over: object, remembered: Floors) =>
       refuseAdoption(verified(over), { ...context, floors: remembered })?.code;
@@ -120,7 +120,7 @@ describe('floors', () => {
     expect(isAboveFloor(known, withoutStream({ ...NO_FLOORS, areLost: true }, 'ocp'))).toBe(true);
   });
 
-  it('let a bundle in that claims its own pins, without activating it', () => {
+  it('let a bundle that claims its own pins be adopted, without activating it', () => {
     const old = verified({ sequence: 2 });
     expect(isClaim(old, new Set(pinsOf(old)))).toBe(true);
     expect(isClaim(old, new Set(pinsOf(old).slice(1)))).toBe(false);
@@ -140,7 +140,7 @@ describe('floors', () => {
     expect(judge({ ...observed, floors: floors(2) }, [stored(old, { readyAt: NOON })]).first?.activationDue).toBe(true);
   });
 
-  it('a release that was claimed again is kept as a fallback, one that was passed over is not', () => {
+  it('keep a release that claimed its pins again as a fallback, but not one that was skipped', () => {
     const done = { readyAt: NOON, activatedAt: NOON, activeAt: NOON, provenAt: NOON };
     const good = stored(verified({ sequence: 9, images: { nine: ['nine'] } }), done);
     const old = stored(verified({ sequence: 8 }), { readyAt: NOON });
@@ -153,13 +153,13 @@ describe('floors that were lost, of a stream whose release was rebuilt', () => {
   const rebuilt = stored(verified({ sequence: 9 }), { activatedAt: NOON });
   const lost = { ...NO_FLOORS, areLost: true };
 
-  it('are a lower bound: nothing below it is let in, and nothing above it is activated automatically', () => {
+  it('are a lower bound: nothing below is adopted, and nothing above is activated automatically', () => {
     const floors = floorsNow(lost, [rebuilt]);
     expect(floors.sequences.get('ocp')).toBe(9);
     expect(isAboveFloor(verified({ sequence: 10 }), floors)).toBe(false);
   });
 
-  it('stay in doubt when they are written and read with their bundles again', () => {
+  it('stay uncertain when they are written and read again', () => {
     const floors = floorsNow(floorsNow(lost, [rebuilt]), [rebuilt]);
     expect([...(floors.doubted ?? [])]).toEqual(['ocp']);
   });
@@ -170,7 +170,7 @@ describe('floors that were lost, of a stream whose release was rebuilt', () => {
     expect(isAboveFloor(verified({ sequence: 10 }), withoutStream(floors, 'ocp'))).toBe(true);
   });
 
-  it('are in no doubt where nothing was lost', () => {
+  it('are certain where nothing was lost', () => {
     expect(isAboveFloor(verified({ sequence: 10 }), floorsNow(NO_FLOORS, [rebuilt]))).toBe(true);
   });
 });

@@ -33,7 +33,7 @@ const standing = (over: Partial<typeof bundle>, threshold = 1, ...names: string[
   });
 
 describe('withdrawalOf', () => {
-  it('counts the signers that are left against the threshold of now', () => {
+  it('compares the remaining signers with the current threshold', () => {
     const two = verified({ signedBy: ['audit', 'factory-2026'] });
     expect(standing(two, 1, 'audit')).toBeUndefined();
     expect(standing(two, 2)).toBeUndefined();
@@ -41,7 +41,7 @@ describe('withdrawalOf', () => {
     expect(standing(two, 3)?.reason.code).toBe('trust/threshold');
   });
 
-  it('names the key, and what to do', () => {
+  it('names the revoked key, and what to do', () => {
     const { reason } = standing({}, 1, 'factory-2026') ?? {};
     const text = reason && reasonText(reason);
     expect(text).toContain(keyIdOf('factory-2026').slice(0, 12));
@@ -79,7 +79,7 @@ describe('a bundle whose key was revoked', () => {
     expect([...catalogOf(observed, assessment, POLICY).keys()]).toEqual([]);
   });
 
-  it('has what runs of it broken off', () => {
+  it('has its running tasks cancelled', () => {
     const task = pullOf(bundle, 'etcd');
     const { decision } = judge(observation({ ...plugged, running: [task] }), [stored(bundle)]);
     expect(decision.effects).toContainEqual({ kind: 'cancel', task });
@@ -111,11 +111,11 @@ describe('a bundle whose key was revoked', () => {
   });
 });
 
-describe('signers that a medium shows and the state has not got', () => {
+describe('signers on a medium that are not recorded yet', () => {
   const again = { ...bundle, signedBy: ['factory-2027'], signerKeyIds: [keyIdOf('factory-2027')] };
   const plugged = observation({ media: [medium('sdb1', [found(again)])], ...revoked('factory-2026') });
 
-  it('are added to those that are known', () => {
+  it('are added to the recorded ones', () => {
     const { decision } = judge(plugged, [stored(bundle)]);
     expect(decision.effects).toContainEqual({
       kind: 'record-signers',
@@ -125,7 +125,7 @@ describe('signers that a medium shows and the state has not got', () => {
     });
   });
 
-  it('mend the trust in it once they are recorded', () => {
+  it('make the bundle trusted once they are recorded', () => {
     const both = stored({ ...bundle, signerKeyIds: [keyIdOf('factory-2026'), keyIdOf('factory-2027')].sort() });
     const { first, decision } = judge(plugged, [both], POLICY satisfies Policy);
     expect(first).toMatchObject({ phase: 'preloading', withdrawn: undefined });

@@ -30,7 +30,7 @@ const absent = (...names: readonly string[]): MissingBlob[] =>
 const phase = (over: Partial<Scene>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
 
 describe('assess: what media offer', () => {
-  it('pulls what one volume has, and names the blob that neither has', () => {
+  it('pulls the images of one volume, and names the blob that no volume has', () => {
     const one = medium('sdb1', [found(bundle, absent('api', 'etcd'))]);
     const two = medium('sdc1', [found(bundle, absent('api', 'base'))]);
     expect(phase({ media: [one, two] })?.pullableImages.map(({ component }) => component)).toEqual(['etcd']);
@@ -47,7 +47,7 @@ describe('assess: what media offer', () => {
     expect(textOf(held?.reason)).toContain(`lacks 1 blob, first ${layer('api').digest}`);
   });
 
-  it('takes an image from two volumes together, and from a medium with another bundle', () => {
+  it('combines an image from two volumes, or from a medium with another bundle', () => {
     const media = [
       medium('sdb1', [found(bundle, absent('etcd', 'api'))]),
       medium('sdc1', [found(bundle, absent('base'))]),
@@ -64,12 +64,12 @@ describe('assess: what media offer', () => {
     expect(phase({ media: [volume] })?.pullableImages.map(({ component }) => component)).toEqual(['api']);
   });
 
-  it('takes nothing from what is rejected or not read', () => {
+  it('uses no blob of a rejected bundle or of an unread medium', () => {
     const media = [medium('sdb1', [refused()]), medium('sdc1', { kind: 'mounted' })];
     expect(phase({ media })).toMatchObject({ phase: 'held', hold: 'media', pullableImages: [] });
   });
 
-  it('lists rejections with what is known of them', () => {
+  it('lists rejections with all known data', () => {
     const foreign = verified({ arch: 'arm64' });
     const { assessment } = judge(observation({ media: [medium('sdb1', [refused('bad signature'), found(foreign)])] }));
     expect(assessment.adoptions).toEqual([]);
@@ -97,14 +97,14 @@ describe('assess: what is degraded', () => {
     ...over,
   });
 
-  it('shows what is not retried automatically before what was tried most often', () => {
+  it('shows a fault that is not retried before the fault that was retried most often', () => {
     const often = failure('etcd', { attempts: 9 });
     expect(phase({ media: [stick], failures: [failure('api', {}), often] })?.trouble?.code).toBe('code/etcd');
     const final = failure('api', { retryAt: undefined });
     expect(phase({ media: [stick], failures: [often, final] })?.trouble?.code).toBe('code/api');
   });
 
-  it('is degraded by what quick tries did not mend, and by that alone', () => {
+  it('is degraded only by faults that quick retries did not repair', () => {
     const quick = failure('etcd', { attempts: 4 });
     expect(phase({ media: [stick], failures: [quick] })?.degraded).toBeUndefined();
     const late = failure('api', { isExhausted: true, attempts: 2 });
@@ -114,7 +114,7 @@ describe('assess: what is degraded', () => {
     );
   });
 
-  it('takes all that a policy refuses for one trouble', () => {
+  it('counts all refusals by policy.json as one fault', () => {
     const refused = (name: string) => failure(name, { reason: { code: 'runtime/policy', message: `no ${name}` } });
     const over = { media: [stick], failures: [refused('etcd'), refused('api')] };
     expect(textOf(phase(over)?.trouble)).toBe(
@@ -122,7 +122,7 @@ describe('assess: what is degraded', () => {
     );
   });
 
-  it('shows nothing of other bundles', () => {
+  it('shows no fault of other bundles', () => {
     const other = stored(verified({ name: 'tools', sequence: 2 }));
     expect(phase({ media: [stick], failures: [failure('api', {})] }, other)?.trouble).toBeUndefined();
   });
@@ -188,7 +188,7 @@ describe('assess: a delta', () => {
     expect(entry).toMatchObject({ phase: 'preloading', pullableImages: delta.contents.images });
   });
 
-  it('is preloaded while a stick with its base is in', () => {
+  it('is preloaded while a stick with its base is plugged in', () => {
     const media = [deltaStick, medium('sdc1', [found(base)])];
     expect(judged({ media }, stored(delta))).toMatchObject({ phase: 'preloading' });
   });
@@ -213,7 +213,7 @@ describe('assess: images that a complete release has lost', () => {
   const entry = (over: Partial<StoredBundle>) => stored(large, { readyAt: NOON, ...over });
   const judged = (over: Partial<Scene>, bundle: StoredBundle) => judge(observation(over), [bundle]).first;
 
-  it('is degraded with the names of the first and the count of the others, in any phase', () => {
+  it('is degraded with the first names and the number of the others, in any phase', () => {
     const first5 = [0, 1, 2, 3, 4].map((index) => referenceOf(`image-${index}`)).join(', ');
     const degraded = {
       code: 'engine/image-missing',
@@ -223,7 +223,7 @@ describe('assess: images that a complete release has lost', () => {
     expect(told(judged({}, entry({ activatedAt: NOON })))).toMatchObject({ phase: 'activated', degraded });
   });
 
-  it('is not degraded by it while they can be pulled, before it was ready, when it is retired, or when nobody knows', () => {
+  it('is not degraded while they can be pulled, before it was ready, when it is retired, or while the runtime is unknown', () => {
     const carried = { media: [medium('sdb1', [found(large)])] };
     expect(judged(carried, entry({}))?.degraded).toBeUndefined();
     expect(judged({}, stored(large))?.degraded).toBeUndefined();

@@ -156,7 +156,7 @@ describe('the phase of a release', () => {
     expect(told(phase(over, entry))).toMatchObject(is);
   });
 
-  describe('of what went back', () => {
+  describe('of a release that was rolled back', () => {
     const [was, newer] = [stored(bundle), stored(verified({ version: '4.13.8', sequence: 8 }))];
     const back = { readyAt: 1, activatedAt: 30, rolledBackAt: 40, rolledBackReason: 'B was rolled back' };
     const images = [...allListed(was), ...allListed(newer)];
@@ -174,11 +174,11 @@ describe('the phase of a release', () => {
       { is: 'activated', it: back, other: { activatedAt: 50 } },
       { is: 'superseded', it: { ...back, provenAt: 10 }, other: { activatedAt: 50, provenAt: 60 } },
       { is: 'proven', it: { ...back, provenAt: 35 }, other: { activatedAt: 50 } },
-    ])('says so, $is as it is', ({ is, it, other }) => {
+    ])('has the reason, $is', ({ is, it, other }) => {
       expect(phaseAfter(it, other)).toEqual({ phase: is, ...told });
     });
 
-    it('says so no longer once it was activated again', () => {
+    it('has no such reason once it was activated again', () => {
       const again = { ...back, provenAt: 35, activatedAt: 70 };
       expect(phaseAfter(again, { activatedAt: 50 })).toEqual({
         phase: 'activated',
@@ -188,7 +188,7 @@ describe('the phase of a release', () => {
     });
   });
 
-  it('calls it a fault when pins were asked for four times and do not hold', () => {
+  it('is held with a reason when pins were requested four times and are not reported', () => {
     const images = [listed(referenceOf('etcd'), false), listed(referenceOf('api'))];
     const asked = (attempts: number) =>
       phase({
@@ -200,7 +200,7 @@ describe('the phase of a release', () => {
     expect(textOf(asked(4)?.reason)).toContain('after 4 tries');
   });
 
-  it('is degraded by a file that takes pins away, before it does and after', () => {
+  it('is degraded by a file that overrides its pins, before and after CRI-O has read it', () => {
     const pinFault = { code: 'runtime/config', message: '/etc/crio/crio.conf.d/99-z.conf sets pinned_images' };
     const seen = (pinned: boolean) =>
       phase({
@@ -224,7 +224,7 @@ describe('the phase of a release', () => {
     });
   });
 
-  it('needs space for what is missing only', () => {
+  it('needs space only for missing images', () => {
     const filesystem = { path: '/var', totalBytes: 0, freeBytes: 26 * 1024 ** 2 };
     const runtime = reachable({ images: [listed(referenceOf('etcd'))], filesystem });
     expect(phase({ media: [stick], runtime })).toMatchObject({

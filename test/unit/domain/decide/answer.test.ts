@@ -34,7 +34,7 @@ describe('manifestAnswer', () => {
     expect(manifestAnswer({ client, isArriving, extent })).toBe(answer);
   });
 
-  it('sends to everybody what is whole, and to nobody but the runtime what is not', () => {
+  it('sends a complete image to every client, and an incomplete one only to the runtime', () => {
     const requests = fc.record({
       client: fc.constantFrom('runtime' as const, 'other' as const),
       isArriving: fc.boolean(),

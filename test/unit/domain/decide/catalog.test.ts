@@ -91,7 +91,7 @@ describe('catalogOf', () => {
     expect(offered({ runtime: both, running }, [stored(older), stored(newer)]).target).toBe('4.13.8');
   });
 
-  it('goes on to that of another stream while one waits after a failure, and to no older one of its own', () => {
+  it('offers tags of another stream while one waits after a failure, and of no older release of the same stream', () => {
     const task = { kind: 'activate', bundleId: newer.bundleId } as const;
     const failed = (retryAt: number) => [{ task, attempts: 1, retryAt, reason: { code: 'x', message: 'x' } }];
     const tools = verified({ name: 'tools', version: '1.0.0', images: { etcd: [] } });
@@ -109,7 +109,7 @@ describe('bundleInWork', () => {
     return bundleInWork(observed, assessment)?.bundle.payload.version;
   };
 
-  it('is the one of which a pull runs, else the first to be preloaded, else none', () => {
+  it('is the bundle of a running pull, or else the first one to be preloaded', () => {
     const media = [medium('sdb1', [found(older), found(newer)])];
     expect(inWork({ media, running: [pullOf(newer, 'etcd')] })).toBe('4.13.8');
     expect(inWork({ media })).toBe('4.13.6');

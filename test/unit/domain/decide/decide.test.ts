@@ -54,7 +54,7 @@ const failure = (name: string, over: Partial<TaskFailure> = {}): TaskFailure => 
   ...over,
 });
 
-describe('decide: the way from a medium to ready', () => {
+describe('decide: from a medium to ready', () => {
   it.each<{ event: string; observed: Scene; bundles: StoredBundle[]; effects: string[] }>([
     {
       event: 'a medium is plugged in: mount it; the pins are rendered once in any case',
@@ -152,7 +152,7 @@ describe('decide: the way from a medium to ready', () => {
     expect(effects(observed, bundles)).toEqual(wanted);
   });
 
-  it('records ready once, then activates over the mirrors of the tags, then takes them away', () => {
+  it('records ready once, activates with mirrors for the tags, and then removes them', () => {
     const complete = { images: allListed(bundle) };
     const observed = observation({ pinsRequested: pinned(), runtime: reachable(complete) });
     expect(effects(observed)).toEqual(['apply-mirrors api etcd', 'record-ready']);
@@ -189,7 +189,7 @@ describe('decide: present images', () => {
     ).toEqual([]);
   });
 
-  it('pulls again what a wiped runtime lost, while the stick is in', () => {
+  it('pulls images again that a wiped runtime lost, while the stick is plugged in', () => {
     const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
     expect(effects(armed({}, allListed(bundle).slice(0, 1)), [active])).toEqual(['pull api']);
   });
@@ -209,7 +209,7 @@ describe('decide: present images', () => {
     expect(effects(observation({ runtime, media: [stick] }), [])).toEqual(['keep-documents']);
   });
 
-  it('changes nothing at a runtime that is too old, but takes its mirrors away and breaks off what runs', () => {
+  it('changes nothing in a runtime that is too old, except that mirrors are removed and tasks cancelled', () => {
     const runtime = reachable({ name: 'containerd v1.6.36', renderedMirrors: ['quay.example.com/ocp/etcd'] });
     const media = [stick, medium('sdc1', { kind: 'attached' })];
     const running = [pullOf(bundle, 'etcd')];
@@ -223,7 +223,7 @@ describe('decide: present images', () => {
     expect(effects(observation({ runtime: old, containers: [] }), [retired])).toEqual([]);
   });
 
-  it('leaves more than the allowed number of pulls for later', () => {
+  it('starts at most the allowed number of pulls', () => {
     const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'], d: ['d'], e: ['e'] } });
     const renderedMirrors = ['a', 'b', 'c', 'd', 'e'].map((name) => `quay.example.com/ocp/${name}`);
     const observed = observation({
@@ -258,7 +258,7 @@ describe('decide: present images', () => {
     expect(start('unpacked')).toEqual(['pull a']);
   });
 
-  it('counts pulls that run', () => {
+  it('counts running pulls too', () => {
     const wide = verified({ images: { a: ['a'], d: ['d'], e: ['e'] } });
     const renderedMirrors = ['a', 'd', 'e'].map((name) => `quay.example.com/ocp/${name}`);
     const observed = observation({
@@ -276,7 +276,7 @@ describe('decide: pins', () => {
   const present = (over: Partial<PinsRequested>) =>
     observation({ pinsRequested: pinned(over), runtime: reachable({ images, renderedMirrors: mirrors }) });
 
-  it('asks at once when an image shows up unpinned, then waits, doubling, and asks by force', () => {
+  it('requests a pin at once when an image is not pinned, then by force after growing pauses', () => {
     expect(effects(present({}))).toEqual(['apply-pins 2']);
     const asked = { unpinned, attempts: 1, at: NOON - 999 };
     expect(effects(present(asked))).toEqual([]);
@@ -294,7 +294,7 @@ describe('decide: pins', () => {
     expect(effects(observation({ pinsRequested: pinned(), runtime }), [active])).toEqual(['apply-pins 2']);
   });
 
-  it('leaves unpinned what is not to be pinned', () => {
+  it('pins no image that is not to be pinned', () => {
     const loose = verified({ imageOver: { etcd: { pin: false, tags: [] }, api: { tags: [] } } });
     const runtime = reachable({ images, renderedPins: [referenceOf('api')] });
     const observed = observation({ runtime, pinsRequested: pinned({ references: [referenceOf('api')] }) });
@@ -314,14 +314,14 @@ describe('decide: failures', () => {
     expect(effects(armed({ failures: [failure('etcd', { retryAt: NOON + 3_600_000 })] }))).toEqual(['pull etcd']);
   });
 
-  it('takes the mirrors away when nothing is left that this medium can mend, whether the release is activated or not', () => {
+  it('removes the mirrors when the medium has nothing more to pull, whether the release is activated or not', () => {
     const given = failure('etcd', { retryAt: undefined });
     const observed = armed({ failures: [given] }, allListed(bundle).slice(1));
     expect(effects(observed)).toEqual(['apply-mirrors']);
     expect(effects(observed, [stored(bundle, { readyAt: NOON, activatedAt: NOON })])).toEqual(['apply-mirrors']);
   });
 
-  it('does not try again before the media change what only other media can mend', () => {
+  it('does not retry a failure before the media change when only other media can repair it', () => {
     const given = { retryAt: undefined, reason: { code: 'media/blob-damaged', message: 'blob is damaged' } };
     const failures = [failure('etcd', given), failure('api', given)];
     const { decision, first } = judge(armed({ failures }), [adopted]);
@@ -342,7 +342,7 @@ describe('decide: failures', () => {
 });
 
 describe('decide: mirrors', () => {
-  it('takes none away under a running pull, and adds what another bundle needs', () => {
+  it('removes none during a pull, and adds those that another bundle needs', () => {
     const other = verified({ name: 'tools', images: { shell: ['shell'] } });
     const observed = armed({
       media: [medium('sdc1', [found(other)])],
@@ -359,7 +359,7 @@ describe('decide: mirrors', () => {
     expect(effects(observation({ runtime, pinsRequested: pinned({ references: [] }) }), [])).toEqual(['apply-mirrors']);
   });
 
-  it('starts no second pull of a layer whose first carrier still runs, though its own stick is gone', () => {
+  it('starts no second pull of a layer while the first pull runs, even if its stick is gone', () => {
     const other = verified({ name: 'tools', images: { shell: ['base'] } });
     const observed = armed({
       media: [medium('sdc1', [found(other)])],
@@ -371,10 +371,10 @@ describe('decide: mirrors', () => {
   });
 });
 
-describe('decide: the runtime is in the way', () => {
+describe('decide: faults of the runtime configuration', () => {
   const obstacle = { code: 'runtime/config', message: 'Rendering the mirrors failed: no config_path' };
 
-  it('tries on what the configuration of the runtime does not allow, so that it works once that is mended', () => {
+  it('retries what the configuration of the runtime prevents, so that it works once that is repaired', () => {
     const unmirrored = armed({ obstacle, runtime: reachable() });
     expect(effects(unmirrored)).toEqual(['apply-mirrors api etcd']);
     expect(effects(armed({ obstacle }))).toEqual(['pull etcd']);
@@ -400,7 +400,7 @@ describe('decide: space', () => {
     expect(first).toMatchObject({ phase: 'preloading' });
   });
 
-  it('starts no more when what is not under way does not fit any more', () => {
+  it('starts no more pulls when the rest does not fit any more', () => {
     const wide = verified({ images: { a: ['a'], b: ['b'] } });
     const observed = observation({
       media: [medium('sdb1', [found(wide)])],
@@ -437,7 +437,7 @@ describe('decide: several bundles', () => {
     expect(effects(seen, [])).toEqual(['adopt-bundle']);
   });
 
-  it('adopts but one of two unknown bundles of the same stream and sequence', () => {
+  it('adopts only one of two unknown bundles with the same stream and sequence', () => {
     const twin = verified({ version: '4.13.7-again' });
     const { assessment } = judge(observation({ media: [medium('sdb1', [found(bundle), found(twin)])] }), []);
     expect(assessment.adoptions.map((adoption) => adoption.found.bundle.bundleId)).toEqual([bundle.bundleId]);
@@ -458,7 +458,7 @@ describe('decide: several bundles', () => {
     ).toEqual(['activate']);
   });
 
-  it('activates again what was activated before when that is asked for, and then stops', () => {
+  it('activates an earlier release again once when that is requested', () => {
     const newer = stored(bundle, { readyAt: NOON, activatedAt: NOON + 10 });
     const again = (activatedAt: number) =>
       stored(older, { readyAt: NOON, activationRequestedAt: NOON + 20, activatedAt });

@@ -6,7 +6,7 @@ const { bundleId } = verified();
 const { bundleId: other } = verified({ version: '4.13.8', sequence: 8 });
 
 describe('what follows from a verdict about a release', () => {
-  it('retires a spare one, with its images where the settings say so', () => {
+  it('retires a spare release, and removes its images where the settings say so', () => {
     const spare = { kind: 'spare', bundleId } as const;
     expect(lifeEffect(spare, { remove_images: false })).toEqual({ kind: 'retire', bundleId, removeImages: false });
     expect(lifeEffect({ ...spare, roomFor: other }, { remove_images: true })).toEqual({
@@ -17,9 +17,12 @@ describe('what follows from a verdict about a release', () => {
     });
   });
 
-  it.each([true, false])('retires the twin that is taken over, unless it is protected: %s', (isTwinProtected) => {
-    const verdict = { kind: 'same-images', bundleId, twin: other, isTwinProtected } as const;
-    const effect = { kind: 'take-over', bundleId, from: other, retireFrom: !isTwinProtected };
-    expect(lifeEffect(verdict, { remove_images: true })).toEqual(effect);
-  });
+  it.each([true, false])(
+    'retires the replaced bundle with the same images, unless it is protected: %s',
+    (isTwinProtected) => {
+      const verdict = { kind: 'same-images', bundleId, twin: other, isTwinProtected } as const;
+      const effect = { kind: 'take-over', bundleId, from: other, retireFrom: !isTwinProtected };
+      expect(lifeEffect(verdict, { remove_images: true })).toEqual(effect);
+    },
+  );
 });

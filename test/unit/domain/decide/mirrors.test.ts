@@ -100,7 +100,7 @@ describe('mirrors of activated releases', () => {
     ]);
   });
 
-  it('never depend on the mirrors of before while nothing runs', () => {
+  it('do not depend on earlier mirrors while nothing runs', () => {
     const names = fc.array(fc.constantFrom('quay.example.com/ocp/etcd', 'quay.example.com/left', 'stale x'));
     const observed = observation({ runtime: reachable({ images: allListed(newer) }) });
     const { assessment } = judge(observed, [current]);
@@ -129,7 +129,7 @@ describe('what the registry offers of activated releases', () => {
     expect([...catalog.keys()]).toEqual(['quay.example.com/ocp/etcd', 'quay.example.com/ocp/api']);
   });
 
-  it('offers no tag that was left alone after it was lost three times, also while other tags move', () => {
+  it('offers no tag that is no longer restored after three losses, also while other tags move', () => {
     const lost = 'quay.example.com/ocp/floating:latest';
     const images = allListed(newer).map((image) => ({
       ...image,
@@ -144,7 +144,7 @@ describe('what the registry offers of activated releases', () => {
     expect(at([current], POLICY, { ...over, tagsGiven: tagsGiven.slice(1) }).tags).toContain(lost);
   });
 
-  it('offers nothing of an excluded repository but while it is in work', () => {
+  it('offers nothing of an excluded repository, except while its images are loaded', () => {
     const policy = serving({ except: ['quay.example.com/ocp/etcd'] });
     expect([...at([current], policy).catalog.keys()]).toEqual([
       'quay.example.com/ocp/api',

@@ -66,7 +66,7 @@ describe('releaseFilesPlan', () => {
     expect(plan([stored(verified(), { readyAt: NOON })])).toEqual({ lay: [], remove: [] });
   });
 
-  it('takes them away with the bundle', () => {
+  it('removes the files with the bundle', () => {
     const retired = { ...ready, retiredAt: NOON + 1 };
     expect(plan([retired], { 'ocp/4.13.7': release.bundleId })).toEqual({ lay: [], remove: ['ocp/4.13.7'] });
     expect(plan([], { 'ocp/4.13.7': release.bundleId })).toEqual({ lay: [], remove: ['ocp/4.13.7'] });
@@ -100,7 +100,7 @@ describe('releaseFilesPlan', () => {
       expect(plan([ready], both)).toEqual({ lay: [], remove: ['ocp-4.13.7'] });
     });
 
-    it('go to the bundle that they name, and the other one gets its files anew', () => {
+    it('go to the bundle that they name, and the other one gets its files again', () => {
       const one = verified({ attachments, name: 'ocp-4', version: '1' });
       const other = verified({ attachments, name: 'ocp', version: '4-1', sequence: 8 });
       const both = [one, other].map((bundle) => stored(bundle, { readyAt: NOON }));
@@ -140,7 +140,7 @@ describe('releaseFilesPlan', () => {
       });
     });
 
-    it('give way to a bundle of the same name and version that was adopted later', () => {
+    it('are replaced by a bundle with the same name and version that was adopted later', () => {
       const again = { ...stored(verified({ attachments, sequence: 8 }), { readyAt: NOON }), adoptedAt: NOON + 1 };
       expect(plan([ready, again], { 'ocp-4.13.7': release.bundleId })).toEqual({
         lay: [['ocp/4.13.7', again.bundleId]],

@@ -39,7 +39,7 @@ const ask = (over: Partial<GateContext> = {}) => askGates(context(over));
 const floors = { ...NO_FLOORS, sequences: new Map([['ocp', 9]]) };
 
 describe('the gates of an activation', () => {
-  it('let pass what nothing holds', () => {
+  it('let a release pass that nothing holds', () => {
     expect(ask()).toEqual({ holds: [], lookAgainAt: undefined });
   });
 
@@ -138,7 +138,7 @@ describe('the gates of an activation', () => {
     expect(ask({ bundle: again, withdrawn: 'trust/rejected' }).holds).toMatchObject([{ gate: 'trust' }]);
   });
 
-  it('are asked in their order, all of them, and the earliest time to look again counts', () => {
+  it('are all asked in their order, and the earliest time of a change counts', () => {
     const rollout = { start: new Date(NOON + 5_000).toISOString(), startPercentage: 1 };
     const update = { from: '1.x', rollout };
     const all = { ...stored(verified({ schedule: 'manual', update })), cancelled };

@@ -81,7 +81,7 @@ function ended(context: GateContext, { code, releasedBy, lookAgainAt }: Activati
 }
 
 describe('every hold of an activation', () => {
-  it('has words of its own, and what it names ends it', () => {
+  it('has its own sentence, and is ended by what it names', () => {
     const seen = new Set<string>();
     fc.assert(
       fc.property(contexts, (context) => {

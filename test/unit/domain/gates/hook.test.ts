@@ -14,7 +14,7 @@ const succeeded = (event: number, by = unit): Partial<HookMemory> => ({
 });
 
 describe('the gate of hook before-activate', () => {
-  it('lets pass without a hook, and once the hook has succeeded for this activation', () => {
+  it('lets a release pass without a hook, and after the hook has succeeded for this activation', () => {
     expect(hook({ bundle, policy: POLICY, hooks: NO_HOOKS })).toEqual({ kind: 'pass' });
     expect(ask(succeeded(NOON + 5))).toEqual({ kind: 'pass' });
   });

@@ -16,7 +16,7 @@ const gate = (imageUses: ImageUses | undefined, over = {}) =>
   pullsElsewhere({ bundle, bundles: [older, bundle], policy, imageUses, ...over });
 
 describe('the gate for pulls from elsewhere', () => {
-  it('lets pass what the release provides once it is activated', () => {
+  it('lets a release pass that provides all images once it is activated', () => {
     expect(gate(uses('quay.example.com/ocp/api:4.13.7', 'quay.example.com/ocp/etcd:4.13.7'))).toEqual({ kind: 'pass' });
     expect(gate(uses())).toEqual({ kind: 'pass' });
   });
@@ -38,7 +38,7 @@ describe('the gate for pulls from elsewhere', () => {
     }
   });
 
-  it('holds while nobody knows which images are asked for', () => {
+  it('holds while it is unknown which images are used', () => {
     const unknown = { kind: 'hold', hold: { data: { kind: 'unknown' } } };
     expect(gate(undefined)).toMatchObject(unknown);
     expect(gate({ ...uses(), isComplete: false })).toMatchObject(unknown);

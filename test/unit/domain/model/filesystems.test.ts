@@ -18,7 +18,7 @@ describe('filesystems of media', () => {
     ['ext2', 'errors=remount-ro'],
     ['ext3', 'errors=remount-ro'],
     ['ext4', 'errors=remount-ro'],
-  ])('does not leave it to %s whether the kernel panics', (type, option) => {
+  ])('mounts %s so that an error never causes a kernel panic', (type, option) => {
     expect(filesystemMount(type)?.options.split(',')).toContain(option);
   });
 

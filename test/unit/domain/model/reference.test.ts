@@ -53,7 +53,7 @@ describe('parseReference', () => {
     );
   });
 
-  it('throws nothing but AppError', () => {
+  it('throws only AppError', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom('a', '.', '/', ':', '@', '_', '-', '[', ']', '1', digest) }),
@@ -80,7 +80,7 @@ describe('isCanonicalReference', () => {
 });
 
 describe('parts of a reference', () => {
-  it('are cut at the right colon', () => {
+  it('are split at the right colon', () => {
     expect(repositoryOf('localhost:5000/a/b')).toBe('localhost:5000/a/b');
     expect(repositoryOf(`localhost:5000/a/b:1@${digest}`)).toBe('localhost:5000/a/b');
     expect(lastPathPart('localhost:5000/a/b')).toBe('b');

@@ -83,7 +83,7 @@ function slowTargets(path: StreamPath): readonly string[] {
 }
 
 describe('the choice of the next release', () => {
-  it('is that of a slow search through all edges', () => {
+  it('equals the result of a slow search through all edges', () => {
     fc.assert(
       fc.property(specs, (spec) => {
         const path = pathOf(spec);
@@ -111,7 +111,7 @@ describe('the choice of the next release', () => {
     );
   });
 
-  it('offers nothing more once a release was activated that was not offered from there', () => {
+  it('offers nothing more after the activation of a release that was not offered', () => {
     fc.assert(
       fc.property(specs, (spec) => {
         let path = pathOf(spec);
@@ -141,7 +141,7 @@ describe('the choice of the next release', () => {
     );
   });
 
-  it('does not depend on the order of what says barrier or dead end', () => {
+  it('does not depend on the order of the advisories about barriers and dead ends', () => {
     fc.assert(
       fc.property(specs, (spec) => {
         const path = pathOf(spec);

@@ -464,7 +464,7 @@ describe('the route', () => {
     expect(route(spec)).toEqual(steps);
   });
 
-  it('says which rule is in the way, with what it names, dead ends last', () => {
+  it('names the rule that blocks it with its values, dead ends last', () => {
     const path = pathOf({
       at: '1.2.0',
       has: ['1.2.0', '1.4.0 from=1.3.x'],

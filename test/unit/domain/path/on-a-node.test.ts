@@ -57,8 +57,8 @@ function nodeWith(policy: Policy = POLICY) {
   return { machine, node, plug, unplug, prove, order, pulled, holdsOf };
 }
 
-describe('the way of a node through the releases of a stream', () => {
-  it('goes over a barrier and on by itself, the stick pulled and the daemon started anew', () => {
+describe('a node that goes through the releases of a stream', () => {
+  it('activates a barrier and then the next release automatically, without the stick and after a restart', () => {
     const { node, plug, unplug, prove, order, holdsOf } = nodeWith();
     plug(release(2));
     prove(2);
@@ -75,7 +75,7 @@ describe('the way of a node through the releases of a stream', () => {
     expect(order).toEqual(['1.2.0', '1.3.0', '1.4.0']);
   });
 
-  it('loads what comes first on the path first, and what is passed over last', () => {
+  it('loads releases in the order of the path, and skipped releases last', () => {
     const first = nodeWith();
     first.plug(release(2));
     first.plug(release(4), release(3, BARRIER));
@@ -98,7 +98,7 @@ describe('the way of a node through the releases of a stream', () => {
     expect(node.bundles()).toHaveLength(3);
   });
 
-  it('stops at a dead end that a late advisory names, and forces nothing down', () => {
+  it('stops at a dead end that a later advisory names, and does not downgrade', () => {
     const { plug, order, holdsOf, node } = nodeWith();
     const advisory = verified({
       version: '2026.1.1',
@@ -123,7 +123,7 @@ describe('the way of a node through the releases of a stream', () => {
     expect(order).toEqual(['1.2.0', '1.3.0']);
   });
 
-  it('goes back only when the settings allow it, to what came later', () => {
+  it('downgrades only when the settings allow it, to a release that arrived later', () => {
     const strict = nodeWith();
     strict.plug(release(3));
     strict.plug(release(2, undefined, { sequence: 4 }));
@@ -141,7 +141,7 @@ describe('the way of a node through the releases of a stream', () => {
     expect(lax.order).toHaveLength(3);
   });
 
-  it('does not take again by itself what was rolled back, and takes a newer one', () => {
+  it('does not activate a rolled back release again automatically, but a newer one', () => {
     const { node, machine, plug, prove, order, holdsOf } = nodeWith();
     plug(release(2));
     prove(2);
@@ -157,7 +157,7 @@ describe('the way of a node through the releases of a stream', () => {
     expect(order).toEqual(['1.2.0', '1.3.0', '1.2.0', '1.4.0']);
   });
 
-  it('applies neither from nor barriers where it does not know what runs, unless the settings say it', () => {
+  it('applies neither "from" nor barriers while the current release is unknown, unless the settings name it', () => {
     const rules = [release(3, BARRIER), release(4, { from: '1.3.x' })];
     const unknown = nodeWith();
     unknown.plug(...rules);

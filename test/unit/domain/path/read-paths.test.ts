@@ -87,7 +87,7 @@ describe('a dead end that was activated, while containers still run from the rel
   };
   const update = { deadend: { reason: 'the data is moved' } };
 
-  it('holds what follows before its own containers run, and afterwards', () => {
+  it('holds later releases before its own containers run, and afterwards', () => {
     const deadEnd = release(3, active(7), { update });
     expect([holdOf(deadEnd, [before]), holdOf(deadEnd, [before, deadEnd]), holdOf(deadEnd, [])]).toEqual([
       '1.3.0',
@@ -189,7 +189,7 @@ describe('what was rolled back', () => {
 });
 
 describe('the path of a stream', () => {
-  it('is the same whatever the order in which its bundles came', () => {
+  it('is the same for any order of its bundles', () => {
     const all = [
       release(2, { ...active(5), provenAt: 6 }),
       release(3, {}, { update: { barrier: { reason: 'x' } } }),
@@ -205,7 +205,7 @@ describe('the path of a stream', () => {
     );
   });
 
-  it('has what is about to be adopted, and takes what came later for a downgrade', () => {
+  it('contains bundles that are about to be adopted, and counts an older release that arrived later as a downgrade', () => {
     const policy = { ...POLICY, update: { ...POLICY.update, allow_downgrade: true } };
     const present = release(5, { ...active(NOON), adoptedAt: NOON - 2 });
     const passed = release(3, { adoptedAt: NOON - 1 });

@@ -37,8 +37,8 @@ const failure = (over: Partial<FailedBlob> = {}): TaskFailure => ({
   retryAt: undefined,
 });
 
-describe('what is known to be bad of a bundle', () => {
-  it('is what a pull failed for, and is stored once', () => {
+describe('the damaged blobs of a bundle', () => {
+  it('include a blob that made a pull fail, once', () => {
     const { first, decision } = look({ media: [medium('sdb1', [found(bundle)])], failures: [failure()] });
     expect(first?.badBlobs).toEqual([damaged]);
     expect(decision.effects).toContainEqual({
@@ -50,24 +50,24 @@ describe('what is known to be bad of a bundle', () => {
     expect(spoken(again.decision.effects)).not.toContain('record-bad-blobs');
   });
 
-  it('is not what another medium has a good copy of', () => {
+  it('exclude a blob of which another medium has a good copy', () => {
     expect(look({ failures: [failure({ isLast: false })] }).first?.badBlobs).toEqual([]);
   });
 
-  it('holds while the medium is away, and no longer once one is plugged in that was not found bad', () => {
+  it('stay known while the medium is away, until another medium is plugged in', () => {
     expect(look({}, known(damaged)).first?.badBlobs).toEqual([damaged]);
     const { first, decision } = look({ media: [medium('sdc1', [found(bundle)])] }, known(damaged));
     expect(first).toMatchObject({ badBlobs: [], phase: 'preloading' });
     expect(decision.effects).toContainEqual({ kind: 'record-bad-blobs', bundleId: bundle.bundleId, badBlobs: [] });
   });
 
-  it('holds while the runtime does not answer: nobody knows then what is needed', () => {
+  it('stay known while the runtime does not answer, since then it is unknown which blobs are needed', () => {
     const { first, decision } = look({ runtime: { kind: 'unreachable', reason: 'no socket' } }, known(damaged));
     expect(first?.badBlobs).toEqual([damaged]);
     expect(spoken(decision.effects)).not.toContain('record-bad-blobs');
   });
 
-  it('is forgotten when the bundle is complete, when its layer is there, and when this node has the blob', () => {
+  it('are forgotten when the bundle is complete, when the layer is present, and when the node has the blob', () => {
     const complete = { runtime: reachable({ images: allListed(bundle) }) };
     expect(look(complete, known(damaged)).first?.badBlobs).toEqual([]);
     expect(look({ localBlobs: new Set([etcdLayer]) }, known(damaged)).first?.badBlobs).toEqual([]);
@@ -76,7 +76,7 @@ describe('what is known to be bad of a bundle', () => {
     expect(look({}, known({ ...config, reference: referenceOf('etcd') })).first?.badBlobs).toHaveLength(1);
   });
 
-  it('is what media lack: each file that was cut short, and of the absent ones one', () => {
+  it('include each file that was cut short, and one of the absent ones', () => {
     const lacking = [
       { digest: digestOf('layer base'), why: 'absent' },
       { digest: etcdLayer, why: 'truncated' },
@@ -89,7 +89,7 @@ describe('what is known to be bad of a bundle', () => {
     ]);
   });
 
-  it('is not what one medium lacks and another one has', () => {
+  it('exclude a blob that one medium lacks and another one has', () => {
     const one = medium('sdb1', [found(bundle, [{ digest: etcdLayer, why: 'absent' }])]);
     const other = medium('sdc1', [found(bundle)]);
     expect(look({ media: [one, other] }).first?.badBlobs).toEqual([]);
@@ -97,7 +97,7 @@ describe('what is known to be bad of a bundle', () => {
 });
 
 describe('a release that can not be completed from what was seen', () => {
-  it('says that it needs an undamaged copy, where the bad one was, and how to be rid of it', () => {
+  it('asks for an undamaged copy, names the medium with the damaged one, and says how to give the release up', () => {
     expect(told(look({}, known(damaged)).first)).toMatchObject({
       phase: 'held',
       hold: 'media',
@@ -116,7 +116,7 @@ describe('a release that can not be completed from what was seen', () => {
     );
   });
 
-  it('asks for the stick with the rest where files were missing', () => {
+  it('asks for the stick with the other files where files were missing', () => {
     const { first } = look({}, known({ digest: etcdLayer, why: 'absent', medium: 'sdb1' }));
     expect(first?.reason && shownReason(first.reason)).toEqual({
       code: 'bundle/blob-missing',

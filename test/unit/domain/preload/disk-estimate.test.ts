@@ -50,7 +50,7 @@ describe('estimateDisk', () => {
     });
   });
 
-  it('needs nothing for images of which every layer is there, on a full disk too', () => {
+  it('needs no space for images whose layers are all present, also on a full disk', () => {
     const full = { ...disk(1_000, 0), inodes: { total: 100, free: 0 } };
     expect(estimateDisk(need({ images: [[], []], filesystem: full, staging: 'with-images' }))).toMatchObject({
       neededBytes: 0,
@@ -66,9 +66,12 @@ describe('estimateDisk', () => {
     );
   });
 
-  it.each(['unpacked', 'compressed', 'both'] as const)('counts what a runtime keeps that keeps it %s', (storage) => {
-    expect(estimateDisk(need({ images, layerStorage: storage })).neededBytes).toBe(used(images, storage).bytes);
-  });
+  it.each(['unpacked', 'compressed', 'both'] as const)(
+    'counts the storage of a runtime that keeps layers %s',
+    (storage) => {
+      expect(estimateDisk(need({ images, layerStorage: storage })).neededBytes).toBe(used(images, storage).bytes);
+    },
+  );
 
   it('counts the compressed size of what stickpin keeps a copy of, each layer once', () => {
     const three = [image('a', 100, 200), image('a', 100, 200), image('b', 10, 20)];
@@ -76,14 +79,14 @@ describe('estimateDisk', () => {
     expect(estimateDisk(need({ images: three, copied })).neededBytes).toBe(used(three).bytes + 50);
   });
 
-  it('counts attachments that are still to be written, unless no layer is', () => {
+  it('counts attachments that are still to be written, unless no layer is missing', () => {
     const [all] = [used(images).bytes];
     expect(estimateDisk(need({ images, attachedBytes: 7_000 })).neededBytes).toBe(all + 7_000);
     expect(estimateDisk(need({ images: [[]], attachedBytes: 7_000 })).neededBytes).toBe(0);
   });
 
   it.each(['unpacked', 'compressed'] as const)(
-    'counts inodes, where their number is fixed, less the same reserve (%s)',
+    'counts inodes where their number is fixed, with the same reserve (%s)',
     (storage) => {
       const { inodes } = used(images, storage);
       const within = (free: number) => ({ ...disk(100 * GIB, 100 * GIB), inodes: { total: 1_000, free } });
@@ -95,7 +98,7 @@ describe('estimateDisk', () => {
     },
   );
 
-  describe('counts the largest images that are staged together, shared layers once', () => {
+  describe('counts the largest images that are staged in parallel, shared layers once', () => {
     const base = image('base', 400);
     const four = [[...base, ...image('a', 40)], [...base, ...image('b', 60)], image('c', 100), image('d', 20)];
     // Base and b are 230, c is 50.
@@ -118,14 +121,17 @@ describe('estimateDisk', () => {
       expect(on(1_000).neededBytes).toBe(used(four).bytes);
     });
 
-    it.each(largest)('on that of the images beside what is stored, with $parallel at once', ({ parallel, staged }) => {
-      const peak = used(four).bytes + staged;
-      const on = (freeBytes: number) =>
-        estimateDisk(need({ images: four, parallel, staging: 'with-images', filesystem: disk(1_000, freeBytes) }));
-      expect(on(peak + 150)).toMatchObject({ neededBytes: peak, fits: true });
-      expect(on(peak + 149).shortages).toEqual([
-        { kind: 'bytes', path: '/var/lib/containers', needed: peak, free: peak + 149, reserved: 150, lacking: 1 },
-      ]);
-    });
+    it.each(largest)(
+      'on the filesystem of the images, in addition to the stored layers, with $parallel at once',
+      ({ parallel, staged }) => {
+        const peak = used(four).bytes + staged;
+        const on = (freeBytes: number) =>
+          estimateDisk(need({ images: four, parallel, staging: 'with-images', filesystem: disk(1_000, freeBytes) }));
+        expect(on(peak + 150)).toMatchObject({ neededBytes: peak, fits: true });
+        expect(on(peak + 149).shortages).toEqual([
+          { kind: 'bytes', path: '/var/lib/containers', needed: peak, free: peak + 149, reserved: 150, lacking: 1 },
+        ]);
+      },
+    );
   });
 });

@@ -13,11 +13,11 @@ describe('diskUse', () => {
     ['unpacked', 3_000_000 + 150 * 640 + (2 * 34 + 3 * 24 + 40) * KIB, 150 + 2 * 8 + 3 * 5 + 13],
     ['both', 4_300_000 + 150 * 576 + (2 * 32 + 3 * 32 + 120) * KIB, 150 + 2 * 4 + 3 * 3 + 5],
     ['compressed', 1_300_000 + (2 * 4 + 3 * 13 + 24) * KIB, 2 + 3 * 3 + 6],
-  ] as const)('counts what is stored %s, with what lies beside it', (storage, bytes, inodes) => {
+  ] as const)('counts layers that are stored %s, with their metadata', (storage, bytes, inodes) => {
     expect(diskUse(layers, 3, storage)).toEqual({ bytes, inodes });
   });
 
-  it('is nothing for nothing', () => {
+  it('is zero without images', () => {
     for (const storage of ['unpacked', 'both', 'compressed'] as const) {
       expect(diskUse([], 0, storage)).toEqual({ bytes: 0, inodes: 0 });
     }

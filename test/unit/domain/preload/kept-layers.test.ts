@@ -28,7 +28,7 @@ const digests = (names: readonly string[]) => names.map((name) => layer(name).di
 const of = (layers: readonly { readonly digest: string }[]) => layers.map(({ digest }) => digest).sort();
 
 describe('the layers that are kept on the disk of the node', () => {
-  it('are those of the components that the settings name, those shared with others too', () => {
+  it('are those of the components that the settings name, also when other components share them', () => {
     expect(of(keptLayers(bundle, keeping('os')))).toEqual(digests(['base', 'os']));
     expect(keptLayers(bundle, keeping())).toEqual([]);
     expect(of(keptLayers(bundle, { ...POLICY.retention, blobs: 'kept' }))).toEqual(digests(['base', 'os', 'etcd']));

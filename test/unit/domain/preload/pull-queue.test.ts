@@ -17,7 +17,7 @@ const pullQueueOf = (pulls: readonly PlannedPull[], parallel: number): PullQueue
 });
 const named = (tasks: readonly { reference: string }[]) => tasks.map(({ reference }) => reference);
 
-describe('the line-up', () => {
+describe('the pull queue', () => {
   it('starts an image right after the one that pulled their shared layer', () => {
     const first = fill(pullQueueOf([planned('a', ['base', 'a']), planned('b', ['base']), planned('c', ['c'])], 2));
     expect(named(first.starts)).toEqual(['a', 'c']);
@@ -26,7 +26,7 @@ describe('the line-up', () => {
     expect(named(afterPull(second.pullQueue, 'a').starts)).toEqual(['b']);
   });
 
-  it('starts nothing more than fits beside what runs', () => {
+  it('starts only pulls that fit beside the running ones', () => {
     const pullQueue = pullQueueOf(
       ['x', 'y', 'z'].map((name) => planned(name, [name])),
       2,
@@ -36,7 +36,7 @@ describe('the line-up', () => {
     expect(named(fill(left).starts)).toEqual([]);
   });
 
-  it('pulls every image once and each layer once, in any order of ends, and is never idle before the last', () => {
+  it('pulls every image and each layer once, for any order in which pulls end, and is never idle before the last one', () => {
     const anyImage = fc.uniqueArray(fc.constantFrom(...'123456789'), { maxLength: 5 });
     const anyImages = fc.array(anyImage, { minLength: 1, maxLength: 12 });
     const anyEnds = fc.array(fc.nat(), { minLength: 12, maxLength: 12 });

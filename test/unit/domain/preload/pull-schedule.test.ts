@@ -22,7 +22,7 @@ const nextPulls = ({ candidates, running, parallel }: Now) => {
 };
 
 describe('the schedule of pulls', () => {
-  it('starts the first carrier of the layer that most wait for, and what shares nothing beside it', () => {
+  it('starts the first image with the layer that most images wait for, and images without shared layers beside it', () => {
     const candidates = [
       pull('small', { s: 1 }),
       pull('a', { base: 100, a: 1 }),
@@ -37,7 +37,7 @@ describe('the schedule of pulls', () => {
     expect(nextPulls({ candidates, running: [], parallel: 2 })).toEqual(['x', 'y']);
   });
 
-  it('waits for a running pull that brings a shared layer, and starts what only lacks a manifest', () => {
+  it('waits for a running pull of a shared layer, and starts images that only lack a manifest', () => {
     const running = [pull('a', { base: 100 })];
     const candidates = [pull('b', { base: 100 }), pull('c', {})];
     expect(nextPulls({ candidates, running, parallel: 4 })).toEqual(['c']);
@@ -63,7 +63,7 @@ describe('the schedule of pulls', () => {
     expect(next(1, true, [pull('x', {}), pull('y', {})])).toEqual([]);
   });
 
-  it('never runs a shared missing layer twice, always starts something that may run, and each image once', () => {
+  it('never pulls a shared missing layer twice, always starts a pull that may run, and starts each image once', () => {
     const anyPull = fc
       .record({
         reference: fc.constantFrom(...'abcdefgh'),
@@ -89,7 +89,7 @@ describe('the schedule of pulls', () => {
     );
   });
 
-  it('pulls every image once and each layer once, in any order of ends, and is never idle before the last', () => {
+  it('pulls every image and each layer once, for any order in which pulls end, and is never idle before the last one', () => {
     const anyImage = fc.uniqueArray(fc.constantFrom(...'123456789'), { maxLength: 5 });
     fc.assert(
       fc.property(

@@ -56,7 +56,7 @@ const disk = (roomMiB: number, storage: LayerStorage = 'unpacked') => ({
 });
 
 describe('held (space)', () => {
-  it('says what is needed, where, and what of the free bytes is reserved', () => {
+  it('states the needed bytes, the filesystem, and the reserved part of the free bytes', () => {
     expect(told(seen({ filesystem: disk(74) }).first)).toMatchObject({
       phase: 'held',
       hold: 'space',
@@ -76,7 +76,7 @@ describe('held (space)', () => {
     );
   });
 
-  it('counts what it keeps itself on the same filesystem, but for what is kept already', () => {
+  it('counts layers that stickpin keeps on the same filesystem, unless they are kept already', () => {
     const policy: Partial<Policy> = { retention: { ...POLICY.retention, blobs: 'kept' } };
     const at = (roomMiB: number, over: Parameters<typeof observation>[0] = {}) =>
       seen({ filesystem: disk(roomMiB) }, { layersBesideImages: true, ...over }, policy).first;
@@ -93,7 +93,7 @@ describe('held (space)', () => {
     expect(textOf(reason)).toContain('about 105 MiB');
   });
 
-  it('names inodes', () => {
+  it('states missing inodes', () => {
     const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 496 } };
     expect(textOf(seen({ filesystem }).first?.reason)).toBe(
       'Not enough inodes for ocp 4.13.7: needs about 347 on /var/lib/containers, 496 free of which 150 are reserved',
@@ -121,7 +121,7 @@ describe('held (space)', () => {
     expect(assessment.short).toEqual([{ bundle: adopted, lacking: { bytes: MIB, inodes: 0 } }]);
   });
 
-  it('counts neither what is being pulled nor what that stages: it lacks from what is free', () => {
+  it('counts neither running pulls nor their staged layers, which use free space already', () => {
     const running = [pullOf(bundle, 'etcd')];
     const staged = (parallel: number) =>
       seen(
@@ -139,7 +139,7 @@ describe('held (space)', () => {
   });
 });
 
-describe('what older releases are to make room for', () => {
+describe('the space that retired releases free', () => {
   const elsewhere = (freeBytes: number) => ({ path: '/var/tmp', totalBytes: 100 * MIB, freeBytes });
   const inodes = { total: 1_000, free: 496 };
   const full: TaskFailure = {
@@ -203,7 +203,7 @@ describe('a disk that filled up in mid-pull', () => {
       [adopted, stored(tools)],
     );
 
-  it('breaks off every pull, also of other bundles, and starts none', () => {
+  it('cancels every pull, also of other bundles, and starts none', () => {
     const { decision } = node({ failures: [full], running: [pullOf(tools, 'shell')] });
     expect(spoken(decision.effects)).toEqual(['cancel shell']);
   });
@@ -225,7 +225,7 @@ describe('a disk that filled up in mid-pull', () => {
     expect(tight.decision.effects.filter(({ kind }) => kind === 'start')).toEqual([]);
   });
 
-  it('matters no more once the image is there all the same', () => {
+  it('has no effect once the image is present', () => {
     const images = [listed(full.task.kind === 'pull' ? full.task.reference : '')];
     expect(seen({ images }, { failures: [] }).first?.phase).toBe('preloading');
   });

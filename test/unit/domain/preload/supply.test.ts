@@ -27,7 +27,7 @@ const runtime = reachable({ renderedPins: pinsOf(bundle) });
 const pinsRequested = { references: pinsOf(bundle), unpinned: '', attempts: 1, at: 0 };
 
 describe('supply', () => {
-  it('finds a blob wherever it is: another medium, another bundle, the own disk', () => {
+  it('finds a blob on another medium, in another bundle or on the disk of the node', () => {
     const other = verified({ version: '4.13.8', sequence: 8, images: { api: ['base', 'api'] } });
     const images = (over: Parameters<typeof observation>[0]) =>
       judge(observation(over), [stored(bundle)]).first?.pullableImages.map(({ component }) => component);
@@ -63,7 +63,7 @@ describe('supply', () => {
     expect(cut.first).toMatchObject({ hold: 'media', reason: { code: 'bundle/blob-missing' } });
   });
 
-  it('counts only images whose layers are at hand as arriving, and promises no other layers', () => {
+  it('counts only images with available layers as arriving, and expects no other layers', () => {
     const observed = observation({ media: [medium('drop', [envelope]), medium('sdb1', [half])] });
     const { assessment } = judge(observed, [stored(bundle)]);
     const arriving = arrivingImages(observed, assessment);
@@ -71,7 +71,7 @@ describe('supply', () => {
     expect([...arriving.layers.keys()]).toEqual([layer('base').digest, layer('etcd').digest]);
   });
 
-  it('counts what is being pulled from us as arriving while its medium is away', () => {
+  it('counts a running pull from our registry as arriving while its medium is away', () => {
     const observed = observation({ running: [pullOf(bundle, 'etcd')] });
     const { assessment } = judge(observed, [stored(bundle)]);
     expect([...arrivingImages(observed, assessment).images]).toEqual([digestOf('image etcd')]);

@@ -32,7 +32,7 @@ const dropped = (
     .map(({ bundleId }) => bundleId);
 
 describe('retention.incomplete', () => {
-  it('drops a release that was not complete for 14 days, and not before', () => {
+  it('gives up a release that was incomplete for 14 days, and not before', () => {
     expect(dropped()).toEqual([bundle.bundleId]);
     expect(dropped({ now: NOON - 1 })).toEqual([]);
   });

@@ -26,7 +26,7 @@ function texts(bundles: readonly StoredBundle[], over: Partial<typeof POLICY.lif
 }
 
 describe('why a release is kept', () => {
-  it('says nothing of the current one, of one never activated and of a retired one', () => {
+  it('gives no reason for the current one, one that was never activated and a retired one', () => {
     const gone = release(1, { ...done(1), retiredAt: NOON + 9 });
     expect(texts([gone, release(2, done(2)), release(3, { readyAt: NOON })])).toEqual([
       undefined,
@@ -43,7 +43,7 @@ describe('why a release is kept', () => {
     ]);
   });
 
-  it('names one that never proved itself, and one that was rolled back', () => {
+  it('names one that was never proven, and one that was rolled back', () => {
     expect(texts([release(1, at(1)), release(2, at(2))])).toEqual([
       "kept, since it was never proven, until ocp 4.13.2 is proven and has a higher sequence; 'stickpin unpin ocp@4.13.1' gives it up",
       undefined,
@@ -52,7 +52,7 @@ describe('why a release is kept', () => {
     expect(back).toMatch(/^kept, since it was rolled back, until ocp 4\.13\.1 is proven and has a higher sequence/);
   });
 
-  it('names protection, a request, a delta, and what only containers keep', () => {
+  it('names protection, a request, a delta, and containers as the only reason', () => {
     const base = release(1, done(1));
     const more = [release(2, done(2)), release(3, done(3))];
     expect(texts([base, ...more], { protect: ['ocp@4.13.1'] })[0]).toBe('kept for good by lifecycle.protect');

@@ -35,7 +35,7 @@ describe('manifestWarnings', () => {
     ['docker.io/nginx:1', undefined],
     ['docker.io/nginx', 'IfNotPresent'],
     ['docker.io/library/nginx:latest', 'Never'],
-  ])('says nothing of %s with the policy %s', (image, policy) => {
+  ])('gives no warning for %s with the policy %s', (image, policy) => {
     expect(manifestWarnings([used(image, policy)], images)).toEqual([]);
   });
 

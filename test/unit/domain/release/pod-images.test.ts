@@ -58,7 +58,7 @@ describe('podImagesIn', () => {
     expect(podImagesIn({ kind: 'ConfigMap', metadata, data: { pod: JSON.stringify({ spec }) } })).toEqual([]);
   });
 
-  it('ends in an object that holds itself, and in one that is very deep', () => {
+  it('ends for an object that contains itself, and for one that is very deep', () => {
     const loop: Record<string, unknown> = { kind: 'Pod', metadata, spec };
     loop.self = [loop];
     expect(podImagesIn(loop)).toHaveLength(1);

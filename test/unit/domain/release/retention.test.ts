@@ -30,7 +30,7 @@ const delta = release(4, {}, old);
 const lifecycle = { ...POLICY.lifecycle, keep: 2 };
 
 describe('the base of a delta', () => {
-  it('of another stream keeps nothing: it came after the delta, so that the delta was let in', () => {
+  it('is not kept when it is of another stream and was adopted after the delta', () => {
     const foreign = stored(verified({ name: 'tools', version: '1.0.0', images: { shell: ['shell'] } }));
     expect(isBaseInNeed(foreign, [foreign, release(8, {}, foreign)])).toBe(false);
   });
@@ -77,7 +77,7 @@ describe('roomFor', () => {
   const room = (lacking: { bytes: number; inodes: number }) =>
     roomFor(next, lacking, storedState(all, { pulledByUs: brought }), lifecycle);
 
-  it('gives up the oldest fallback that has some of what lacks, when all of them have enough', () => {
+  it('retires the oldest fallback that frees some of the missing space, when all of them free enough', () => {
     expect([bytes, inodes].every((amount) => amount > 0)).toBe(true);
     expect(room({ bytes: 1, inodes: 0 })).toBe(old);
     expect(room({ bytes: 2 * bytes, inodes: 2 * inodes })).toBe(old);
@@ -88,7 +88,7 @@ describe('roomFor', () => {
     { bytes: 2 * bytes + 1, inodes: 0 },
     { bytes: 0, inodes: 2 * inodes + 1 },
     { bytes: 2 * bytes, inodes: 2 * inodes + 1 },
-  ])('gives up none when that is not enough: $bytes bytes, $inodes inodes', (lacking) => {
+  ])('retires none when that is not enough: $bytes bytes, $inodes inodes', (lacking) => {
     expect(room(lacking)).toBeUndefined();
   });
 });

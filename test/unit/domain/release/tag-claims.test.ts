@@ -28,7 +28,7 @@ const customer = (digest = digestOf('evil'), tag = TAG) =>
   );
 
 describe('a tag that a release of another stream holds', () => {
-  it('is not for another image, and is for the same one', () => {
+  it("can't be used for another image, but can for the same one", () => {
     expect(foreignTag(customer(), [platform])).toMatchObject({ tag: TAG, holder: { payload: { name: 'ocp' } } });
     expect(foreignTag(customer(digestOf('image etcd')), [platform])).toBeUndefined();
     expect(foreignTag(customer(undefined, 'quay.example.com/ocp/etcd:evil'), [platform])).toBeUndefined();
@@ -40,7 +40,7 @@ describe('a tag that a release of another stream holds', () => {
     ['rolled back', { ...platform, rolledBackAt: NOON + 1 }, true],
     ['never activated', adopted, false],
     ['retired', { ...platform, retiredAt: NOON + 1 }, false],
-  ])('is held by one that is %s or not', (_name, holder, isHeld) => {
+  ])('is held or not held by a release that is %s', (_name, holder, isHeld) => {
     expect(foreignTag(customer(), [holder]) !== undefined).toBe(isHeld);
   });
 
@@ -49,7 +49,7 @@ describe('a tag that a release of another stream holds', () => {
     expect(foreignTag(next, [platform])).toBeUndefined();
   });
 
-  it('holds the activation of the other, with both streams named, and nobody confirms it away', () => {
+  it("holds the activation of the other release, which names both streams and can't be confirmed", () => {
     const asked = { ...customer(), activationRequestedAt: NOON + 1, activationOverrides: ['rule/from'] as const };
     const runtime = reachable({ images: [...allListed(platform), ...allListed(asked)] });
     const { assessment, decision } = judge(observation({ runtime, now: NOON + 2 }), [platform, asked]);
@@ -61,7 +61,7 @@ describe('a tag that a release of another stream holds', () => {
     expect(decision.effects.some((effect) => effect.kind === 'start')).toBe(false);
   });
 
-  it('attached to an image is offered as the stream says that came first', () => {
+  it('attached to an image is offered by the stream that was activated first', () => {
     const attached = (text: string): AttachedTag => ({
       tag: `sha256-${'ab'.repeat(32)}.sig`,
       digest: digestOf(text),

@@ -49,7 +49,7 @@ const dueOf = (...args: Parameters<typeof look>) => look(...args).assessment.tag
 /** All of `newer`, but etcd2 without its tag. */
 const bare = [listed(referenceOf('etcd2')), ...allListed(newer).slice(1)];
 
-describe('tags: which are given to their images again', () => {
+describe('tags: which ones are restored', () => {
   it.each<{
     when: string;
     images: readonly RuntimeImage[];
@@ -169,13 +169,13 @@ describe('tags: which are given to their images again', () => {
     expect(dueOf(images, bundles, over)).toEqual(due);
   });
 
-  it('gives the tags of one release at a time', () => {
+  it('restores the tags of one release at a time', () => {
     const tools = verified({ name: 'tools', images: { shell: ['shell'] } });
     const images = [...bare, listed(referenceOf('shell'))];
     expect(dueOf(images, [active(newer), active(tools)])).toEqual([tag('etcd2')]);
   });
 
-  it('lets of two streams with one tag the one have it that was activated first', () => {
+  it('leaves a tag of two streams to the one that was activated first', () => {
     const tools = verified({ name: 'tools', images: { etcd: ['etcd'] }, ...sharing('etcd', '1.0.0') });
     for (const [first, second] of [
       [is, tools],
@@ -185,7 +185,7 @@ describe('tags: which are given to their images again', () => {
     }
   });
 
-  it('takes no tag from the other stream that has it', () => {
+  it('does not move a tag that another stream has', () => {
     const tools = verified({ name: 'tools', images: { etcd: ['etcd'] }, ...sharing('etcd', '1.0.0') });
     const images = [listed(referenceOf('etcd'), true, [tag('etcd', '1.0.0')]), ...allListed(is)];
     expect(dueOf(images, [active(tools, NOON + 1), active(is)])).toEqual([]);
@@ -193,8 +193,8 @@ describe('tags: which are given to their images again', () => {
   });
 });
 
-describe('tags: how they are given again', () => {
-  it('puts mirrors of their repositories in place, then pulls them, and offers no other tag', () => {
+describe('tags: how they are restored', () => {
+  it('writes mirrors of their repositories, then pulls them, and offers no other tag', () => {
     const first = look(bare, [active(newer)]);
     expect(spoken(first.decision.effects)).toEqual(['apply-mirrors etcd2']);
     const mirrored = { runtime: reachable({ images: bare, renderedMirrors: ['quay.example.com/ocp/etcd2'] }) };
@@ -224,16 +224,19 @@ describe('tags: how they are given again', () => {
     { given: [-HOUR - 80_001, -100_000, -80_000], due: true },
     { given: [-9 * HOUR, -9 * HOUR, -9 * HOUR], due: false, isContested: true },
     { given: [60_000], due: true },
-  ])('lost after it was given $given ms from now: $due', ({ given, due, wakeAt, isContested = false }) => {
-    const tagsGiven = given.map((ms) => ({ tag: tag('etcd2'), at: NOON + ms }));
-    const { assessment, first } = look(bare, [active(newer)], { tagsGiven });
-    expect(assessment.tags.due).toHaveLength(due ? 1 : 0);
-    expect(assessment.tags.contested).toHaveLength(isContested ? 1 : 0);
-    expect(assessment.tags.wakeAt).toBe(wakeAt);
-    expect(first?.degraded?.code).toBe(isContested ? 'engine/tag-contested' : undefined);
-  });
+  ])(
+    'restores a lost tag that was already restored $given ms from now: $due',
+    ({ given, due, wakeAt, isContested = false }) => {
+      const tagsGiven = given.map((ms) => ({ tag: tag('etcd2'), at: NOON + ms }));
+      const { assessment, first } = look(bare, [active(newer)], { tagsGiven });
+      expect(assessment.tags.due).toHaveLength(due ? 1 : 0);
+      expect(assessment.tags.contested).toHaveLength(isContested ? 1 : 0);
+      expect(assessment.tags.wakeAt).toBe(wakeAt);
+      expect(first?.degraded?.code).toBe(isContested ? 'engine/tag-contested' : undefined);
+    },
+  );
 
-  it('names the tag that is left alone, what it names now, and what gives it again', () => {
+  it('names a tag that is not restored any more, its present image, and how to restore it', () => {
     const tagsGiven = [1, 2, 3].map((at) => ({ tag: tag('etcd2'), at: NOON + at - 10 }));
     const stolen = [...bare, listed('quay.example.com/other@sha256:1', false, [tag('etcd2')])];
     expect(told(look(stolen, [active(newer)], { tagsGiven }).first)).toMatchObject({
@@ -255,13 +258,13 @@ describe('tags: how they are given again', () => {
     ]);
   });
 
-  it('goes on with the others while one is left alone', () => {
+  it('restores the other tags while one is not restored any more', () => {
     const tagsGiven = [1, 2, 3].map((at) => ({ tag: tag('etcd2'), at: NOON + at - 10 }));
     const images = newer.contents.images.map(({ reference }) => listed(reference));
     expect(dueOf(images, [active(newer)], { tagsGiven })).toEqual([tag('api2')]);
   });
 
-  it('forgets after an hour what has settled, and never what is still lost', () => {
+  it('forgets a stable tag after an hour, and never one that is still lost', () => {
     const given = [
       { tag: 'a', at: NOON - HOUR - 1 },
       { tag: 'a', at: NOON - HOUR },
@@ -280,7 +283,7 @@ describe('tags: how they are given again', () => {
     expect(look([], [active(newer)], away).assessment.tags.settled).toEqual([]);
   });
 
-  it('says in one line what was given again', () => {
+  it('lists the restored tags in one line', () => {
     const lost = {
       bundleId: newer.bundleId,
       tag: tag('etcd2'),

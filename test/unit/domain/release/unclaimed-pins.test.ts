@@ -137,7 +137,7 @@ describe('decide: unclaimed pins', () => {
     runtime: reachable({ images, renderedPins: OWN, foundPins: OWN }),
   });
 
-  it('asks for them with those of known releases', () => {
+  it('requests them together with the pins of known releases', () => {
     const other = verified({ version: '4.13.8', sequence: 8, images: { other: ['other'] } });
     const { decision } = judge(lost, [stored(other)]);
     expect(decision.effects).toContainEqual(
@@ -145,7 +145,7 @@ describe('decide: unclaimed pins', () => {
     );
   });
 
-  it('asks again when one that is present does not hold', () => {
+  it('requests them again when a present image is not reported as pinned', () => {
     const requested = { references: OWN, unpinned: '', attempts: 1, at: NOON };
     const quiet = judge({ ...lost, pinsRequested: requested });
     expect(spoken(quiet.decision.effects)).toEqual([]);

@@ -21,13 +21,13 @@ const container = (over: Partial<RuntimeContainer>): RuntimeContainer => ({
 });
 const removable = (...containers: readonly RuntimeContainer[]) => withoutUsed([DATA], containers, ids);
 
-describe('an image that is used as a volume alone', () => {
+describe('an image that is used only as a volume', () => {
   it.each([`sha256:${DATA}`, DATA, DIGEST, 'quay.io/data:1'])('stays while a container mounts %s', (name) => {
     expect(removable(container({ volumeImages: [name] }))).toEqual([]);
     expect(removable(container({ volumeImages: [name], state: 'other' }))).toEqual([]);
   });
 
-  it('goes when nothing mounts it, the exited containers that did first', () => {
+  it('is removed when nothing mounts it, after the exited containers that mounted it', () => {
     expect(removable(container({}))).toEqual([{ imageId: DATA, containerIds: [] }]);
     expect(removable(container({ volumeImages: [APP, 'quay.io/gone:1'] }))).toEqual([
       { imageId: DATA, containerIds: [] },

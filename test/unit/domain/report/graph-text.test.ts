@@ -86,12 +86,12 @@ Next release: 1.3.0
     for (const one of notes) expect(status).toContain(one);
   });
 
-  it('says in STATUS that the present release is a dead end, and why', () => {
+  it('states in STATUS that the current release is a dead end, and why', () => {
     const { status } = report([release(2, { deadend: { reason: 'it loses data' } }, CURRENT)]);
     expect(status).toContain('ocp 1.2.0 is a dead end (it loses data): no release follows it automatically.');
   });
 
-  it('is in the list: what each release waits for, and what ends that', () => {
+  it('shows in list what each release waits for, and what ends the wait', () => {
     const list = renderList(report([...story, release(5, { from: '9.x' })]));
     expect(list).toMatch(/ocp@1\.2\.0 +proven \(current\)/);
     expect(list).toMatch(
@@ -100,7 +100,7 @@ Next release: 1.3.0
     expect(list).toMatch(/^ocp@1\.5\.0: .*only from 9\.x.* \(a person ends it\)$/m);
   });
 
-  it('has at most 80 columns, whatever it says', () => {
+  it('has at most 80 columns, for any content', () => {
     const word = fc.string({ maxLength: 120 });
     const stream: fc.Arbitrary<StreamReport> = fc.record({
       name: word,

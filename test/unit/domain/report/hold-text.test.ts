@@ -30,7 +30,7 @@ const report = (bundle = release) => {
 };
 
 describe('what holds an activation', () => {
-  it('is in the report, all of it, with what ends it', () => {
+  it('is in the report with all holds and what ends each', () => {
     expect(report().bundles[0]?.activationHolds).toMatchObject([
       { gate: 'from', code: 'rule/from', releasedBy: 'person' },
       { gate: 'rollout', code: 'rule/rollout', releasedBy: 'time', until: '2027-01-01T00:00:00.000Z' },
@@ -39,7 +39,7 @@ describe('what holds an activation', () => {
     ]);
   });
 
-  it('is printed by show, a line for each', () => {
+  it('is printed by show, one line for each hold', () => {
     const { bundles, trust } = report();
     const [first] = bundles;
     const lines = first === undefined ? [] : renderShow(first, trust).split('\n');
@@ -51,7 +51,7 @@ describe('what holds an activation', () => {
     ]);
   });
 
-  it('is in the list: the first hold of a release that is ready', () => {
+  it('is in the list, with the first hold of a ready release', () => {
     const plain = stored(verified({ schedule: 'manual' }), { readyAt: NOON });
     expect(report(plain).bundles[0]?.reason).toBeUndefined();
     const list = renderList(report(plain));
@@ -59,7 +59,7 @@ describe('what holds an activation', () => {
     expect(list).toContain('ocp@4.13.7: its activation is held: its schedule is "manual": a person activates it\n');
   });
 
-  it('has words even from a gate that brought none', () => {
+  it('has a sentence even for a gate without a sentence of its own', () => {
     const hold = { gate: 'window', code: 'x/window', data: { opens: '22:00' }, releasedBy: 'time' };
     const unworded = hold as unknown as ActivationHold;
     expect(holdClause(unworded)).toBe('gate "window" holds it (opens 22:00)');

@@ -30,7 +30,7 @@ const idsOf = (memory: Awaited<ReturnType<typeof open>>) =>
   revocationsInForce(memory.record()).map(({ keyId }) => keyId);
 
 describe('the memory of revocations', () => {
-  it('has what the file has when the database is lost, and the reverse', async () => {
+  it('reads the file when the database is lost, and the database when the file is lost', async () => {
     const store = createRevocationStore();
     await (await open(store)).keep(revoked);
     expect(idsOf(await open())).toEqual([key]);
@@ -41,7 +41,7 @@ describe('the memory of revocations', () => {
     expect(idsOf(await open())).toEqual([key]);
   });
 
-  it('takes the database for a damaged file, which is kept under another name', async () => {
+  it('uses the database when the file is damaged, and keeps the file under another name', async () => {
     const store = createRevocationStore();
     await (await open(store)).keep(revoked);
     writeFileSync(path, readFileSync(path).subarray(0, 40));
@@ -64,7 +64,7 @@ describe('the memory of revocations', () => {
     expect(idsOf(await open())).toEqual([key]);
   });
 
-  it('lifts nothing that it can not write', async () => {
+  it('lifts no revocation when that can not be written', async () => {
     const store = createRevocationStore();
     const memory = await open(store);
     await memory.keep(revoked);

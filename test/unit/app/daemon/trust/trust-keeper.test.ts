@@ -54,7 +54,7 @@ const reload = () =>
     taken += 1;
   });
 describe('a *.revoked file that can not be read', () => {
-  it('takes nothing back when it can be read in a moment, as one that was being written', async () => {
+  it('changes nothing when it can be read a moment later, as a file that is being written', async () => {
     await open();
     revoke('');
     const reloading = reload();
@@ -71,7 +71,7 @@ describe('a *.revoked file that can not be read', () => {
     expect(names()).toEqual(['factory-2026']);
   });
 
-  it('makes every key count for nothing when it stays so, however often the folder changes, until it can be read', async () => {
+  it('lets no key count after some seconds, however often the folder changes, until it can be read', async () => {
     await open();
     revoke('who?');
     const reloads = [reload()];
@@ -121,7 +121,7 @@ describe('the file of a role that can not be read', () => {
     expect(rolesInForce()).toEqual(['customer']);
   });
 
-  it('takes nothing back when it can be read in a moment, as one that was being written', async () => {
+  it('changes nothing when it can be read a moment later, as a file that is being written', async () => {
     spoil();
     const reloading = reload();
     await eventually(() => expect(log.lines.at(-1)?.message).toContain('it is read again, and the keys hold'));

@@ -25,7 +25,7 @@ function printer(stderrColumns?: number) {
 }
 
 describe('progress on a terminal', () => {
-  it('is one line that is painted again', () => {
+  it('is one line that is written again', () => {
     const { at, clear, written } = printer(100);
     at(0, fetching(2));
     at(200, fetching(2, 5 * MiB));
@@ -42,7 +42,7 @@ describe('progress on a terminal', () => {
     ]);
   });
 
-  it('is painted ten times a second at most, and at its end', () => {
+  it('is written at most ten times a second, and at its end', () => {
     const { at, written } = printer(100);
     for (let ms = 0; ms < 1000; ms += 1) at(ms, copied(ms / 4));
     at(1000, copied(400));
@@ -50,7 +50,7 @@ describe('progress on a terminal', () => {
     expect(written()).toContain('100 %  copied 400 of 400 MiB');
   });
 
-  it('never gets as wide as the terminal, and carries nothing that moves the cursor', () => {
+  it('is narrower than the terminal and contains no control characters', () => {
     const { at, written } = printer(50);
     at(0, { ...fetching(1), image: 'quay.io/\n\u001b[2J' });
     const [, line] = written().split('\r');
@@ -58,15 +58,15 @@ describe('progress on a terminal', () => {
     expect(line?.replace('\u001b[K', '')).not.toMatch(/\p{Cc}/u);
   });
 
-  it('takes nothing off where nothing was painted', () => {
+  it('clears no line where none was written', () => {
     const { clear, written } = printer(80);
     clear();
     expect(written()).toBe('');
   });
 });
 
-describe('progress elsewhere', () => {
-  it('is a line for each image, and one every ten seconds while layers are copied', () => {
+describe('progress without a terminal', () => {
+  it('is one line for each image, and one every ten seconds while layers are copied', () => {
     const { at, clear, written } = printer();
     at(0, fetching(1));
     at(250, fetching(1, 3 * MiB));

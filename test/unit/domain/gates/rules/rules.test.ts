@@ -96,11 +96,11 @@ describe('rules that hold an activation', () => {
     expect(judge(update).lookAgainAt).toBe(lookAgainAt);
   });
 
-  it('none holds a release that was activated here before: there is always a way back', () => {
+  it('hold no release that was activated on this node before, so that a rollback is always possible', () => {
     expect(codes({ from: '>=99.0.0', endOfLife: at(NOON - 1) }, { activatedAt: 1 })).toEqual([]);
   });
 
-  it('holds what was not confirmed, and only that', () => {
+  it('hold only by rules that were not confirmed', () => {
     const update = { from: '>=99.0.0', endOfLife: at(NOON - 1) };
     expect(codes(update, { activationOverrides: ['rule/from'] })).toEqual(['rule/end-of-life']);
     expect(codes(update, { activationOverrides: RULE_CODES })).toEqual([]);
@@ -117,7 +117,7 @@ describe('rules that hold an activation', () => {
     expect(held('ocp', Date.parse('2030-01-01T00:00:00Z'))).toEqual(['rule/end-of-life']);
   });
 
-  it('says which rule holds it, its values and what to do', () => {
+  it('name the rule that holds, its values and what to do', () => {
     const bundle = rulesOn({ from: '>=99.0.0' });
     const { holds } = askRules(bundle, QUESTION);
     expect(ruleReason(bundle, holds)).toEqual({
@@ -130,7 +130,7 @@ describe('rules that hold an activation', () => {
     expect(ruleReason(bundle, [])).toBeUndefined();
   });
 
-  it('says when it is the turn of this node in a rollout, and that it continues automatically where it does', () => {
+  it('show the turn of this node in a rollout, and that the activation is then automatic', () => {
     const message = (update: UpdateRules, manual = false, isSynchronised = true) => {
       const bundle = stored(verified({ update, ...(manual && { schedule: 'manual' }) }), { readyAt: NOON });
       const { holds } = askGates({ ...CONTEXT, bundle, clockSynchronised: isSynchronised });
@@ -148,7 +148,7 @@ describe('rules that hold an activation', () => {
     expect(message({ endOfLife: '2026-01-01T00:00:00Z' })).toContain('end of life was on 2026-01-01T00:00:00Z');
   });
 
-  it('each holds by what it says of the stream, and is overridden by its own code alone', () => {
+  it('hold each by its own values, and are each overridden by their own code only', () => {
     const barrier = stored(verified({ version: '4.13.7', sequence: 7, update: { barrier: { reason: 'x' } } }));
     const held = stored(verified({ version: '4.13.5', sequence: 9, update: { from: '<4.0.0' } }));
     const beyond = stored(verified({ version: '4.13.9', sequence: 10 }));
@@ -161,7 +161,7 @@ describe('rules that hold an activation', () => {
     expect(holdsOf({ ...beyond, activatedAt: 5 })).toEqual([]);
   });
 
-  it('never throws, whatever the clock and the payload say', () => {
+  it('never throw, for any clock and payload', () => {
     const times = fc.integer({ min: -8.64e15, max: 8.64e15 });
     const years = fc.date({ min: new Date(0), max: new Date('9999-12-31T23:59:59Z'), noInvalidDate: true });
     fc.assert(
@@ -187,7 +187,7 @@ describe('rules that hold an activation', () => {
 });
 
 describe('shown rules', () => {
-  it('tells what each does now', () => {
+  it('state whether each holds now', () => {
     const update = {
       from: '1.x',
       barrier: { reason: 'storage is migrated' },
@@ -210,7 +210,7 @@ describe('shown rules', () => {
   });
 });
 
-describe('on a model of the node', () => {
+describe('rules on a model of a node', () => {
   const release = (sequence: number, update?: UpdateRules) =>
     verified({
       version: `4.13.${sequence}`,
@@ -232,7 +232,7 @@ describe('on a model of the node', () => {
     return { machine, node, activated };
   }
 
-  it('a held release is ready and pinned, also after a restart of the daemon, and holds no other', () => {
+  it('keep a held release ready and pinned, also after a restart, and hold no other release', () => {
     const { machine, node, activated } = createNode({ from: '>=99.0.0' });
     node.restart();
     node.settle();
@@ -246,7 +246,7 @@ describe('on a model of the node', () => {
     expect(activated()).toEqual(['4.13.6', '4.13.7']);
   });
 
-  it('goes on when the rollout is over, and not before', () => {
+  it('hold until the rollout is over', () => {
     const { machine, node, activated } = createNode({ rollout: { start: at(NOON + HOUR), durationMinutes: 60 } });
     machine.pass(2 * HOUR - 1_000);
     node.settle();
@@ -256,7 +256,7 @@ describe('on a model of the node', () => {
     expect(activated()).toEqual(['4.13.6', '4.13.7']);
   });
 
-  it('is activated by the evidence that it runs', () => {
+  it('do not hold a release whose containers run', () => {
     const { machine, node, activated } = createNode({ endOfLife: at(NOON - HOUR) });
     for (const name of ['etcd', 'api']) machine.run(name, referenceOf(`${name}-7`));
     node.settle();

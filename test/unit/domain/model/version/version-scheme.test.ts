@@ -27,7 +27,7 @@ describe('schemes of versions', () => {
     expect(impliedScheme(version)).toBe(isSemver === isTag ? undefined : isSemver ? 'semver' : 'three-tag');
   });
 
-  it('that of a stream is that of the first release that tells', () => {
+  it('the scheme of a stream comes from its first release that names one', () => {
     const both = { version: '2.6.2' };
     expect(schemeOf([])).toBeUndefined();
     expect(schemeOf([both, both])).toBeUndefined();
@@ -35,7 +35,7 @@ describe('schemes of versions', () => {
     expect(schemeOf([{ ...both, versionScheme: 'semver' }, { version: '2.6.3-rev1' }])).toBe('semver');
   });
 
-  it('order what fits both the same way', () => {
+  it('order versions that fit both schemes in the same way', () => {
     const word = fc.constantFrom('', '-rc.1', '-rc.2', '-alpha');
     const version = fc.tuple(fc.nat(12), fc.nat(12), fc.nat(12), word).map(([a, b, c, pre]) => `${a}.${b}.${c}${pre}`);
     fc.assert(
@@ -45,7 +45,7 @@ describe('schemes of versions', () => {
     );
   });
 
-  it('order a total order, also of what fits none', () => {
+  it('give a total order, also of versions that fit neither scheme', () => {
     const text = fc.oneof(fc.constantFrom('2.6.2', '2.6.2-rev1', '1.0.0+x', 'latest', '?', ''), fc.string());
     fc.assert(
       fc.property(text, text, (a, b) => {

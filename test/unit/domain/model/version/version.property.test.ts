@@ -38,7 +38,7 @@ describe('tags of the three-tag scheme', () => {
     fc.assert(fc.property(text, (from) => formatSchemeTag(parsed(from)) === from));
   });
 
-  it('are what a version of that scheme is', () => {
+  it('are accepted exactly when they are versions of that scheme', () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(...'10.-_rbevX+~: ') }), (from) => {
         if (parseSchemeTag(from) !== undefined) expect(isVersion(from)).toBe(true);

@@ -24,7 +24,7 @@ describe('isVersion', () => {
 });
 
 describe('isVersionRange', () => {
-  it('takes what node-semver takes, but not nothing', () => {
+  it('accepts every range of node-semver except the empty one', () => {
     expect(isVersionRange('>=4.12.0 <4.13.7')).toBe(true);
     expect(isVersionRange('4.12.x || 4.13.x')).toBe(true);
     expect(isVersionRange(' ')).toBe(false);

@@ -9,7 +9,7 @@ import { verified } from '../../../../support/daemon/scenario.ts';
 const bundle = verified({ version: '4.13.7', images: {} });
 
 describe('the environment of a hook', () => {
-  it('says what the unit has to know', () => {
+  it('has all variables that the unit needs', () => {
     expect(hookEnvironment({ hook: 'ready', bundle, attachments: '/var/lib/stickpin/releases/ocp/4.13.7' })).toBe(
       [
         'STICKPIN_HOOK="ready"',
@@ -33,7 +33,7 @@ describe('the environment of a hook', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('is none when a value would be ignored', () => {
+  it('is refused when systemd would ignore a value', () => {
     expect(hookEnvironment({ hook: 'ready', bundle, attachments: '/srv/a\nSTICKPIN_HOOK=x' })).toBeUndefined();
   });
 });

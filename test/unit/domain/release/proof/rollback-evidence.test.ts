@@ -83,7 +83,7 @@ function look(
 }
 
 describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled back")', () => {
-  it('is taken when all its components that the fallback has run from that one for a minute', () => {
+  it('is recorded when all components that both releases have run from the fallback for a minute', () => {
     const first = look(proven(), BACK);
     expect(first).toMatchObject({ soak: { backSinceMs: 100 * MINUTE_MS }, verdicts: [], dueInMs: MINUTE_MS });
     const uptimeMs = 101 * MINUTE_MS;
@@ -104,12 +104,12 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
     { when: 'nothing runs at all', containers: [] },
     { when: 'what runs again went back itself', containers: BACK, older: { ...fallback, rolledBackAt: 5 } },
     { when: 'what runs again was never activated', containers: BACK, older: stored(before, { readyAt: 1 }) },
-  ])('is not taken when $when', ({ containers, older = fallback }) => {
+  ])('is not recorded when $when', ({ containers, older = fallback }) => {
     const goingBack = proven({ soak: { ...soak, backSinceMs: 5 } });
     expect(look(goingBack, containers, { older })).toEqual({ soak, verdicts: [], dueInMs: undefined });
   });
 
-  it('is not taken while anything runs from it', () => {
+  it('is not recorded while any container runs from the release', () => {
     const images = [...allListed(fallback), ...allListed(release)];
     const observed = observation({ runtime: reachable({ images }), containers: BACK });
     const state = storedState([fallback, proven()]);
@@ -127,7 +127,7 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
 });
 
 describe('evidence of a rollback beside a release that runs without activation', () => {
-  it('comes first: only one of the two is activated in one stroke', async () => {
+  it('counts first: only one of the two is activated in one round', async () => {
     const stage = createModelStage({ name: '', traits: { C: { schedule: 'manual' } }, rows: [] });
     stage.begin();
     const before = [plug('A'), run('A'), pass(12), plug('B'), run('B', 'etcd'), pass(12), plug('C')];
@@ -147,14 +147,14 @@ describe('isLookDue', () => {
   const due = (sinceLookMs: number, bundles = [fallback, proven()], soakMs = 60 * MINUTE_MS) =>
     isLookDue(bundles, sinceLookMs, { soak: soakMs });
 
-  it('is so once in ten minutes, or in the soak time if that is shorter, and in each round on the way back', () => {
+  it('is true once in ten minutes or the soak time if that is shorter, and in each round during a rollback', () => {
     expect([9, 10].map((minutes) => due(minutes * MINUTE_MS))).toEqual([false, true]);
     expect(due(Number.POSITIVE_INFINITY)).toBe(true);
     expect([4, 5].map((seconds) => due(seconds * 1_000, undefined, 5_000))).toEqual([false, true]);
     expect(due(0, [fallback, proven({ soak: { ...soak, backSinceMs: 5 } })])).toBe(true);
   });
 
-  it('is never so where there is nothing to go back to, or where it went back already', () => {
+  it('is false without a fallback, or when the release was rolled back already', () => {
     const dueWith = (...bundles: StoredBundle[]) => due(Number.POSITIVE_INFINITY, bundles);
     expect(dueWith(proven())).toBe(false);
     expect(dueWith({ ...fallback, retiredAt: 20 }, proven())).toBe(false);

@@ -27,7 +27,7 @@ describe('namesOnceActivated', () => {
     expect(digests.has(referenceOf('etcd'))).toBe(true);
   });
 
-  it('counts one that went back or was retired before as if it had not been', () => {
+  it('counts a release that was rolled back or retired as if it had not been', () => {
     const back = { ...newer, activatedAt: 2, rolledBackAt: 3, rolledBackReason: 'it went back', retiredAt: 4 };
     expect(namesOnceActivated(back, [older, back]).tags.has(tag('api', '4.13.7'))).toBe(true);
   });

@@ -46,11 +46,11 @@ describe('pullsFromElsewhere', () => {
     ['library/nginx:1', undefined, false],
     ['nginx:2', undefined, true],
     ['Not An Image', undefined, true],
-  ])('takes %s with the policy %s for one: %s', (image, policy, expected) => {
+  ])('counts %s with the policy %s as a pull from elsewhere: %s', (image, policy, expected) => {
     expect(isElsewhere(image, policy)).toBe(expected);
   });
 
-  it('counts what is pulled each time as one while our registry does not answer it', () => {
+  it('counts an image that is pulled each time while our registry does not serve it', () => {
     expect(isElsewhere('quay.io/coreos/etcd:v3.5', undefined, NONE)).toBe(false);
     expect(isElsewhere('quay.io/coreos/etcd:v3.5', 'Always', NONE)).toBe(true);
     expect(isElsewhere('quay.io/coreos/etcd:latest', undefined, NONE)).toBe(true);
@@ -75,7 +75,7 @@ describe('pullsFromElsewhere', () => {
     ]);
   });
 
-  it('names no more when our registry answers more, and never throws', () => {
+  it('names no more images when our registry serves more, and never throws', () => {
     const words = fc.array(
       fc.constantFrom('quay.io', '/', 'coreos', 'etcd', ':', 'v3.5', 'latest', '@', DIGEST, '.', ' '),
     );

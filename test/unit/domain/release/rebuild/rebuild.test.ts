@@ -40,7 +40,7 @@ const tagged = reachable({
 });
 
 describe('planRebuild', () => {
-  it('gives a release the times that are remembered beside the database', () => {
+  it('gives a release the times that are stored outside of the database', () => {
     const { rebuilt, refused: refusals } = plan({ remembered: [remembered] });
     expect(refusals).toEqual([]);
     expect(rebuilt).toEqual([
@@ -48,14 +48,14 @@ describe('planRebuild', () => {
     ]);
   });
 
-  it('makes no time up: with pins alone a release was neither activated nor proven', () => {
+  it('invents no times: with pins alone a release counts as neither activated nor proven', () => {
     const [one] = plan().rebuilt;
     expect(one?.evidence).toBe('pins');
     expect(one?.bundle).not.toHaveProperty('activatedAt');
     expect(one?.bundle).not.toHaveProperty('provenAt');
   });
 
-  it('takes tags that all name their images for an activation, later than all times that are known, and no proof', () => {
+  it('counts tags that all name their images as an activation after all known times, but not as a proof', () => {
     const other = stored(verified({ name: 'tools', version: '1.0.0' }), { activatedAt: NOON + 99 });
     const [one] = plan({ observed: observation({ runtime: tagged }), stored: storedState([other]) }).rebuilt;
     expect(one?.evidence).toBe('tags');
@@ -63,11 +63,11 @@ describe('planRebuild', () => {
     expect(one?.bundle).not.toHaveProperty('provenAt');
   });
 
-  it('leaves documents alone whose pins nobody has and that nothing remembers', () => {
+  it('ignores documents without pins and records', () => {
     expect(plan({ unclaimed: new Set(), observed: observation({ runtime: reachable() }) }).rebuilt).toEqual([]);
   });
 
-  it('takes the documents themselves for a record when the database was lost', () => {
+  it('counts the documents themselves as a record when the database was lost', () => {
     const { rebuilt } = plan({
       unclaimed: new Set(),
       observed: observation({ runtime: reachable() }),
@@ -76,13 +76,13 @@ describe('planRebuild', () => {
     expect(rebuilt.map(({ evidence }) => evidence)).toEqual(['pins']);
   });
 
-  it('refuses what may not be trusted now, and says why', () => {
+  it('refuses a release that is not trusted now, and names the reason', () => {
     const { rebuilt, refused: refusals } = plan({ judged: [{ bundleId, found: refused('signed by a revoked key') }] });
     expect(rebuilt).toEqual([]);
     expect(refusals).toEqual([{ bundleId, reason: expect.objectContaining({ message: 'signed by a revoked key' }) }]);
   });
 
-  it('refuses what a person rejected', () => {
+  it('refuses a release that a person rejected', () => {
     const verdicts = [{ bundleId, verdict: 'rejected', at: 1 }] as const;
     const { rebuilt, refused: refusals } = plan({ stored: storedState([], { verdicts }), remembered: [remembered] });
     expect(rebuilt).toEqual([]);
@@ -96,7 +96,7 @@ describe('planRebuild', () => {
     expect(refusals[0]?.reason.code).toBe('trust/rejected');
   });
 
-  it('refuses what needs an approval that was lost', () => {
+  it('refuses a release whose approval was lost', () => {
     const policy = { ...POLICY, trust: { ...POLICY.trust, require: 'both' as const } };
     const { rebuilt, refused: refusals } = plan({ policy, remembered: [remembered] });
     expect(rebuilt).toEqual([]);
@@ -113,7 +113,7 @@ describe('planRebuild', () => {
     expect(refusals.map(({ reason }) => reason.code)).toEqual(['bundle/sequence']);
   });
 
-  it('believes no folder that holds the documents of another bundle', () => {
+  it('refuses a folder that holds the documents of another bundle', () => {
     const judged = [{ bundleId: digestOf('other'), found: found(bundle) }];
     expect(plan({ judged, isStateLost: true })).toEqual({ rebuilt: [], refused: [] });
   });

@@ -27,12 +27,12 @@ describe('knownFromReport', () => {
     ]);
   });
 
-  it('has a fallback as proven no earlier than its activation', () => {
+  it('dates the proof of a fallback no earlier than its activation', () => {
     const fallback = release({ phase: 'superseded', conditions: [condition('Proven', 'True', 'Proven', -9)] });
     expect(knownFromReport([fallback])[0]?.provenAt).toBe(NOON + 120_000);
   });
 
-  it('has one that went back as rolled back', () => {
+  it('reports a rolled back release as rolled back', () => {
     const back = release({ conditions: [condition('Active', 'False', 'RolledBack', 5)] });
     expect(knownFromReport([back])[0]).toMatchObject({ rolledBackAt: NOON + 300_000 });
   });

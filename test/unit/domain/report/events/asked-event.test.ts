@@ -6,11 +6,11 @@ describe('the event of a command', () => {
     [{}, 0, 'root asked for: rescan'],
     [{ bundle: 'ocp@1' }, 1000, 'User 1000 asked for: rescan ocp@1'],
     [{ bundle: 'ocp@1', removeImages: false, force: true, stream: '' }, 0, 'root asked for: rescan ocp@1 force'],
-  ])('names the user and the arguments that say something: %j', (args, uid, message) => {
+  ])('names the user and the arguments with a value: %j', (args, uid, message) => {
     expect(askedEvent('rescan', args, uid)).toEqual({ kind: 'commandAsked', level: 'info', message });
   });
 
-  it('is short, whatever the arguments are', () => {
+  it('is short for any arguments', () => {
     expect(askedEvent('load', { path: 'x'.repeat(8_000) }, 0).message).toHaveLength(200);
   });
 });

@@ -31,7 +31,7 @@ const told = (before: Snapshot | undefined, after: Snapshot) =>
   eventsBetween(before, after).map(({ kind, message }) => `${kind}: ${message}`);
 
 describe('eventsBetween', () => {
-  it('tells nothing twice', () => {
+  it('gives no event twice', () => {
     const media = [
       stick,
       medium('sdc1', [refused()]),
@@ -47,7 +47,7 @@ describe('eventsBetween', () => {
     for (const shot of shots) expect(eventsBetween(shot, { ...shot })).toEqual([]);
   });
 
-  it('tells of the runtime when it goes, comes back, and at the start', () => {
+  it('reports the runtime at the start, and when it goes away or comes back', () => {
     expect(told(undefined, snapshot())).toEqual(['runtimeBack: The container runtime answers: cri-o 1.36.3']);
     expect(told(snapshot(), snapshot({ runtime: away }))).toEqual([
       'runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it.',
@@ -56,7 +56,7 @@ describe('eventsBetween', () => {
     expect(told(snapshot({ runtime: away }), snapshot())).toHaveLength(1);
   });
 
-  it('tells a runtime that lists no images from one that is dead', () => {
+  it('distinguishes a runtime that lists no images from one that does not answer', () => {
     const unlisted = snapshot({ runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } });
     expect(told(snapshot(), unlisted)).toEqual([
       'imagesUnlisted: cri-o 1.36.3 answers, but does not list its images: database is locked. Preloads wait for it.',
@@ -67,7 +67,7 @@ describe('eventsBetween', () => {
     ]);
   });
 
-  it('tells that the runtime is being stopped, and nothing more while it is away', () => {
+  it('reports that the runtime is being stopped, and nothing more while it is away', () => {
     const stopping = snapshot({
       runtime: { kind: 'unreachable', reason: 'crio.service is being stopped', stoppingUnit: 'crio.service' },
     });
@@ -77,7 +77,7 @@ describe('eventsBetween', () => {
     expect(told(stopping, snapshot({ runtime: away }))).toEqual([]);
   });
 
-  it('tells once that the runtime is too old', () => {
+  it('reports once that the runtime is too old', () => {
     const old = snapshot({ runtime: reachable({ name: 'containerd 1.6.20~ds1' }) });
     const kinds = (lines: readonly string[]) => lines.map((line) => line.split(':')[0]);
     expect(kinds(told(undefined, old))).toEqual(['runtimeBack', 'runtimeTooOld']);
@@ -86,14 +86,14 @@ describe('eventsBetween', () => {
     expect(told(old, snapshot())).toEqual([]);
   });
 
-  it('tells of a file that takes pins away when it comes and when it goes, and not while the runtime is away', () => {
+  it('reports a file that overrides pins when it appears and disappears, but not while the runtime is away', () => {
     const faulty = snapshot({ runtime: reachable({ pinFault: { code: 'runtime/config', message: '99-z.conf' } }) });
     expect(told(snapshot(), faulty)).toEqual(['pinsNotTaken: 99-z.conf']);
     expect(told(faulty, snapshot())).toEqual(['pinsHold: Nothing takes the pins of bundles away any more']);
     expect(told(faulty, snapshot({ runtime: away })).map((line) => line.split(':')[0])).toEqual(['runtimeUnreachable']);
   });
 
-  it('does not tell once more for each bundle that the runtime is away', () => {
+  it('does not report for each bundle that the runtime is away', () => {
     expect(
       told(
         snapshot({ media: [stick] }, [stored(bundle)]),
@@ -102,7 +102,7 @@ describe('eventsBetween', () => {
     ).toEqual(['runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it.']);
   });
 
-  it('tells of media once they are read, can not be read, or are gone', () => {
+  it('reports media once when they are read, can not be read, or are removed', () => {
     const empty = medium('sdb1', []);
     expect(told(snapshot(), snapshot({ media: [medium('sdb1', { kind: 'attached' })] }))).toEqual([]);
     expect(told(snapshot(), snapshot({ media: [stick] }))).toEqual(['mediumFound: sdb1 found, with 1 bundle on it']);
@@ -122,7 +122,7 @@ describe('eventsBetween', () => {
     expect(told(unmounted, unmounted)).toEqual([]);
   });
 
-  it('tells of a rejection once for each medium, path and reason', () => {
+  it('reports a rejection once for each medium, path and reason', () => {
     const with_ = (...messages: readonly string[]) =>
       snapshot({
         media: [
@@ -139,7 +139,7 @@ describe('eventsBetween', () => {
     expect(told(before, with_('bad signature'))).toEqual(['mediumFound: sdb1 found, with 1 bundle on it']);
   });
 
-  it('tells when a preload starts, is held, and goes on', () => {
+  it('reports when a preload starts, is held, and continues', () => {
     const none = snapshot({ media: [stick] });
     const preloading = snapshot({ media: [stick] }, [stored(bundle)]);
     const gone = snapshot({ media: [] }, [stored(bundle)]);
@@ -153,7 +153,7 @@ describe('eventsBetween', () => {
     expect(told(gone, preloading).map((line) => line.split(':')[0])).toEqual(['mediumFound', 'preloadStarted']);
   });
 
-  it('tells what to do when the stick is pulled while transfers wait for it', () => {
+  it('says what to do when the stick is removed while transfers wait for it', () => {
     const running = [pullOf(bundle, 'etcd')];
     const before = snapshot({ media: [stick], running }, [stored(bundle)]);
     expect(told(before, snapshot({ running }, [stored(bundle)]))).toEqual([
@@ -161,7 +161,7 @@ describe('eventsBetween', () => {
     ]);
   });
 
-  it('tells a failure once, and not again when it holds its bundle', () => {
+  it('reports a failure once, and not again when it holds its bundle', () => {
     const task = pullOf(bundle, 'etcd');
     const failure = (at: string) => ({
       task,
@@ -177,13 +177,13 @@ describe('eventsBetween', () => {
     expect(told(before, snapshot({ media: [stick], failures }, [stored(bundle)]))).toEqual([]);
   });
 
-  it('leaves to the failed effect to tell what is wrong with the configuration of the runtime', () => {
+  it('gives no event for a fault of the runtime configuration, which the failed effect reports', () => {
     const obstacle = { code: 'runtime/config', message: 'no config_path' };
     const before = snapshot({ media: [stick] }, [stored(bundle)]);
     expect(told(before, snapshot({ media: [stick], obstacle }, [stored(bundle)]))).toEqual([]);
   });
 
-  it('does not tell a progress of one image as news', () => {
+  it('gives no event for the progress of one image', () => {
     const at = (...names: readonly string[]) =>
       snapshot(
         {
@@ -196,7 +196,7 @@ describe('eventsBetween', () => {
     expect(told(at(), at('etcd'))).toEqual([]);
   });
 
-  it('tells that a wiped release is complete again, and nothing of that at the first time', () => {
+  it('reports that a wiped release is complete again, but not when it is complete for the first time', () => {
     const wiped = (entry: StoredBundle) => snapshot({ media: [stick] }, [entry]);
     const whole = (entry: StoredBundle) =>
       snapshot({ media: [stick], runtime: reachable({ images: allListed(bundle) }) }, [entry]);
@@ -210,7 +210,7 @@ describe('eventsBetween', () => {
     ).toEqual([]);
   });
 
-  it('knows nothing of bundles before the first round, and then tells only what is new', () => {
+  it('reports only new bundles after the first round', () => {
     expect(told(undefined, snapshot({ media: [stick] }, [stored(bundle)])).map((line) => line.split(':')[0])).toEqual([
       'runtimeBack',
       'mediumFound',
