@@ -36,7 +36,7 @@ function textOf(node: ts.Node): string | undefined {
   return node.head.text + node.templateSpans.map(({ literal }) => `value${literal.text}`).join('');
 }
 
-it('are made in report/ only: no room that decides has a text with three words in a row', () => {
+it('are made in report/ only: other folders of the domain have no text with three words in a row', () => {
   const files = readdirSync(DOMAIN, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts') && !WITH_SENTENCES.test(path))
     .map((path) => join(DOMAIN, path));

@@ -54,7 +54,7 @@ function pending() {
 }
 
 describe('before-activate', () => {
-  it('must succeed before tags move, and gets what it has to know', async () => {
+  it('must succeed before tags move, and gets its environment', async () => {
     await start({ 'before-activate': 'before.service' });
     await node.start();
     const hook = pending();
@@ -99,7 +99,7 @@ describe('before-activate', () => {
     expect(phases()).toEqual({ '4.13.1': 'activated' });
   });
 
-  it('is not run again after a restart if it had succeeded, and is where it had not', async () => {
+  it('runs again after a restart only if it had not succeeded', async () => {
     await start({ 'before-activate': 'before.service' });
     await node.start();
     const { onPull } = node.runtime;
@@ -131,7 +131,7 @@ describe('before-activate', () => {
     expect(node.engine.report()?.bundles.find(({ current }) => current)?.version).toBe('4.13.1');
   });
 
-  it('that never ends keeps nothing else waiting', async () => {
+  it('that never ends delays nothing else', async () => {
     await start({ 'before-activate': 'before.service' });
     await node.start();
     pending();
@@ -154,7 +154,7 @@ describe('before-activate', () => {
     expect(phases()).toEqual({ '4.13.3': 'activated' });
   });
 
-  it('waits for attached files that are nowhere', async () => {
+  it('waits for attached files that no medium has', async () => {
     await start({ 'before-activate': 'before.service' });
     await node.start();
     const [attached] = withFiles.payload.attachments ?? [];
@@ -184,7 +184,7 @@ describe('hooks that tell of an event', () => {
     });
   });
 
-  it('hold nothing when they fail, are told once, and are shown until they succeed', async () => {
+  it('hold nothing when they fail, are reported once, and are shown until they succeed', async () => {
     await start(HOOKS);
     await node.start();
     node.hooks.run = async (unit) => (unit === 'ready.service' ? { kind: 'absent' } : undefined);
@@ -203,7 +203,7 @@ describe('hooks that tell of an event', () => {
     expect(node.engine.report()?.hooks).toEqual([]);
   });
 
-  it('that never end hold nothing, and are shown as waited for', async () => {
+  it('that never end hold nothing, and are shown as running', async () => {
     await start({ ready: 'ready.service' });
     await node.start();
     pending();
@@ -214,7 +214,7 @@ describe('hooks that tell of an event', () => {
     expect(node.statuses.at(-1)).toContain('Waiting for hook ready of ocp 4.13.1 (ready.service), for ');
   });
 
-  it('do not run for what happened before they were set, nor again after a restart', async () => {
+  it('do not run for events before they were set, and not again after a restart', async () => {
     await start({});
     await node.start();
     await plug(A);

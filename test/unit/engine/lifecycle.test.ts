@@ -106,7 +106,7 @@ describe('from ready to proven', () => {
     expect(since('api') - since('etcd')).toBeGreaterThan(8 * MINUTE);
   });
 
-  it('names what holds it: a component that failed, one that is required and does not run', async () => {
+  it('names what delays the proof: a failed component, or a required one that does not run', async () => {
     await start({ require: ['base'] });
     await preload(A);
     await run(1, 'etcd', 'api');
@@ -118,7 +118,7 @@ describe('from ready to proven', () => {
   });
 });
 
-describe('started by other means', () => {
+describe('a release that runs without an activation', () => {
   const waiting = release(2, { schedule: 'manual' });
   const ready = async () => {
     await prove(A);
@@ -126,7 +126,7 @@ describe('started by other means', () => {
     expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'ready' });
   };
 
-  it('a release that is ready and simply runs is activated by that, gets its tags, and proves itself', async () => {
+  it('is activated when it is ready, gets its tags, and is then proven', async () => {
     await start();
     await ready();
     node.runtime.images.delete('quay.example.com/ocp/etcd-2:4.13.2');
@@ -145,7 +145,7 @@ describe('started by other means', () => {
     expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
   });
 
-  it('so is the first release of a node, of which nothing else is known', async () => {
+  it('is activated when it is the first release of a node', async () => {
     await start();
     await preload(release(1, { schedule: 'manual' }));
     await run(1, 'api');
@@ -153,7 +153,7 @@ describe('started by other means', () => {
     expect(phases()).toEqual({ '4.13.1': 'active' });
   });
 
-  it('an image that two releases have, or that was there before, is no evidence, however long it runs', async () => {
+  it('is not activated by containers of an image that two releases have, or that was on the node before', async () => {
     await start({}, () => {
       node.runtime.images.set(referenceOf('api-2'), referenceOf('api-2'));
     });
@@ -164,7 +164,7 @@ describe('started by other means', () => {
     expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'ready' });
   });
 
-  it('nor is one that two releases have which both wait', async () => {
+  it('is not activated by an image that two waiting releases have', async () => {
     await start();
     await preload(release(1, { schedule: 'manual' }));
     await preload(waiting);
@@ -176,7 +176,7 @@ describe('started by other means', () => {
     expect(phases()).toEqual({ '4.13.1': 'ready', '4.13.2': 'active' });
   });
 
-  it('nor is a container beside those of the release that runs, a job, or one that is started again and again', async () => {
+  it('is not activated by an extra container, a job, or a container that restarts again and again', async () => {
     await start();
     await ready();
     node.runtime.startContainer('pod/test', referenceOf('etcd-2'));
@@ -194,7 +194,7 @@ describe('started by other means', () => {
     expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'active' });
   });
 
-  it('nor is it activated again after it was taken back', async () => {
+  it('is not activated again after it was rolled back', async () => {
     await start();
     await ready();
     await run(2, 'etcd', 'api');
@@ -208,7 +208,7 @@ describe('started by other means', () => {
     expect(kinds().filter((kind) => kind === 'bundleSeenRunning')).toHaveLength(1);
   });
 
-  it('counts the minute while the daemon is down, and prefers the request of a person', async () => {
+  it('is activated after a minute that also counts while the daemon is down; the request of a person counts first', async () => {
     await start();
     await ready();
     await run(2, 'etcd');
@@ -222,7 +222,7 @@ describe('started by other means', () => {
 });
 
 describe('retirement', () => {
-  it('never removes an image that was there before, has a foreign name, or is used; exited containers go first', async () => {
+  it('never removes an image that was there before, has a foreign name, or is used; removes exited containers first', async () => {
     await start({}, () => {
       node.runtime.images.set(referenceOf('etcd-1'), referenceOf('etcd-1'));
     });
@@ -272,7 +272,7 @@ describe('retirement', () => {
       { where: 'nowhere', staging: undefined },
       { where: 'beside the images', staging: 'with-images' },
       { where: 'on another filesystem with room for it', staging: roomyElsewhere },
-    ])('gives up the fallback, and never the present one, where blobs are staged $where', async ({ staging }) => {
+    ])('retires the fallback, and never the current release, when blobs are staged $where', async ({ staging }) => {
       await tryThird(staging);
       expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'proven', '4.13.3': 'activated' });
       expect(node.store.rows.find(({ kind }) => kind === 'roomMade')?.message).toBe(
@@ -308,7 +308,7 @@ describe('rollback', () => {
     node.engine.unpin({ bundle: name, removeImages, force }, new AbortController().signal);
   const unpinned = () => node.store.rows.filter(({ kind }) => kind === 'bundleRetired').map(({ message }) => message);
 
-  it('a release that was active and goes back is marked, not promoted, and not activated again automatically', async () => {
+  it('marks a release that was active before, does not prove it, and does not activate it again automatically', async () => {
     await start();
     await prove(A);
     await preload(B);
@@ -361,7 +361,7 @@ describe('rollback', () => {
     expect([pin('etcd-1'), pin('etcd-2')]).toEqual([true, true]);
   });
 
-  it('rollback by hand is in the history, and is refused for a stream without a fallback', async () => {
+  it('stickpin rollback is in the history, and is refused for a stream without a fallback', async () => {
     await start();
     await prove(A);
     await prove(B);
@@ -386,7 +386,7 @@ describe('rollback', () => {
     expect(phases()).toMatchObject({ '4.13.1': 'retired' });
   });
 
-  it('unpin refuses what was rolled back and runs again, without --force', async () => {
+  it('unpin refuses a rolled back release that runs again, without --force', async () => {
     await start();
     await prove(A);
     await preload(B);
@@ -401,7 +401,7 @@ describe('rollback', () => {
     expect(phases()).toMatchObject({ '4.13.2': 'retired' });
   });
 
-  it('unpin observes the containers: a fallback that was just started by hand runs, and one that has just ended does not', async () => {
+  it('unpin lists the containers again, and so knows a container that has just started or ended', async () => {
     await start();
     await prove(A);
     await prove(B);
@@ -418,7 +418,7 @@ describe('rollback', () => {
     expect(unpinned()).toEqual(['ocp 4.13.1 was unpinned by hand']);
   });
 
-  it('unpin uses the last observation when the runtime does not answer, and says so; with force it does not observe', async () => {
+  it('unpin uses the last observation when the runtime does not answer, and says so; with --force it does not list containers', async () => {
     await start();
     await prove(A);
     await prove(B);
@@ -437,7 +437,7 @@ describe('rollback', () => {
     { what: 'the runtime', fail: () => (node.runtime.isUp = false) },
     { what: 'its list of containers', fail: () => (node.runtime.containers = () => Promise.reject(new Error('no'))) },
   ])(
-    'unpin does without $what what nothing speaks against, and the history says what was not seen',
+    'unpin succeeds without $what if nothing known is against it, and the history states what was unknown',
     async ({ fail }) => {
       await start();
       await prove(A);
@@ -451,7 +451,7 @@ describe('rollback', () => {
     },
   );
 
-  it('says what it takes to activate again what was unpinned', async () => {
+  it('says how to activate an unpinned release again', async () => {
     await start();
     await prove(A);
     await prove(B);

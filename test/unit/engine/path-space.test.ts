@@ -23,7 +23,7 @@ describe('a release that lacks space', () => {
   it.each([
     ['first', [4, 3]],
     ['last', [3, 4]],
-  ] as const)('holds no release before it on the path: plugged in %s', async (_, order) => {
+  ] as const)('does not hold releases before it on the path: plugged in %s', async (_, order) => {
     node = createFakeNode([], { streams: { ocp: { current: '1.2.0' } }, update: POLICY.update });
     node.runtime.filesystem = { path: '/var', totalBytes: 100 * GIB, freeBytes: 40 * GIB };
     await node.start();

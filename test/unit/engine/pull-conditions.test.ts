@@ -18,7 +18,7 @@ const condition = (node: FakeNode, type: NodeConditionType): Condition<NodeCondi
 const pulls = (node: FakeNode) => node.runtime.log.filter((entry) => entry.startsWith('pull '));
 
 describe('the condition PullsAnswered', () => {
-  it('is found by one pull of a present image after the start, and by none in later rounds', async () => {
+  it('is found by one pull of a present image after the start, and not tested in later rounds', async () => {
     const node = nodeWith();
     await node.start();
     await node.clock.advance(3_600_000);
@@ -29,7 +29,7 @@ describe('the condition PullsAnswered', () => {
     await node.stop();
   });
 
-  it('is false when the runtime goes elsewhere, after three tries, and follows a test that is asked for', async () => {
+  it('is False after three pulls from elsewhere, and changes with a requested test', async () => {
     const node = nodeWith();
     node.runtime.asksUs = false;
     await node.start();
@@ -64,7 +64,7 @@ describe('the condition PullsAnswered', () => {
     await node.stop();
   });
 
-  it('is not tested when serve.except has all repositories, and that is no fault', async () => {
+  it('is not tested when serve.except has all repositories, and not reported as a fault', async () => {
     const node = nodeWith({ serve: { ...POLICY.serve, except: ['quay.example.com/ocp/etcd'] } });
     await node.start();
     await node.clock.advance(61_000);
@@ -75,7 +75,7 @@ describe('the condition PullsAnswered', () => {
 });
 
 describe('the condition PullsFromElsewhere', () => {
-  it('names what a container asks for and no release provides, and follows within a minute', async () => {
+  it('names an image that a container uses and no release provides, and changes within a minute', async () => {
     const node = nodeWith();
     node.runtime.askedFor = [
       { usedBy: 'Pod a, container c', image: TAG },

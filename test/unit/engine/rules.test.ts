@@ -120,7 +120,7 @@ describe('a release whose activation its rules hold', () => {
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
 
-  it('follows a wall clock that jumps, and does not fail on one that is absurd', async () => {
+  it('follows a wall clock that jumps, and does not fail with an absurd one', async () => {
     await start();
     node.clockSynchronised = async () => false;
     await plug('sdb1', release(7, rollout(24 * 60 * MINUTE)));
@@ -134,7 +134,7 @@ describe('a release whose activation its rules hold', () => {
     expect(node.log.lines.filter(({ message }) => /A round failed/.test(message))).toEqual([]);
   });
 
-  it('tells when it is judged by a clock that is not synchronised', async () => {
+  it('reports that its rules were judged with a clock that is not synchronised', async () => {
     await start();
     node.clockSynchronised = async () => false;
     await plug('sdb1', release(7, rollout(MINUTE)));
@@ -143,7 +143,7 @@ describe('a release whose activation its rules hold', () => {
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
 
-  it('is held by a clock that is before its own bundle, until the clock is set; other releases are not', async () => {
+  it('is held while the clock is before the time of its bundle, and other releases are not', async () => {
     await start();
     node.clockSynchronised = async () => false;
     node.clock.jump(-NOON);
@@ -162,7 +162,7 @@ describe('a release whose activation its rules hold', () => {
     expect(phases()).toEqual({ '4.13.7': 'activated', '4.13.1': 'activated' });
   });
 
-  it('is activated in spite of such a clock by a person, whatever its rules about time say', async () => {
+  it('is activated by a person in spite of such a clock and of rules about time', async () => {
     await start();
     node.facts = { ...node.facts, builtAt: NOON + 60 * MINUTE };
     await plug('sdb1', release(7, { update: { ...rollout(24 * 60 * MINUTE).update, endOfLife: at(NOON - 1) } }));
@@ -175,7 +175,7 @@ describe('a release whose activation its rules hold', () => {
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
 
-  it('becomes held when its end of life passes while it is ready, and so does a request that nobody has confirmed', async () => {
+  it('becomes held when its end of life passes while it is ready, also with an unconfirmed request', async () => {
     const update = { endOfLife: at(NOON + 10 * MINUTE) };
     await start();
     await plug('sdb1', release(7, { schedule: 'manual', update }));
@@ -209,7 +209,7 @@ describe('a release whose activation its rules hold', () => {
     ]);
   });
 
-  it('is activated by the evidence that it runs: whoever started it has decided', async () => {
+  it('is activated when its containers run', async () => {
     await start();
     await plug('sdb1', release(6));
     await plug('sdc1', release(7, FROM));
@@ -221,7 +221,7 @@ describe('a release whose activation its rules hold', () => {
     );
   });
 
-  it('never holds the way back: by hand, and by what runs again', async () => {
+  it('does not hold a rollback by stickpin rollback, or by containers that run again', async () => {
     const old = release(6, { update: { from: '>=99.0.0', endOfLife: at(NOON - 1) } });
     const marks = { readyAt: 1, activatedAt: 1, activeAt: 2, provenAt: 3 };
     const now = { readyAt: 4, activatedAt: 5 };

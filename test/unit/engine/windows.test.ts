@@ -75,7 +75,7 @@ describe('update.strategy', () => {
     expect(entry()?.phase).toBe('activated');
   });
 
-  it('window: says the wall time of the zone, that of the node for localtime', async () => {
+  it('window: shows the wall time of the configured zone, or of the node for localtime', async () => {
     await start({ strategy: 'window', windows: [AFTERNOON], time_zone: 'localtime' });
     node.facts = { ...node.facts, timeZone: 'America/Sao_Paulo' };
     await plug(verified());
@@ -109,13 +109,13 @@ describe('update.strategy', () => {
     expect(node.engine.report()?.windows).toEqual([]);
   });
 
-  it('window: inside of one it is activated at once', async () => {
+  it('window: a release is activated at once inside of a window', async () => {
     await start({ strategy: 'window', windows: [{ ...AFTERNOON, startMinute: 11 * 60 + 30 }] });
     await plug(verified());
     expect(entry()?.phase).toBe('activated');
   });
 
-  it('window: a clock that was set back or forth counts within 30 s', async () => {
+  it('window: a clock that is changed has its effect within 30 s', async () => {
     await start({ strategy: 'window', windows: [AFTERNOON] });
     await plug(verified());
     node.clock.jump(HOUR);
@@ -126,7 +126,7 @@ describe('update.strategy', () => {
     expect(entry()?.phase).toBe('activated');
   });
 
-  it('window: a clock that can not be right holds it, and says so', async () => {
+  it('window: a clock that can not be right holds a release, and is reported', async () => {
     await start({ strategy: 'window', windows: [AFTERNOON] });
     node.facts = { ...node.facts, builtAt: NOON + 24 * HOUR };
     await plug(verified());
@@ -140,7 +140,7 @@ describe('update.strategy', () => {
     );
   });
 
-  it('window: a person activates it outside of one, after a confirmation', async () => {
+  it('window: a person may activate a release outside of a window, after a confirmation', async () => {
     await start({ strategy: 'window', windows: [AFTERNOON] });
     await plug(verified());
     expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
@@ -196,7 +196,7 @@ describe('update.strategy', () => {
     expect(entry()?.activationHolds?.[0]?.code).toBe('window');
   });
 
-  it('manual: waits for a person, who is not asked', async () => {
+  it('manual: a release waits for a person, who need not confirm', async () => {
     await start({ strategy: 'manual' });
     await plug(verified());
     await node.clock.advance(24 * HOUR);
@@ -245,7 +245,7 @@ describe('a rollout', () => {
     expect(entry()?.phase).toBe('activated');
   });
 
-  it('that stays at a part of the nodes never reaches the others: a person decides', async () => {
+  it('that ends below 100 % never reaches the other nodes: a person decides', async () => {
     await start({ rollout_wariness: 0.5 });
     await plug(verified({ update: { rollout: { start: start10, startPercentage: 0.1 } } }));
     await node.clock.advance(24 * HOUR);

@@ -44,7 +44,7 @@ describe('lifecycle.without_evidence', () => {
     expect([phases(), proofs()]).toEqual([{ '4.13.1': 'activated' }, []]);
   });
 
-  it('proves a release of which nothing was seen for that time', async () => {
+  it('proves a release whose containers were not seen for that time', async () => {
     await start({ without_evidence: HOUR });
     await activate(A);
     await node.clock.advance(59 * MINUTE);
@@ -55,7 +55,7 @@ describe('lifecycle.without_evidence', () => {
     expect(condition('4.13.1')).toMatchObject({ status: 'True', reason: 'WithoutEvidence' });
   });
 
-  it('counts no time in which the runtime could not be asked', async () => {
+  it('does not count time in which the runtime does not answer', async () => {
     await start({ without_evidence: HOUR });
     await activate(A);
     await node.clock.advance(30 * MINUTE);
@@ -68,7 +68,7 @@ describe('lifecycle.without_evidence', () => {
     expect(phases()).toEqual({ '4.13.1': 'proven' });
   });
 
-  it('leaves it to the soak time once a container was seen, even one that fails', async () => {
+  it('has no effect once a container was seen, even one that fails', async () => {
     await start({ without_evidence: HOUR });
     await activate(A);
     run(1);
@@ -125,7 +125,7 @@ describe('prove', () => {
     expect(proofs()).toEqual([expect.stringContaining('by hand')]);
   });
 
-  it('refuses what can not be known to work', async () => {
+  it('refuses a release that is not known to work', async () => {
     await start({});
     await activate(A);
     await activate(B);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { rememberClockAnswer } from '../../../src/host/machine.ts';
 
-it('asks for the clock once in ten minutes, and again at once when there was no answer', async () => {
+it('asks whether the clock is synchronised once in ten minutes, and again at once after no answer', async () => {
   const { signal } = new AbortController();
   const answers = [undefined, false, true, undefined, true];
   let timeMs = 0;

@@ -149,7 +149,7 @@ describe('media', () => {
         ...over,
       });
 
-    it('that somebody unmounts are no source of blobs, and are mounted again only by a rescan', async () => {
+    it('that somebody unmounts serve no blobs, and are mounted again only by a rescan', async () => {
       let counter = 0;
       const open = async () => {
         counter += 1;
@@ -175,7 +175,7 @@ describe('media', () => {
       expect(await media.blobs.sizeOf(A, never)).toBe(4);
     });
 
-    it('are looked for before a read: the empty place is no medium without bundles', async () => {
+    it('are checked before a read, so that an empty mount point is not read as a medium without bundles', async () => {
       sink.arrived(mountable());
       await media.mount('1-sdb1', never);
       mounts = [['/']];
@@ -183,7 +183,7 @@ describe('media', () => {
       expect(states()).toEqual(['1-sdb1 unmounted']);
     });
 
-    it('that are gone while they are read leave no judgement behind, nor an error', async () => {
+    it('that disappear while they are read leave neither a result nor an error', async () => {
       for (const outcome of ['judged', 'failed'] as const) {
         let finish: (() => void) | undefined;
         judge = () =>
@@ -204,7 +204,7 @@ describe('media', () => {
       }
     });
 
-    it('of others are followed to where they are now', async () => {
+    it('of other programs are followed to their present place', async () => {
       mounts = [['/', '/mnt/sdb1']];
       sink.arrived(mountable({ open: async () => openedAt(mounts[0]?.[1] ?? '') }));
       await readAll('1-sdb1');
@@ -222,7 +222,7 @@ describe('media', () => {
       expect(states()).toEqual(['1-sdb1 read']);
     });
 
-    it('are looked for a second time before they count as gone, and count as there when they cannot be read', async () => {
+    it('are checked twice before they count as gone, and count as present when mountinfo can not be read', async () => {
       sink.arrived(mountable());
       await readAll('1-sdb1');
       const here = ['/', '/media/1-sdb1'];
@@ -233,7 +233,7 @@ describe('media', () => {
       }
     });
 
-    it('that go with their device are left to the news of that', async () => {
+    it('that disappear with their device are reported with the device', async () => {
       sink.arrived(mountable({ isThere: async () => false }));
       await readAll('1-sdb1');
       mounts = [['/']];
@@ -320,7 +320,7 @@ describe('media', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('takes a medium from attached over mounted to read, telling of each step', async () => {
+  it('changes the state of a medium from attached to mounted to read, and signals each change', async () => {
     sink.arrived(mediumOf('1-sdb1'));
     expect(states()).toEqual(['1-sdb1 attached']);
     await media.mount('1-sdb1', never);
@@ -345,7 +345,7 @@ describe('media', () => {
     expect(states()).toEqual(['9-sdz attached', '1-sdb1 attached', '5-sdc attached']);
   });
 
-  it('is read with no bundles when it is empty or foreign', async () => {
+  it('reads an empty or unrelated medium as one without bundles', async () => {
     judge = async () => ({ bundles: [], trustRevision: 'r1' });
     sink.arrived(mediumOf('1-sdb1'));
     await readAll('1-sdb1');
@@ -369,7 +369,7 @@ describe('media', () => {
     expect(states()).toEqual(['1-sdb1 read']);
   });
 
-  it('does nothing for a medium that is not there, and lets an abort through', async () => {
+  it('does nothing for an absent medium, and throws when it is aborted', async () => {
     await readAll('7-none');
     sink.arrived(mediumOf('1-sdb1', { open: () => Promise.reject(new Error('late')) }));
     const stop = new AbortController();
@@ -378,7 +378,7 @@ describe('media', () => {
     expect(states()).toEqual(['1-sdb1 attached']);
   });
 
-  it('forgets what it found when the medium leaves while it is read', async () => {
+  it('forgets its bundles when the medium is removed while it is read', async () => {
     let finish: ((judgement: Judgement) => void) | undefined;
     judge = () =>
       new Promise((resolve) => {
@@ -397,7 +397,7 @@ describe('media', () => {
     expect(released).toEqual(['1-sdb1']);
   });
 
-  it('asks to be read again when something on it changed, and serves what it had meanwhile', async () => {
+  it('requests another read when something changed, and serves the known blobs meanwhile', async () => {
     directories.set('/media/1-sdb1/stickpin/x', directory(new Map([[A, 'alpha']])));
     sink.arrived(mediumOf('1-sdb1'));
     await readAll('1-sdb1');
@@ -410,7 +410,7 @@ describe('media', () => {
   });
 
   describe('blobs', () => {
-    it('come from whichever medium has them', async () => {
+    it('come from any medium that has them', async () => {
       directories.set('/media/1-sdb1/stickpin/x', directory(new Map([[A, 'alpha']])));
       directories.set('/media/2-sdc1/stickpin/x', directory(new Map([[B, 'beta']])));
       sink.arrived(mediumOf('1-sdb1'));
@@ -421,7 +421,7 @@ describe('media', () => {
       expect(await textOf(media.blobs.read(B, 0, never))).toBe('beta');
     });
 
-    it('are not taken from a copy that was found cut short', async () => {
+    it('are not read from a copy that was cut short', async () => {
       directories.set('/media/1-sdb1/stickpin/x', directory(new Map([[A, 'alp']])));
       directories.set('/media/2-sdc1/stickpin/x', directory(new Map([[A, 'alpha']])));
       judge = async (root) => ({
@@ -434,7 +434,7 @@ describe('media', () => {
       expect(await textOf(media.blobs.read(A, 0, never))).toBe('alpha');
     });
 
-    it('are not taken from bundles that were rejected', async () => {
+    it('are not read from rejected bundles', async () => {
       directories.set('/media/1-sdb1/stickpin/x', directory(new Map([[A, 'alpha']])));
       const reason = { code: 'bundle/signature', message: 'unknown key' };
       judge = async () => ({ bundles: [{ kind: 'rejected', path: 'stickpin/x', reason }], trustRevision: 'r' });
@@ -451,7 +451,7 @@ describe('media', () => {
       });
     });
 
-    it('are found past a medium that can not be asked', async () => {
+    it('are found on the next medium when one can not be read', async () => {
       const broken: BlobSource = {
         sizeOf: () => Promise.reject(new Error('EIO')),
         read: () => directory(new Map()).read(A, 0, never),
@@ -464,7 +464,7 @@ describe('media', () => {
       expect(await media.blobs.sizeOf(A, never)).toBe(5);
     });
 
-    it('end with media/gone when the medium leaves, even while a read hangs', async () => {
+    it('end with media/gone when the medium is removed, even while a read hangs', async () => {
       directories.set('/media/1-sdb1/stickpin/x', directory(new Map([[A, 'alpha']]), true));
       sink.arrived(mediumOf('1-sdb1'));
       await readAll('1-sdb1');
@@ -506,7 +506,7 @@ describe('media', () => {
         await readAll('1-sdb1', '2-sdc1');
       });
 
-      it('are taken from another one until that medium changes', async () => {
+      it('are read from another one until that medium changes', async () => {
         expect(await textOf(media.blobs.read(A, 0, never))).toBe('alp??');
         const [first] = await media.blobs.copiesOf(A, never);
         expect(first).toMatchObject({ label: 'sdb1', isTrusted: true });

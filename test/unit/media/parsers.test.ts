@@ -50,7 +50,7 @@ describe('fstab', () => {
     ID_PART_ENTRY_NAME: 'my part',
   };
 
-  it('takes the first column of what is not a comment', () => {
+  it('reads the first column of each line that is not a comment', () => {
     expect(parseFstab('# /dev/sda9 x\n\n  /dev/sda2 / ext4 defaults 0 1\nLABEL=a\\040b\t/x auto\n')).toEqual([
       '/dev/sda2',
       'LABEL=a b',
@@ -65,11 +65,11 @@ describe('fstab', () => {
     'LABEL=DATA',
     'PARTUUID=C0FFEE00-01',
     'PARTLABEL=my part',
-  ])('knows the device again by %s', (source) => {
+  ])('recognises the device by %s', (source) => {
     expect(isInFstab([source], stick)).toBe(true);
   });
 
-  it.each(['/dev/sdb', 'UUID=1a2b', 'LABEL=data', 'tmpfs', 'UUID='])('takes %s for something else', (source) => {
+  it.each(['/dev/sdb', 'UUID=1a2b', 'LABEL=data', 'tmpfs', 'UUID='])('does not count %s as the device', (source) => {
     expect(isInFstab([source], stick)).toBe(false);
     expect(isInFstab([source], {})).toBe(false);
   });

@@ -27,7 +27,7 @@ const anyText = fc
   .map((parts) => parts.join(''));
 
 describe('text from outside', () => {
-  it('has no control, format or separator characters and no lone surrogates, for any text', () => {
+  it('contains no control, format or separator characters and no lone surrogates, for any text', () => {
     fc.assert(
       fc.property(anyText, (text) => {
         for (const plain of [plainText(text), oneLine(text), clip(oneLine(text), 20)]) {
@@ -39,18 +39,18 @@ describe('text from outside', () => {
     );
   });
 
-  it('keeps its letters, its blanks in plain text, and line ends where they are asked for', () => {
+  it('keeps letters and spaces, and line ends on request', () => {
     expect(plainText('a  b\u202egpj.exe\u2028c\u001b[31md')).toBe('a  bgpj.exe c [31md');
     expect(oneLine(' Müll  \r\n\u200b 日本語 \u0007')).toBe('Müll 日本語');
     expect(plainLines('one\u202e\ntwo\u0085')).toBe('one\ntwo ');
   });
 
-  it('cuts no character in two', () => {
+  it('is never cut inside a character', () => {
     expect(clip('ab😀cd', 4)).toBe('ab…');
     expect(clip('ab😀cd', 5)).toBe('ab😀…');
   });
 
-  it('leaves line ends and sequences of our own to a terminal, and nothing else', () => {
+  it('keeps only line ends and our own escape sequences on a terminal', () => {
     expect(terminalText('\r\u001b[Kdone\n')).toBe('\r\u001b[Kdone\n');
     expect(terminalText('{"a":"\u202e\u009b2J\u2028"}')).toBe('{"a":" 2J "}');
   });

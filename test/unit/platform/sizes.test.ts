@@ -18,7 +18,7 @@ describe('formatBytes', () => {
     expect(formatBytes(bytes)).toBe(text);
   });
 
-  it('never shows 1024 of a unit that has a larger one', () => {
+  it('never shows 1024 of a unit when there is a larger unit', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 2 ** 49 }), (bytes) => {
         expect(Number.parseFloat(formatBytes(bytes))).toBeLessThan(1024);

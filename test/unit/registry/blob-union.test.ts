@@ -41,14 +41,14 @@ async function read(name: string, startByte = 0): Promise<string> {
 }
 
 describe('blob union', () => {
-  it('gives each blob from the first source that has it', async () => {
+  it('reads each blob from the first source that has it', async () => {
     expect(await union.sizeOf(digestOf('a'), signal)).toBe(5);
     expect(await union.sizeOf(digestOf('b'), signal)).toBe(6);
     expect(await union.sizeOf(digestOf('both'), signal)).toBe(5);
     expect([await read('a'), await read('b', 2), await read('both')]).toEqual(['local', 'dia!', 'local']);
   });
 
-  it('has no size for an unknown blob, and says what to do when it is read', async () => {
+  it('has no size for an unknown blob, and a read fails with advice', async () => {
     expect(await union.sizeOf(digestOf('c'), signal)).toBeUndefined();
     await expect(read('c')).rejects.toMatchObject({ code: 'media/gone', disposition: 'wait' });
   });

@@ -83,7 +83,7 @@ describe('createCheckedSource', () => {
     { what: 'longer', bytes: Buffer.concat([BLOB, Buffer.from('!')]) },
     { what: 'shorter', bytes: BLOB.subarray(0, -1) },
     { what: 'empty', bytes: Buffer.alloc(0) },
-  ])('refuses a file that became $what after its size was looked at', async ({ bytes }) => {
+  ])('refuses a file that became $what after its size was read', async ({ bytes }) => {
     const { bytes: sent, error } = await received(checkedFile({ bytes, sizeBytes: BLOB.length }), digestOf(BLOB));
     expect(sent.equals(BLOB)).toBe(false);
     expect(error).toMatchObject({ code: 'media/blob-damaged' });

@@ -28,7 +28,7 @@ describe('meter', () => {
     expect(meter.sentBytes().get(a)).toBe(10);
   });
 
-  it('tells of each request for a manifest until it is unsubscribed', () => {
+  it('reports each request for a manifest until it is unsubscribed', () => {
     const meter = createMeter();
     const told: string[] = [];
     const stop = meter.onManifestRequest((path, reference) => told.push(`${path} ${reference}`));
@@ -39,7 +39,7 @@ describe('meter', () => {
     expect(told).toEqual([`quay.io/x ${a}`, 'quay.io/x v1']);
   });
 
-  it('knows what was damaged when it was sent last', () => {
+  it('knows which blobs were damaged when they were last sent', () => {
     const meter = createMeter();
     const first = meter.open(a);
     first.damaged();
@@ -54,7 +54,7 @@ describe('meter', () => {
     expect([...meter.damaged()]).toEqual([]);
   });
 
-  it('forgets how far a blob was sent, but no open transfer', () => {
+  it('forgets the progress of a blob, but not open transfers', () => {
     const meter = createMeter();
     const open = meter.open(a);
     open.sent(3, 3);

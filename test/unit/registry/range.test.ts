@@ -27,7 +27,7 @@ describe('parseRange, after RFC 9110 section 14', () => {
     expect(parseRange(header, 100)).toEqual(range);
   });
 
-  it('has no part of an empty blob', () => {
+  it('gives no part of an empty blob', () => {
     expect(parseRange('bytes=0-', 0)).toEqual({ kind: 'unsatisfiable' });
     expect(parseRange('bytes=-5', 0)).toEqual({ kind: 'unsatisfiable' });
     expect(parseRange(undefined, 0)).toEqual({ kind: 'whole' });

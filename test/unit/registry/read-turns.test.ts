@@ -51,7 +51,7 @@ function reader(turn: ReadTurn, signal = never) {
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('read turns', () => {
-  it('lets the oldest read whole chunks, and a later one small chunks after the read that is under way', async () => {
+  it('lets the oldest transfer read large chunks, and later ones small chunks after the running read', async () => {
     const { turns } = makeTurns();
     const [first, second] = [reader(turns.begin()), reader(turns.begin())];
     const chunk = first.chunks.next();
@@ -70,7 +70,7 @@ describe('read turns', () => {
   it.each([
     { transfers: 64, mostBytes: 9 * MIB },
     { transfers: 512, mostBytes: 33 * MIB },
-  ])('gives $transfers transfers at once smaller buffers', async ({ transfers, mostBytes }) => {
+  ])('gives smaller buffers to $transfers parallel transfers', async ({ transfers, mostBytes }) => {
     const { turns } = makeTurns();
     const all = Array.from({ length: transfers }, () => reader(turns.begin()));
     // The oldest last, so that nobody waits for it.
@@ -84,7 +84,7 @@ describe('read turns', () => {
   it.each([
     { what: 'while the medium is fast', readMs: 1, isTurnTaken: false },
     { what: 'while it is slow', readMs: 10, isTurnTaken: true },
-  ])('has a later one wait, and read small chunks: $what, $isTurnTaken', async ({ readMs, isTurnTaken }) => {
+  ])('lets a later transfer wait and read small chunks: $what, $isTurnTaken', async ({ readMs, isTurnTaken }) => {
     const { turns } = makeTurns(readMs);
     const [first, second] = [reader(turns.begin()), reader(turns.begin())];
     for (let at = 0; at < 60; at += 1) {
@@ -102,7 +102,7 @@ describe('read turns', () => {
     expect(second.asked[0]?.sizeBytes).toBe(isTurnTaken ? MIB / 4 : MIB);
   });
 
-  it('never has the oldest wait, and no one for who waits for the runtime', async () => {
+  it('never lets the oldest transfer wait, and no transfer for one that waits for the runtime', async () => {
     const { turns } = makeTurns();
     const [first, second] = [reader(turns.begin()), reader(turns.begin())];
     void second.chunks.next();
@@ -113,7 +113,7 @@ describe('read turns', () => {
     expect(first.asked).toHaveLength(1);
   });
 
-  it('waits for a read that hangs no longer than for a while', async () => {
+  it('waits only a limited time for a read that hangs', async () => {
     const { turns, pass } = makeTurns();
     const [first, second] = [reader(turns.begin()), reader(turns.begin())];
     void first.chunks.next();
@@ -189,7 +189,7 @@ describe('read turns', () => {
     expect(next[1].asked).toHaveLength(1);
   });
 
-  it('makes the next the oldest when a transfer ends, even while its read hangs', async () => {
+  it('makes the next transfer the oldest one when a transfer ends, even while its read hangs', async () => {
     const { turns } = makeTurns();
     const turn = turns.begin();
     const [first, second] = [reader(turn), reader(turns.begin())];

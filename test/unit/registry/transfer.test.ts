@@ -45,7 +45,7 @@ function readFrom(failureAt: (timeMs: number, byte: number) => AppError | undefi
 }
 
 describe('transfer', () => {
-  it('gives a medium that is away the whole grace, to the moment', async () => {
+  it('waits exactly the grace time for a medium that is away', async () => {
     const { done, bytes, timeMs } = readFrom((_time, byte) => (byte === 2 ? gone() : undefined));
     await expect(done).rejects.toMatchObject({ code: 'media/gone' });
     expect([bytes, timeMs()]).toEqual([[0, 1], GRACE_MS]);
@@ -57,7 +57,7 @@ describe('transfer', () => {
     expect([bytes, timeMs()]).toEqual([[0, 1], 5_000]);
   });
 
-  it('waits the whole grace when the read error was the first sign of a removal', async () => {
+  it('waits the whole grace time when a read error was the first sign of a removal', async () => {
     const back = readFrom((time, byte) =>
       byte < 2 || time > 50_000 ? undefined : time < 2_000 ? unreadable() : gone(),
     );
@@ -68,7 +68,7 @@ describe('transfer', () => {
     expect(away.timeMs()).toBe(GRACE_MS);
   });
 
-  it('counts again for a medium that returns and can not be read at first', async () => {
+  it('starts the grace time again for a medium that returns and can not be read at first', async () => {
     const { done, bytes } = readFrom((time, byte) =>
       byte < 2 || time > 43_000 ? undefined : time < 40_000 ? gone() : unreadable(),
     );
@@ -76,7 +76,7 @@ describe('transfer', () => {
     expect(bytes).toEqual([0, 1, 2, 3]);
   });
 
-  it('counts again after each byte', async () => {
+  it('starts the grace time again after each byte', async () => {
     let last = -1;
     let since = 0;
     const { done, timeMs } = readFrom((time, byte) => {

@@ -19,7 +19,7 @@ async function detect(
 }
 
 describe('detectRuntime', () => {
-  it('takes the one that answers', async () => {
+  it('finds the runtime that answers', async () => {
     expect(await detect([CRIO, PLAIN, '/etc/crio', '/etc/containerd'], [CRIO])).toBe('CRI-O');
     expect(await detect([CRIO, PLAIN, '/etc/crio', '/etc/containerd'], [PLAIN])).toBe('containerd');
   });
@@ -33,7 +33,7 @@ describe('detectRuntime', () => {
     expect(await detect([K3S, '/var/lib/rancher/k3s'], [K3S])).toBe('k3s');
   });
 
-  it('goes by the folder of the images where both were installed once', async () => {
+  it('uses the folder of the images where both were installed once', async () => {
     const both = [K3S, '/var/lib/rancher/k3s', '/var/lib/rancher/rke2'];
     const snapshots = 'agent/containerd/io.containerd.snapshotter.v1.overlayfs';
     expect(await detect(both, [K3S], `/var/lib/rancher/rke2/${snapshots}`)).toBe('RKE2');
@@ -42,7 +42,7 @@ describe('detectRuntime', () => {
     expect(await detect(both, [K3S])).toBe('k3s');
   });
 
-  it('goes by the socket, then by the installation, while nothing answers yet', async () => {
+  it('uses the socket, then the installation, while nothing answers yet', async () => {
     expect(await detect(['/etc/crio', PLAIN, '/etc/containerd'])).toBe('containerd');
     expect(await detect(['/etc/crio', '/etc/containerd'])).toBe('CRI-O');
     expect(await detect(['/etc/containerd'])).toBe('containerd');

@@ -7,7 +7,7 @@ import { buildOnce, cachedPath, isBuilt } from '../../support/rootfs/build-cache
 
 const recipe = { version: 1 };
 
-describe('the cache of what tests build', () => {
+describe('the build cache of the tests', () => {
   let directory: string;
   let builds: number;
 

@@ -195,7 +195,7 @@ describe('judgeConditions (docs/architecture.md, "Conditions")', () => {
     expect(look(present, [activated]).all.Pinned).toBe('False RuntimeVersion');
   });
 
-  it('of a retired release ask for nothing', () => {
+  it('of a retired release give no advice', () => {
     const retired = stored(bundle, { ...activated, provenAt: NOON, retiredAt: NOON + 1 });
     for (const over of [{}, away, unlisted]) {
       expect(look(over, [retired, newer]).all).toEqual({
@@ -221,7 +221,7 @@ describe('judgeConditions (docs/architecture.md, "Conditions")', () => {
     }
   });
 
-  it('cost little for 1,000 images', () => {
+  it('take little time for 1,000 images', () => {
     const images = Object.fromEntries(Array.from({ length: 1000 }, (_none, at) => [`i${at}`, ['base', `l${at}`]]));
     const large = stored(verified({ images }));
     const observed = observation(stick);
@@ -255,8 +255,8 @@ describe('marksAfter', () => {
   });
 });
 
-describe('reasonWord', () => {
-  it('makes one word of a code', () => {
+describe('reasonWord: the reason of a condition', () => {
+  it('is one word made from a code', () => {
     expect(reasonWord('trust/key-revoked')).toBe('TrustKeyRevoked');
     fc.assert(
       fc.property(fc.stringMatching(/^[a-z]+\/[a-z]+(-[a-z0-9]+)*$/), (code) =>

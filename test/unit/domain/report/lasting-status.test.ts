@@ -33,13 +33,13 @@ const lasting = (over: Partial<Scene>, stage: Partial<StoredBundle> = {}, doneBy
 const preloading = { running: [pullOf(bundle, 'etcd')] };
 const done = { runtime: reachable({ images: allListed(bundle) }) };
 
-describe('what of the status is worth a write', () => {
-  it('is not how far a preload is', () => {
+describe('the part of the status that is written to the disk', () => {
+  it('does not include the progress of a preload', () => {
     const half = { ...preloading, runtime: reachable({ images: [listed(referenceOf('api'))] }) };
     expect(lasting(half, {}, 7)).toBe(lasting(preloading));
   });
 
-  it('is not the words of a fault', () => {
+  it('does not include the text of a fault', () => {
     const media = (why: string) => ({ media: [medium('sdb1', [refused(why)])] });
     expect(lasting(media('a bad signature'))).toBe(lasting(media('a worse signature')));
     const away = (reason: string) => lasting({ runtime: { kind: 'unreachable', reason } });
@@ -65,5 +65,5 @@ describe('what of the status is worth a write', () => {
     },
     { what: 'a medium', one: lasting(done), other: lasting({ ...done, media: [] }) },
     { what: 'a rejection', one: lasting(done), other: lasting({ ...done, media: [medium('sdb1', [refused('x')])] }) },
-  ])('is $what', ({ one, other }) => expect(one).not.toBe(other));
+  ])('includes $what', ({ one, other }) => expect(one).not.toBe(other));
 });

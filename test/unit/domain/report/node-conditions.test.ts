@@ -37,7 +37,7 @@ describe('PullsAnswered', () => {
     [{ kind: 'timed-out', afterMs: 8_000 }, 'False', 'PullTimedOut', /did not end within 8 s/],
     [{ kind: 'runtime-away', reason }, 'Unknown', 'RuntimeUnreachable', /could not be tested: connection refused/],
     [{ kind: 'image-gone' }, 'Unknown', 'ImageGone', /removed meanwhile/],
-  ])('says what a test with the end %j has shown', (end, status, word, text) => {
+  ])('states what a test with the result %j has shown', (end, status, word, text) => {
     const { PullsAnswered } = judged(end);
     expect(PullsAnswered).toMatchObject({ status, reason: word, message: expect.stringMatching(text) });
     expect(PullsAnswered?.message).toContain(REFERENCE);
@@ -64,7 +64,7 @@ describe('PullsAnswered', () => {
     });
   });
 
-  it('forgets a test of what was activated before', () => {
+  it('ignores a test of an earlier activation', () => {
     const again = { ...release, activatedAt: 3 };
     expect(judged({ kind: 'answered' }, {}, [again]).PullsAnswered).toMatchObject({ reason: 'NotTestedYet' });
   });
@@ -85,7 +85,7 @@ describe('PullsFromElsewhere', () => {
     expect(elsewhere({ uses: uses(30), faults: [], isComplete: true })?.message).toContain(', and 10 more. Add them');
   });
 
-  it('is false when all is provided, and not known when not all was looked at', () => {
+  it('is False when every image is provided, and Unknown when something could not be checked', () => {
     const provided = [{ usedBy: 'Pod a, container c', image: TAG }];
     expect(elsewhere({ uses: provided, faults: [], isComplete: true })).toMatchObject({
       status: 'False',
@@ -105,7 +105,7 @@ describe('the events of these conditions', () => {
     nodePullEvents(before && seen(...before), seen(...after)).map(({ kind }) => kind);
   const imageUses = { uses: [{ usedBy: 'Pod a', image: 'quay.io/x/y:1' }], faults: [], isComplete: true };
 
-  it('tell of a change once', () => {
+  it('report a change once', () => {
     const failed: PullCheckEnd = { kind: 'failed', isAsked: true, reason };
     expect(kinds([undefined], [failed])).toEqual(['pullsUnanswered']);
     expect(kinds([failed], [failed])).toEqual([]);

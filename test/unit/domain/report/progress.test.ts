@@ -35,7 +35,7 @@ describe('bytesDone', () => {
     expect(done([[layer('elsewhere').digest, MIB]]).doneBytes).toBe(0);
   });
 
-  it('never goes back while more is sent and more images are there', () => {
+  it('never decreases while more bytes are sent and more images are present', () => {
     const names = ['base', 'etcd', 'api'] as const;
     const step = fc.record({
       name: fc.constantFrom(...names),

@@ -26,7 +26,7 @@ const report = (over: Partial<Scene>, bundles: readonly StoredBundle[] = []) => 
 };
 
 describe('reportOf', () => {
-  it('lists what is plugged in and cannot be recorded, with the reason, and nothing twice', () => {
+  it("lists bundles that can't be recorded with the reason, and no bundle twice", () => {
     const obstacle = { code: 'store/read-only', message: '/var/lib/stickpin is read-only' };
     const media = [medium('sdb1', [found(bundle)]), medium('sdc1', [found(bundle)])];
     expect(report({ media, obstacle }).bundles).toEqual([
@@ -47,7 +47,7 @@ describe('reportOf', () => {
     expect(report({ media, obstacle: { code: 'media/read', message: 'bad' } }).bundles).toEqual([]);
   });
 
-  it('counts images, and tells times, media and phase', () => {
+  it('has the number of images, the times, the media and the phase', () => {
     const images = [listed(referenceOf('etcd'), false)];
     const runtime = reachable({ images });
     expect(report({ media: [medium('sdb1', [found(bundle)])], runtime }, [stored(bundle)])).toMatchObject({
@@ -72,7 +72,7 @@ describe('reportOf', () => {
     });
   });
 
-  it('tells hold and reason, rejections and an unreachable runtime', () => {
+  it('has the hold with its reason, rejections and an unreachable runtime', () => {
     const media = [medium('sdb1', [refused('bad signature')])];
     const down = report({ media, runtime: { kind: 'unreachable', reason: 'no socket' } }, [stored(bundle)]);
     expect(down.runtime).toEqual({ reachable: false, reason: 'no socket' });
@@ -106,7 +106,7 @@ describe('reportOf', () => {
       bundles: [stored(bundle, { readyAt: NOON })],
       is: 'activating',
     },
-  ])('is $is', ({ over, bundles, is }) => {
+  ])('has the operation $is', ({ over, bundles, is }) => {
     expect(report(over, bundles).operation).toBe(is);
   });
 });

@@ -169,18 +169,18 @@ describe('the next openings of weekly windows', () => {
     expect(next(windows, zone, from)).toEqual(expected);
   });
 
-  it('come with milliseconds of the clock left out: a window opens on the minute', () => {
+  it('have no milliseconds: a window opens at a full minute', () => {
     expect(next([weekly([TUE], '12:01', 1)], 'UTC', '2026-03-10T12:00:59.999Z', 1)).toEqual([
       '2026-03-10T12:01Z > 2026-03-10T12:02Z',
     ]);
   });
 
-  it('are none on a clock that is absurd', () => {
+  it('are empty for an absurd clock', () => {
     const windows = [weekly([TUE], '12:01', 1)];
     for (const now of [8.64e15, -8.64e15, Number.NaN]) expect(nextOpenings(windows, 'UTC', now, 3)).toEqual([]);
   });
 
-  it('are those that a search minute by minute finds', () => {
+  it('equal the result of a search minute by minute', () => {
     const windows = fc.array(
       fc.record({
         days: fc.uniqueArray(fc.integer({ min: 0, max: 6 }), { minLength: 1, maxLength: 3 }),

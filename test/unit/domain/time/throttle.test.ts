@@ -65,7 +65,7 @@ describe('the turn of a node', () => {
     expect(turnOf(rollout, wariness)).toBe(turn);
   });
 
-  it('never comes where a rollout ends after the last time that there is', () => {
+  it('never comes when a rollout ends after the last time that a clock can show', () => {
     const endless: Rollout = { start, durationMinutes: Number.MAX_SAFE_INTEGER };
     expect(turnOf(endless, 1)).toBeUndefined();
     expect(turnOf(endless, 1e-9)).toBeGreaterThan(START);

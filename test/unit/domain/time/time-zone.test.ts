@@ -5,12 +5,12 @@ import { wallTimeOf } from '../../../../src/domain/time/wall-time.ts';
 const HOUR = 3_600_000;
 
 describe('a time zone', () => {
-  it.each(['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'US/Eastern', 'Asia/Kathmandu'])('%s is one', (name) => {
+  it.each(['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'US/Eastern', 'Asia/Kathmandu'])('%s is accepted', (name) => {
     expect(isTimeZone(name)).toBe(true);
   });
 
   it.each(['', 'localtime', 'Mars/Olympus', '+01:00', '-05:00', 'Europe/Berlin ', 'UTC+1', '../etc/passwd'])(
-    '%j is none',
+    '%j is refused',
     (name) => {
       expect(isTimeZone(name)).toBe(false);
     },

@@ -16,12 +16,12 @@ describe('the wariness of a node', () => {
     expect(warinessOf(stream, undefined, machineId)).toEqual({ value: wariness, source: 'machine-id' });
   });
 
-  it('is the setting where there is one, 0 and 1 included', () => {
+  it('is the value of the setting, also 0 and 1', () => {
     for (const value of [0, 0.5, 1]) expect(warinessOf('ocp', value, ID)).toEqual({ value, source: 'setting' });
     expect(warinessOf('ocp', 0.5, undefined)).toEqual({ value: 0.5, source: 'setting' });
   });
 
-  it('is that of the last node where neither a setting nor a machine id says anything', () => {
+  it('is 1, that of the last node, without a setting and a machine id', () => {
     expect(warinessOf('ocp', undefined, undefined)).toEqual({ value: 1, source: 'none' });
   });
 

@@ -44,7 +44,7 @@ describe('trust.require', () => {
     expect(outcome(judge(plugged, [], policy(require, approved ? [bundle.bundleId] : [])))).toBe(is);
   });
 
-  it('shows one that waits as held (approval), with the digest to compare, and does nothing with it', () => {
+  it('shows a waiting bundle as held (approval) with its digest, and does nothing with it', () => {
     const { assessment, decision } = judge(plugged, [], policy('both'));
     const report = reportOf({ observed: plugged, memory: plugged, assessment }, still);
     expect(report.bundles).toMatchObject([
@@ -57,7 +57,7 @@ describe('trust.require', () => {
     expect(spoken(decision.effects)).toEqual(['apply-pins 0']);
   });
 
-  it('shows one that nobody trusted signed by its digest alone, and once for two media', () => {
+  it('shows a bundle without a trusted signature only by its digest, and once for two media', () => {
     const unapproved = { kind: 'unapproved', path: 'stickpin/x', bundleId: bundle.bundleId } as const;
     const observed = observation({ media: [medium('sdb1', [unapproved]), medium('sdc1', [unapproved])] });
     const { assessment } = judge(observed, [], policy('approval'));
@@ -74,7 +74,7 @@ describe('trust.require', () => {
     expect(assessment).toMatchObject({ awaiting: [], rejections: [{ reason: { code: 'bundle/arch' } }] });
   });
 
-  it('does not let one that waits take a sequence from another', () => {
+  it('does not let a waiting bundle reserve its sequence', () => {
     const twin = verified({ version: '4.13.8' });
     const both = observation({ media: [medium('sdb1', [found(bundle), found(twin)])] });
     const { assessment } = judge(both, [], policy('both', [twin.bundleId]));
@@ -84,7 +84,7 @@ describe('trust.require', () => {
 });
 
 describe('stickpin reject', () => {
-  it('keeps a bundle out that is signed, and wins over the configuration', () => {
+  it('keeps a signed bundle out, even if the settings approve it', () => {
     for (const require of ['signature', 'approval', 'both'] as const) {
       const { assessment } = judge(plugged, [], policy(require, [bundle.bundleId]), saying('rejected'));
       expect(assessment).toMatchObject({ adoptions: [], rejections: [{ reason: { code: 'trust/rejected' } }] });
@@ -97,7 +97,7 @@ describe('stickpin reject', () => {
     expect(spoken(decision.effects)).toEqual(['apply-pins 2']);
   });
 
-  it('leaves an activated release as it is, and does not mend it', () => {
+  it('leaves an activated release as it is, and does not repair it', () => {
     const running = stored(bundle, { readyAt: NOON, activatedAt: NOON });
     const { first, decision } = judge(plugged, [running], policy('signature'), saying('rejected'));
     expect(first).toMatchObject({ phase: 'activated', reason: { code: 'trust/rejected' } });
@@ -147,7 +147,7 @@ describe('a release that was rejected by its name', () => {
     expect(outcome(judge(plugged, [], policy('signature'), given))).toBe(is);
   });
 
-  it('counts over the settings, and is shown with its reason before and after the stick comes', () => {
+  it('counts more than the settings, and is shown with its reason before and after the stick is seen', () => {
     const { assessment } = judge(plugged, [], policy('approval', [bundle.bundleId]), { rejectedNames });
     const report = reportOf({ observed: plugged, memory: plugged, assessment }, still);
     expect(report.rejected).toMatchObject([
@@ -167,7 +167,7 @@ describe('a release that was rejected by its name', () => {
     ]);
   });
 
-  it('stops one that is adopted all the same', () => {
+  it('stops an adopted bundle too', () => {
     const { assessment } = judge(observation({}), [stored()], policy('signature'), { rejectedNames });
     expect(assessment.bundles).toMatchObject([
       { phase: 'held', hold: 'approval', withdrawn: { code: 'trust/rejected' } },

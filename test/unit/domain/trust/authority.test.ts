@@ -34,7 +34,7 @@ const namesOf = (bundle: ReturnType<typeof signedBy>, by: SignatureRules) =>
   authoritiesOf(bundle, by).map((one) => (one.kind === 'role' ? one.role.name : 'plain'));
 
 describe('authoritiesOf', () => {
-  it('counts plain keys and each role by itself', () => {
+  it('counts plain keys and each role separately', () => {
     expect(namesOf(signedBy('factory'), rules())).toEqual(['plain']);
     expect(namesOf(signedBy('customer/a'), rules())).toEqual(['customer']);
     expect(namesOf(signedBy('factory', 'customer/a'), rules())).toEqual(['plain', 'customer']);
@@ -43,14 +43,14 @@ describe('authoritiesOf', () => {
     expect(namesOf(signedBy('factory', 'customer/a', 'other/a', 'other/b'), rules(two))).toEqual(['other']);
   });
 
-  it('asks for the whole scope', () => {
+  it('requires that the whole scope is covered', () => {
     for (const narrow of [{ streams: ['customer-*'] }, { repositories: ['registry.example.com/cust'] }]) {
       expect(namesOf(signedBy('customer/a'), rules({ roles: [role(narrow)] }))).toEqual([]);
     }
     expect(namesOf(signedBy('customer/a'), rules({ roles: [] }))).toEqual([]);
   });
 
-  it('leaves out what was revoked where it counts', () => {
+  it('does not count a key in a role where it is revoked', () => {
     const inRole = { ...NONE, inRoles: new Map([['customer', [keyIdOf('customer/a')]]]) };
     expect(namesOf(signedBy('customer/a'), rules({ revocations: inRole }))).toEqual([]);
     const elsewhere = {
@@ -96,7 +96,7 @@ describe('rotatesKeys', () => {
     expect(rotatesKeys(rotation(named, ...signers), rules({ roles }))).toBe(isAllowed);
   });
 
-  it('needs the threshold, the scope and the permission of the role', () => {
+  it('requires the threshold, the scope and the permission of the role', () => {
     const signed = rotation('customer', 'customer/a');
     for (const less of [{ threshold: 2 }, { streams: ['other'] }, { repositories: [] }, { mayRotate: false }]) {
       expect(rotatesKeys(signed, rules({ roles: [role(less)] }))).toBe(false);
@@ -122,7 +122,7 @@ describe('an adopted bundle that a role signed', () => {
     expect(textWith([role({ threshold: 2 })])).toMatch(/role customer asks for 2 of its keys now, not 1/);
   });
 
-  it('is not trusted when its key was revoked in the role, and is when it was elsewhere', () => {
+  it('is not trusted when its key was revoked in the role, but stays trusted when it was revoked elsewhere', () => {
     const inRoles = (name: string) => ({ ...NONE, inRoles: new Map([[name, [keyIdOf('customer/a')]]]) });
     expect(textWith([role()], inRoles('customer'))).toMatch(/^trust\/key-revoked: /);
     expect(textWith([role()], inRoles('other'))).toBeUndefined();

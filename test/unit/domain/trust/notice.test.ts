@@ -46,7 +46,7 @@ function told(over: Partial<Scene>, bundles: readonly StoredBundle[], state: Par
 }
 
 describe('STATUS of a stick that carries only a notice', () => {
-  it('says what is taken of it, before and after it is', () => {
+  it('states what is adopted from it, before and after the adoption', () => {
     expect(told(on(notice), [])).toBe(
       'ocp notice 5 on sdb1: signature by factory-2026 ok. Its advisories and keys are taken next.',
     );
@@ -98,7 +98,7 @@ describe('a notice whose key was revoked', () => {
     expect(mended.assessment.notices).toMatchObject([{ withdrawn: undefined, newSigners: undefined }]);
   });
 
-  it('is told of once, and again when it is trusted again', () => {
+  it('is reported once, and again when it is trusted again', () => {
     const snapshot = (over: Partial<Scene>, signerKeyIds = notice.signerKeyIds ?? []) => {
       const observed = observation(over);
       return {
@@ -114,7 +114,7 @@ describe('a notice whose key was revoked', () => {
   });
 });
 
-it('the journal says what a notice came to', async () => {
+it('the journal reports the effect of a notice', async () => {
   const node = createFakeNode();
   await node.start();
   node.plug('sdb1', notice);

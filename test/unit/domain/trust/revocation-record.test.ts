@@ -22,7 +22,7 @@ describe('the record of revocations', () => {
     expect(withFolder(seen, '/k')).toBe(seen);
   });
 
-  it('lets a restored key count until a file or another bundle revokes it anew', () => {
+  it('lets a restored key count until a file or another bundle revokes it again', () => {
     const restored = withRestored(withSeen(byFile, [{ keyId: key, bundleId: first }], 1), [key], 2);
     expect(idsOf(restored)).toEqual([]);
     expect(withSeen(restored, [{ keyId: key, bundleId: first }], 3)).toBe(restored);
@@ -35,7 +35,7 @@ describe('the record of revocations', () => {
     expect(idsOf(withRestored(record, [other], 2))).toEqual([]);
   });
 
-  it('holds as revoked what either copy does, in either order', () => {
+  it('keeps each key revoked that either copy has, in either order', () => {
     const restored = withRestored(byFile, [key], 2);
     for (const merged of [mergeRecords(restored, byFile), mergeRecords(byFile, restored)]) {
       expect(idsOf(merged)).toEqual([key]);

@@ -57,7 +57,7 @@ describe('matchesGlob', () => {
     expect(matchesGlob(pattern, text)).toBe(isMatch);
   });
 
-  it('does what a regular expression does', () => {
+  it('gives the same result as a regular expression', () => {
     const pattern = fc.string({ unit: fc.constantFrom('a', 'b', '*', '?'), maxLength: 8 });
     const text = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 10 });
     fc.assert(
@@ -130,7 +130,7 @@ describe('the scope of a role', () => {
     });
   });
 
-  it('has a plain name', () => {
+  it('has a name without special characters', () => {
     expect(['customer', 'a', '1-b'].every(isRoleName)).toBe(true);
     expect(['', '-a', 'Customer', 'a.b', 'a/b', '../a', 'a'.repeat(64), 'a b'].some(isRoleName)).toBe(false);
   });

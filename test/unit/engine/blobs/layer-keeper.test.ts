@@ -93,14 +93,14 @@ const follow = async (ms = 0, isIdle = true) => {
 const lines = () => log.lines.map(({ message }) => message);
 
 describe('the layer keeper', () => {
-  it('copies what is to be kept', async () => {
+  it('copies layers that are to be kept', async () => {
     media.set('sdb1', [right]);
     await follow();
     expect(kept.get(digest)).toEqual(right);
     expect(lines()).toEqual([]);
   });
 
-  it('names a copy that is damaged, and takes another one the next time', async () => {
+  it('names a damaged copy, and reads another one the next time', async () => {
     media.set('sdb1', [wrong]).set('sdc1', [right]);
     await follow();
     expect(kept.size).toBe(0);
@@ -131,7 +131,7 @@ describe('the layer keeper', () => {
     expect(kept.get(digest)).toEqual(right);
   });
 
-  it('names what came wrong although a pull needs the medium before the disk has it, and copies it again', async () => {
+  it('names a layer with wrong bytes even if a pull reads the medium first, and copies it again', async () => {
     let goOn: () => void = () => undefined;
     disk = new Promise((resolve) => {
       goOn = resolve;

@@ -18,7 +18,7 @@ async function atRest(): Promise<FakeNode> {
 }
 
 describe('a command of the engine', () => {
-  it('is followed by a round at once, which does what was asked', async () => {
+  it('is followed at once by a round that carries it out', async () => {
     const { engine, clock } = await atRest();
     engine.activate({ bundle: 'ocp@4.13.7' });
     await clock.advance(0);

@@ -61,12 +61,12 @@ async function callsOf(imageCount: number, takeEffect: MirrorEffect, canAddTags:
 }
 
 describe.each([200, 2_000])('the calls of an activation of %i images', (count) => {
-  it('are one pull, one look and one try to name it for each image, where the runtime must pull', async () => {
+  it('are one pull, one lookup and one attempt to name it for each image, where the runtime must pull', async () => {
     const once = { observe: 1, pull: count + 1, image: count, addTag: count, removeTag: 0 };
     expect(await callsOf(count, 'late', false)).toEqual(once);
   });
 
-  it('are one for each image where the runtime can name images', async () => {
+  it('are one call for each image where the runtime can name images', async () => {
     const once = { observe: 1, pull: 0, image: 0, addTag: count, removeTag: 0 };
     expect(await callsOf(count, 'next-pull', true)).toEqual(once);
   });

@@ -99,19 +99,19 @@ beforeEach(() => {
 });
 
 describe('activateBundle', () => {
-  it('pulls an image that is there by digest before any tag, in each repository, where mirrors take effect late', async () => {
+  it('pulls a present image by digest before any tag, in each repository, where mirrors take effect late', async () => {
     expect(await node.activate()).toBe(2);
     expect(node.log).toEqual([etcd, api, tagOf(etcd), tagOf(api)]);
   });
 
-  it('probes no mirror that is proven, as long as it is rendered', async () => {
+  it('does not probe a mirror that was in effect before, as long as it is rendered', async () => {
     node.proven = new Set(node.mirrored);
     node.rendered = [etcd.slice(0, etcd.indexOf('@'))];
     await node.activate();
     expect(node.log).toEqual([api, tagOf(etcd), tagOf(api)]);
   });
 
-  it('notes which mirrors it has proven', async () => {
+  it('records which mirrors were shown to be in effect', async () => {
     await node.activate();
     expect(node.proven).toEqual(node.mirrored);
   });
@@ -129,7 +129,7 @@ describe('activateBundle', () => {
     expect(node.log).toEqual([tagOf(etcd), tagOf(api)]);
   });
 
-  it('asks nothing when every tag names its image', async () => {
+  it('sends no request when every tag names its image', async () => {
     node.tag(tagOf(etcd), 'id-etcd');
     node.tag(tagOf(api), 'id-api');
     expect(await node.activate()).toBe(2);
@@ -158,7 +158,7 @@ describe('activateBundle', () => {
     await expect(node.activate()).rejects.toThrow(/did not ask stickpin's registry for quay.*no route to host/);
   });
 
-  it.each(['runtime/unreachable', 'runtime/stopping'])('tells a runtime that is away as such: %s', async (code) => {
+  it.each(['runtime/unreachable', 'runtime/stopping'])('reports a runtime that is away as such: %s', async (code) => {
     node.mirrored = new Set();
     node.failPull = new AppError({ code, message: 'gone', disposition: 'retry' });
     await expect(node.activate()).rejects.toBe(node.failPull);
@@ -167,16 +167,13 @@ describe('activateBundle', () => {
   it.each([
     ['runtime/no-space', /^the runtime's storage is full or its quota used up\. Make room on it/],
     ['runtime/read-only', /^the runtime's storage is read-only\. Look for errors of its disk in dmesg and remount it/],
-  ] as const)(
-    'tells %s as such, also where the runtime fails before it has come to our registry',
-    async (code, words) => {
-      for (const mirrored of [new Set<string>(), node.mirrored]) {
-        node.mirrored = mirrored;
-        node.failPull = new AppError({ code, message: 'no space left on device', disposition: 'wait' });
-        await expect(node.activate()).rejects.toMatchObject({ code, message: expect.stringMatching(words) });
-      }
-    },
-  );
+  ] as const)('reports %s as such, also when the runtime fails before it asks our registry', async (code, words) => {
+    for (const mirrored of [new Set<string>(), node.mirrored]) {
+      node.mirrored = mirrored;
+      node.failPull = new AppError({ code, message: 'no space left on device', disposition: 'wait' });
+      await expect(node.activate()).rejects.toMatchObject({ code, message: expect.stringMatching(words) });
+    }
+  });
 
   it('throws what aborted it', async () => {
     const controller = new AbortController();
@@ -185,14 +182,14 @@ describe('activateBundle', () => {
     await expect(node.activate(controller.signal)).rejects.toThrow('stop');
   });
 
-  it('takes a wrong tag away at once, and pulls no other', async () => {
+  it('removes a wrong tag at once, and pulls no other', async () => {
     node.foreign.set(tagOf(etcd), { imageId: 'id-other', digest: digestOf('other') });
     await expect(node.activate()).rejects.toMatchObject({ code: 'engine/tag-mismatch' });
     expect(node.log.slice(2)).toEqual([tagOf(etcd), `remove ${tagOf(etcd)}`]);
     expect(node.named(tagOf(etcd))).toBeUndefined();
   });
 
-  it('takes a tag away that came by another manifest of the same configuration, and is content when it comes right', async () => {
+  it('removes a tag that names another manifest with the same configuration, and accepts it once it is right', async () => {
     node.foreign.set(tagOf(etcd), { imageId: 'id-etcd', digest: digestOf('rebuilt') });
     await expect(node.activate()).rejects.toMatchObject({ code: 'engine/tag-mismatch' });
     expect(node.log).toContain(`remove ${tagOf(etcd)}`);
@@ -200,7 +197,7 @@ describe('activateBundle', () => {
     expect(await node.activate()).toBe(2);
   });
 
-  it('takes an index and the manifest in it for one image', async () => {
+  it('counts an index and the manifest in it as one image', async () => {
     node.add('id-etcd', etcd, `${etcd.slice(0, etcd.indexOf('@'))}@${digestOf('platform')}`);
     node.foreign.set(tagOf(etcd), { imageId: 'id-etcd', digest: digestOf('platform') });
     expect(await node.activate()).toBe(2);

@@ -72,7 +72,7 @@ describe('the mirror gate', () => {
     expect(probes).toEqual([]);
   });
 
-  it('opens when the runtime comes to our registry, and probes once for all mirrors that were written together', async () => {
+  it('opens when the runtime asks our registry, and probes once for all mirrors that were written together', async () => {
     const first = pass('a', late('a', 'b'));
     const second = pass('b', late('a', 'b'));
     await clock.advance(1_000);
@@ -88,7 +88,7 @@ describe('the mirror gate', () => {
     expect(probes).toHaveLength(before + 1);
   });
 
-  it('probes again after a moment, and less and less often: a reload is mostly done in no time', async () => {
+  it('probes again soon, and then less and less often', async () => {
     const soon = pass('a', late('a'));
     await clock.advance(10);
     inForce.add('a');
@@ -102,7 +102,7 @@ describe('the mirror gate', () => {
     expect(probes).toHaveLength(15);
   });
 
-  it('probes again for what is written later, by a repository that is new', async () => {
+  it('probes again for mirrors that are written later, with a new repository', async () => {
     inForce.add('a');
     pass('a', late('a'));
     await clock.advance(100);
@@ -126,7 +126,7 @@ describe('the mirror gate', () => {
     expect(again.end).toBe('waits');
   });
 
-  it('takes the proof of one mirror for those that were written with it or before, and for no later one', async () => {
+  it('counts a probe for the mirrors that were written with it or before, but not for later ones', async () => {
     gate.written(['a', 'b']);
     gate.written(['a', 'b', 'c']);
     inForce.add('a');
@@ -139,7 +139,7 @@ describe('the mirror gate', () => {
     expect(['a', 'b', 'c'].map(gate.isProven)).toEqual([false, true, true]);
   });
 
-  it('proves nothing by a time-out', async () => {
+  it('does not count a time-out as a successful probe', async () => {
     pass('a', late('a'));
     await clock.advance(11_000);
     expect(gate.isProven('a')).toBe(false);
@@ -169,7 +169,7 @@ describe('the mirror gate', () => {
     expect([waiting.end, running]).toEqual(['open', 0]);
   });
 
-  it('reports a time-out once, and lets everything pass from then on', async () => {
+  it('reports a time-out once, and stays open from then on', async () => {
     const first = pass('a', late('a', 'b'));
     const second = pass('b', late('a', 'b'));
     await clock.advance(9_000);
@@ -181,7 +181,7 @@ describe('the mirror gate', () => {
     expect(probes).toHaveLength(before);
   });
 
-  it('does not wait for a runtime that is away, and asks again when it is back', async () => {
+  it('does not wait for a runtime that is away, and probes again when it is back', async () => {
     ending = fails(new AppError({ code: 'runtime/unreachable', message: 'gone', disposition: 'retry' }));
     const away = pass('a', late('a'));
     await clock.advance(100);

@@ -145,11 +145,11 @@ async function pull({
 }
 
 describe('pullImage', () => {
-  it('has nothing to say of a pull that worked', async () => {
+  it('reports nothing after a successful pull', async () => {
     expect((await pull({})).end).toEqual({ kind: 'pulled', isElsewhere: false });
   });
 
-  it('notices that an image came without our registry having been asked for it, unless that was wanted', async () => {
+  it('notices an image that was pulled without a request to our registry, unless that is intended', async () => {
     expect((await pull({ isUnused: true })).end).toEqual({ kind: 'pulled', isElsewhere: true });
     expect((await pull({ isUnused: true, online: true })).end).toEqual({ kind: 'pulled', isElsewhere: false });
   });
@@ -171,7 +171,7 @@ describe('pullImage', () => {
     expect((await pull({ error: failed('runtime/stopping') })).end).toEqual({ kind: 'interrupted' });
   });
 
-  it('takes a foreign error for a failed pull', async () => {
+  it('counts a foreign error as a failed pull', async () => {
     const { fault } = await pull({ error: new TypeError('oops') });
     expect(fault).toMatchObject({ retry: 'backoff', reason: { code: 'runtime/pull-failed' } });
   });
@@ -197,7 +197,7 @@ describe('pullImage', () => {
     await expect(pullImage(image, bundle, deps, controller.signal)).rejects.toThrow('stop');
   });
 
-  it('says that the runtime never came to the registry, reads no blob for that, and tries again soon', async () => {
+  it('reports that the runtime never asked our registry, reads no blob, and tries again soon', async () => {
     const { fault, source } = await pull({
       error: failed('runtime/not-found'),
       isUnused: true,
@@ -220,12 +220,12 @@ describe('pullImage', () => {
     expect(fault?.reason.message.length).toBeLessThanOrEqual(400);
   });
 
-  it('reads only what was sent when it looks for damage', async () => {
+  it('checks only blobs that were sent for damage', async () => {
     const { source } = await pull({ error: failed('runtime/pull-failed'), sent: [] });
     expect(source.reads).not.toContain(hashOf(layerBytes));
   });
 
-  it('reads first what was seen to be damaged while it was sent, and nothing else where that is the cause', async () => {
+  it('checks a blob first that was damaged when it was sent, and no other one if that is the cause', async () => {
     const { fault, source } = await pull({
       error: failed('runtime/digest-mismatch'),
       blobs: spoilt(layerBytes),
@@ -252,7 +252,7 @@ describe('pullImage', () => {
     expect(fault?.reason.message).toContain(`lacks blob ${hashOf(config)}`);
   });
 
-  it('finds it below an index too, and does not miss the other platforms', async () => {
+  it('finds the missing config below an index too, and ignores other platforms', async () => {
     const root = hashOf(index);
     const lacking = await pull({ error: failed('runtime/not-found'), blobs: without(config), root });
     expect(lacking.fault?.reason.message).toContain(`lacks blob ${hashOf(config)}`);
@@ -274,7 +274,7 @@ describe('pullImage', () => {
     expect(both.fault?.reason.message).toContain(`Blob ${hashOf(layerBytes)} of etcd is damaged`);
   });
 
-  it('takes a blob that is damaged on one medium from another one, at once, and names both', async () => {
+  it('reads a blob that is damaged on one medium from another one at once, and names both', async () => {
     const { fault, source } = await pull({
       error: failed('runtime/digest-mismatch'),
       blobs: spoilt(layerBytes),
@@ -290,14 +290,14 @@ describe('pullImage', () => {
     expect(copies.map(({ label }) => label)).toEqual(['stick-2', 'stick-1']);
   });
 
-  it('takes one that can not be read from another medium too', async () => {
+  it('reads a blob that is unreadable on one medium from another one', async () => {
     const unreadable = hashOf(layerBytes);
     const { fault } = await pull({ error: failed('runtime/pull-failed'), unreadable, other: whole });
     expect(fault).toMatchObject({ retry: 'observed', reason: { code: 'media/blob-unreadable' } });
     expect(fault?.reason.message).toContain("can't be read from stick-1: EIO: i/o error. It is taken from stick-2");
   });
 
-  it('waits for a person once every copy was found bad', async () => {
+  it('waits for a person once every copy is damaged', async () => {
     const blobs = spoilt(config);
     const error = failed('runtime/digest-mismatch');
     const source = sourceOf({ blobs }, { blobs });
@@ -309,7 +309,7 @@ describe('pullImage', () => {
     expect(second.fault?.reason.message).toMatch(/is damaged on stick-2 .*Copy ocp 4\.13\.7 to the stick again/);
   });
 
-  it('finds all that is damaged in one go where another medium has it, and waits for a person where none has', async () => {
+  it('finds all damaged blobs in one pull if another medium has them, and waits for a person otherwise', async () => {
     const both = new Map([...spoilt(layerBytes), [hashOf(config), bytesOf('rubbish')]]);
     const { fault, source } = await pull({ error: failed('runtime/digest-mismatch'), blobs: both, other: whole });
     expect(fault?.retry).toBe('observed');
@@ -322,7 +322,7 @@ describe('pullImage', () => {
     expect(lone.fault?.reason.message).toContain(`Blob ${hashOf(layerBytes)}`);
   });
 
-  it('says what the runtime wanted that is not in the bundle', async () => {
+  it('names a blob that the runtime requested and the bundle lacks', async () => {
     const wanted = hashOf(bytesOf('s390x'));
     const { fault } = await pull({ error: failed('runtime/not-found'), wanted });
     expect(fault).toMatchObject({ retry: 'backoff', reason: { code: 'bundle/not-in-bundle' } });

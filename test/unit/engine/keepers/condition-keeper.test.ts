@@ -50,7 +50,7 @@ function setUp() {
 }
 
 describe('lastTransitionTime', () => {
-  it('moves with the status alone, and outlives a restart; a round without a change writes nothing', () => {
+  it('changes only with the status, and survives a restart; a round without a change writes nothing', () => {
     const { round, restart, disk } = setUp();
     expect(new Set(Object.values(round(0)))).toEqual(new Set([0]));
     expect(disk.writes).toBe(1);

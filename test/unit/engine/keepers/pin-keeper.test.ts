@@ -21,7 +21,7 @@ describe('pin keeper', () => {
     expect(saved.map(({ givenUp }) => givenUp)).toEqual([['a@1'], ['a@1', 'b@1']]);
   });
 
-  it('gives up nothing for a caller that aborted before its turn', async () => {
+  it('gives up no pin for a caller that aborted before its turn', async () => {
     const { keeper, saved } = make();
     await expect(keeper.giveUp(['a@1'], AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
     expect(saved).toEqual([]);

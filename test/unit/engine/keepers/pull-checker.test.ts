@@ -78,7 +78,7 @@ describe('createPullChecker', () => {
     expect(await ended()).toEqual({ kind: 'failed', isAsked: asked, reason });
   });
 
-  it('knows a runtime that is away', async () => {
+  it('reports a runtime that is away', async () => {
     pull = fails('runtime/unreachable');
     expect(await ended()).toMatchObject({ kind: 'runtime-away' });
   });
@@ -100,7 +100,7 @@ describe('createPullChecker', () => {
     expect(pulls).toEqual([]);
   });
 
-  it('tests once at a time: who asks meanwhile gets the result of the running test', async () => {
+  it('runs one test at a time: a second caller gets the result of the running test', async () => {
     let end: () => void = () => undefined;
     pull = () =>
       new Promise((resolve) => {
@@ -116,13 +116,13 @@ describe('createPullChecker', () => {
     expect(checker.checks().last?.end).toEqual({ kind: 'answered' });
   });
 
-  it('tests at any time when asked', async () => {
+  it('tests on request at any time', async () => {
     await ended();
     await checker.checkNow(signal);
     expect(pulls).toHaveLength(2);
   });
 
-  it('ends a running test at the stop, and begins no other one', async () => {
+  it('aborts a running test when it is stopped, and begins no other one', async () => {
     pull = () => new Promise(() => undefined);
     checker.start(TEST);
     await clock.advance(0);

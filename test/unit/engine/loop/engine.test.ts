@@ -47,8 +47,8 @@ const asked = (name: string) => {
 /** Repositories of the default bundle: they are mirrored while it is activated. */
 const SERVED = ['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd'];
 
-describe('engine: the whole way', () => {
-  it('goes from a medium to activated by itself, tells it once, and leaves its mirrors in place', async () => {
+describe('engine: from a medium to activated', () => {
+  it('activates a release automatically, reports each event once, and keeps its mirrors', async () => {
     await start();
     expect(node.statuses).toEqual(['Idle. No bundle yet. Waiting for media.']);
     node.plug('sdb1', bundle);
@@ -79,14 +79,14 @@ describe('engine: the whole way', () => {
     expect(node.statuses.at(-1)).toBe('Idle. ocp 4.13.7 activated (2 images present and pinned). Waiting for media.');
   });
 
-  it('rests when nothing is to be done: one round in half a minute', async () => {
+  it('runs one round in half a minute when nothing is to be done', async () => {
     await start();
     const before = node.runtime.rounds();
     await node.clock.advance(300_000);
     expect(node.runtime.rounds() - before).toBe(10);
   });
 
-  it('lets short pulls follow each other without a round for each', async () => {
+  it('starts short pulls one after another without a round for each', async () => {
     const names = Array.from({ length: 300 }, (_none, at) => `image${at}`);
     const images = Object.fromEntries(names.map((name) => [name, ['base', name]]));
     await start();
@@ -99,7 +99,7 @@ describe('engine: the whole way', () => {
     expect(node.phase('4.13.7')).toBe('ready');
   });
 
-  it('looks at the runtime each second while pulls follow each other', async () => {
+  it('observes the runtime each second while pulls follow each other', async () => {
     const names = Array.from({ length: 40 }, (_none, at) => `image${at}`);
     await start([], ({ runtime, clock }) => {
       runtime.onPull = async (reference, signal) => {
@@ -221,7 +221,7 @@ describe('engine: the whole way', () => {
 
 describe('engine: an activation that lacks space', () => {
   it.each(['runtime/no-space', 'runtime/read-only'])(
-    'goes on soon after %s is over, and is told now and then',
+    'continues soon after %s is over, and is reported from time to time',
     async (code) => {
       await start();
       const work = node.runtime.onPull;
@@ -243,7 +243,7 @@ describe('engine: an activation that lacks space', () => {
     },
   );
 
-  it('goes on soon after what it has done can be recorded', async () => {
+  it('continues soon after its result can be recorded', async () => {
     await start();
     const { store } = node;
     const mark = store.mark.bind(store);
@@ -276,7 +276,7 @@ describe('engine: after a restart', () => {
     expect(kinds()).toEqual(['runtimeBack']);
   });
 
-  it('pulls what was wiped meanwhile, though readyAt is set, and says when it is complete again', async () => {
+  it('pulls wiped images again, though readyAt is set, and reports when the release is complete again', async () => {
     await start([stored(bundle, { readyAt: NOON, activatedAt: NOON })], ({ runtime }) => {
       have(runtime, 'etcd');
     });
@@ -307,7 +307,7 @@ describe('engine: tags', () => {
       for (const name of ['etcd', 'api']) have(runtime, name);
     });
 
-  it('gives a lost tag to its image again, tells it, and keeps the mirrors', async () => {
+  it('restores a lost tag, reports it, and keeps the mirrors', async () => {
     await complete();
     node.runtime.images.set('quay.example.com/other@sha256:1', 'other');
     node.runtime.images.set(tagOf('etcd'), 'other');
@@ -327,7 +327,7 @@ describe('engine: tags', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('does not fight: after three times within an hour it is left alone and told once, until activation is asked for', async () => {
+  it('stops restoring a tag after three losses within an hour, reports it once, and starts again with an activation', async () => {
     await complete();
     const told = () => kinds().filter((kind) => kind === 'tagContested').length;
     for (let times = 1; times <= 3; times += 1) {
@@ -355,7 +355,7 @@ describe('engine: tags', () => {
     expect(named('etcd')).toBe(referenceOf('etcd'));
   });
 
-  it('does not fight on after a restart, and keeps it in mind when the disk takes no writes for a while', async () => {
+  it('does not restore such a tag after a restart either, also if the disk could not be written for a while', async () => {
     await complete();
     for (let times = 1; times <= 3; times += 1) {
       node.store.fail = times < 3 ? new Error('read-only') : undefined;
@@ -376,7 +376,7 @@ describe('engine: tags', () => {
     expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe('engine/tag-contested');
   });
 
-  it('waits longer each time before it gives a tag again', async () => {
+  it('waits longer each time before it restores a tag', async () => {
     await complete();
     const losesFor = async (ms: number) => {
       steal('etcd');
@@ -452,7 +452,7 @@ describe('engine: the runtime', () => {
     expect(kinds().filter((kind) => /Failed|Degraded/.test(kind))).toEqual([]);
   });
 
-  it('goes on at once when its coming back is signalled', async () => {
+  it('continues at once when a signal reports that it is back', async () => {
     await start([], ({ runtime }) => {
       runtime.isUp = false;
     });
@@ -464,7 +464,7 @@ describe('engine: the runtime', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('asks again for pins that do not hold, with ever longer pauses, then gives the reason, then takes them', async () => {
+  it('requests missing pins again with growing pauses, shows the reason, and accepts them once they are reported', async () => {
     await start([], ({ runtime }) => {
       runtime.pinsHold = false;
     });
@@ -487,7 +487,7 @@ describe('engine: the runtime', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('does not call it a fault at once when pins that held are lost much later', async () => {
+  it('does not report a fault at once when pins are lost much later', async () => {
     await start([], ({ runtime }) => {
       runtime.pinsHold = false;
     });
@@ -559,7 +559,7 @@ describe('engine: pulls that fail', () => {
     expect(node.phase('4.13.7')).toBe('ready');
   });
 
-  it('tries again with growing pauses, then every five minutes, never in a hot loop', async () => {
+  it('tries again with growing pauses, then every five minutes, never in a busy loop', async () => {
     await start([], ({ runtime }) => {
       runtime.onPull = async () => {
         asked('etcd');
@@ -588,7 +588,7 @@ describe('engine: pulls that fail', () => {
     );
   });
 
-  it('tells a wave of refusals by a policy in two lines, and only another number again', async () => {
+  it('reports many refusals by policy.json in two lines, and again only when their number changes', async () => {
     const names = Array.from({ length: 40 }, (_, index) => `i${index}`);
     const wide = verified({ images: Object.fromEntries(names.map((name) => [name, [name]])), schedule: 'manual' });
     let admitted = '';
@@ -613,7 +613,7 @@ describe('engine: pulls that fail', () => {
     expect(node.statuses.at(-1)).toContain('refuses 39 images');
   });
 
-  it('breaks off a pull that has stalled, says so once, and tries it again', async () => {
+  it('cancels a stalled pull, reports it once, and tries it again', async () => {
     const stuck: string[] = [];
     await start([], ({ runtime, clock }) => {
       runtime.onPull = async (reference, signal) => {
@@ -662,7 +662,7 @@ describe('engine: pulls that fail', () => {
     expect(node.phase('4.13.7')).toBe('ready');
   });
 
-  it('takes a pull for done only when the runtime lists the image, and does not pull in a hot loop', async () => {
+  it('counts a pull as done only when the runtime lists the image, and does not pull in a busy loop', async () => {
     await start([], ({ runtime }) => {
       runtime.onPull = async () => undefined;
     });
@@ -693,7 +693,7 @@ describe('engine: pulls that fail', () => {
     expect(node.log.lines.filter(({ level }) => level === 'error')).toEqual([]);
   });
 
-  it('remembers what carried a bundle, and says how that was lost', async () => {
+  it('remembers which medium had a bundle, and reports how it was lost', async () => {
     await start([], ({ runtime }) => {
       runtime.onPull = () => Promise.reject(fault('runtime/pull-failed', 'not found'));
     });
@@ -718,7 +718,7 @@ describe('engine: pulls that fail', () => {
     );
   });
 
-  it('looks once a round whether media are still mounted', async () => {
+  it('checks once in each round whether media are still mounted', async () => {
     let looks = 0;
     await start([], ({ media }) => {
       media.refresh = async () => {
@@ -729,7 +729,7 @@ describe('engine: pulls that fail', () => {
     expect(looks).toBe(node.runtime.rounds());
   });
 
-  it('goes on where it was when the stick is removed in mid-preload and comes back', async () => {
+  it('continues a preload when its stick is removed and plugged in again', async () => {
     let release: () => void = () => undefined;
     await start([], ({ runtime }) => {
       runtime.onPull = async (reference) => {
@@ -761,7 +761,7 @@ describe('engine: pulls that fail', () => {
   });
 });
 
-describe('engine: space for what it keeps itself', () => {
+describe('engine: space for kept layers', () => {
   /** Room for 75 MiB of images, and not for the 30 MiB of their compressed layers. */
   const plugWith = async (path: string, keepBlobs: boolean) => {
     node = createFakeNode([], { retention: { ...POLICY.retention, blobs: keepBlobs ? 'kept' : 'metadata' } });
@@ -784,7 +784,7 @@ describe('engine: space for what it keeps itself', () => {
 describe('engine: images from elsewhere', () => {
   const told = () => node.log.lines.filter(({ message }) => message.includes("though not from stickpin's registry"));
 
-  it('tells of an image that came past its registry, as a warning once', async () => {
+  it('warns once about an image that was pulled without a request to its registry', async () => {
     await start([], ({ runtime }) => {
       runtime.asksUs = false;
     });
@@ -794,7 +794,7 @@ describe('engine: images from elsewhere', () => {
     expect(told().map(({ level }) => level)).toEqual(['warn', 'info']);
   });
 
-  it('says nothing of that when all came from it', async () => {
+  it('gives no such warning when all images came from its registry', async () => {
     await start();
     node.plug('sdb1', bundle);
     await node.clock.advance(0);
@@ -820,7 +820,7 @@ describe('engine: mirrors that take effect late', () => {
     await node.clock.advance(3_000);
   };
 
-  it('pulls no image before the runtime has come to the registry, and finds that out once for all', async () => {
+  it('pulls no image before the runtime has asked the registry, and probes once for all images', async () => {
     await begin();
     expect(imagePulls()).toEqual([]);
     expect(probes()).toBeGreaterThan(3);
@@ -834,7 +834,7 @@ describe('engine: mirrors that take effect late', () => {
     expect(kinds()).not.toContain('pullFailed');
   });
 
-  it('tells once that it does not come, and pulls all the same', async () => {
+  it('reports once that the runtime does not ask the registry, and pulls anyway', async () => {
     await begin();
     await node.clock.advance(10_000);
     expect(imagePulls().length).toBeGreaterThanOrEqual(2);
@@ -858,7 +858,7 @@ describe('engine: activation', () => {
     ]);
   });
 
-  it('pulls no tag before a runtime that reloads late has come to the registry, tries again soon, and tells when that takes long', async () => {
+  it('pulls no tag before a runtime that reloads late has asked the registry, retries soon, and reports a long wait', async () => {
     await start([stored(bundle, { readyAt: NOON })], ({ runtime }) => {
       for (const name of ['etcd', 'api']) runtime.images.set(referenceOf(name), referenceOf(name));
       runtime.mirrorsTakeEffect = 'late';
@@ -878,7 +878,7 @@ describe('engine: activation', () => {
     expect(tags()).toHaveLength(2);
   });
 
-  it('takes a tag away again that names another image afterwards, says so, and tries again', async () => {
+  it('removes a tag that names another image after the pull, reports it, and tries again', async () => {
     const tag = 'quay.example.com/ocp/etcd:4.13.7';
     let isForeign = true;
     await start([], ({ runtime }) => {
@@ -920,7 +920,7 @@ describe('engine: cancel', () => {
     node.meter.flow = { opened: 1, open: 1, awaitingMedium: 1 };
   };
 
-  it('breaks off the pulls, says so and how to go on, and keeps bundle, images and pins', async () => {
+  it('cancels the pulls, says how to continue, and keeps bundle, images and pins', async () => {
     await begin();
     node.plug('sdb1', wide);
     await node.clock.advance(0);
@@ -942,7 +942,7 @@ describe('engine: cancel', () => {
     expect(node.phase('4.13.7')).toBe('ready');
   });
 
-  it('stays cancelled over a restart with the stick left in, and goes on with one that is plugged in', async () => {
+  it('stays cancelled over a restart with the same stick, and continues with a newly plugged one', async () => {
     await begin([stored(wide, { cancelled: { at: NOON, media: ['sdb1'] } })]);
     isSlow = false;
     node.plug('sdb1', wide);
@@ -956,7 +956,7 @@ describe('engine: cancel', () => {
     expect(node.store.load().bundles[0]?.cancelled).toBeUndefined();
   });
 
-  it('is over when all images are there, whoever brought them, so that a wipe is mended later', async () => {
+  it('ends when all images are present, so that lost images are pulled again later', async () => {
     await begin([stored(wide, { cancelled: { at: NOON, media: [] } })]);
     for (const name of ['a', 'b', 'c']) node.runtime.images.set(referenceOf(name), referenceOf(name));
     await node.clock.advance(60_000);
@@ -965,8 +965,8 @@ describe('engine: cancel', () => {
   });
 });
 
-describe('engine: what must not end it', () => {
-  it('tells an effect that throws once, in STATUS too, tries it again with a pause, and goes on with the rest', async () => {
+describe('engine: faults that must not stop it', () => {
+  it('reports an effect that throws once, in STATUS too, tries it again after a pause, and continues with the rest', async () => {
     await start([], ({ runtime }) => {
       runtime.failPins = fault('runtime/config', '/etc/crio/crio.conf is broken');
     });
@@ -984,7 +984,7 @@ describe('engine: what must not end it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('is not driven hot by an effect that fails and signals a change each time', async () => {
+  it('does not run in a busy loop when an effect fails and signals a change each time', async () => {
     await start();
     node.media.failRead = fault('media/read', 'input/output error');
     node.plug('sdb1', bundle);
@@ -996,7 +996,7 @@ describe('engine: what must not end it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('is not held up by a stick that can hardly be read, and reads it only once', async () => {
+  it('is not blocked by a stick that is very slow to read, and reads it only once', async () => {
     await start();
     const { read } = node.media;
     const reads: string[] = [];
@@ -1033,7 +1033,7 @@ describe('engine: what must not end it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('works on and tells the journal when the history can not be written', async () => {
+  it('continues and writes to the journal when the history can not be written', async () => {
     await start();
     node.store.fail = new Error('database or disk is full');
     node.plug('sdb1', bundle);
@@ -1053,7 +1053,7 @@ describe('engine: what must not end it', () => {
     };
   };
 
-  it('does nothing that leans on what it has recorded before that is on the disk', async () => {
+  it('starts no effect before the records that it depends on are on the disk', async () => {
     const onDisk = new AbortController();
     await start([], (made) => holdDisk(made, 'bundleVerified', onDisk.signal));
     node.plug('sdb1', bundle);
@@ -1067,7 +1067,7 @@ describe('engine: what must not end it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('pulls nothing before it is on the disk that the image is brought', async () => {
+  it('pulls no image before the disk has the record of it', async () => {
     const onDisk = new AbortController();
     await start([], (made) => {
       const { setPulledByUs } = made.store;
@@ -1123,7 +1123,7 @@ describe('engine: what must not end it', () => {
     expect(node.runtime.mirrors()).toEqual([]);
   });
 
-  it('leaves be what leans on a record that did not get to the disk, and tries again', async () => {
+  it('skips effects whose record could not be written, and tries again', async () => {
     await start();
     let failures = 0;
     node.store.settled = async () => {
@@ -1160,7 +1160,7 @@ describe('engine: what must not end it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('works on when whoever listens to its status throws', async () => {
+  it('continues when a listener of its status throws', async () => {
     await start([], (made) => {
       made.onStatus = () => {
         throw new Error('bus is gone');
@@ -1182,7 +1182,7 @@ describe('engine: what must not end it', () => {
 });
 
 describe('engine: bundles that come in', () => {
-  it('takes up a bundle whose stick lacks documents, and keeps those that are there', async () => {
+  it('adopts a bundle whose stick lacks documents, and keeps the available ones', async () => {
     const there = digestOf('manifest etcd');
     const lost = digestOf('config etcd');
     await start();
@@ -1198,7 +1198,7 @@ describe('engine: bundles that come in', () => {
     expect(kinds()).toContain('bundleVerified');
   });
 
-  it('keeps manifests beside the loop, so that a bad stick holds up nothing else', async () => {
+  it('stores manifests in the background, so that a bad stick blocks nothing else', async () => {
     const slow = [digestOf('manifest a'), digestOf('manifest b')];
     const other = verified({ name: 'tools', version: '1.0', images: { tool: ['tool'] } });
     await start([], (made) => {
@@ -1218,7 +1218,7 @@ describe('engine: bundles that come in', () => {
     expect(node.engine.idleMs()).toBeLessThan(60_000);
   });
 
-  it('does not adopt what was rejected while its manifests were kept', async () => {
+  it('does not adopt a bundle that was rejected while its manifests were stored', async () => {
     await start([], (made) => {
       made.beforeRead = (_digest, signal) => made.clock.sleep(10_000, signal);
     });
@@ -1230,7 +1230,7 @@ describe('engine: bundles that come in', () => {
     expect(node.store.load().bundles).toEqual([]);
   });
 
-  it('tries manifests that can not be read again, and says so meanwhile', async () => {
+  it('retries manifests that can not be read, and reports that meanwhile', async () => {
     let isBad = true;
     await start([], (made) => {
       made.beforeRead = () => (isBad ? Promise.reject(fault('media/read', 'input/output error')) : Promise.resolve());
@@ -1246,7 +1246,7 @@ describe('engine: bundles that come in', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('says why a bundle is rejected, and reads the stick again when keys are added', async () => {
+  it('reports why a bundle is rejected, and reads the stick again when keys are added', async () => {
     await start();
     node.media.plug('sdb1', [refused('signature by unknown key 5f0c')]);
     await node.clock.advance(60_000);
@@ -1290,7 +1290,7 @@ describe('engine: bundles that come in', () => {
 });
 
 describe('engine: progress', () => {
-  it('does not take the rate of one preload over to the next', async () => {
+  it('does not use the rate of one preload for the next one', async () => {
     const held = (_reference: string, signal: AbortSignal) =>
       new Promise<void>((resolve, reject) => {
         finish = resolve;
@@ -1313,7 +1313,7 @@ describe('engine: progress', () => {
     expect(node.statuses.at(-1)).toBe('Preloading ocp 4.13.8 from sdc1: 0/1 images, 0 of 10 MiB');
   });
 
-  it('starts at nothing when images that were sent before are wiped and pulled again', async () => {
+  it('starts at zero when wiped images are pulled again', async () => {
     await start([], ({ runtime }) => {
       const { onPull } = runtime;
       runtime.onPull = async (reference, signal) => {

@@ -25,7 +25,7 @@ describe('pace', () => {
     expect(pace({ ...nothing, wakeAt: 500 }, end)).toEqual({ atLeastMs: 0, atMostMs: 0 });
   });
 
-  it('waits for the end of what runs beside it, and pauses when that did not help', () => {
+  it('waits for the end of running tasks, and pauses when that did not help', () => {
     const pace = createPace();
     const beside = { effects: [mount], wakeAt: undefined };
     expect(pace(beside, end)).toEqual({ atLeastMs: 0, atMostMs: 30_000 });
@@ -33,7 +33,7 @@ describe('pace', () => {
     expect(pace({ effects: [mount, record], wakeAt: undefined }, end)).toEqual({ atLeastMs: 0, atMostMs: 0 });
   });
 
-  it('waits for the end of what it started while others run', () => {
+  it('waits for the end of the tasks that it started while others run', () => {
     const pace = createPace();
     const start = (reference: string): Effect => ({
       kind: 'start',
@@ -61,7 +61,7 @@ describe('pace', () => {
     expect(fail()).toEqual({ atLeastMs: 1_000, atMostMs: 0 });
   });
 
-  it('pauses when the very same is wanted again, since it did not help', () => {
+  it('pauses when the same effects are decided again, since they did not help', () => {
     const pace = createPace();
     const same = () => pace({ effects: [record], wakeAt: undefined }, end);
     expect(same()).toEqual({ atLeastMs: 0, atMostMs: 0 });

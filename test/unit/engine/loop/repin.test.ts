@@ -75,7 +75,7 @@ describe('a request for the manifest of a pinned image', () => {
     expect(node.runtime.rounds() - before).toBe(0);
   });
 
-  it('starts none where pulls leave pins alone', async () => {
+  it('starts none where pulls do not change pins', async () => {
     node.runtime.arePinsLostByPulls = false;
     await node.clock.advance(31_000);
     const before = node.runtime.rounds();

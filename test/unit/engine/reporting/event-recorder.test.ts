@@ -112,7 +112,7 @@ describe('recorder', () => {
     expect(log.lines).toHaveLength(3);
   });
 
-  it('names what failed so that people know it', () => {
+  it('names a failed effect in plain words', () => {
     const { recorder } = make();
     const said = (effect: Parameters<typeof recorder.tellFailure>[0]) =>
       recorder.tellFailure(effect, assessment, new Error('no')).message;

@@ -33,7 +33,7 @@ describe('rate gauge', () => {
     expect(gauge.bytesPerSecond()).toBeCloseTo(MIB);
   });
 
-  it('counts what was transferred since the last reading, though it is over', () => {
+  it('counts bytes transferred since the last reading, also of transfers that have ended', () => {
     const gauge = createRateGauge();
     for (const second of [0, 1, 2, 3]) gauge.sample(second * MIB, second * 1_000, false);
     expect(gauge.bytesPerSecond()).toBeCloseTo(MIB);
@@ -51,7 +51,7 @@ describe('rate gauge', () => {
     expect(follow(60)).toBeLessThan(0.001);
   });
 
-  it('forgets', () => {
+  it('gives no rate after a reset', () => {
     const gauge = createRateGauge();
     for (const second of [0, 1, 2, 3, 4]) gauge.sample(second * MIB, second * 1_000, true);
     gauge.reset();

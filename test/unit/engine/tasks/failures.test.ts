@@ -16,7 +16,7 @@ describe('failure ledger', () => {
     expect(waits('backoff', 7)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 300_000, 300_000]);
   });
 
-  it('tries every ten seconds where a disk takes no writes', () => {
+  it("tries every ten seconds while a disk can't be written", () => {
     expect(waits('space', 8)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 10_000, 10_000]);
     for (const code of ['runtime/no-space', 'runtime/read-only', 'store/no-space', 'store/read-only']) {
       expect(retryOf({ code, message: 'full' })).toBe('space');
@@ -24,7 +24,7 @@ describe('failure ledger', () => {
     expect(retryOf({ code: 'runtime/pull-failed', message: 'EIO' })).toBe('backoff');
   });
 
-  it('spreads the quick tries by up to a quarter, and nothing else', () => {
+  it('spreads only the quick tries, by up to a quarter', () => {
     const ledger = createFailureLedger(() => 1);
     const all = Array.from({ length: 6 }, () => ledger.note(task, reason, 'backoff', 0).retryAt);
     expect(all).toEqual([750, 1_500, 3_000, 6_000, 7_500, 300_000]);
@@ -38,13 +38,13 @@ describe('failure ledger', () => {
     ['observed', undefined],
     ['person', 1],
     ['media', 1],
-  ])('says when the quick tries of %s are used up', (retry, at) => {
+  ])('states when the quick tries of %s are used up', (retry, at) => {
     const ledger = createFailureLedger(() => 0);
     const all = Array.from({ length: 50 }, () => ledger.note(task, reason, retry, 0).isExhausted);
     expect(all.indexOf(true)).toBe((at ?? 0) - 1);
   });
 
-  it('asks a person every five minutes', () => {
+  it('retries every five minutes when a person must act', () => {
     expect(waits('person', 3)).toEqual([300_000, 300_000, 300_000]);
   });
 
@@ -61,15 +61,15 @@ describe('failure ledger', () => {
     expect(all.slice(30)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 300_000, 300_000]);
   });
 
-  it('looks again twice a second, then every ten, for what is observed', () => {
+  it('observes again twice a second, then every ten seconds', () => {
     expect(waits('observed', 12)).toEqual([...Array.from({ length: 10 }, () => 500), 10_000, 10_000]);
   });
 
-  it('waits for other media with what only they can mend', () => {
+  it('waits for other media when only they can repair a failure', () => {
     expect(waits('media', 2)).toEqual([undefined, undefined]);
   });
 
-  it('counts each task separately, forgets a task that succeeded, and with new media all', () => {
+  it('counts each task separately, forgets a task that succeeded, and all tasks with new media', () => {
     const ledger = createFailureLedger(() => 0);
     const other = { ...task, bundleId: digestOf('other') };
     const activation = { kind: 'activate', bundleId: digestOf('bundle') } as const;

@@ -38,7 +38,7 @@ describe('media jobs', () => {
     }
   });
 
-  it('pauses for 5 s at most while our own disk takes no writes', async () => {
+  it("pauses for at most 5 s while the disk of the node can't be written", async () => {
     const clock = createVirtualClock();
     const jobs = createMediaJobs(clock, () => undefined);
     const fail = () =>

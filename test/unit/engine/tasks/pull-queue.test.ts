@@ -14,7 +14,7 @@ const starting = (...references: string[]) => ({ starts: references.map((one) =>
 const aRound = { starts: [], needsRound: true };
 const nothingYet = { starts: [], needsRound: false };
 
-describe('the runningQueue of pulls', () => {
+describe('the queue of pulls', () => {
   it('starts the decided pulls one after another until a round must decide', () => {
     const runningQueue = createRunningQueue();
     runningQueue.begin();
@@ -24,7 +24,7 @@ describe('the runningQueue of pulls', () => {
     expect(runningQueue.after('c')).toEqual(aRound);
   });
 
-  it('lets nothing follow before the first decision, nor after something asked for a round', () => {
+  it('starts no next pull before the first decision, or after a round was requested', () => {
     const runningQueue = createRunningQueue();
     expect(runningQueue.after('a')).toEqual(aRound);
     runningQueue.begin();
@@ -43,7 +43,7 @@ describe('the runningQueue of pulls', () => {
     expect(runningQueue.decided(undefined)).toEqual(aRound);
   });
 
-  it('does not take up what was decided on an observation that something made doubtful meanwhile', () => {
+  it('does not start pulls that were decided on an outdated observation', () => {
     const runningQueue = createRunningQueue();
     runningQueue.begin();
     runningQueue.stop();

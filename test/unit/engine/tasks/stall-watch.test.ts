@@ -71,7 +71,7 @@ describe('stall watch', () => {
     ['the medium gives nothing', { open: 2, opened: 2, awaitingMedium: 1 }, true],
     ['the runtime takes nothing', { open: 1, opened: 1, awaitingRuntime: 1 }, true],
     ['the runtime asks for nothing', {}, false],
-  ])('breaks a pull off when %s (%j)', async (cause, flow, isAsked) => {
+  ])('cancels a pull when %s (%j)', async (cause, flow, isAsked) => {
     const pull = start('etcd', flow, isAsked);
     await clock.advance(89_000);
     expect(pull.result).toBeUndefined();
@@ -82,7 +82,7 @@ describe('stall watch', () => {
   it.each([
     ['the transfer waits for its medium', { open: 1, opened: 1, awaitingMedium: 1 }],
     ['the runtime stores what it has got', { opened: 3 }],
-  ])('waits for as long as it takes while %s', async (_why, flow) => {
+  ])('waits without a limit while %s', async (_why, flow) => {
     const pull = start('etcd', flow);
     await clock.advance(3_600_000);
     expect(pull.result).toBeUndefined();

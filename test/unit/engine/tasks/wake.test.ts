@@ -30,7 +30,7 @@ describe('wake', () => {
     expect(state.isOver).toBe(true);
   });
 
-  it('ends at a kick, and at one that came before', async () => {
+  it('ends at a kick, also at one before the wait', async () => {
     const during = waiting(1_000);
     await during.clock.advance(1);
     during.wake.kick();
@@ -41,7 +41,7 @@ describe('wake', () => {
     expect(before.state.isOver).toBe(true);
   });
 
-  it('takes many kicks for one, and none over to the wait after the next', async () => {
+  it('counts many kicks as one, and keeps none for the wait after the next', async () => {
     const { clock, wake, state } = waiting(1_000, never, (kick) => {
       kick();
       kick();
@@ -62,7 +62,7 @@ describe('wake', () => {
     expect(next.isOver).toBe(true);
   });
 
-  it('ends at the earliest time that was asked for, and forgets it', async () => {
+  it('ends at the earliest requested time, and forgets it', async () => {
     const { clock, wake, state } = waiting(1_000);
     wake.kickAt(500);
     wake.kickAt(700);
@@ -75,7 +75,7 @@ describe('wake', () => {
     expect(second.isOver).toBe(false);
   });
 
-  it('keeps a time that was asked for before the wait, and one that is past ends it at once', async () => {
+  it('ends at a time that was requested before the wait, and at once when that is past', async () => {
     const { clock, wake } = waiting(0);
     await clock.advance(100);
     wake.kickAt(50);

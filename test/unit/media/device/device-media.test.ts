@@ -159,7 +159,7 @@ describe('device media', () => {
     expect(story).toEqual(['+1-sdb', '-1-sdb']);
   });
 
-  it('loads no disk of the system, none of fstab, and nothing without a filesystem', async () => {
+  it('refuses a disk of the system, one in fstab, and one without a filesystem', async () => {
     units.plug('dev-sda.device', machine.addDevice('sda', '8:0', { STICKPIN_MEDIUM: '0' }));
     machine.mount('8:0', '/', '/dev/sda');
     units.plug('dev-sdc.device', machine.addDevice('sdc', '8:32', { STICKPIN_MEDIUM: '0' }));
@@ -181,7 +181,7 @@ describe('device media', () => {
     expect(story).toEqual([]);
   });
 
-  it('finds what was plugged in before', async () => {
+  it('finds sticks that were plugged in before the start', async () => {
     units.putQuietly(UNIT, addStick());
     units.send({ kind: 'resync' });
     await eventually(() => expect(story).toEqual(['+1-sdb1']));
@@ -200,7 +200,7 @@ describe('device media', () => {
     await eventually(() => expect(story).toEqual(['+1-sdb1']));
   });
 
-  it('finds after a gap what came and what went', async () => {
+  it('finds sticks that were plugged in or removed while systemd did not answer', async () => {
     await stick();
     machine.removeDevice('sdb1');
     machine.removeDevice('sdb');
@@ -244,13 +244,13 @@ describe('device media', () => {
     await eventually(() => expect(story).toEqual(['+2-sr0']));
   });
 
-  it('waits for a device that is only expected', async () => {
+  it('reports no medium for an inactive device unit', async () => {
     units.plug(UNIT, addStick(), 'inactive');
     await provider.rescan(never);
     expect(story).toEqual([]);
   });
 
-  it('asks nothing about terminals and links', async () => {
+  it('does not query terminals and links', async () => {
     let asked = 0;
     const { unitProperty } = units;
     units.unitProperty = (...args) => {
@@ -264,7 +264,7 @@ describe('device media', () => {
     expect(asked).toBe(0);
   });
 
-  it('says once why it leaves a disk alone', async () => {
+  it('reports once why it ignores a disk', async () => {
     machine.addDevice('sda', '8:0', { ID_FS_USAGE: '' });
     const path = machine.addDevice('sda1', '8:1');
     machine.mount('8:1', '/', '/dev/sda1');
@@ -340,7 +340,7 @@ describe('device media', () => {
       });
     });
 
-    it('does not believe a mount that is not there', async () => {
+    it('refuses a mount that is not in mountinfo', async () => {
       const medium = await stick();
       await expect(medium.open(never)).rejects.toMatchObject({ code: 'media/mount' });
     });
@@ -445,7 +445,7 @@ describe('device media', () => {
       });
     });
 
-    it('says of a filesystem that can not be allowed which ones are read', async () => {
+    it('names the supported filesystems when one can not be allowed', async () => {
       units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'hfsplus' }));
       await eventually(() => expect(plugged.size).toBe(1));
       await expect(plugged.get('1-sdb')?.open(never)).rejects.toMatchObject({
@@ -455,7 +455,7 @@ describe('device media', () => {
       });
     });
 
-    it('is gone when the stick was pulled, or swapped for another, before it was mounted', async () => {
+    it('reports media/gone when the stick was removed or replaced before it was mounted', async () => {
       const medium = await stick();
       expect(await medium.isThere(never)).toBe(true);
       units.onMount = async () => {

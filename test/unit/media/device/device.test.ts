@@ -16,7 +16,7 @@ describe('judging a device', () => {
 
   const judge = (path: string): Promise<DeviceVerdict> => judgeDevice(path, machine.query, machine.paths, never);
 
-  it('takes a marked partition of another disk', async () => {
+  it('accepts a marked partition of another disk', async () => {
     machine.addDevice('sdb', '8:16', { ID_FS_USAGE: '', ID_FS_TYPE: '' });
     const path = machine.addDevice('sdb1', '8:17');
     expect(await judge(path)).toEqual({
@@ -33,7 +33,7 @@ describe('judging a device', () => {
     });
   });
 
-  it('takes a bare disk', async () => {
+  it('accepts a disk without partitions', async () => {
     expect(await judge(machine.addDevice('sdb', '8:16'))).toMatchObject({ kind: 'medium', device: { name: 'sdb' } });
   });
 
@@ -85,14 +85,14 @@ describe('judging a device', () => {
     expect(await judge(path)).toMatchObject({ kind: 'refused' });
   });
 
-  it('takes a hybrid ISO once, as the whole disk', async () => {
+  it('accepts a hybrid ISO once, as the whole disk', async () => {
     const disk = machine.addDevice('sdb', '8:16', { ID_FS_TYPE: 'iso9660' });
     const partition = machine.addDevice('sdb1', '8:17', { ID_FS_TYPE: 'iso9660' });
     expect(await judge(disk)).toMatchObject({ kind: 'medium' });
     expect(await judge(partition)).toEqual({ kind: 'other' });
   });
 
-  it('is nothing when it went away meanwhile', async () => {
+  it('gives no medium when the device disappeared meanwhile', async () => {
     expect(await judge('/sys/devices/block/gone')).toEqual({ kind: 'other' });
   });
 });

@@ -10,7 +10,7 @@ const forever = (signal: AbortSignal) =>
   });
 
 describe('withDeadline', () => {
-  it('hands through what the work returns or throws', async () => {
+  it('returns or throws what the work does', async () => {
     const parent = new AbortController().signal;
     await expect(withDeadline('it', 1_000, parent, async () => 7)).resolves.toBe(7);
     await expect(withDeadline('it', 1_000, parent, async () => Promise.reject(new Error('no')))).rejects.toThrow('no');
@@ -49,13 +49,13 @@ describe('withDeadline', () => {
 });
 
 describe('untilAborted', () => {
-  it('hands on what the work gives or throws', async () => {
+  it('returns or throws what the work does', async () => {
     const { signal } = new AbortController();
     expect(await untilAborted(Promise.resolve(7), signal)).toBe(7);
     await expect(untilAborted(Promise.reject(new Error('bad sector')), signal)).rejects.toThrow('bad sector');
   });
 
-  it('waits no longer than until the abort, even for work that never ends', async () => {
+  it('ends at the abort, even if the work never ends', async () => {
     const stop = new AbortController();
     const waiting = untilAborted(new Promise(() => undefined), stop.signal);
     stop.abort(new Error('gone'));
@@ -65,7 +65,7 @@ describe('untilAborted', () => {
 });
 
 describe('withEither', () => {
-  it('aborts with the reason of the first signal that does, also of one that has before', async () => {
+  it('aborts with the reason of the first aborted signal, also of one that was aborted before', async () => {
     const [first, second] = [new AbortController(), new AbortController()];
     const ended = withEither([first.signal, second.signal], (signal) =>
       untilAborted(new Promise(() => undefined), signal),
@@ -77,7 +77,7 @@ describe('withEither', () => {
     expect(await late).toEqual(new Error('second'));
   });
 
-  it('leaves nothing on its signals, whether the work ends or fails', async () => {
+  it('leaves no listener on its signals, whether the work ends or fails', async () => {
     const { signal } = new AbortController();
     expect(await withEither([signal, new AbortController().signal], async () => 7)).toBe(7);
     await expect(withEither([signal], () => Promise.reject(new Error('no')))).rejects.toThrow('no');

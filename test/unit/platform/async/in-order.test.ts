@@ -8,7 +8,7 @@ async function collect<T>(results: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
-it('gives results in the order of the items, with no more of them in hand than allowed', async () => {
+it('gives results in the order of the items, with at most the allowed number in work', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.nat({ max: 5 })),
@@ -31,7 +31,7 @@ it('gives results in the order of the items, with no more of them in hand than a
   );
 });
 
-it('throws the first error in the order of the items, when all that was begun has ended', async () => {
+it('throws the first error in the order of the items, after all begun work has ended', async () => {
   let ended = 0;
   const results = inOrder([30, 10, 20, 0], 3, async (item) => {
     for (let turn = 0; turn < item; turn += 1) await Promise.resolve();
@@ -42,7 +42,7 @@ it('throws the first error in the order of the items, when all that was begun ha
   expect(ended).toBe(3);
 });
 
-it('waits for what is in hand when the consumer stops', async () => {
+it('waits for work in progress when the consumer stops', async () => {
   let ended = 0;
   for await (const _one of inOrder([0, 1, 2, 3, 4], 2, async () => {
     await Promise.resolve();

@@ -3,7 +3,7 @@ import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 import { oneAtATime } from '../../../../src/platform/async/one-at-a-time.ts';
 
 describe('oneAtATime', () => {
-  it('runs one work after another, in order, and gives each its result', async () => {
+  it('runs one task after another, in order, and returns the result of each', async () => {
     const inTurn = oneAtATime();
     const story: string[] = [];
     const work = (name: string) => async () => {
@@ -17,7 +17,7 @@ describe('oneAtATime', () => {
     expect(story).toEqual(['begin a', 'end a', 'begin b', 'end b']);
   });
 
-  it('goes on after an error, which goes to the caller alone', async () => {
+  it('continues after an error, which only its caller gets', async () => {
     const inTurn = oneAtATime();
     const failed = inTurn(NEVER_ABORTED, () => Promise.reject(new Error('no')));
     const next = inTurn(NEVER_ABORTED, async () => 'next');
@@ -25,7 +25,7 @@ describe('oneAtATime', () => {
     expect(await next).toBe('next');
   });
 
-  it('does not run what was aborted before its turn', async () => {
+  it('does not run a task that was aborted before its turn', async () => {
     const inTurn = oneAtATime();
     const stop = new AbortController();
     let isRun = false;

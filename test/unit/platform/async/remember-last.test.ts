@@ -8,7 +8,7 @@ it('calls the function once for the same text, and again for each other text', (
   expect(worked).toEqual(['', 'a', 'bb', 'a']);
 });
 
-it('remembers no error', () => {
+it('does not remember an error', () => {
   let calls = 0;
   const fail = rememberLast(() => {
     calls += 1;

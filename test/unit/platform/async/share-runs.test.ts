@@ -25,7 +25,7 @@ function recorded() {
 }
 
 describe('shared runs', () => {
-  it('begins one for who asks first, and one more for all who ask meanwhile', async () => {
+  it('starts one run for the first caller, and one more for all callers meanwhile', async () => {
     const { runs, ask } = recorded();
     const ended: string[] = [];
     const asked = (name: string) => void ask().then(() => ended.push(name));

@@ -24,17 +24,17 @@ describe('disk faults', () => {
     expect(diskFaultOf(failure('store/blob', failure(code)))).toBe(fault);
   });
 
-  it('is nothing where nothing was thrown', () => {
+  it('are none where nothing was thrown', () => {
     expect(diskFaultOf(undefined)).toBeUndefined();
   });
 
-  it('names the path, why it takes no writes, and what to do', () => {
+  it('name the path, the reason and what to do', () => {
     expect(diskFaultMessage('/var/lib/stickpin', 'full')).toMatch(/^\/var\/lib\/stickpin .* full .*make room on it$/);
     expect(diskFaultMessage('/var/lib/stickpin', 'quota')).toMatch(/quota .*make room or raise the quota$/);
     expect(diskFaultMessage('/var/lib/stickpin', 'read-only')).toMatch(/read-only.*remount it writable$/);
   });
 
-  it('finds nothing wrong with a directory that takes writes, and leaves nothing there', () => {
+  it('are not found in a writable directory, in which no file is left', () => {
     const directory = mkdtempSync(join(tmpdir(), 'stickpin-probe-'));
     try {
       expect(probeDisk(directory)).toBeUndefined();
@@ -45,7 +45,7 @@ describe('disk faults', () => {
     }
   });
 
-  it('finds no fault in a missing directory', () => {
+  it('are not found in a missing directory', () => {
     expect([probeDisk('/nowhere/at/all'), visibleDiskFault('/nowhere/at/all')]).toEqual([undefined, undefined]);
   });
 });

@@ -28,7 +28,7 @@ describe('files that outlive a power cut', () => {
     expect(readFileSync(at('key'), 'utf8')).toBe('secret');
   });
 
-  it('are filled by what the caller writes, and its result and its error come through', async () => {
+  it('are written by the caller, whose result and error are returned', async () => {
     expect(await fillNewFile(at('a'), async (file) => (await file.write('one')).bytesWritten)).toBe(3);
     expect(readFileSync(at('a'), 'utf8')).toBe('one');
     await expect(fillNewFile(at('b'), () => Promise.reject(new Error('no more')))).rejects.toThrow('no more');
@@ -68,7 +68,7 @@ describe('files that outlive a power cut', () => {
     expect(modeOf('a')).toBe(0o644);
   });
 
-  it('have their names synced with their folder, which a filesystem of the kernel does not support', async () => {
+  it('are synced with their folder, also where a filesystem of the kernel does not support that', async () => {
     await syncFolder(folder);
     await syncFolderIfPossible(folder);
     await expect(syncFolder('/proc')).rejects.toMatchObject({ code: 'EINVAL' });

@@ -64,7 +64,7 @@ describe('a folder that is held', () => {
     });
   });
 
-  it('opens no link, and names the path that people know', async () => {
+  it('opens no link, and names the original path in errors', async () => {
     put('a/b/file');
     symlinkSync('b', join(base, 'a/folder'));
     symlinkSync('b/file', join(base, 'a/file'));
@@ -77,7 +77,7 @@ describe('a folder that is held', () => {
     });
   });
 
-  it('is closed when the calls under way are over, and refuses later ones', async () => {
+  it('is closed when its running calls are over, and refuses later ones', async () => {
     put('a/file');
     const folder = await holdFolder(join(base, 'a'));
     const under = Promise.all(Array.from({ length: 20 }, () => folder.stat('file')));
@@ -88,7 +88,7 @@ describe('a folder that is held', () => {
     await folder.close();
   });
 
-  it('is reached name by name', async () => {
+  it('is opened one path component after another', async () => {
     put('a/b/c/file');
     await withFolder(holdFolder(base), async (root) => {
       await withFolder(holdBelow(root, ['a', 'b', 'c']), async (folder) => {
@@ -101,10 +101,10 @@ describe('a folder that is held', () => {
   });
 });
 
-describe('the way to a medium', () => {
+describe('the path to a medium', () => {
   const namesAt = (path: string) => withFolder(holdWithoutLinks(join(base, path)), (folder) => folder.names(10));
 
-  it('may lead over links that only root could have made', async () => {
+  it('may have links that only root could have made', async () => {
     put('a/b/file');
     symlinkSync(join(base, 'a'), join(base, 'absolute'));
     symlinkSync('../a', join(base, 'a/relative'));
@@ -116,7 +116,7 @@ describe('the way to a medium', () => {
     await expect(namesAt('a/b/file')).rejects.toMatchObject({ code: 'ENOTDIR' });
   });
 
-  it('leads over no link in a folder that others may write', async () => {
+  it('may have no link in a folder that others can write', async () => {
     put('a/file');
     mkdirSync(join(base, 'open'));
     symlinkSync('../a', join(base, 'open/link'));
@@ -128,7 +128,7 @@ describe('the way to a medium', () => {
     expect(await namesAt('open/link')).toEqual(['file']);
   });
 
-  it.runIf(process.getuid?.() === 0)("leads over no link in a user's folder", async () => {
+  it.runIf(process.getuid?.() === 0)('may have no link in a folder of a user', async () => {
     put('a/file');
     mkdirSync(join(base, 'home'));
     symlinkSync('../a', join(base, 'home/link'));
@@ -151,7 +151,7 @@ describe('a folder that is shared', () => {
     expect([await names(), opened]).toEqual([['file'], 2]);
   });
 
-  it('is looked for again when it was not there, or could not be opened', async () => {
+  it('is opened again when it was absent or could not be opened', async () => {
     const answers = [async () => undefined, () => Promise.reject(new Error('bad')), () => holdFolder(base)];
     const use = shareFolder(() => answers.shift()?.() ?? expect.unreachable());
     const isThere = () => use(async (folder) => folder !== undefined);

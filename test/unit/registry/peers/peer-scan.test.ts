@@ -63,7 +63,7 @@ const TCP = '/proc/net/tcp';
 const TCP6 = '/proc/net/tcp6';
 
 describe('createPeerScan', () => {
-  it('reads one table once for all that ask in one turn', async () => {
+  it('reads one table once for all requests of one turn of the event loop', async () => {
     const { scan, reads, rows } = createBench();
     const ports = Array.from({ length: 1_000 }, (_none, at) => 40_000 + at);
     for (const port of ports) rows.set(port, { table: TCP, uid: port });
@@ -71,28 +71,28 @@ describe('createPeerScan', () => {
     expect(reads).toEqual([TCP]);
   });
 
-  it('reads nothing for sockets that are closed already', async () => {
+  it('reads no table for sockets that are closed already', async () => {
     const { scan, reads } = createBench();
     const asked = [reset, { ...socketOf(1), destroyed: true }].map((socket) => scan.uidOf(socket));
     expect(await Promise.all(asked)).toEqual([undefined, undefined]);
     expect(reads).toEqual([]);
   });
 
-  it('looks into the table of IPv6 for those that are not found in the other', async () => {
+  it('reads the table of IPv6 for sockets that are not in the other one', async () => {
     const { scan, reads, rows } = createBench();
     rows.set(1, { table: TCP, uid: 7 }).set(2, { table: TCP6, uid: 8 });
     expect(await Promise.all([scan.uidOf(socketOf(1)), scan.uidOf(socketOf(2))])).toEqual([7, 8]);
     expect(reads).toEqual([TCP, TCP6]);
   });
 
-  it('looks three times for all that are not found, and not three times for each', async () => {
+  it('reads three times for all missing sockets, not three times for each', async () => {
     const { scan, reads } = createBench();
     const lost = Array.from({ length: 500 }, (_none, at) => scan.uidOf(socketOf(at + 1)));
     expect(new Set(await Promise.all(lost))).toEqual(new Set([undefined]));
     expect(reads).toEqual([TCP, TCP6, TCP, TCP6, TCP, TCP6]);
   });
 
-  it('finds one whose row slipped through the first look', async () => {
+  it('finds a socket whose row was not in the first read', async () => {
     const { scan } = createBench(0, ({ reads, rows }) => {
       if (reads.length > 2) rows.set(1, { table: TCP, uid: 7 });
     });
@@ -112,7 +112,7 @@ describe('createPeerScan', () => {
     }
   });
 
-  it('makes no pause for a crowd', async () => {
+  it('does not pause for many sockets of one turn', async () => {
     const { scan, pauses, rows } = createBench(10);
     const ports = Array.from({ length: 2_049 }, (_none, at) => at);
     for (const port of ports) rows.set(port, { table: TCP, uid: 7 });

@@ -59,7 +59,7 @@ describe('findRows', () => {
     ]);
   });
 
-  it('takes a peer that has closed its sending half only', () => {
+  it('accepts a peer that has closed only its sending half', () => {
     expect(in4(TCP, at('127.0.0.1', 0x9c45))).toBe(1001);
     expect(in4(TCP, at('127.0.0.1', 0x9c46))).toBe(1002);
   });
@@ -70,7 +70,7 @@ describe('findRows', () => {
     ['CLOSE_WAIT', 0x9c44],
     ['FIN_WAIT2 without an inode, closed by its process', 0x9c47],
     ['SYN_SENT', 0x9c48],
-  ])('takes no row in %s', (_what, port) => {
+  ])('ignores a row in %s', (_what, port) => {
     expect(in4(TCP, at('127.0.0.1', port))).toBeUndefined();
   });
 
@@ -87,7 +87,7 @@ describe('findRows', () => {
     expect(in4(TCP, ...mapped)).toBe(1000);
   });
 
-  it('reads ::1 and takes no other IPv6 address for it', () => {
+  it('reads ::1, and no other IPv6 address as loopback', () => {
     expect(in6(TCP6, at('::1', 0x9c41), at('::1', 0x14c5))).toBe(108);
     expect(in4(TCP, at('::1', 0x9c40), at('::1', 0x14c5))).toBeUndefined();
     expect(in6(TCP6, at('2001:db8::1', 0x9c41), at('2001:db8::2', 0x14c5))).toBeUndefined();
@@ -101,7 +101,7 @@ describe('findRows', () => {
     expect(in6(mapped, peer, own, 'BE')).toBe(107);
   });
 
-  it('finds nothing in what is not a table', () => {
+  it('finds no row in text that is not a table', () => {
     for (const table of ['', HEADER, 'x', `${HEADER}\n\n  0: zz yy`]) expect(in4(table)).toBeUndefined();
   });
 });

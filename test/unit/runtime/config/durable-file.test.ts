@@ -34,7 +34,7 @@ describe('writeDurably', () => {
     expect(readFileSync(join(base, 'deep/er/file'), 'utf8')).toBe('text');
   });
 
-  it('leaves a file alone that is as wanted', async () => {
+  it('does not write a file that has the wanted content and mode', async () => {
     const path = join(base, 'file');
     await writeDurably({ path }, 'text');
     const { ino } = statSync(path);
@@ -42,7 +42,7 @@ describe('writeDurably', () => {
     expect(statSync(path).ino).toBe(ino);
   });
 
-  it('replaces one whose content or mode is another, or that is a link', async () => {
+  it('replaces a file with other content or another mode, and a link', async () => {
     const path = join(base, 'file');
     await writeDurably({ path }, 'text');
     expect(await writeDurably({ path }, 'other')).toBe(true);
@@ -78,7 +78,7 @@ describe('writeDurably', () => {
     }
   });
 
-  it('goes over what a crash left in the staging directory, and leaves nothing there', async () => {
+  it('overwrites files that a crash left in the staging directory, and leaves nothing there', async () => {
     const staging = join(base, 'staging');
     const file = { path: join(base, 'watched/file'), stagingDirectory: staging };
     await writeDurably(file, 'one');

@@ -8,7 +8,7 @@ describe('tomlString', () => {
     expect(tomlString('é😀')).toBe('"é😀"');
   });
 
-  it('replaces half a character, which TOML can not hold', () => {
+  it('replaces a lone surrogate, which TOML can not contain', () => {
     expect(tomlString('a\ud800b')).toBe('"a\ufffdb"');
   });
 });
@@ -22,7 +22,7 @@ describe('tomlTableLines', () => {
     return text;
   };
 
-  it('writes every kind of value so that it reads the same', () => {
+  it('writes every kind of value so that it is read as the same value', () => {
     const text = `
 "a key" = "v"
 number = 3

@@ -70,7 +70,7 @@ describe('the hosts directory', () => {
     expect(existsSync(join(certs, 'none'))).toBe(false);
   });
 
-  it('keeps a user’s file behind ours and puts the same file back', async () => {
+  it('keeps the hosts of a user’s file after ours, and restores the same file', async () => {
     const file = put('quay.io/hosts.toml', USERS);
     const before = statSync(file);
     await hosts.apply(['quay.io/a'], signal);
@@ -94,7 +94,7 @@ describe('the hosts directory', () => {
     expect(lstatSync(join(certs, 'quay.io/hosts.toml')).isSymbolicLink()).toBe(true);
   });
 
-  it('continues after a crash between the second name and the first', async () => {
+  it('continues after a crash between the two renames', async () => {
     const file = put('quay.io/hosts.toml', USERS);
     linkSync(file, join(certs, 'quay.io/hosts.toml.stickpin-saved'));
     await hosts.apply([], signal);
@@ -106,7 +106,7 @@ describe('the hosts directory', () => {
     expect(readFileSync(file, 'utf8')).toBe(USERS);
   });
 
-  it('believes a file that was put over ours', async () => {
+  it('accepts a file that replaced ours', async () => {
     put('quay.io/hosts.toml', USERS);
     await hosts.apply(['quay.io/a'], signal);
     const file = put('quay.io/hosts.toml', 'server = "https://newer.example.com"\n');
@@ -115,14 +115,14 @@ describe('the hosts directory', () => {
     expect(readdirSync(join(certs, 'quay.io'))).toEqual(['hosts.toml']);
   });
 
-  it('carries _default over, which ours would hide', async () => {
+  it('includes the hosts of _default, which our file would hide', async () => {
     put('_default/hosts.toml', 'ca = "ca.pem"\n[host."https://m.example.com"]\n');
     await hosts.apply(['quay.io/a'], signal);
     expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
     expect(parse(readFileSync(join(certs, 'quay.io/hosts.toml'), 'utf8')).ca).toBe(join(certs, '_default/ca.pem'));
   });
 
-  it('carries certificates over that lie in the directory, and leaves them there', async () => {
+  it('includes certificates of the directory, and leaves them there', async () => {
     put('quay.io/ca.crt', '');
     put('quay.io/client.cert', '');
     put('quay.io/client.key', '');
@@ -160,7 +160,7 @@ describe('the hosts directory', () => {
     expect(await hosts.rendered(signal)).toEqual(['quay.io/a']);
   });
 
-  it('takes in what a further directory of config_path has for the registry, which ours would hide', async () => {
+  it('includes the hosts in a further directory of config_path, which ours would hide', async () => {
     const other = mkdtempSync(join(tmpdir(), 'docker-certs-d-'));
     const both = createHostsDirectory([certs, other], ADDRESS);
     mkdirSync(join(other, 'quay.io'));

@@ -96,13 +96,13 @@ describe('parseHostsToml', () => {
     expect(parseHostsToml(renderHostsToml(content, ADDRESS), ADDRESS)).toEqual({ ...content, current: true });
   });
 
-  it('knows a mirror of an earlier run', () => {
+  it('recognises a mirror of an earlier run', () => {
     const other = { ...ADDRESS, authority: '127.0.0.1:1' };
     expect(parseHostsToml(renderHostsToml(content, other), ADDRESS)?.current).toBe(false);
   });
 
   it.each([['', 'server = "https://quay.io"\n', '# Written by hand\n']])(
-    'takes anything else for the user’s own',
+    'counts everything else as the user’s own',
     (text) => {
       expect(parseHostsToml(text, ADDRESS)).toBeUndefined();
     },

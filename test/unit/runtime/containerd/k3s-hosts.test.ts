@@ -58,7 +58,7 @@ describe('mirrors in the certs.d of k3s (docs/runtime-facts.md, fact 39)', () =>
     expect(readdirSync(certs)).toEqual(['docker.io']);
   });
 
-  it('take in the mirror of all registries, and give a port the folder that k3s gives it', async () => {
+  it('include the mirror of all registries, and use the folder of k3s for a registry with a port', async () => {
     startK3s(certs, { _default: `[host."${THEIRS}"]\n`, localhost_5000_: `[host."http://localhost:5001/v2"]\n` });
     await hosts.apply(['quay.io/a', 'localhost:5000/b'], signal);
     expect(hostsOf('quay.io')).toEqual([OURS, THEIRS]);

@@ -35,12 +35,12 @@ describe('registryConfigPath', () => {
     expect(await find({ config: JSON.stringify(config) })).toEqual(expected);
   });
 
-  it('takes anything else for unknown', async () => {
+  it('reports everything else as unknown', async () => {
     expect(await find({})).toEqual({ kind: 'unknown' });
     expect(await find({ config: 'null' })).toEqual({ kind: 'unknown' });
   });
 
-  it('believes what containerd reports, not its files', async () => {
+  it('uses the value that containerd reports, not its files', async () => {
     put('config.toml', `${V2}config_path = "/file"`);
     const info = { config: JSON.stringify({ registry: { configPath: '/reported' } }) };
     expect(await find(info)).toEqual({ kind: 'set', directories: ['/reported'] });

@@ -59,7 +59,7 @@ const counted = (name: Name) => calls.filter((call) => call === name).length;
 
 describe('an observation over CRI', () => {
   it.each<Name>(['status', 'version', 'listImages', 'imageFilesystemPath', 'rendered'])(
-    'tries %s again, so that a failure that passes is not noticed',
+    'retries %s, so that a short failure has no effect',
     async (name) => {
       const whole = await observed();
       expect(whole).toMatchObject({ kind: 'reachable', name: 'cri-o 1.36.3', images: [IMAGE] });
@@ -74,14 +74,14 @@ describe('an observation over CRI', () => {
     expect(counted('status')).toBe(4);
   });
 
-  it('does not ask again where nothing answers', async () => {
+  it('does not retry when nothing answers', async () => {
     for (const name of ['status', 'version', 'listImages', 'imageFilesystemPath', 'rendered'] as const)
       fails(name, Number.POSITIVE_INFINITY, pullError('runtime/unreachable', 'connect ENOENT'));
     expect(await observed()).toEqual({ kind: 'unreachable', reason: `nothing answers on ${SOCKET}` });
     expect(calls).toHaveLength(5);
   });
 
-  it('calls a runtime that lists no images alive, by its name', async () => {
+  it('reports a runtime that lists no images as alive, with its name', async () => {
     fails('listImages');
     expect(await observed()).toMatchObject({
       kind: 'unlisted',
@@ -92,7 +92,7 @@ describe('an observation over CRI', () => {
     expect(await observed()).toMatchObject({ kind: 'unlisted', reason: expect.stringContaining('Deadline exceeded') });
   });
 
-  it('goes by the last filesystem, name and rendering while they can not be asked for', async () => {
+  it('uses the last filesystem, name and rendering while these calls fail', async () => {
     await observed();
     calls = [];
     for (const name of ['version', 'imageFilesystemPath', 'rendered'] as const) fails(name);
@@ -106,7 +106,7 @@ describe('an observation over CRI', () => {
     expect(counted('imageFilesystemPath')).toBe(1);
   });
 
-  it('says that it knows neither filesystem nor version when they never could be asked for', async () => {
+  it('reports filesystem and version as unknown when these calls never succeeded', async () => {
     for (const name of ['version', 'imageFilesystemPath', 'rendered'] as const) fails(name);
     expect(await observed()).toMatchObject({
       kind: 'reachable',
@@ -117,7 +117,7 @@ describe('an observation over CRI', () => {
     });
   });
 
-  it('forgets what it knew of a runtime that went away: another one may come', async () => {
+  it('forgets the answers of a runtime that went away, since another one may follow', async () => {
     await observed();
     fails('status', 4);
     expect((await observed()).kind).toBe('unreachable');
@@ -125,7 +125,7 @@ describe('an observation over CRI', () => {
     expect(await observed()).toMatchObject({ name: 'CRI-O (version unknown)' });
   });
 
-  it('asks nothing of a runtime that is being stopped', async () => {
+  it('makes no calls while the runtime is being stopped', async () => {
     stoppingUnit = 'crio.service';
     expect(await observed()).toEqual({
       kind: 'unreachable',

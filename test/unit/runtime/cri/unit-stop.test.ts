@@ -60,7 +60,7 @@ describe('a stop of the unit', () => {
     await expect(full).rejects.toMatchObject({ code: 'runtime/no-space' });
   });
 
-  it('is not to blame for what the caller cancelled', async () => {
+  it('is not given as the reason when the caller cancelled', async () => {
     const own = new AbortController();
     const call = stop.guard(endless, own.signal);
     own.abort();
@@ -68,7 +68,7 @@ describe('a stop of the unit', () => {
     await expect(call).rejects.toMatchObject({ code: 'runtime/cancelled' });
   });
 
-  it('is over after two minutes, should its end go unnoticed', async () => {
+  it('counts as over after two minutes, even if its end was not noticed', async () => {
     unit.become('deactivating');
     await clock.advance(60_000);
     unit.become('deactivating');
@@ -79,7 +79,7 @@ describe('a stop of the unit', () => {
     expect(stop.unit()).toBe('crio.service');
   });
 
-  it('is forgotten by who does not watch any more', () => {
+  it('has no effect after the watch was ended', () => {
     unit.become('deactivating');
     unwatch();
     expect(stop.unit()).toBeUndefined();

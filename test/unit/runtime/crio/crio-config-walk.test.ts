@@ -33,11 +33,11 @@ async function walk() {
 }
 
 describe('the walk over the configuration of CRI-O', () => {
-  it('finds nothing where there is none', async () => {
+  it('finds nothing without a configuration', async () => {
     expect(await walk()).toEqual({ pins: [], shadowing: [], faults: [] });
   });
 
-  it('takes the list of the last file that sets it, whole (docs/runtime-facts.md, fact 4)', async () => {
+  it('uses the whole list of the last file that sets it (docs/runtime-facts.md, fact 4)', async () => {
     put('crio.conf', pinning('main'));
     put('crio.conf.d/10-a.conf', pinning('a', 'b'));
     const last = put('crio.conf.d/20-b.conf', pinning('c'));
@@ -60,13 +60,13 @@ describe('the walk over the configuration of CRI-O', () => {
     expect(await walk()).toEqual({ pins: [], shadowing: [], faults: [] });
   });
 
-  it('lets an empty list take earlier pins away', async () => {
+  it('lets an empty list override earlier pins', async () => {
     put('crio.conf.d/10-a.conf', pinning('a'));
     put('crio.conf.d/20-b.conf', pinning());
     expect((await walk()).pins).toEqual([]);
   });
 
-  it('leaves our own link out, and names a file behind it that sets pins', async () => {
+  it('ignores our own link, and names a later file that sets pins', async () => {
     const ours = put('run/99-stickpin.conf', pinning('ours'));
     put('crio.conf.d/10-a.conf', pinning('a'));
     symlinkSync(ours, join(base, 'crio.conf.d/99-stickpin.conf'));
@@ -75,13 +75,13 @@ describe('the walk over the configuration of CRI-O', () => {
     expect(await walk()).toEqual({ pins: [{ pin: 'z', file: behind }], shadowing: [behind], faults: [] });
   });
 
-  it('does not take our link that leads nowhere for a fault', async () => {
+  it('does not report our own dangling link as a fault', async () => {
     mkdirSync(join(base, 'crio.conf.d'));
     symlinkSync(join(base, 'nowhere'), join(base, 'crio.conf.d/99-stickpin.conf'));
     expect((await walk()).faults).toEqual([]);
   });
 
-  it('names files over which CRI-O stumbles (docs/runtime-facts.md, fact 2)', async () => {
+  it('names files that CRI-O can not read (docs/runtime-facts.md, fact 2)', async () => {
     const syntax = put('crio.conf.d/10-a.conf', '[crio.image]\npinned_images = [\n');
     const type = put('crio.conf.d/20-b.conf', '[crio.image]\npinned_images = "a"\n');
     const dangling = join(base, 'crio.conf.d/30-c.conf');

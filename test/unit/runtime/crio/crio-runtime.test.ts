@@ -12,7 +12,7 @@ beforeEach(() => {
 afterEach(() => rmSync(base, { recursive: true, force: true }));
 
 describe('the CRI-O adapter, without a CRI-O', () => {
-  it('does not wait for ever for a reload whose job systemd never ends, and asks for it again', async () => {
+  it('does not wait forever for a reload job that never ends, and requests it again', async () => {
     let asked = 0;
     const runtime = createCrioRuntime({
       socketPath: join(base, 'crio.sock'),
@@ -43,7 +43,7 @@ describe('the CRI-O adapter, without a CRI-O', () => {
     runtime.close();
   });
 
-  describe('pins that mirrors follow', () => {
+  describe('pins that are written right before mirrors', () => {
     const pins = [`quay.example.com/ocp/etcd@sha256:${'0'.repeat(64)}`];
     const mirrors = [{ repository: 'quay.example.com/ocp/etcd' }];
     const { signal } = new AbortController();
@@ -90,7 +90,7 @@ describe('the CRI-O adapter, without a CRI-O', () => {
       runtime.close();
     });
 
-    it('are reloaded by the mirrors even if no byte of these changes', async () => {
+    it('are reloaded with the mirrors even if the mirror file does not change', async () => {
       const runtime = create();
       await runtime.applyMirrors(mirrors, signal);
       await runtime.applyPins(pins, { force: false, mirrorsFollow: true }, signal);
@@ -99,7 +99,7 @@ describe('the CRI-O adapter, without a CRI-O', () => {
       runtime.close();
     });
 
-    it('are reloaded although the mirrors can not be written', async () => {
+    it('are reloaded even if the mirrors can not be written', async () => {
       writeFileSync(join(base, 'file'), '');
       const runtime = create({ mirrorsFile: join(base, 'file/registries.conf') });
       await runtime.applyPins(pins, { force: false, mirrorsFollow: true }, signal);

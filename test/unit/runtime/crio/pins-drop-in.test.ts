@@ -32,14 +32,14 @@ pinned_images = [
 `);
   });
 
-  it('sets nothing without pins of ours, so that the list of others holds', () => {
+  it('sets no list without our pins, so that the list of other files stays in effect', () => {
     const text = renderPinsDropIn({ ours: [], foreign: [{ pin: 'a', file: '/etc/crio/crio.conf' }] });
     expect(parse(text)).toEqual({});
   });
 });
 
 describe('parsePinsDropIn', () => {
-  it('takes the empty file of tmpfiles.d for no pins', () => {
+  it('reads the empty file of tmpfiles.d as no pins', () => {
     expect(parsePinsDropIn('')).toEqual({ ours: [], foreign: [] });
   });
 
@@ -52,7 +52,7 @@ describe('parsePinsDropIn', () => {
   });
 
   const anyText = fc.string({ unit: 'binary', minLength: 1 });
-  it('reads back what was rendered for any names, and TOML reads the same list', () => {
+  it('reads back rendered pins with any names, and a TOML parser reads the same list', () => {
     const ours = fc.uniqueArray(anyText, { minLength: 1 }).map((list) => list.sort());
     const foreign = fc.uniqueArray(fc.record({ pin: anyText, file: anyText }), { selector: ({ pin }) => pin });
     fc.assert(

@@ -45,11 +45,11 @@ insecure = true
 `);
   });
 
-  it('is nothing but its header without repositories', () => {
+  it('is only its header without repositories', () => {
     expect(renderRegistriesDropIn([], ADDRESS, [])).toBe(HEADER);
   });
 
-  it('keeps behind it what the most specific entry of the user says', () => {
+  it('adds the sources of the most specific entry of the user after it', () => {
     const configured = entriesOf(
       file(`
 [[registry]]
@@ -95,7 +95,7 @@ pull-from-mirror = "digest-only"
   });
 });
 
-describe('renderRegistriesDropIn, with places that make no name', () => {
+describe('renderRegistriesDropIn, with locations that give no valid name', () => {
   const render = (text: string) =>
     parse(renderRegistriesDropIn(['quay.io/a'], ADDRESS, entriesOf(file(`[[registry]]\n${text}`)))).registry;
   const ours = { location: `127.0.0.1:5577/${ADDRESS.token}/quay.io/a`, insecure: true };
@@ -103,11 +103,11 @@ describe('renderRegistriesDropIn, with places that make no name', () => {
   it.each([
     ['a bare host', 'prefix = "quay.io/a"\nlocation = "mirror.example.com"'],
     ['no name at all', 'prefix = "quay.io"\nlocation = "MIRROR EXAMPLE"'],
-  ])('lets only our registry be asked when the location is %s', (_what, text) => {
+  ])('uses only our registry when the location is %s', (_what, text) => {
     expect(render(text)).toEqual([{ prefix: 'quay.io/a', location: 'quay.io/a', blocked: true, mirror: [ours] }]);
   });
 
-  it('takes a host in either case', () => {
+  it('accepts a host in upper or lower case', () => {
     const text = 'prefix = "quay.io"\nlocation = "Mirror.example.com/q"';
     expect(render(text)).toEqual([{ prefix: 'quay.io/a', location: 'Mirror.example.com/q/a', mirror: [ours] }]);
   });
@@ -138,7 +138,7 @@ describe('parseRegistriesDropIn', () => {
     expect(parseRegistriesDropIn(old, ADDRESS)).toEqual([`127.0.0.1:5577/${'f'.repeat(32)}/quay.io/a`]);
   });
 
-  it('knows what is not TOML', () => {
+  it('reports text that is not TOML', () => {
     expect(parseRegistriesDropIn('[[registry]\n', ADDRESS)).toBeUndefined();
   });
 
@@ -173,7 +173,7 @@ describe('the registries configuration of others', () => {
     ]);
   });
 
-  it('names entries in files behind ours, and files that are no TOML', () => {
+  it('names entries in later files, and files that are not TOML', () => {
     const behind = file('[[registry]]\nlocation = "quay.io/a"\n', `${PATHS.configDirectory}/99-z.conf`);
     const broken = file('[[registry\n', `${PATHS.configDirectory}/10-a.conf`);
     const config = mergeRegistries([broken, behind], PATHS);
@@ -196,7 +196,7 @@ describe('the registries configuration of others', () => {
     expect(entryFor(repository, entries)?.prefix).toBe(prefix);
   });
 
-  it('works names out at another location', () => {
+  it('computes names at another location', () => {
     expect(locate('quay.io/coreos/etcd', 'quay.io/coreos', 'm.example.com/c')).toBe('m.example.com/c/etcd');
     expect(locate('a.example.com/x', '*.example.com', 'm.example.org')).toBe('m.example.org/x');
     expect(locate('a.example.com/x', '*.example.com', '')).toBe('a.example.com/x');

@@ -20,7 +20,7 @@ describe('look-up of sigstore signatures', () => {
     expect(demandsSigstore('{"type": "sigstoreSigned"')).toBe(false);
   });
 
-  it('is for our registry alone', () => {
+  it('is configured for our registry only', () => {
     const text = renderSignatureLookup({ authority: '127.0.0.1:5317', token: 'a'.repeat(32) });
     expect(text.split('\n').slice(2)).toEqual([
       'docker:',

@@ -25,7 +25,7 @@ const namesOnDisk = () => {
 };
 
 describe('createNameIndex', () => {
-  it('writes changes that come during a write together, in their order', async () => {
+  it('writes all changes during a write together, in their order', async () => {
     const index = createNameIndex(directory);
     const inodes = new Set<number>();
     const names = Array.from({ length: 50 }, (_, count) => `quay.io/app:${count}`);
@@ -40,14 +40,14 @@ describe('createNameIndex', () => {
     expect(inodes.size).toBeLessThanOrEqual(2);
   });
 
-  it('reads again what others have written', async () => {
+  it('reads changes of other processes again', async () => {
     const index = createNameIndex(directory);
     await index.change((entries) => void entries.set('quay.io/app:1', entry('quay.io/app:1')), signal);
     writeFileSync(join(directory, 'index.json'), JSON.stringify({ manifests: [entry('quay.io/app:2')] }));
     expect([...(await index.entries()).keys()]).toEqual(['quay.io/app:2']);
   });
 
-  it('makes no change that was aborted before its turn, and the others with it', async () => {
+  it('skips a change that was aborted before its turn, and makes the others of the same write', async () => {
     const index = createNameIndex(directory);
     const stop = new AbortController();
     const aborted = index.change((entries) => void entries.set('quay.io/app:1', entry('quay.io/app:1')), stop.signal);
@@ -58,7 +58,7 @@ describe('createNameIndex', () => {
     expect(namesOnDisk()).toEqual(['quay.io/app:2']);
   });
 
-  it('goes on after a change that could not be written', async () => {
+  it('continues after a change that could not be written', async () => {
     const index = createNameIndex(join(directory, 'index.json'));
     writeFileSync(join(directory, 'index.json'), 'a file where the directory belongs');
     const change = () => index.change((entries) => void entries.set('quay.io/app:1', entry('quay.io/app:1')), signal);

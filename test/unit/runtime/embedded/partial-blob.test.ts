@@ -23,7 +23,7 @@ async function* chunks(from: number, to: number, each = 70): AsyncIterable<Buffe
 }
 
 describe('a partial blob', () => {
-  it('continues after it is opened again, also with a registry that starts at the first byte each time', async () => {
+  it('continues after it is opened again, also with a registry that always starts at the first byte', async () => {
     const first = await openPartialBlob(path, blob);
     await first.append(0, chunks(0, 333));
     await first.close();
@@ -38,7 +38,7 @@ describe('a partial blob', () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  it('is thrown away when its digest is wrong', async () => {
+  it('is deleted when its digest is wrong', async () => {
     const partial = await openPartialBlob(path, { ...blob, digest: digestOf(Buffer.from('other')) as Digest });
     await partial.append(0, chunks(0, 1000));
     const final = join(directory, 'blobs/done');
@@ -47,7 +47,7 @@ describe('a partial blob', () => {
     expect([existsSync(path), existsSync(final)]).toEqual([false, false]);
   });
 
-  it('takes no more bytes than promised', async () => {
+  it('accepts at most the announced number of bytes', async () => {
     const partial = await openPartialBlob(path, { ...blob, size: 999 });
     await expect(partial.append(0, chunks(0, 1000))).rejects.toMatchObject({ code: 'runtime/digest-mismatch' });
     await partial.close();

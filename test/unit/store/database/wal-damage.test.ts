@@ -41,7 +41,7 @@ describe('walDamage', () => {
     return bytes;
   };
 
-  it('finds nothing in a whole log, an empty one and none at all', () => {
+  it('finds no damage in a complete log, an empty one and an absent one', () => {
     expect(damageOf(log)).toBeUndefined();
     expect(damageOf(Buffer.alloc(0))).toBeUndefined();
     expect(walDamage(join(folder, 'absent'))).toBeUndefined();

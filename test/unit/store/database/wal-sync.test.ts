@@ -34,7 +34,7 @@ function watched(settled: Promise<void>) {
 }
 
 describe('the sync of a write-ahead log', () => {
-  it('begins with what an earlier process may have left', async () => {
+  it('starts with a sync for changes of an earlier process', async () => {
     const disk = createDisk();
     const first = watched(createWalSync(disk.sync).settled());
     await turn();
@@ -43,7 +43,7 @@ describe('the sync of a write-ahead log', () => {
     expect([first.end, disk.runs()]).toEqual(['settled', 0]);
   });
 
-  it('is settled when a run is over that began after the commit', async () => {
+  it('covers a commit once a run has ended that began after it', async () => {
     const disk = createDisk();
     const wal = createWalSync(disk.sync);
     await turn();
@@ -58,7 +58,7 @@ describe('the sync of a write-ahead log', () => {
     expect([again.end, disk.runs()]).toEqual(['settled', 0]);
   });
 
-  it('tries once more what has failed, for each who asks', async () => {
+  it('retries a failed run once for each caller', async () => {
     const disk = createDisk();
     const wal = createWalSync(disk.sync);
     await disk.write(new Error('EMFILE'));

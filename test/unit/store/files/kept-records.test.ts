@@ -33,7 +33,7 @@ describe('the pin ledger', () => {
     expect(readFileSync(path, 'utf8')).toBe('damaged');
   });
 
-  it('is there again once a damaged file was renamed, whatever is aborted meanwhile', async () => {
+  it('is written again once a damaged file was renamed, also after an abort', async () => {
     writeFileSync(path, 'damaged');
     const { ledger } = await openPinLedger(path, NOON);
     const stop = new AbortController();

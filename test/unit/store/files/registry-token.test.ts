@@ -18,7 +18,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const modeOf = () => statSync(path).mode & 0o7777;
 
 describe('openRegistryToken', () => {
-  it('makes a token once, for root alone, and reads it again', async () => {
+  it('creates a token once, readable by root only, and reads it again', async () => {
     const token = await openRegistryToken(path, log);
     expect(token).toMatch(/^[0-9a-f]{32}$/);
     expect(modeOf()).toBe(0o600);
@@ -45,7 +45,7 @@ describe('openRegistryToken', () => {
     expect(log.lines).toEqual([]);
   });
 
-  it('goes on with a token that can not be stored, and says so', async () => {
+  it('continues with a token that can not be stored, and reports that', async () => {
     const lost = join(folder, 'missing', 'registry-token');
     expect(await openRegistryToken(lost, log)).toMatch(/^[0-9a-f]{32}$/);
     expect(log.lines.map(({ message }) => message)).toEqual([

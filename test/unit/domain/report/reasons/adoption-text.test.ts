@@ -36,7 +36,7 @@ describe('the sentence of a bundle that is not adopted', () => {
     expect(shownReason(reason)).toEqual({ code: reason.code, message: text });
   });
 
-  it('is the own message of a fault', () => {
+  it('is the message of the fault itself', () => {
     expect(reasonText({ code: 'bundle/arch', message: 'an adapter says so' })).toBe('an adapter says so');
   });
 });

@@ -107,7 +107,7 @@ describe('the line about a release that is ready and held', () => {
   });
 
   it.each(PHASES.map(({ phase }) => phase).filter((phase) => phase !== 'ready'))(
-    'is not said of one that is %s',
+    'is not shown for one that is %s',
     (phase) => {
       const hold = { gate: 'denied', code: 'engine/denied', data: {}, releasedBy: 'person' } as ActivationHold;
       expect(heldLine({ ...entryOf(), phase, holds: [hold] }, [])).toBeUndefined();

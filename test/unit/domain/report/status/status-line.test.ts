@@ -356,7 +356,7 @@ describe('statusLine: the wording of the design', () => {
 });
 
 describe('statusLine: a stick that was pulled since the last round', () => {
-  it('is not said to deliver nothing: it was removed', () => {
+  it('is reported as removed, not as a medium that delivers nothing', () => {
     const seen = observation({
       media: [stick],
       runtime: reachable({ images: some }),
@@ -373,7 +373,7 @@ describe('statusLine: a stick that was pulled since the last round', () => {
 });
 
 describe('statusLine: the daemon has just started', () => {
-  it('says of nothing that it was removed before the media were looked at', () => {
+  it('reports no medium as removed before the media were checked', () => {
     const lost = { isLooking: true, runtime: reachable({ images: some }) };
     expect(line(lost, [adopted])).toBe(
       'stickpin has just started and looks whether ocp 4.13.7 is plugged in (37/112 images present).',
@@ -402,7 +402,7 @@ describe('statusLine: what comes first', () => {
     );
   });
 
-  it('speaks of the stick that was plugged in last', () => {
+  it('is about the stick that was plugged in last', () => {
     const rejected = medium('sdc1', [refused()]);
     expect(line({ media: [stick, rejected], runtime: complete }, [active])).toMatch(/^Rejected bundle on sdc1/);
     expect(line({ media: [rejected, stick], runtime: complete }, [active])).toMatch(
@@ -418,7 +418,7 @@ describe('statusLine: what comes first', () => {
     );
   });
 
-  it('tells of the runtime before anything that has to wait for it', () => {
+  it('reports the runtime before everything that waits for it', () => {
     const runtime = { kind: 'unreachable', reason: 'no socket' } as const;
     expect(line({ media: [medium('sdb1', [refused()])], runtime }, [adopted])).toMatch(/^The container runtime does/);
   });
@@ -431,13 +431,13 @@ describe('statusLine: what comes first', () => {
     expect(line({ runtime: complete }, [lost, active])).toMatch(/^1 of 1 images of ocp 4\.13\.6 is missing/);
   });
 
-  it('tells of the bundle whose pull runs, not of one before it in the list', () => {
+  it('shows the bundle whose pull runs, not one before it in the list', () => {
     const held = stored(older);
     const over = { media: [stick], runtime: reachable({ images: some }), running: [pullOf(bundle, 'image-99')] };
     expect(line(over, [held, adopted], moving)).toMatch(/^Preloading ocp 4\.13\.7 from sdb1: 37\/112/);
   });
 
-  it('tells what goes wrong with a preload, once for all', () => {
+  it('reports a failure of a preload once for all images', () => {
     const failure: TaskFailure = {
       task: pullOf(bundle, 'image-99'),
       attempts: 2,
@@ -471,7 +471,7 @@ describe('statusLine: a release that was rolled back', () => {
   const there = (...all: readonly VerifiedBundle[]) => reachable({ images: all.flatMap((one) => allListed(one)) });
   const runtime = there(good, back, newer, tools);
 
-  it('is what is spoken of while it is the newest', () => {
+  it('is shown while it is the newest', () => {
     expect(line({ runtime }, [runsAgain, back])).toBe('ocp 4.13.7 was rolled back: ocp 4.13.6 runs again.');
     const media = [medium('sdb1', [found(good), found(back)])];
     expect(line({ runtime, media }, [runsAgain, back])).toBe('ocp 4.13.7 was rolled back: ocp 4.13.6 runs again.');
@@ -495,7 +495,7 @@ describe('statusLine: a release that was rolled back', () => {
     ).toBe('Idle. ocp 4.13.8 proven (1 image pinned). Waiting for media.');
   });
 
-  it('hides nothing else that is wrong, with it or with an older one', () => {
+  it('hides no other fault, of itself or of an older release', () => {
     const manual = stored(newer, { readyAt: NOON });
     expect(line({ runtime: there(good, newer) }, [runsAgain, back, manual])).toMatch(
       /^1 of 1 images of ocp 4\.13\.7 is missing/,
@@ -528,7 +528,7 @@ describe('statusLine: a release that was rolled back', () => {
   });
 });
 
-describe('statusLine: a release that can not be completed from what was seen', () => {
+describe('statusLine: a release that can not be completed from the seen media', () => {
   const good = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
   const proven = stored(good, { readyAt: 1, activatedAt: 2, provenAt: 3 });
   const bad = { digest: digestOf('layer image-50'), why: 'damaged', medium: 'sdb1' } as const;
@@ -605,7 +605,7 @@ describe('statusLine: two bundles of one name and version', () => {
   const media = [medium('sdb1', [found(other)])];
   const there = reachable({ images: [...allListed(one), ...allListed(other)] });
 
-  it('names the one that it means by its digest too, and in a command by that alone', () => {
+  it('names a bundle with its digest, and only with its digest in a command', () => {
     const manual = stored(verified({ schedule: 'manual', images: { etcd: ['etcd'] } }), { readyAt: NOON });
     expect(line({ runtime: there }, [other, manual])).toBe(
       `ocp 4.13.7 (${short(manual)}) is ready: 1 image present and pinned. 'stickpin activate ${manual.bundleId}' when you like.`,
@@ -630,8 +630,8 @@ describe('statusLine: two bundles of one name and version', () => {
   });
 });
 
-describe('statusLine: whatever comes', () => {
-  it('is one line of printable text, at most 500 characters, whatever a foreign error says', () => {
+describe('statusLine: any input', () => {
+  it('is one line of printable text with at most 500 characters, for any foreign error', () => {
     const message = `rpc error:\n\tcode = Unknown \u0007 desc = ${'long '.repeat(300)}`;
     const text = line({ media: [medium('sdb1', [refused(message)])] });
     expect(text).toMatch(
@@ -642,7 +642,7 @@ describe('statusLine: whatever comes', () => {
     expect(line({ runtime: { kind: 'unreachable', reason: message } })).toHaveLength(500);
   });
 
-  it('never throws, has no newline and is short for sane names', () => {
+  it('never throws, has no newline, and is short for names of normal length', () => {
     const spec = fc.record({
       version: fc.constantFrom('4.13.6', '4.13.7', '4.14.0-rc.1'),
       sequence: fc.integer({ min: 5, max: 8 }),
@@ -712,7 +712,7 @@ describe('statusLine: whatever comes', () => {
     );
   });
 
-  it('puts one full stop behind what others say', () => {
+  it('puts one full stop after foreign text', () => {
     const obstacle = { code: 'runtime/config', message: 'Rendering the pins failed. Restart it.' };
     expect(line({ obstacle })).toBe('Rendering the pins failed. Restart it. It is retried automatically.');
     expect(line({ runtime: { kind: 'unreachable', reason: 'no socket.' } })).toBe(
@@ -727,7 +727,7 @@ describe('statusLine: whatever comes', () => {
     expect(text.length).toBeLessThanOrEqual(300);
   });
 
-  it('is short even where it names digests', () => {
+  it('is short even when it names digests', () => {
     const reference = `quay.example.com/openshift-release-dev/ocp-v4.0-art-dev@${digestOf('x')}`;
     const long = verified({ images: { a: ['a'] }, imageOver: { a: { reference, digest: digestOf('x') } } });
     const ignored = line(

@@ -6,7 +6,7 @@ const images = { etcd: ['base'], 'kube-proxy': ['base'], kube_proxy: ['base'], p
 const good = verified({ images, imageOver: { plain: { component: undefined } as object } });
 const marks = { readyAt: NOON, activatedAt: NOON };
 
-it('names each component of the last known good release by digest; of two that come to one name the first', () => {
+it('names each component of the last known good release by digest; the first one of two with the same variable', () => {
   const older = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
   const newer = verified({ sequence: 8, version: '4.13.8', images: { next: ['next'] } });
   const tools = verified({ name: 'tools', version: '1.0.0', images: { etcd: ['base'], shell: ['base'] } });
@@ -31,7 +31,7 @@ it('names each component of the last known good release by digest; of two that c
   );
 });
 
-it('names the components of streams of plain keys first, so that a role takes no variable of theirs', () => {
+it("names the components of streams with plain keys first, so that a role can't take their variables", () => {
   const customer = verified({ name: 'app', version: '1.0.0', images: { etcd: ['base'], shell: ['base'] } });
   const keyId = 'c'.repeat(64);
   const ofRole = { signerKeyIds: [keyId], signerRoles: [{ keyId, role: 'customer' }] };
@@ -47,7 +47,7 @@ it('names the components of streams of plain keys first, so that a role takes no
   ]);
 });
 
-it('keeps lines of unclaimed pins that are not set anew, and nothing else', () => {
+it('keeps earlier lines only for unclaimed pins that no release sets', () => {
   const before = '# ocp@4.13.7\nSTICKPIN_ETCD=etcd@1\nSTICKPIN_API=api@1\nSTICKPIN_GONE=gone@1\nFOREIGN=api@1\n';
   const text = '# Last known good releases, written by stickpin.\nSTICKPIN_API=api@2\n';
   const kept = keepUnclaimedLines(text, before, ['etcd@1', 'api@1']);
@@ -59,7 +59,7 @@ it('keeps lines of unclaimed pins that are not set anew, and nothing else', () =
   expect(keepUnclaimedLines(text, before, [])).toBe(text);
 });
 
-it('names nothing while no release is proven, or the last one was given up', () => {
+it('is empty while no release is proven, or when the last one was given up', () => {
   expect(imagesEnv([stored(good, marks)])).toBe('# Last known good releases, written by stickpin.\n');
   const gone = stored(good, { ...marks, provenAt: NOON + 1, retiredAt: NOON + 2 });
   expect(imagesEnv([gone])).toBe('# Last known good releases, written by stickpin.\n');
