@@ -19,12 +19,9 @@ export interface SignersInForce {
 }
 
 /**
- * Whether the trust in an adopted bundle still stands. Revoked keys never count, even for bundles
- * adopted before; a key that was merely taken out of keys.d, or out of the file of its role, still
- * does: an adopted bundle stays a source of blobs unless its key is revoked (docs/decisions/trust.md).
- * A role is a limit, and holds at all times: when its file is gone or has a fault, or when it covers
- * the bundle no longer, the signatures of its keys don't count. A bundle whose trust is withdrawn is
- * not pulled, not served and not activated; its pins stay, since something may run from them.
+ * Whether an adopted bundle is still trusted (docs/decisions/trust.md, docs/decisions/key-roles.md).
+ * Revoked keys never count. A key that was only removed from keys.d still counts. The keys of a role
+ * count only while the role is in force and covers the bundle.
  *
  * @returns undefined while it stands.
  */

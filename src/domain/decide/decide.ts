@@ -28,13 +28,12 @@ const PIN_BACKOFF_MAX_MS = 60_000;
 const RUNTIME_RETRY_MS = 3_000;
 
 /**
- * The effects that follow from an observation, in the order of execution. Pure: the same input
- * gives the same effects.
+ * The effects that follow from an observation, in the order of execution. Pure.
  *
- * INVARIANTS: nothing is pulled before its pins are rendered and its mirror is in place; mirrors
- * exist only while something is to be pulled, and for the activated releases and their fallbacks; an image that is present is never pulled; nothing of
- * a runtime that is too old is changed but mirrors of ours, which go; nothing is pulled, and what
- * is being pulled is broken off, while the runtime's disk is full.
+ * INVARIANTS: no image is pulled before its pin is rendered and its mirror is in place, while it is
+ * present, or while the disk of the runtime is full, which also cancels running pulls. Mirrors exist
+ * only for images to pull, and for activated releases and their fallbacks. A runtime that is too old
+ * is left as it is, except that our mirrors are removed.
  */
 export function decide(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);

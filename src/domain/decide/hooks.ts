@@ -11,10 +11,8 @@ import { isReadyToActivate } from './activation.ts';
 
 /**
  * The hooks that are started now: `before-activate` of the first release that nothing else holds,
- * and those that tell of events. A unit runs for one release at a time. One that failed waits.
- *
- * `rolled-back` and `degraded` tell of trouble and wait for nothing. The others find the attached
- * files of their release.
+ * and those that report events. A unit runs for one release at a time. One that failed waits. All
+ * except `rolled-back` and `degraded` wait for the attached files of their release.
  *
  * @param canActivate whether the runtime lets anything be activated now
  */

@@ -21,13 +21,11 @@ export interface KeepPlan {
 }
 
 /**
- * The layers to keep: with `retention.blobs = "kept"` all layers of the releases that are kept, with
- * `retention.keep_components` those of these components; and
- * always those of images that no set of plugged media completes, so that the volumes of a spread
- * bundle may be plugged in one after the other in any order, each once. While there are unclaimed
- * pins all that lies there stays: it may belong to the release of which the records are lost.
+ * The layers to keep (docs/decisions/blob-sources.md): those that the settings name, and always those
+ * of images that need several media one after the other. While there are unclaimed pins, every kept
+ * layer stays: it may belong to a release whose records are lost.
  *
- * @returns undefined while the runtime does not answer: nobody knows then what it lacks.
+ * @returns undefined while the runtime does not answer, since it is unknown then what it lacks
  */
 export function keepPlan(observed: Observed, assessment: Assessment, policy: Policy): KeepPlan | undefined {
   if (observed.runtime.kind !== 'reachable') return undefined;

@@ -36,13 +36,12 @@ function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): s
 }
 
 /**
- * Attached files lie there from when the bundle is ready (one without images: adopted) until it is
- * retired. Of two bundles with the same folder, as a release that was made again, the one that was
- * adopted last has it. Files of a bundle whose trust was withdrawn stay, and are not laid anew.
- * Nothing is removed while there are unclaimed pins: the files may belong to the release of which
- * the records are lost.
+ * The attached files of a bundle are installed from when it is ready (without images: adopted) until
+ * it is retired. Of two bundles with one folder, the one that was adopted last has it. Files of a
+ * bundle whose trust was withdrawn stay, and are not installed again. While there are unclaimed pins
+ * nothing is removed: it may belong to a release whose records are lost.
  *
- * @param laid the bundle of each folder that is there and ours.
+ * @param laid the bundle of each folder that exists and is ours
  */
 export function releaseFilesPlan(
   { bundles, notices, pins }: Assessment,

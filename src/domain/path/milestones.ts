@@ -22,13 +22,12 @@ export interface EffectiveAdvisory extends Advisory {
 }
 
 /**
- * What is now known about releases of a stream, by version (bundle format, `advisories`: "the
- * newest sequence wins"): of all bundles that speak of a version, the one with the highest
- * sequence. So one that speaks of other versions takes nothing back, and an advisory that is
- * neither a dead end nor a barrier takes back an earlier one. What a bundle said that was known when
- * the stream was reset does not count.
+ * The advisories in force in a stream, by version (bundle format, `advisories`: "the newest sequence
+ * wins"). Of all bundles with an advisory for a version, the one with the highest sequence counts. So
+ * a later advisory without `deadend` or `barrier` ends an earlier one. Bundles from before a reset of
+ * the stream do not count.
  *
- * @param bundles those that are trusted, in any order.
+ * @param bundles those that are trusted, in any order
  */
 export function effectiveAdvisories(
   bundles: readonly Speaker[],
@@ -42,13 +41,12 @@ export function effectiveAdvisories(
 }
 
 /**
- * The barriers and dead ends in force in a stream, by version: what releases say of themselves
- * (`update.barrier`, `update.deadend`) and what advisories say of them. Of all that speak of a
- * version the highest sequence wins, and counts as a whole: an advisory that calls a release a
- * barrier takes back that it was a dead end. A release that says nothing of itself takes nothing
- * back.
+ * The barriers and dead ends in force in a stream, by version: from releases themselves
+ * (`update.barrier`, `update.deadend`) and from advisories. For each version the bundle with the
+ * highest sequence wins as a whole: an advisory with `barrier` ends an earlier `deadend`. A release
+ * without these members changes nothing.
  *
- * @param bundles those that are trusted, in any order.
+ * @param bundles those that are trusted, in any order
  */
 export function milestonesOf(bundles: readonly Speaker[], stream: string): ReadonlyMap<string, Milestone> {
   const said = new Map<string, Milestone>();

@@ -60,16 +60,10 @@ export interface DiskNeed {
 }
 
 /**
- * Whether the images fit, each layer counted once: what the runtime takes for them ({@link
- * diskUse}), and the compressed size of layers of which stickpin keeps a copy too.
- *
- * Where the runtime stages blobs (docs/runtime-facts.md, fact 18), all layers of an image lie
- * together until the image is stored. On the filesystem of the images that comes on top, of the
- * largest images that may be in flight: what is staged is gone in the end, but the largest image
- * may be the last one (a pull that failed is tried again after all others), when everything else is
- * stored already. It must not come out of the reserve either, though it is needed for a short time
- * only: the reserve is the mark at which kubelet evicts, and it does so however long the mark is
- * passed.
+ * Whether the images fit, each layer counted once: what the runtime stores ({@link diskUse}), copies
+ * that stickpin keeps, and blobs that the runtime stages until an image is stored
+ * (docs/runtime-facts.md, fact 18). Staged are the largest images that may be pulled in parallel.
+ * docs/decisions/disk-space.md says why they count in full.
  */
 export function estimateDisk(need: DiskNeed): DiskVerdict {
   const { images, filesystem, layerStorage, staging, copied, attachedBytes = 0, minFreePercent } = need;

@@ -24,16 +24,7 @@ interface Upkeep {
 
 const KIB = 1024;
 
-/**
- * containers/storage with the overlay driver, as CRI-O has it, by skopeo 1.18 on ext4: `du` before
- * and after pulls of 1 to 40 images with 1 to 40 layers. A layer: its folder, `diff`, `empty` or
- * `lower`, `link`, `merged`, `work`, a link to it below `l`, `tar-split.gz`, and 0.7 KiB in
- * `layers.json` (8 inodes, 32.7 KiB). An image: its folder, the manifest by two names, the config
- * (4 inodes, 16.8 KiB), the index (1 inode, 4 KiB). Once: lists, locks and folders (13 inodes, 40
- * KiB). An inode: 646 bytes in Debian's root folder, where 14 % of 10,682 are folders of 4 KiB, and
- * 305 in the 30,611 of its documentation, in which 3 % are; 31 and more of that are the
- * tar-split's.
- */
+/** As CRI-O stores images; measured, docs/decisions/disk-space.md ("Measured sizes"). */
 const CONTAINERS_STORAGE: Upkeep = {
   layer: { bytes: 34 * KIB, inodes: 8 },
   image: { bytes: 24 * KIB, inodes: 5 },
@@ -41,13 +32,7 @@ const CONTAINERS_STORAGE: Upkeep = {
   bytesPerInode: 640,
 };
 
-/**
- * containerd 1.7 with the overlayfs snapshotter, measured in the same way. A layer: its snapshot,
- * `fs` and `work` in it, the blob and what its size is rounded up by, and 14 KiB in two databases
- * (4 inodes, 30 KiB). An image: manifest and config, and 16 KiB in the databases (2 inodes, 24
- * KiB), the index (1 inode, 8 KiB). Once: 5 inodes, 114 KiB. An inode: 575 bytes in Debian's root
- * folder, 214 in its documentation.
- */
+/** As containerd stores images; measured, docs/decisions/disk-space.md ("Measured sizes"). */
 const CONTAINERD: Upkeep = {
   layer: { bytes: 32 * KIB, inodes: 4 },
   image: { bytes: 32 * KIB, inodes: 3 },
@@ -55,10 +40,7 @@ const CONTAINERD: Upkeep = {
   bytesPerInode: 576,
 };
 
-/**
- * An OCI layout, as the embedded runtime keeps it: a file for each blob, rounded up to 4 KiB; lists
- * and folders.
- */
+/** An OCI layout of the embedded runtime: a file for each blob, rounded up to 4 KiB. */
 const OCI_LAYOUT: Upkeep = {
   layer: { bytes: 4 * KIB, inodes: 1 },
   image: { bytes: 13 * KIB, inodes: 3 },

@@ -32,11 +32,8 @@ const LAST_TIME = 8.64e15;
 
 /**
  * The next times during which a window is open, at most `count`. The first one may be open already.
- * Windows that overlap or touch make one opening.
- *
- * The wall clock is obeyed: a moment is in a window when the clock on the wall shows a time of the
- * window. So where clocks are set back an hour, a window may be longer or open twice; where they
- * are set forward, it may be shorter or be left out.
+ * Windows that overlap or touch make one opening. The local time decides: so a window may be longer or open twice on the day when clocks are set
+ * back, and shorter or left out on the day when they are set forward.
  *
  * @param zone one that `isTimeZone` accepts
  */

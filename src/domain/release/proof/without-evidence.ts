@@ -17,13 +17,9 @@ export interface UnseenVerdict {
 }
 
 /**
- * Counts the time for which a release is activated and nothing tells whether it works
- * (`lifecycle.without_evidence`). Only time between looks at the containers counts, so that an
- * outage of the runtime or of the daemon adds nothing.
- *
- * It never ends with a proof once a container of the release was seen, in whatever state: from then
- * on the soak time decides, or a rollback. Nor where `lifecycle.require` names components, since
- * these must be seen. It begins anew while another release of the stream runs.
+ * Counts how long a release has been activated without evidence (`lifecycle.without_evidence`;
+ * docs/decisions/proof.md, "Without evidence"). Only time between two observations of the containers
+ * counts. It starts again while another release of the stream runs.
  *
  * @param soak the clock after this look
  * @param before the clock as it is recorded

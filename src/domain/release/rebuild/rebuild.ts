@@ -64,14 +64,11 @@ export interface RebuildContext {
 }
 
 /**
- * Rebuilds the records of releases that were lost with the database. The documents of a bundle are
- * kept while it is adopted and not retired. So it is rebuilt when the database is lost, when it is
- * remembered beside the database, or when its pins are here and some of them belong to no known
- * release. It is judged as an unknown bundle on a stick is; only what it passed once is not asked
- * again: its sequence and its expiry.
+ * Rebuilds the records of releases that were lost with the database (docs/decisions/lost-state.md,
+ * "Rebuilt releases"). A bundle is judged like an unknown one, except for its sequence and expiry.
  *
- * INVARIANT: nothing is made up in favour of trust or of an activation. A time that is not remembered
- * is left out, but for an activation that the tags of the runtime prove.
+ * INVARIANT: nothing is invented in favour of trust or of an activation. A time without a record is
+ * left out, except for an activation that the tags of the runtime prove.
  */
 export function planRebuild(context: RebuildContext): RebuildPlan {
   const rebuilt: RebuiltRelease[] = [];

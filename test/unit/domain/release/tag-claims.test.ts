@@ -61,7 +61,7 @@ describe('a tag that a release of another stream holds', () => {
     expect(decision.effects.some((effect) => effect.kind === 'start')).toBe(false);
   });
 
-  it('attached to an image is offered by the stream that was activated first', () => {
+  it('attached to an image is offered by the stream that was adopted first', () => {
     const attached = (text: string): AttachedTag => ({
       tag: `sha256-${'ab'.repeat(32)}.sig`,
       digest: digestOf(text),
