@@ -18,7 +18,8 @@ export const limits = {
   /** The file of one role. */
   roleFileBytes: 64 * KiB,
   /**
-   * Keys that one payload may bring. Each costs some milliseconds, and a payload is parsed in one go.
+   * Keys that one payload may bring. Each costs some milliseconds, and a payload is parsed in one
+   * go.
    */
   payloadKeys: 8,
   /** Keys of one role: those of its file, and those that bundles added and that count. */

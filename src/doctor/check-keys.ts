@@ -99,8 +99,8 @@ function enough(
 }
 
 /**
- * The roles, and those whose keys can't be enough. Keys that bundles brought into a role are known to
- * the daemon alone, and so is whether they count.
+ * The roles, and those whose keys can't be enough. Keys that bundles brought into a role are known
+ * to the daemon alone, and so is whether they count.
  */
 function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): readonly Finding[] {
   const told = new Set(own.problems.map(keyProblemLine));

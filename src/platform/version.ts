@@ -3,7 +3,9 @@ import packageJson from '../../package.json' with { type: 'json' };
 /** The version of this program, as in package.json. */
 export const VERSION: string = packageJson.version;
 
-/** Put in by `packaging/build.mjs` from `SOURCE_DATE_EPOCH`; absent without it and without a build. */
+/**
+ * Put in by `packaging/build.mjs` from `SOURCE_DATE_EPOCH`; absent without it and without a build.
+ */
 declare const STICKPIN_BUILT_AT: number | undefined;
 
 /**

@@ -65,9 +65,9 @@ export interface ImagesPort {
    */
   image(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /**
-   * Makes `tag` (`registry/repo:tag`) name the present image `reference` (by digest) without a pull.
-   * The runtime lists the tag when it resolves. False where that is not possible: CRI has no such
-   * call, or the runtime does not know the image. Then the tag must be pulled.
+   * Makes `tag` (`registry/repo:tag`) name the present image `reference` (by digest) without a
+   * pull. The runtime lists the tag when it resolves. False where that is not possible: CRI has no
+   * such call, or the runtime does not know the image. Then the tag must be pulled.
    */
   addTag(tag: string, reference: string, signal: AbortSignal): Promise<boolean>;
   /**

@@ -7,7 +7,9 @@ import type { FoundBundle } from '../domain/model/medium.ts';
  * what was recorded of it is lost.
  */
 export interface SignedBundles {
-  /** All that are kept. Reads the disk only the first time. @throws AppError `store/blob` (`retry`) */
+  /**
+   * All that are kept. Reads the disk only the first time. @throws AppError `store/blob` (`retry`)
+   */
   list(signal: AbortSignal): Promise<ReadonlySet<BundleId>>;
   /** Whether a plugged medium has the bundle, so that {@link keep} can work. No I/O. */
   isAtHand(bundleId: BundleId): boolean;

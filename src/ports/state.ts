@@ -63,8 +63,8 @@ export interface Durability {
 /** Copies of the whole state, which take its place when it is lost. */
 export interface StateCopies {
   /**
-   * Writes a copy when a change was made that must not be lost: an adoption, a verdict, a milestone,
-   * a retirement, a reset. Does nothing otherwise.
+   * Writes a copy when a change was made that must not be lost: an adoption, a verdict, a
+   * milestone, a retirement, a reset. Does nothing otherwise.
    *
    * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
    */
@@ -91,8 +91,8 @@ export interface AdoptionStore {
 /** Bundles that are known again after the state was lost. */
 export interface RebuildStore {
   /**
-   * Adds a bundle with its milestones, and the keys that it adds or revokes. A known bundle stays as
-   * it is.
+   * Adds a bundle with its milestones, and the keys that it adds or revokes. A known bundle stays
+   * as it is.
    */
   rebuild(bundle: StoredBundle, event: EventRow, rotation?: KeyRotation): void;
 }
@@ -198,8 +198,8 @@ export interface RevocationStore {
 /** Where a stream begins anew (`stickpin trust reset`). */
 export interface StreamStore {
   /**
-   * Forgets, of a stream, the keys that its bundles brought, and what the bundles that are known say
-   * of sequence and time.
+   * Forgets, of a stream, the keys that its bundles brought, and what the bundles that are known
+   * say of sequence and time.
    */
   resetStream(stream: string, event: EventRow): void;
 }

@@ -52,7 +52,9 @@ describeMachine('a node with rules for its updates', 'installed', (machine) => {
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  /** Sets the guest's clock to `HH:MM` (UTC) of a day to come. stickpin would notice it, but later. */
+  /**
+   * Sets the guest's clock to `HH:MM` (UTC) of a day to come. stickpin would notice it, but later.
+   */
   async function setClock(daysAhead: number, time: string): Promise<void> {
     const date = new Date(startedAt + daysAhead * DAY_MS).toISOString().slice(0, 10);
     await machine().output(`date --utc --set='${date} ${time}' && stickpin rescan`);

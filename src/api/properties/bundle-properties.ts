@@ -5,7 +5,8 @@ import { count, dictionary, type FieldTypes, flag, large, list, oneOf, optional,
 export const reason = dictionary<{ readonly code: string; readonly message: string }>({ code: text, message: text });
 
 /**
- * The properties of the interface of a bundle, all for reading: {@link BundleReport} with its digest as `id`.
+ * The properties of the interface of a bundle, all for reading: {@link BundleReport} with its
+ * digest as `id`.
  */
 export interface BundleValues extends Omit<BundleReport, 'bundleId'> {
   readonly id: string;

@@ -27,8 +27,8 @@ export interface OperationProgress {
 }
 
 /**
- * The properties of the daemon's interface, all for reading. The document of `stickpin status --json` is
- * made from them.
+ * The properties of the daemon's interface, all for reading. The document of `stickpin status
+ * --json` is made from them.
  */
 export interface ManagerValues extends Omit<StatusReport, 'bundles' | 'progress'> {
   readonly started: boolean;

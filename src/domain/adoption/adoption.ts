@@ -48,8 +48,8 @@ export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, 
  * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it
  * may. Sequence and expiry are judged when an unknown bundle is adopted (docs/decisions/trust.md);
  * what is known is not judged again. The clauses are those of the bundle format, "Payload": `arch`,
- * `version`, `update.base`, `sequence`, `expires`, `created`; those about the form of a member are checked where the payload
- * is parsed (src/bundle/format).
+ * `version`, `update.base`, `sequence`, `expires`, `created`; those about the form of a member are
+ * checked where the payload is parsed (src/bundle/format).
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const wrong =
@@ -105,8 +105,8 @@ function refuseSequence({ payload }: VerifiedBundle, context: AdoptionContext): 
 }
 
 /**
- * `trust.max_sequence_step`: a sequence far above all others would shut its stream. The first bundle
- * of a stream, also after a reset, may have any.
+ * `trust.max_sequence_step`: a sequence far above all others would shut its stream. The first
+ * bundle of a stream, also after a reset, may have any.
  */
 function refuseStep({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const { bundles, floors, maxSequenceStep = 0 } = context;

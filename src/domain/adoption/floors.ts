@@ -5,8 +5,8 @@ import type { StoredBundle } from '../state/state.ts';
 export const NO_FLOORS: Floors = { sequences: new Map(), newestCreated: new Map(), areLost: false };
 
 /**
- * The floors that follow from what is stored of bundles. Those that were known when their stream was
- * reset don't count.
+ * The floors that follow from what is stored of bundles. Those that were known when their stream
+ * was reset don't count.
  */
 export function floorsFrom(bundles: readonly StoredBundle[]): Floors {
   const sequences = new Map<string, number>();
@@ -30,8 +30,8 @@ export function floorsNow(remembered: Floors, bundles: readonly StoredBundle[]):
 }
 
 /**
- * Of two sets of floors the higher value of each counts. Of a stream that one of them has seen reset
- * more often, only that one counts.
+ * Of two sets of floors the higher value of each counts. Of a stream that one of them has seen
+ * reset more often, only that one counts.
  */
 export function higherFloors(one: Floors, other: Floors): Floors {
   const resets = new Map<string, number>();

@@ -19,9 +19,9 @@ export interface SignersInForce {
 }
 
 /**
- * Whether an adopted bundle is still trusted (docs/decisions/trust.md, docs/decisions/key-roles.md).
- * Revoked keys never count. A key that was only removed from keys.d still counts. The keys of a role
- * count only while the role is in force and covers the bundle.
+ * Whether an adopted bundle is still trusted (docs/decisions/trust.md,
+ * docs/decisions/key-roles.md). Revoked keys never count. A key that was only removed from keys.d
+ * still counts. The keys of a role count only while the role is in force and covers the bundle.
  *
  * @returns undefined while it stands.
  */
@@ -45,8 +45,8 @@ export function withdrawalOf(
 }
 
 /**
- * Whether the signers that are left are still enough. Signers whose ids were never recorded can't be
- * matched with revocations.
+ * Whether the signers that are left are still enough. Signers whose ids were never recorded can't
+ * be matched with revocations.
  */
 function lostSignature(
   stored: StoredBundle,

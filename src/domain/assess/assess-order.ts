@@ -19,8 +19,9 @@ export interface OrderAssessment {
 
 /**
  * Lets all releases wait but the one of each stream that is next: the one that a person asked for
- * last, else the one whose tags have begun to move, else the highest of those that are ready, are being loaded or are about to be adopted, and
- * that nothing holds. A release that can't be loaded holds no other one.
+ * last, else the one whose tags have begun to move, else the highest of those that are ready, are
+ * being loaded or are about to be adopted, and that nothing holds. A release that can't be loaded
+ * holds no other one.
  */
 export function assessOrder(
   entries: readonly BundleAssessment[],

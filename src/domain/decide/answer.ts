@@ -7,7 +7,10 @@ export type Extent = 'whole' | 'documents' | 'partial';
 /** What is known of a request for a manifest. */
 export interface ManifestRequest {
   readonly client: Client;
-  /** Whether the runtime is to pull this image from us now: its missing layers come, or are waited for. */
+  /**
+   * Whether the runtime is to pull this image from us now: its missing layers come, or are waited
+   * for.
+   */
   readonly isArriving: boolean;
   readonly extent: Extent;
 }
@@ -19,8 +22,8 @@ export interface ManifestRequest {
 export type ManifestAnswer = 'send' | 'withhold' | 'send-if-held';
 
 /**
- * CRI-O, containerd (docs/runtime-facts.md, fact 28) and the embedded runtime. Not skopeo, podman or
- * rpm-ostree.
+ * CRI-O, containerd (docs/runtime-facts.md, fact 28) and the embedded runtime. Not skopeo, podman
+ * or rpm-ostree.
  */
 const RUNTIMES = /^(?:cri-o|containerd|stickpin)\//i;
 

@@ -14,7 +14,9 @@ import { isPreloading } from './pull-plan.ts';
 export interface CatalogEntry {
   /** Manifests and indexes that may be asked for by digest. */
   readonly manifests: ReadonlySet<Digest>;
-  /** Those of them that are images, and what the runtime calls each: `quay.io/coreos/etcd@sha256:…`. */
+  /**
+   * Those of them that are images, and what the runtime calls each: `quay.io/coreos/etcd@sha256:…`.
+   */
   readonly images: ReadonlyMap<Digest, string>;
   /**
    * Tags that name one of them now: those attached to images by their digest, those that a release
@@ -40,9 +42,9 @@ export interface Arriving {
 /**
  * Absent images whose missing layers are all at hand, or that are being pulled from us: those have
  * their manifest already and wait for their medium. Of any other absent image the runtime lacks
- * layers that are not here, and CRI-O, once it has the manifest from us, would look for them nowhere
- * else (docs/runtime-facts.md, fact 12). No layer of those is promised either: containerd asks the
- * image's own registry for what is answered 404 here.
+ * layers that are not here, and CRI-O, once it has the manifest from us, would look for them
+ * nowhere else (docs/runtime-facts.md, fact 12). No layer of those is promised either: containerd
+ * asks the image's own registry for what is answered 404 here.
  */
 export function arrivingImages(
   { running }: Pick<Memory, 'running'>,

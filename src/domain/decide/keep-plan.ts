@@ -21,9 +21,9 @@ export interface KeepPlan {
 }
 
 /**
- * The layers to keep (docs/decisions/blob-sources.md): those that the settings name, and always those
- * of images that need several media one after the other. While there are unclaimed pins, every kept
- * layer stays: it may belong to a release whose records are lost.
+ * The layers to keep (docs/decisions/blob-sources.md): those that the settings name, and always
+ * those of images that need several media one after the other. While there are unclaimed pins,
+ * every kept layer stays: it may belong to a release whose records are lost.
  *
  * @returns undefined while the runtime does not answer, since it is unknown then what it lacks
  */

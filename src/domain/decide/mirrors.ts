@@ -7,7 +7,10 @@ import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { isPreloading } from './pull-plan.ts';
 
-/** Phases in which the images of a release are in use, or may be again: the release and its fallback. */
+/**
+ * Phases in which the images of a release are in use, or may be again: the release and its
+ * fallback.
+ */
 const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['activated', 'active', 'proven', 'superseded']);
 
 /**
@@ -65,7 +68,8 @@ export function repositoriesInWork(
     return repositoriesOf(entry.mirroredImages);
   }
   const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
-  // Pins that the runtime does not report yet are no reason to take mirrors away and write them again.
+  // Pins that the runtime does not report yet are no reason to take mirrors away and write them
+  // again.
   const isDue = entry.activationDue && entry.absentImages.length === 0;
   return isActivating || isDue ? repositoriesOf(bundle.contents.images) : [];
 }

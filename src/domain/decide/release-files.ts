@@ -36,10 +36,10 @@ function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): s
 }
 
 /**
- * The attached files of a bundle are installed from when it is ready (without images: adopted) until
- * it is retired. Of two bundles with one folder, the one that was adopted last has it. Files of a
- * bundle whose trust was withdrawn stay, and are not installed again. While there are unclaimed pins
- * nothing is removed: it may belong to a release whose records are lost.
+ * The attached files of a bundle are installed from when it is ready (without images: adopted)
+ * until it is retired. Of two bundles with one folder, the one that was adopted last has it. Files
+ * of a bundle whose trust was withdrawn stay, and are not installed again. While there are
+ * unclaimed pins nothing is removed: it may belong to a release whose records are lost.
  *
  * @param laid the bundle of each folder that exists and is ours
  */

@@ -26,8 +26,8 @@ import { trust } from './trust.ts';
 import { window } from './window.ts';
 
 /**
- * Rules of a release, of its stream and of the node. A person may confirm the activation in spite of
- * them (`activationOverrides`).
+ * Rules of a release, of its stream and of the node. A person may confirm the activation in spite
+ * of them (`activationOverrides`).
  */
 const RULES = { from, barrier, downgrade, deadend, rollout, endOfLife, window, clock };
 

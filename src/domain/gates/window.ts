@@ -17,9 +17,9 @@ type WindowHold = Hold<
 >;
 
 /**
- * Setting `update.strategy = "window"`: a release is activated while a window is open. What a person
- * asked for does not wait, and neither does an activation that has begun: it goes on when the window
- * closes, also when the daemon was restarted in between.
+ * Setting `update.strategy = "window"`: a release is activated while a window is open. What a
+ * person asked for does not wait, and neither does an activation that has begun: it goes on when
+ * the window closes, also when the daemon was restarted in between.
  */
 export function window({
   bundle,

@@ -61,7 +61,9 @@ export interface Payload {
   readonly schemaVersion: 1;
   readonly name: string;
   readonly version: string;
-  /** How versions of the stream are written and ordered; default: as the first release that tells. */
+  /**
+   * How versions of the stream are written and ordered; default: as the first release that tells.
+   */
   readonly versionScheme?: 'semver' | 'three-tag';
   readonly arch: string;
   readonly sequence: number;
@@ -140,8 +142,9 @@ export interface VerifiedBundle {
   readonly payload: Payload;
   readonly contents: Contents;
   /**
-   * Names of the distinct trusted keys that signed and that may sign this bundle: file names without
-   * `.pub`, and `<role>/<key>` for a key of a role. None when it was approved by its digest alone.
+   * Names of the distinct trusted keys that signed and that may sign this bundle: file names
+   * without `.pub`, and `<role>/<key>` for a key of a role. None when it was approved by its digest
+   * alone.
    */
   readonly signedBy: readonly string[];
   /**

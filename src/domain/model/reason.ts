@@ -1,8 +1,8 @@
 import type { BundleId, Digest } from './digest.ts';
 
 /**
- * Why something is as it is: a code with data. `reasonText` in report/ makes the sentence. Codes are
- * shown to people and programs, so a code stays the same when its data changes.
+ * Why something is as it is: a code with data. `reasonText` in report/ makes the sentence. Codes
+ * are shown to people and programs, so a code stays the same when its data changes.
  */
 export type Reason = Fault | AdoptionReason | TrustReason | MediaReason | ImageReason | RuntimeReason | ReleaseReason;
 
@@ -34,7 +34,9 @@ export type AdoptionReason =
   | Conclusion<
       'bundle/sequence',
       | { kind: 'below-floor'; bundle: BundleLabel; sequence: number; floor: number }
-      /** `highest`: of the bundles of the stream that are known; `step`: what is allowed above it. */
+      /**
+       * `highest`: of the bundles of the stream that are known; `step`: what is allowed above it.
+       */
       | { kind: 'step'; bundle: BundleLabel; sequence: number; highest: number; step: number }
       | {
           kind: 'same';
@@ -73,8 +75,8 @@ export type TrustReason =
   | Conclusion<'trust/blind', { bundle: BundleLabel; cause?: string }>
   | Conclusion<'trust/threshold', { bundle: BundleLabel; signedBy: readonly string[]; threshold: number }>
   /**
-   * It was trusted by keys of a role, and these don't count for it any more. `left`: how many of the
-   * role's keys that signed it are not revoked.
+   * It was trusted by keys of a role, and these don't count for it any more. `left`: how many of
+   * the role's keys that signed it are not revoked.
    */
   | Conclusion<
       'trust/role',
@@ -98,7 +100,9 @@ export interface ImageCount {
   readonly total: number;
 }
 
-/** What is wrong with the copies of a bundle that were seen: one of its blobs, and how many more. */
+/**
+ * What is wrong with the copies of a bundle that were seen: one of its blobs, and how many more.
+ */
 export interface Flaws {
   readonly digest: Digest;
   readonly why: 'damaged' | 'unreadable' | 'truncated' | 'absent';
@@ -129,7 +133,10 @@ export type MediaReason =
   /** `layers`: how many are missing. `name`: `ocp@4.13.6` where anything tells it. */
   | Conclusion<
       'engine/no-base',
-      /** `holders`: names of known bundles that carry all of these layers themselves, the base first. */
+      /**
+       * `holders`: names of known bundles that carry all of these layers themselves, the base
+       * first.
+       */
       {
         bundle: BundleLabel;
         layers: number;
@@ -202,7 +209,10 @@ export type RuntimeReason =
 
 /** What became of a release after its activation. */
 export type ReleaseReason =
-  /** `names`: what the tag names now; absent when it names nothing. `times`: how often it was given back. */
+  /**
+   * `names`: what the tag names now; absent when it names nothing. `times`: how often it was given
+   * back.
+   */
   | Conclusion<
       'engine/tag-contested',
       { bundle: BundleLabel; tag: string; reference: string; names?: string; times: number }

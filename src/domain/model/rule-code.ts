@@ -1,7 +1,7 @@
 /**
- * What holds the activation of a release until a person confirms it: a rule of the release or of its
- * stream (bundle format, "Update rules"), a window of the node, or a clock by which these can't be
- * judged.
+ * What holds the activation of a release until a person confirms it: a rule of the release or of
+ * its stream (bundle format, "Update rules"), a window of the node, or a clock by which these can't
+ * be judged.
  */
 export type RuleCode =
   | 'rule/from'

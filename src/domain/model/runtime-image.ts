@@ -38,9 +38,9 @@ export type StagingPlace = 'with-images' | StagingFilesystem;
 export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 
 /**
- * When a runtime uses a mirror that was written: `at-once` and certainly; with its next pull, unless
- * its own configuration bypasses mirrors (docs/runtime-facts.md, fact 36); or `late`, some time
- * after it was told to reload (docs/runtime-facts.md, fact 5).
+ * When a runtime uses a mirror that was written: `at-once` and certainly; with its next pull,
+ * unless its own configuration bypasses mirrors (docs/runtime-facts.md, fact 36); or `late`, some
+ * time after it was told to reload (docs/runtime-facts.md, fact 5).
  */
 export type MirrorEffect = 'at-once' | 'next-pull' | 'late';
 
@@ -87,8 +87,8 @@ export type RuntimeObservation =
        */
       readonly pinFault?: Fault | undefined;
       /**
-       * Whether a pull of a pinned image takes its pin away (docs/runtime-facts.md, fact 22). Default
-       * false.
+       * Whether a pull of a pinned image takes its pin away (docs/runtime-facts.md, fact 22).
+       * Default false.
        */
       readonly arePinsLostByPulls?: boolean;
       /** Repositories (`quay.io/coreos/etcd`) that our rendered mirrors cover now, sorted. */

@@ -22,10 +22,10 @@ export interface EffectiveAdvisory extends Advisory {
 }
 
 /**
- * The advisories in force in a stream, by version (bundle format, `advisories`: "the newest sequence
- * wins"). Of all bundles with an advisory for a version, the one with the highest sequence counts. So
- * a later advisory without `deadend` or `barrier` ends an earlier one. Bundles from before a reset of
- * the stream do not count.
+ * The advisories in force in a stream, by version (bundle format, `advisories`: "the newest
+ * sequence wins"). Of all bundles with an advisory for a version, the one with the highest sequence
+ * counts. So a later advisory without `deadend` or `barrier` ends an earlier one. Bundles from
+ * before a reset of the stream do not count.
  *
  * @param bundles those that are trusted, in any order
  */
@@ -73,8 +73,8 @@ function speakersOf(bundles: readonly Speaker[], stream: string): Speaker[] {
 }
 
 /**
- * What a bundle says of other releases. Of one that was known when its stream was reset it counts no
- * more: the reset gives up what these bundles have settled for the stream.
+ * What a bundle says of other releases. Of one that was known when its stream was reset it counts
+ * no more: the reset gives up what these bundles have settled for the stream.
  */
 function advisoriesIn({ payload, resetAt }: Speaker): readonly Advisory[] {
   return resetAt === undefined ? (payload.advisories ?? []) : [];

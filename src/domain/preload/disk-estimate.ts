@@ -60,8 +60,8 @@ export interface DiskNeed {
 }
 
 /**
- * Whether the images fit, each layer counted once: what the runtime stores ({@link diskUse}), copies
- * that stickpin keeps, and blobs that the runtime stages until an image is stored
+ * Whether the images fit, each layer counted once: what the runtime stores ({@link diskUse}),
+ * copies that stickpin keeps, and blobs that the runtime stages until an image is stored
  * (docs/runtime-facts.md, fact 18). Staged are the largest images that may be pulled in parallel.
  * docs/decisions/disk-space.md says why they count in full.
  */

@@ -5,7 +5,9 @@ import type { StoredBundle } from '../state/state.ts';
 /** A bundle whose layers may be kept. */
 type KeptBundle = Pick<StoredBundle, 'contents'>;
 
-/** The layers of a bundle that the settings keep on the node's own disk for as long as it is kept. */
+/**
+ * The layers of a bundle that the settings keep on the node's own disk for as long as it is kept.
+ */
 export function keptLayers(
   { contents }: KeptBundle,
   { blobs, keep_components }: Policy['retention'],
@@ -19,7 +21,9 @@ export function keptLayers(
   return contents.layers.filter((_layer, index) => indexes.has(index));
 }
 
-/** Components that the settings name and that no image of these bundles has. None without bundles. */
+/**
+ * Components that the settings name and that no image of these bundles has. None without bundles.
+ */
 export function unknownComponents(
   bundles: readonly KeptBundle[],
   { keep_components }: Policy['retention'],

@@ -17,8 +17,8 @@ export interface ScheduleInput<Pull extends PullCandidate> {
   /** Pulls at once, all in all. */
   readonly parallel: number;
   /**
-   * Whether the runtime reads a layer once for pulls that share it (docs/runtime-facts.md, fact 23).
-   * Default false.
+   * Whether the runtime reads a layer once for pulls that share it (docs/runtime-facts.md, fact
+   * 23). Default false.
    */
   readonly readsSharedOnce?: boolean;
 }

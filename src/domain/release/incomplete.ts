@@ -15,9 +15,9 @@ export interface IncompleteContext {
 }
 
 /**
- * Releases that have not become complete for `retention.incomplete` since their adoption: a stick was
- * taken away and never came back. Not one whose bundle is on a plugged medium, since it may go on at
- * once; none while the runtime does not answer or the clock can't be right.
+ * Releases that have not become complete for `retention.incomplete` since their adoption: a stick
+ * was taken away and never came back. Not one whose bundle is on a plugged medium, since it may go
+ * on at once; none while the runtime does not answer or the clock can't be right.
  */
 export function incompleteReleases({ observed, memory, bundles, policy }: IncompleteContext): readonly BundleId[] {
   const { incomplete } = policy.retention;

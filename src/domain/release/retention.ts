@@ -15,7 +15,9 @@ export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy[
   return protect.includes(bundleName(payload));
 }
 
-/** Whether a delta builds on this bundle. One of another stream is no base, whatever the delta says. */
+/**
+ * Whether a delta builds on this bundle. One of another stream is no base, whatever the delta says.
+ */
 export function isBaseOf({ bundleId, payload: { name } }: StoredBundle, { payload }: StoredBundle): boolean {
   return payload.update?.base === bundleId && payload.name === name;
 }

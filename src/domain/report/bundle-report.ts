@@ -74,7 +74,8 @@ export interface ActivationHoldReport {
   readonly code: string;
   readonly message: string;
   /**
-   * `time`: the hold ends automatically. `event`: it ends with something else that happens on the node.
+   * `time`: the hold ends automatically. `event`: it ends with something else that happens on the
+   * node.
    */
   readonly releasedBy: ActivationHold['releasedBy'];
   /** When it ends automatically (RFC 3339), where a date can say so. */

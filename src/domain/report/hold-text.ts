@@ -118,7 +118,10 @@ export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, 
   return `the activation of ${bundleTitle(payload)} is held: ${whyHeld(holds)}; it is activated after a confirmation only`;
 }
 
-/** Why rules hold the activation of a release, and what to do; undefined when none does. `holds`: all. */
+/**
+ * Why rules hold the activation of a release, and what to do; undefined when none does. `holds`:
+ * all.
+ */
 export function ruleReason(
   { payload }: Pick<StoredBundle, 'payload'>,
   holds: readonly ActivationHold[],

@@ -5,7 +5,9 @@
 export interface Floors {
   /** The highest sequence that was activated of each stream. */
   readonly sequences: ReadonlyMap<string, number>;
-  /** The newest `created` of the adopted bundles of each stream, in milliseconds since the epoch. */
+  /**
+   * The newest `created` of the adopted bundles of each stream, in milliseconds since the epoch.
+   */
   readonly newestCreated: ReadonlyMap<string, number>;
   /** How often each stream was reset (`stickpin trust reset`). Default never. */
   readonly resets?: ReadonlyMap<string, number>;

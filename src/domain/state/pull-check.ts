@@ -21,7 +21,10 @@ export interface PullCheck {
   readonly reference: string;
   /** Wall clock, milliseconds since the epoch. */
   readonly at: number;
-  /** How many there were since this activation or the start of the daemon, asked-for ones not counted. */
+  /**
+   * How many there were since this activation or the start of the daemon, asked-for ones not
+   * counted.
+   */
   readonly attempts: number;
   readonly end: PullCheckEnd;
 }

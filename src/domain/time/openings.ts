@@ -32,8 +32,9 @@ const LAST_TIME = 8.64e15;
 
 /**
  * The next times during which a window is open, at most `count`. The first one may be open already.
- * Windows that overlap or touch make one opening. The local time decides: so a window may be longer or open twice on the day when clocks are set
- * back, and shorter or left out on the day when they are set forward.
+ * Windows that overlap or touch make one opening. The local time decides: so a window may be longer
+ * or open twice on the day when clocks are set back, and shorter or left out on the day when they
+ * are set forward.
  *
  * @param zone one that `isTimeZone` accepts
  */

@@ -4,7 +4,9 @@ import type { UpdateRules } from '../model/bundle.ts';
 export type Rollout = NonNullable<UpdateRules['rollout']>;
 
 const MINUTE_MS = 60_000;
-/** The last time that a Date can hold (ECMA-262, "Time Values"). Above it whole milliseconds end. */
+/**
+ * The last time that a Date can hold (ECMA-262, "Time Values"). Above it whole milliseconds end.
+ */
 const LAST_TIME = 8.64e15;
 
 /**

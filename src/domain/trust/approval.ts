@@ -22,8 +22,8 @@ export interface Verdict {
 }
 
 /**
- * A release that a person rejected by its name. It counts for every bundle of that name whose digest
- * was not approved later.
+ * A release that a person rejected by its name. It counts for every bundle of that name whose
+ * digest was not approved later.
  */
 export interface RejectedName {
   readonly name: string;
@@ -45,7 +45,9 @@ export interface Approvals {
   readonly rejectedNames?: readonly RejectedName[];
 }
 
-/** A bundle about which a person may have said something. `payload`: absent while nobody read it. */
+/**
+ * A bundle about which a person may have said something. `payload`: absent while nobody read it.
+ */
 export interface Judged {
   readonly bundleId: BundleId;
   readonly payload?: Pick<VerifiedBundle['payload'], 'name' | 'version'>;

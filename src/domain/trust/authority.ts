@@ -75,8 +75,8 @@ export function allowsRotation({ payload }: Pick<SignedBundle, 'payload'>, by: r
 }
 
 /**
- * Bundle format, `trust`: "takes effect when the envelope meets the present threshold", of the plain
- * keys or of the role that the payload names. A bundle that is trusted because its digest was
+ * Bundle format, `trust`: "takes effect when the envelope meets the present threshold", of the
+ * plain keys or of the role that the payload names. A bundle that is trusted because its digest was
  * approved changes no key.
  */
 export function rotatesKeys(bundle: SignedBundle, rules: SignatureRules): boolean {

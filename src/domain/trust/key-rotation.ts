@@ -37,8 +37,8 @@ export interface Revocations {
    */
   readonly keyIds: readonly string[];
   /**
-   * Key ids that never count in a role, by the role's name: of the administrator, and of bundles that
-   * rotated keys of that role. Default none.
+   * Key ids that never count in a role, by the role's name: of the administrator, and of bundles
+   * that rotated keys of that role. Default none.
    */
   readonly inRoles?: ReadonlyMap<string, readonly string[]>;
   /** Revocations can't be read, so that nobody knows which keys are meant. */

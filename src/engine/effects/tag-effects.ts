@@ -77,8 +77,8 @@ export async function runTagTask(
 }
 
 /**
- * Reports each newly contested tag once, and forgets tags that have settled and activations that are
- * given up.
+ * Reports each newly contested tag once, and forgets tags that have settled and activations that
+ * are given up.
  */
 export function followTags(effects: TagEffects, assessment: Assessment, running: readonly RunningTask[]): void {
   const { reported, recorder, clock } = effects;

@@ -29,7 +29,8 @@ export interface PullChecker {
   /** Starts a test beside the rounds, unless one runs. Its end asks for a round. Never throws. */
   start(test: PullTest): void;
   /**
-   * Makes a test now, or waits for the one that runs. Without an image to be tested it does nothing.
+   * Makes a test now, or waits for the one that runs. Without an image to be tested it does
+   * nothing.
    * @throws whatever aborted `signal`, errors of the runtime
    */
   checkNow(signal: AbortSignal): Promise<void>;

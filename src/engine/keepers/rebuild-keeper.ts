@@ -44,9 +44,9 @@ export interface RebuildKeeper {
    */
   restoreVerdicts(memory: Pick<Memory, 'pinLedger'>): void;
   /**
-   * Records again what a round shows to be lost and what can be proven. It is tried once for what is
-   * lost, and again when the keys or the pins change. A failure is logged once and tried again in the
-   * next round. Only an abort throws.
+   * Records again what a round shows to be lost and what can be proven. It is tried once for what
+   * is lost, and again when the keys or the pins change. A failure is logged once and tried again
+   * in the next round. Only an abort throws.
    */
   follow(snapshot: Snapshot, signal: AbortSignal): Promise<void>;
 }

@@ -48,7 +48,9 @@ export interface EngineDependencies
   readonly floors: FloorStore;
   /** Problems of the stored state that were found at the start. Default none. */
   readonly stateProblems?: readonly Fault[];
-  /** The database is new after a loss, or an earlier copy of the one that was lost. Default false. */
+  /**
+   * The database is new after a loss, or an earlier copy of the one that was lost. Default false.
+   */
   readonly isStateLost?: boolean;
   /** As `Memory.reportedBefore`. */
   readonly reportedBefore?: readonly KnownRelease[];

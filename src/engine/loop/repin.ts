@@ -5,7 +5,8 @@ import type { Loop } from './loop.ts';
 
 /**
  * How long after a request the round comes. The runtime takes the pin away at the end of its pull,
- * and a pull of a present image takes less than a second. A later one is found by the regular round.
+ * and a pull of a present image takes less than a second. A later one is found by the regular
+ * round.
  */
 const SETTLED_MS = 2_000;
 
@@ -13,9 +14,10 @@ const SETTLED_MS = 2_000;
 const namesOf = new WeakMap<Snapshot, ReadonlySet<string>>();
 
 /**
- * Call after each request for a manifest. A pull of a pinned image by somebody else may take its pin
- * away, so a round pins it again soon. However many requests there are, it is one round for all of
- * them, and one more for those that come shortly before it. What the engine pulls itself is followed by a round anyway.
+ * Call after each request for a manifest. A pull of a pinned image by somebody else may take its
+ * pin away, so a round pins it again soon. However many requests there are, it is one round for all
+ * of them, and one more for those that come shortly before it. What the engine pulls itself is
+ * followed by a round anyway.
  *
  * @param path the mirror path of the repository
  * @param reference a digest or a tag

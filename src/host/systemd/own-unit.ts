@@ -10,8 +10,8 @@ import { unitOfObjectPath } from './unit-object.ts';
  * already wins (mode `fail`).
  *
  * @param pid default: of this process
- * @throws AppError `host/unit` (`retry`) when systemd refuses, or the process belongs to no service;
- *   `platform/bus-unreachable` (`retry`)
+ * @throws AppError `host/unit` (`retry`) when systemd refuses, or the process belongs to no
+ *   service; `platform/bus-unreachable` (`retry`)
  */
 export async function restartOwnUnit(bus: SystemBus, signal: AbortSignal, pid: number = process.pid): Promise<void> {
   const unit = await ownUnit(bus, pid, signal);

@@ -21,8 +21,9 @@ export interface AskedManifest {
 const HELD_MS = 5_000;
 
 /**
- * Whether the client may begin a pull with this manifest, see `manifestAnswer`. The runtime is asked
- * only where the answer depends on it, and each time: an image may have been removed just now.
+ * Whether the client may begin a pull with this manifest, see `manifestAnswer`. The runtime is
+ * asked only where the answer depends on it, and each time: an image may have been removed just
+ * now.
  *
  * @throws AppError as {@link BlobSource.read} does; whatever aborted `signal`
  */

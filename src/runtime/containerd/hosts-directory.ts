@@ -29,8 +29,9 @@ const SCRATCH = '.stickpin-';
 const DEFAULT = '_default';
 
 /**
- * {@link HostsDirectory} on the first of the directories of `config_path`. containerd uses the first
- * one that has a folder for a registry. So what the others have for it is taken into our file.
+ * {@link HostsDirectory} on the first of the directories of `config_path`. containerd uses the
+ * first one that has a folder for a registry. So what the others have for it is taken into our
+ * file.
  *
  * INVARIANTS: a user's file gets a second name (a hard link) before our file takes its name, and
  * keeps it until the file has its own name back. So a complete copy exists at any time, also after

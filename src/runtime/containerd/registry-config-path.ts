@@ -20,9 +20,9 @@ export interface AskedContainerd {
 const DEFAULT_OF_2_2 = '/etc/containerd/certs.d:/etc/docker/certs.d';
 
 /**
- * Finds `config_path`. containerd 1.7 reports it. containerd 2 has it in another plugin that reports
- * nothing (docs/runtime-facts.md, fact 37), so its configuration files are read. If these can't be
- * read, it is `unknown`.
+ * Finds `config_path`. containerd 1.7 reports it. containerd 2 has it in another plugin that
+ * reports nothing (docs/runtime-facts.md, fact 37), so its configuration files are read. If these
+ * can't be read, it is `unknown`.
  */
 export async function findRegistryConfigPath(
   { info, name, configFile }: AskedContainerd,

@@ -95,9 +95,9 @@ export const MIGRATIONS: readonly string[] = [
    ALTER TABLE revocation_record ADD COLUMN sum TEXT;
    ALTER TABLE floor_record ADD COLUMN sum TEXT;
    ALTER TABLE origin ADD COLUMN sum TEXT;`,
-  // JSON: pairs of key id and role, of signers that count in a role only. A key is brought or revoked
-  // once in each role; '' is the plain keys, as all were before there were roles. reset_at: the
-  // sequence and the time of the bundle count no more.
+  // JSON: pairs of key id and role, of signers that count in a role only. A key is brought or
+  // revoked once in each role; '' is the plain keys, as all were before there were roles. reset_at:
+  // the sequence and the time of the bundle count no more.
   `ALTER TABLE bundle ADD COLUMN signer_roles TEXT;
    ALTER TABLE bundle ADD COLUMN reset_at INTEGER;
    CREATE TABLE rotated_key_of_role (

@@ -20,8 +20,8 @@ function copiesOf(path: string): readonly [string, string] {
  * Writes a copy of an open database beside it, with mode 0600. The copy before it stays until the
  * next one is written, so that there are at most two. A power cut leaves at least one whole copy.
  *
- * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`); then the copies are
- *   as before
+ * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`); then the copies
+ *   are as before
  */
 export async function writeCopy(database: Database.Database): Promise<void> {
   const path = database.name;

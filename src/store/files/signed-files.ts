@@ -9,7 +9,9 @@ import { blobError } from './blob-error.ts';
 export interface SignedFiles {
   /** The folder of a bundle, whether it is there or not. */
   folderOf(bundleId: BundleId): string;
-  /** All bundles that have one. Reads the disk only the first time. @throws `store/blob` (`retry`) */
+  /**
+   * All bundles that have one. Reads the disk only the first time. @throws `store/blob` (`retry`)
+   */
   list(): Promise<ReadonlySet<BundleId>>;
   /**
    * Makes the folder of a bundle. It appears with all its files, on the disk. One that is there is

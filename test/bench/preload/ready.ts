@@ -17,7 +17,9 @@ const SMALL = { sharedMiB: [4], images: 6, ownMiB: 1 };
 const RUNS = 3;
 const READY_TIMEOUT_MS = 120_000;
 
-/** One run: when each step was over, after the plug, and processor time from the plug to `ready`. */
+/**
+ * One run: when each step was over, after the plug, and processor time from the plug to `ready`.
+ */
 interface ReadyRun {
   readonly afterPlugMs: ReadonlyMap<Step, number>;
   readonly daemonCpuMs: number;

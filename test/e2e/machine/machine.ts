@@ -48,7 +48,9 @@ export interface Machine {
    */
   untilOutput(what: string, command: string, options?: UntilOptions): Promise<string>;
   putFile(path: string, content: string | Buffer, mode?: number): Promise<void>;
-  /** The bytes of a file. It costs the guest next to nothing; rejects when there is no such file. */
+  /**
+   * The bytes of a file. It costs the guest next to nothing; rejects when there is no such file.
+   */
   getFile(path: string): Promise<Buffer>;
   /**
    * Copies a file of the host into the folder that host and guest share and returns its path in the

@@ -23,7 +23,9 @@ export interface ContainerdOptions {
    * registries from an imported file. It runs no containers. Default: trixie's 1.7.
    */
   readonly release?: '1.7' | '2';
-  /** What `config_path` has after its first directory, as `:/etc/docker/certs.d`. Default nothing. */
+  /**
+   * What `config_path` has after its first directory, as `:/etc/docker/certs.d`. Default nothing.
+   */
   readonly furtherCerts?: string;
   /** Default overlayfs; native works everywhere. */
   readonly snapshotter?: 'overlayfs' | 'native';
@@ -71,10 +73,10 @@ export interface Containerd {
 }
 
 /**
- * Starts trixie's containerd 1.7, or containerd 2, as a plain process of this host, with directories of its own below
- * a temporary one, and waits until its CRI answers. It has no network plugins. With containers it
- * has an image for its sandboxes too, and everything runs in a process namespace of its own, so
- * that nothing is left behind whatever happens to the test. Needs root.
+ * Starts trixie's containerd 1.7, or containerd 2, as a plain process of this host, with
+ * directories of its own below a temporary one, and waits until its CRI answers. It has no network
+ * plugins. With containers it has an image for its sandboxes too, and everything runs in a process
+ * namespace of its own, so that nothing is left behind whatever happens to the test. Needs root.
  *
  * @throws Error with its log when it doesn't come up.
  */

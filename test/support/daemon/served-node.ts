@@ -10,7 +10,10 @@ import { type CrioNode, createCrioNode } from './crio-node.ts';
 import type { SettingsOverrides } from './daemon-harness.ts';
 import { publishMoved } from './origin.ts';
 
-/** A node with the CRI-O double, an activated release whose stick is gone, and a registry of the network. */
+/**
+ * A node with the CRI-O double, an activated release whose stick is gone, and a registry of the
+ * network.
+ */
 export interface ServedNode {
   readonly node: CrioNode;
   /** It has all images. The tag of the first one names {@link ServedNode.moved} there. */

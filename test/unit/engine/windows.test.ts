@@ -33,7 +33,10 @@ async function restart() {
   node.clock.jump(before.clock.now() - NOON);
   await node.start();
 }
-/** An activation begins in its window; the daemon stops when the window has closed and no tag has moved yet. */
+/**
+ * An activation begins in its window; the daemon stops when the window has closed and no tag has
+ * moved yet.
+ */
 async function beginAndStop(): Promise<VerifiedBundle> {
   await start(NOON_MINUTE);
   const work = node.runtime.onPull;

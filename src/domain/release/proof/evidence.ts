@@ -7,7 +7,9 @@ import type { StoredBundle } from '../../state/state.ts';
 import { isTwin, keptBundles } from '../recorded-phase.ts';
 import type { Witness } from './soak.ts';
 
-/** Finds the id of an image of the runtime by its id or a name. A tag counts for what it names now. */
+/**
+ * Finds the id of an image of the runtime by its id or a name. A tag counts for what it names now.
+ */
 export interface ImageIds {
   of(name: string): string | undefined;
 }

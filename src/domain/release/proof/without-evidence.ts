@@ -18,8 +18,8 @@ export interface UnseenVerdict {
 
 /**
  * Counts how long a release has been activated without evidence (`lifecycle.without_evidence`;
- * docs/decisions/proof.md, "Without evidence"). Only time between two observations of the containers
- * counts. It starts again while another release of the stream runs.
+ * docs/decisions/proof.md, "Without evidence"). Only time between two observations of the
+ * containers counts. It starts again while another release of the stream runs.
  *
  * @param soak the clock after this look
  * @param before the clock as it is recorded

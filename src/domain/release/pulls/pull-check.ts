@@ -39,8 +39,8 @@ export function activationKey(bundles: readonly StoredBundle[]): string {
 }
 
 /**
- * The image by which pulls are tested: the first one of the release that was activated last, that is
- * present by its digest and whose repository has a mirror of ours.
+ * The image by which pulls are tested: the first one of the release that was activated last, that
+ * is present by its digest and whose repository has a mirror of ours.
  */
 export function pullToCheck(
   bundles: readonly StoredBundle[],
@@ -62,8 +62,8 @@ function isPresent({ reference }: Image, present: ReadonlySet<string>): boolean 
 }
 
 /**
- * Whether a test pull is due: once after the start of the daemon and after each activation. One that
- * was not answered is made again twice, since a runtime may take up its mirrors late.
+ * Whether a test pull is due: once after the start of the daemon and after each activation. One
+ * that was not answered is made again twice, since a runtime may take up its mirrors late.
  */
 export function pullCheckDue(
   bundles: readonly StoredBundle[],

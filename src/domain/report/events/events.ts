@@ -60,8 +60,8 @@ function runtimeEvents(before: Snapshot | undefined, { observed }: Snapshot): Ev
 }
 
 /**
- * A file that takes pins away is reported when it shows up: at that time the runtime may not have read
- * it, so that they still hold.
+ * A file that takes pins away is reported when it shows up: at that time the runtime may not have
+ * read it, so that they still hold.
  */
 function pinEvents(before: Snapshot | undefined, { observed }: Snapshot): Event[] {
   const faultOf = (seen: Observed | undefined) =>
@@ -140,7 +140,9 @@ function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot)
     }));
 }
 
-/** A bundle that waits for approval is reported once while it is plugged in, on however many media. */
+/**
+ * A bundle that waits for approval is reported once while it is plugged in, on however many media.
+ */
 function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot): Event[] {
   const told = new Set((before?.assessment.awaiting ?? []).map(({ bundleId }) => bundleId));
   return assessment.awaiting.flatMap(({ bundleId, label, reason }): Event[] => {
@@ -185,8 +187,8 @@ function holdEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
 }
 
 /**
- * Images that are gone and that nothing plugged in has. Reported once, also when they were gone before
- * the daemon started. Before all media were read nobody knows what there is.
+ * Images that are gone and that nothing plugged in has. Reported once, also when they were gone
+ * before the daemon started. Before all media were read nobody knows what there is.
  */
 function missingEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   const told = before === undefined ? [] : missingIn(before).map(({ bundle }) => bundle.bundleId);

@@ -43,7 +43,9 @@ export function nameRestoredEvent(rejected: RejectedName): Event {
   return { kind: 'releaseRebuilt', level: 'warn', message };
 }
 
-/** What a person said about a bundle was lost with the database and is known from the pin ledger. */
+/**
+ * What a person said about a bundle was lost with the database and is known from the pin ledger.
+ */
 export function verdictRestoredEvent({ bundleId, verdict }: Verdict): Event {
   const message = `That a person ${verdict} bundle ${shortDigest(bundleId)} was lost with the state database and is known again from pins.json`;
   return { kind: 'releaseRebuilt', level: 'warn', bundleId, message };

@@ -79,7 +79,9 @@ function rejectedText(data: Extract<TrustReason, { code: 'trust/rejected' }>['da
   }
 }
 
-/** That a release was rejected by its name, ahead of its stick. `why`: in the words of the person. */
+/**
+ * That a release was rejected by its name, ahead of its stick. `why`: in the words of the person.
+ */
 export function rejectedNameText(release: BundleLabel, why: string | undefined): string {
   const said = why === undefined ? '' : ` (${why})`;
   return `${bundleName(release)} was rejected on this node${said}, also for sticks that come later; 'stickpin approve ${bundleName(release)}' takes that back`;

@@ -17,8 +17,8 @@ type Entries = Parameters<typeof titleAmong>[1];
 
 /**
  * Why a release that is ready is not activated, for STATUS: at most 200 characters. The title and
- * what holds it come first; `stickpin list` has the whole reason. Undefined when nothing holds it of
- * which a person should know.
+ * what holds it come first; `stickpin list` has the whole reason. Undefined when nothing holds it
+ * of which a person should know.
  */
 export function heldLine(entry: BundleAssessment, bundles: Entries): string | undefined {
   const hold = toldHold(entry);

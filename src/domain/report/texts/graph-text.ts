@@ -46,7 +46,9 @@ function nodeLines(release: StreamRelease, current: string | undefined, next: st
   ];
 }
 
-/** Breaks between words; a longer word is broken too. `margin`: of the first line; blanks in others. */
+/**
+ * Breaks between words; a longer word is broken too. `margin`: of the first line; blanks in others.
+ */
 function wrapped(text: string, margin: string): string[] {
   const width = WIDTH - margin.length;
   const lines: string[] = [];

@@ -38,7 +38,9 @@ export function doubt({ isClockUnsure }: { readonly isClockUnsure: boolean }): s
   return isClockUnsure ? ", by this node's clock, which is not synchronised" : '';
 }
 
-/** `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`, on the wall clock of the zone. */
+/**
+ * `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`, on the wall clock of the zone.
+ */
 export function openingText({ opensAt, closesAt }: Opening, zone: string): string {
   const begin = opensAt === undefined ? 'open now' : wallText(opensAt, zone);
   const end = closesAt === undefined ? 'with no end within weeks' : `to ${wallText(closesAt, zone)}`;

@@ -38,8 +38,8 @@ interface KeyRow {
 }
 
 /**
- * Prepares the statements over the tables `verdict`, `rejected_name`, `rotated_key`, `revoked_key` and
- * `revocation_record`.
+ * Prepares the statements over the tables `verdict`, `rejected_name`, `rotated_key`, `revoked_key`
+ * and `revocation_record`.
  */
 export function createTrustRows(database: Database): TrustRows {
   const insertKey = database.prepare(

@@ -68,7 +68,10 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
       Unit: { LoadState: 'loaded', ActiveState: 'inactive' },
       Service: { Result: 'success', ExecMainStatus: 0 },
     });
-  /** Runs the commands of a unit in docs/examples, with `/usr/local/bin` and `/run/stickpin` elsewhere. */
+  /**
+   * Runs the commands of a unit in docs/examples, with `/usr/local/bin` and `/run/stickpin`
+   * elsewhere.
+   */
   const execute = (unit: string): string => {
     const text = readFileSync(example(unit), 'utf8').replaceAll('/run/stickpin', run).replaceAll('%n', unit);
     const [, file = ''] = /^EnvironmentFile=(.*)$/m.exec(text) ?? [];

@@ -94,7 +94,9 @@ const all = (phase: string) => STREAMS.map((name) => `${name} ${phase}`);
 const untilAll = (phase: string) => node.until((report) => phases(report).join() === all(phase).join(), 40_000);
 const codes = ({ bundles }: StatusReport) =>
   bundles.map(({ activationHolds = [] }) => activationHolds.map(({ code }) => code).join());
-/** Sets the clock to a moment before this time. Then nobody tells the daemon: it wakes by itself. */
+/**
+ * Sets the clock to a moment before this time. Then nobody tells the daemon: it wakes by itself.
+ */
 const setShortlyBefore = (time: number) => {
   setClock(time - 2 * SECOND);
   node.daemon().engine.kick();

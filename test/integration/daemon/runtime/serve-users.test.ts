@@ -18,7 +18,10 @@ const [ALLOWED, STRANGER] = [64_001, 64_002];
 let place: string;
 let served: ServedNode;
 
-/** Copies by skopeo as rootless podman does: with the registries configuration of the node, as this user. */
+/**
+ * Copies by skopeo as rootless podman does: with the registries configuration of the node, as this
+ * user.
+ */
 async function copyAs(uid: number, name: string): Promise<readonly string[]> {
   const target = mkdtempSync(join(place, 'copied-'));
   chownSync(target, uid, uid);

@@ -30,8 +30,8 @@ type Part = keyof typeof PARTS;
 const NAMES = Object.keys(PARTS) as readonly Part[];
 
 /**
- * Two releases are proven, one after the other. Then the daemon starts again and again on a node that
- * has lost parts of what it had recorded, with an older release plugged in.
+ * Two releases are proven, one after the other. Then the daemon starts again and again on a node
+ * that has lost parts of what it had recorded, with an older release plugged in.
  */
 describe.runIf(have('root', 'mmdebstrap'))(`${LOSSES} random losses`, () => {
   let factory: string;
@@ -91,7 +91,9 @@ describe.runIf(have('root', 'mmdebstrap'))(`${LOSSES} random losses`, () => {
     cpSync(join(factory, 'saved'), harness.settings.paths.state_dir, { recursive: true });
   }
 
-  /** Labels are in the runtime: after a loss of every record of them, the saved records pin again. */
+  /**
+   * Labels are in the runtime: after a loss of every record of them, the saved records pin again.
+   */
   async function pinAgain(): Promise<void> {
     putBack();
     await harness.start();
@@ -128,7 +130,10 @@ describe.runIf(have('root', 'mmdebstrap'))(`${LOSSES} random losses`, () => {
     const pinned = (await harness.images()).filter((image) => image.pinned).flatMap((image) => image.repoDigests);
     return references.filter((reference) => pinned.includes(reference));
   };
-  /** A line of the journal says of each release that is not as before what is not known, or what to do. */
+  /**
+   * A line of the journal says of each release that is not as before what is not known, or what to
+   * do.
+   */
   const isTold = (told: number): boolean => {
     const now = phases(harness.report());
     const lines = harness.log.lines.slice(told).map(({ message }) => message);

@@ -72,7 +72,10 @@ const contexts = fc
 
 const isRule = (code: string): code is RuleCode => RULE_CODES.some((one) => one === code);
 
-/** The context once what the hold names has happened; undefined where it is no matter of the context. */
+/**
+ * The context once what the hold names has happened; undefined where it is no matter of the
+ * context.
+ */
 function ended(context: GateContext, { code, releasedBy, lookAgainAt }: ActivationHold): GateContext | undefined {
   if (releasedBy === 'time') return lookAgainAt === undefined ? undefined : { ...context, now: lookAgainAt };
   if (!isRule(code)) return undefined;

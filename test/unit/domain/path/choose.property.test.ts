@@ -4,7 +4,10 @@ import { arrivedAt, chooseNext, isTarget, routeOf } from '../../../../src/domain
 import type { StreamPath } from '../../../../src/domain/path/stream-path.ts';
 import { type PathSpec, pathOf } from '../../../support/daemon/path-scene.ts';
 
-/** Up to 8 releases `1.N.0`, of which some are barriers, dead ends, denied, or tied to the one before. */
+/**
+ * Up to 8 releases `1.N.0`, of which some are barriers, dead ends, denied, or tied to the one
+ * before.
+ */
 const specs: fc.Arbitrary<PathSpec> = fc
   .array(
     fc.record({

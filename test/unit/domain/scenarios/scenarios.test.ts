@@ -22,7 +22,8 @@ async function play(scenario: Scenario): Promise<void> {
 /** The same with the mirrors that stay: everything else is as in the table. */
 async function playServed(scenario: Scenario): Promise<void> {
   const stage = createModelStage(scenario, POLICY.serve);
-  // An activation that waits for no mirrors starts in the round that notes that the release is ready.
+  // An activation that waits for no mirrors starts in the round that notes that the release is
+  // ready.
   const rest = (effects: readonly string[]) => effects.filter((effect) => !effect.startsWith('apply-mirrors')).sort();
   let written = 0;
   let needed = 0;
@@ -32,7 +33,8 @@ async function playServed(scenario: Scenario): Promise<void> {
     const came = { row: at, ...(await stage.play(row.event)) };
     const expected = { ...came, refused: undefined, ...row, mirrors: mirrorsOf(came.phases ?? '') };
     expect({ ...came, effects: rest(came.effects) }).toEqual({ ...expected, effects: rest(row.effects) });
-    // Mirrors that stay are not written again, but after a restart of the model, which forgets them.
+    // Mirrors that stay are not written again, but after a restart of the model, which forgets
+    // them.
     written += came.effects.length - rest(came.effects).length;
     needed += row.effects.length - rest(row.effects).length + Number(came.mirrors !== mirrors);
     if (/restart|reboot|power-cut|lose-state/.test(row.event.kind)) needed += 1;

@@ -11,7 +11,9 @@ const weekly = (days: readonly number[], start: string, lengthMinutes: number): 
   const [hours, minutes] = start.split(':').map(Number);
   return { days, startMinute: (hours ?? 0) * 60 + (minutes ?? 0), lengthMinutes };
 };
-/** `opens > closes` in UTC; `open` for one that is open already, `…` for an end beyond the horizon. */
+/**
+ * `opens > closes` in UTC; `open` for one that is open already, `…` for an end beyond the horizon.
+ */
 const next = (windows: readonly WeeklyWindow[], zone: string, from: string, count = 3) =>
   nextOpenings(windows, zone, Date.parse(from), count).map(({ opensAt, closesAt }) => {
     const text = (time: number | undefined, none: string) =>

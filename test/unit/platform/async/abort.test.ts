@@ -42,7 +42,8 @@ describe('withDeadline', () => {
     const parent = new AbortController().signal;
     await withDeadline('it', 1_000, parent, async () => 7);
     expect(getEventListeners(parent, 'abort')).toHaveLength(0);
-    // What AbortSignal.any() makes of a signal stays in a set of it for as long as the signal lives.
+    // What AbortSignal.any() makes of a signal stays in a set of it for as long as the signal
+    // lives.
     const dependants = Object.getOwnPropertySymbols(parent).find((key) => key.description === 'kDependantSignals');
     expect(dependants === undefined ? undefined : Reflect.get(parent, dependants)).toBeFalsy();
   });
