@@ -32,8 +32,8 @@ const RUNTIME_RETRY_MS = 3_000;
  *
  * INVARIANTS: no image is pulled before its pin is rendered and its mirror is in place, while it is
  * present, or while the disk of the runtime is full, which also cancels running pulls. Mirrors
- * exist only for images to pull, and for activated releases and their fallbacks. A runtime that is
- * too old is left as it is, except that our mirrors are removed.
+ * exist only for images to pull, and for releases that are ready, activated, or fallbacks. A runtime
+ * that is too old is left as it is, except that our mirrors are removed.
  */
 export function decide(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);

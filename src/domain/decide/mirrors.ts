@@ -8,14 +8,15 @@ import type { Memory } from '../state/memory.ts';
 import { isPreloading } from './pull-plan.ts';
 
 /**
- * Phases in which the images of a release are in use, or may be again: the release and its
- * fallback.
+ * Phases in which the images of a release are in use, may be again (the fallback), or may be soon:
+ * one that is ready keeps the mirrors of its preload, so that its activation needs no reload of
+ * CRI-O.
  */
-const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['activated', 'active', 'proven', 'superseded']);
+const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['ready', 'activated', 'active', 'proven', 'superseded']);
 
 /**
  * All repositories that need our mirror, sorted: those of images that are loaded, of tags that are
- * set, and of the activated releases and their fallbacks.
+ * set, and of the releases that are ready, activated, or fallbacks.
  *
  * @param rendered the mirrors of now. While a task runs they stay, since the runtime may come back
  *   to them for the next blob.
@@ -43,9 +44,13 @@ export function isServed(repository: string, { activated, except }: Policy['serv
   return activated !== 'off' && !except.includes(repository);
 }
 
-/** Whether it is an activated release or a fallback whose signature still counts. */
-function isInUse({ phase, withdrawn }: BundleAssessment): boolean {
-  return withdrawn === undefined && SERVED_PHASES.has(phase);
+/**
+ * Whether it is an activated release, a fallback, or one that is or was ready, whose signature still
+ * counts.
+ */
+function isInUse({ bundle, phase, withdrawn }: BundleAssessment): boolean {
+  if (withdrawn !== undefined || phase === 'retired') return false;
+  return SERVED_PHASES.has(phase) || bundle.readyAt !== undefined;
 }
 
 /**

@@ -6,7 +6,7 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { rememberLast } from '../../platform/async/remember-last.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { readIfPresent } from '../../platform/files/durable-file.ts';
+import { type DurableFile, readIfPresent } from '../../platform/files/durable-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
 import { configError } from '../cri/runtime-error.ts';
@@ -50,6 +50,11 @@ export interface CrioFiles {
    */
   refuseHalfReload(signal: AbortSignal): Promise<void>;
   /**
+   * Whether CRI-O takes all files at a reload: no foreign one is known to be broken, and each can be
+   * read. Never throws but for an abort.
+   */
+  isReloadWhole(signal: AbortSignal): Promise<boolean>;
+  /**
    * As {@link CrioFiles.writePins}, for mirrors. An empty list is written even if foreign files are
    * broken.
    */
@@ -75,28 +80,39 @@ interface DropIns {
   readonly paths: CrioPaths;
   readonly address: MirrorAddress;
   readonly signatures: SignatureLookup;
+  readonly beforeChange: () => Promise<void>;
   /** Undefined for text that stickpin does not write. */
   readonly mirrorsIn: (text: string) => readonly string[] | undefined;
   readonly pinsIn: typeof parsePinsDropIn;
   readonly pinsFoundIn: typeof recoverPins;
 }
 
-/** {@link CrioFiles} below the given paths. */
-export function createCrioFiles(paths: CrioPaths, address: MirrorAddress): CrioFiles {
+/**
+ * {@link CrioFiles} below the given paths.
+ *
+ * @param beforeChange called before what CRI-O reads changes. When it throws, nothing is changed
+ */
+export function createCrioFiles(
+  paths: CrioPaths,
+  address: MirrorAddress,
+  beforeChange: () => Promise<void> = async () => undefined,
+): CrioFiles {
   const dropIns: DropIns = {
     paths,
     address,
     signatures: createSignatureLookup(paths, address),
+    beforeChange,
     mirrorsIn: rememberLast((text): readonly string[] | undefined => parseRegistriesDropIn(text, address)),
     pinsIn: rememberLast(parsePinsDropIn),
     pinsFoundIn: rememberLast(recoverPins),
   };
   return {
-    writePins: (ours, signal) => writePins(paths, ours, signal),
+    writePins: (ours, signal) => writePins(dropIns, ours, signal),
     refuseHalfReload: async (signal) => {
       const { faults } = await foreignRegistries(paths, signal);
       refuseFaults(faults, HALF_RELOAD);
     },
+    isReloadWhole: (signal) => isReloadWhole(paths, signal),
     writeMirrors: (repositories, signal) => writeMirrors(dropIns, repositories, signal),
     inspectPins: (signal) => inspectPins(dropIns, signal),
     foundPins: async (signal) => {
@@ -128,7 +144,18 @@ function readBothPins(paths: CrioPaths): Promise<[string | undefined, string | u
   return Promise.all([readIfPresent(paths.persistentPinsFile), readIfPresent(paths.pinsFile)]);
 }
 
-async function writePins(paths: CrioPaths, ours: readonly string[], signal: AbortSignal): Promise<Written> {
+async function isReloadWhole(paths: CrioPaths, signal: AbortSignal): Promise<boolean> {
+  try {
+    const read = await Promise.all([foreignPins(paths, signal), foreignRegistries(paths, signal)]);
+    return read.every(({ faults }) => faults.length === 0);
+  } catch {
+    signal.throwIfAborted();
+    return false;
+  }
+}
+
+async function writePins(dropIns: DropIns, ours: readonly string[], signal: AbortSignal): Promise<Written> {
+  const { paths } = dropIns;
   if (ours.length === 0 && (await holdsNoPins(paths))) return UNTOUCHED;
   const { pins: foreign, shadowing, faults } = await foreignPins(paths, signal);
   refuseFaults(faults, 'CRI-O would fail to reload, so the pins stay as they are');
@@ -138,8 +165,8 @@ async function writePins(paths: CrioPaths, ours: readonly string[], signal: Abor
   // New files are staged in the parent of CRI-O's directory, so that no half-written file appears
   // in it.
   const stagingDirectory = dirname(dirname(paths.pinsFile));
-  const running = await writeDurably({ path: paths.pinsFile, stagingDirectory }, text);
-  const linked = await ensureLink(paths.pinsLink, paths.pinsFile);
+  const running = await writeForCrio(dropIns, { path: paths.pinsFile, stagingDirectory }, text);
+  const linked = await ensureLink(dropIns, paths.pinsLink, paths.pinsFile);
   return { changed: persistent || running || linked, shadowing: ours.length === 0 ? [] : shadowing };
 }
 
@@ -151,9 +178,9 @@ async function writeMirrors(dropIns: DropIns, repositories: readonly string[], s
   const text = renderRegistriesDropIn(repositories, address, config.entries);
   if (repositories.length > 0) await signatures.write();
   const kept = await writeDurably({ path: paths.persistentMirrorsFile }, text);
-  const written = await writeDurably({ path: paths.mirrorsFile }, text);
+  const written = await writeForCrio(dropIns, { path: paths.mirrorsFile }, text);
   if (repositories.length === 0) await signatures.remove();
-  const linked = repositories.length > 0 && (await ensureLink(paths.mirrorsLink, paths.mirrorsFile));
+  const linked = repositories.length > 0 && (await ensureLink(dropIns, paths.mirrorsLink, paths.mirrorsFile));
   const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
   return { changed: kept || written || linked, shadowing: behind.map(({ file }) => file) };
 }
@@ -234,11 +261,18 @@ async function isLinked(link: string, target: string): Promise<boolean> {
   }
 }
 
+/** Writes a file that CRI-O reads. */
+async function writeForCrio({ beforeChange }: DropIns, file: DurableFile, text: string): Promise<boolean> {
+  const isSame = (await readIfPresent(file.path).catch(() => undefined)) === text;
+  if (!isSame) await beforeChange();
+  return writeDurably(file, text);
+}
+
 /**
  * Makes `link` point to `target`, which must exist: a dangling link would stop CRI-O
  * (docs/runtime-facts.md, fact 2). Returns whether it was missing.
  */
-async function ensureLink(link: string, target: string): Promise<boolean> {
+async function ensureLink({ beforeChange }: DropIns, link: string, target: string): Promise<boolean> {
   try {
     const found = resolve(dirname(link), await readlink(link));
     if (found === target) return false;
@@ -253,6 +287,7 @@ async function ensureLink(link: string, target: string): Promise<boolean> {
     }
     if (systemCodeOf(error) !== 'ENOENT') throw error;
   }
+  await beforeChange();
   try {
     await mkdir(dirname(link), { recursive: true });
     await symlink(target, link);

@@ -19,6 +19,8 @@ export interface CrioPaths extends SignatureLookupPaths {
   readonly mirrorsFile: string;
   /** The copy that survives a reboot. It is copied to `mirrorsFile` before CRI-O starts. */
   readonly persistentMirrorsFile: string;
+  /** There while CRI-O owes a reload. It must not survive a reboot. */
+  readonly reloadMarker: string;
 }
 
 /** The paths from the settings. */
@@ -34,6 +36,7 @@ export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): 
     mirrorsLink: join(crio.registries_dir, '99-stickpin.conf'),
     mirrorsFile: join(paths.run_dir, 'registries.conf'),
     persistentMirrorsFile: join(paths.state_dir, 'crio/registries.conf'),
+    reloadMarker: join(paths.run_dir, 'crio-reload-owed'),
     policyPath: crio.signature_policy,
     signatureLookupFile: join(crio.registries_d, '99-stickpin.yaml'),
   };

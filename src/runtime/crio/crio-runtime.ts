@@ -15,6 +15,7 @@ import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { refuseShadowing, SHADOWED_PINS } from './config-faults.ts';
 import { type CrioFiles, createCrioFiles } from './crio-files.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
+import { createReload, type Reload } from './reload.ts';
 
 /** The options of the CRI-O adapter. */
 export interface CrioRuntimeOptions {
@@ -55,19 +56,24 @@ const TRAITS: RuntimeTraits = {
  * CRI-O: pins and mirrors by drop-ins, images over CRI.
  *
  * INVARIANTS: a drop-in is complete on the disk before the reload is requested. A failed reload is
- * repeated with the next call, even if no byte changes then. A successful reload does not prove
- * that pins are in effect; only `observe` does (docs/runtime-facts.md, fact 5).
+ * repeated with the next call, even if no byte changes then, and by the next daemon. A successful
+ * reload does not prove that pins are in effect; only `observe` does (docs/runtime-facts.md, fact
+ * 5).
  */
 export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/var/run/crio/crio.sock', unit = 'crio.service', units, protoRoot } = options;
   const { reloadTimeoutMs = 30_000, clock = systemClock } = options;
   const paths = { ...CRIO_PATHS, ...options.paths };
   const cri: CriClient = createCriClient({ socketPath, ...(protoRoot && { protoRoot }) });
-  const files = createCrioFiles(paths, options.mirror);
   const stop = createUnitStop([unit], { units, clock });
-  const reload = createReload(stop, (signal) =>
-    withDeadline(`The reload of ${unit}`, reloadTimeoutMs, signal, (inner) => units.reloadUnit(unit, inner)),
-  );
+  const reload = createReload({
+    markerPath: paths.reloadMarker,
+    isStopping: () => stop.unit() !== undefined,
+    reload: (signal) =>
+      withDeadline(`The reload of ${unit}`, reloadTimeoutMs, signal, (inner) => units.reloadUnit(unit, inner)),
+    isWhole: (signal) => files.isReloadWhole(signal),
+  });
+  const files = createCrioFiles(paths, options.mirror, reload.announce);
   return {
     ...createContainers(cri),
     ...createDropInPorts(files, reload),
@@ -113,8 +119,8 @@ function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & Mirrors
   return {
     applyPins: async (references, { force, mirrorsFollow = false }, signal) => {
       const { changed, shadowing } = await files.writePins(references, signal);
-      if (mirrorsFollow) reload.owe(changed || force, references.length > 0);
-      else await reload.run(changed || force, references.length > 0, signal);
+      if (changed || force) reload.owe();
+      if (!mirrorsFollow) await reload.run(signal);
       if (references.length > 0) await files.refuseHalfReload(signal);
       refuseShadowing(shadowing, SHADOWED_PINS);
     },
@@ -124,10 +130,11 @@ function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & Mirrors
       try {
         written = await files.writeMirrors(repositories, signal);
       } catch (error) {
-        if (!signal.aborted) await reload.run(false, false, signal);
+        if (!signal.aborted) await reload.run(signal);
         throw error;
       }
-      await reload.run(written.changed, mirrors.length > 0, signal);
+      if (written.changed) reload.owe();
+      await reload.run(signal);
       refuseShadowing(written.shadowing, 'configures the same repositories and so takes our mirrors away');
     },
   };
@@ -162,37 +169,4 @@ async function inspectPins(files: CrioFiles, { pinsFile }: CrioPaths, signal: Ab
     const message = `It can't be seen whether the pins in ${pinsFile} hold: ${reasonOf(error)}. Make the files of CRI-O's configuration readable for the service`;
     return { rendered: [], fault: { code: 'runtime/config', message } };
   }
-}
-
-/**
- * Repeats reloads that are still needed. `wanted`: something changed. `hasContent`: the files on
- * disk are not empty.
- */
-interface Reload {
-  /** Reloads now, also for whatever was owed. */
-  run(wanted: boolean, hasContent: boolean, signal: AbortSignal): Promise<void>;
-  /** The next `run` reloads, if this one would. */
-  owe(wanted: boolean, hasContent: boolean): void;
-}
-
-/**
- * Reloads when something changed, and when an earlier reload failed or may be missing because the
- * daemon was killed. Not while the unit is being stopped: the job would replace the stop, and the
- * next start reads the configuration anyway.
- */
-function createReload(stop: Pick<UnitStop, 'unit'>, ask: (signal: AbortSignal) => Promise<void>): Reload {
-  let owed: 'no' | 'yes' | 'unknown' = 'unknown';
-  const owe = (wanted: boolean, hasContent: boolean) => {
-    if (wanted || (owed === 'unknown' && hasContent)) owed = 'yes';
-  };
-  return {
-    owe,
-    run: async (wanted, hasContent, signal) => {
-      owe(wanted, hasContent);
-      if (owed !== 'yes') return;
-      if (stop.unit() !== undefined) return;
-      await ask(signal);
-      owed = 'no';
-    },
-  };
 }

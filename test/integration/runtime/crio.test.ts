@@ -1,4 +1,5 @@
 import {
+  existsSync,
   lstatSync,
   readdirSync,
   readFileSync,
@@ -58,6 +59,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     mirrorsLink: join(double.dirs.registriesDropIns, '99-stickpin.conf'),
     mirrorsFile: join(double.dirs.base, 'run/stickpin/registries.conf'),
     persistentMirrorsFile: join(double.dirs.base, 'state/registries.conf'),
+    reloadMarker: join(double.dirs.base, 'run/stickpin/crio-reload-owed'),
     policyPath: double.dirs.policyFile,
     signatureLookupFile: join(double.dirs.registriesD, '99-stickpin.yaml'),
   });
@@ -183,14 +185,44 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     expect(readdirSync(double.dirs.registriesDropIns)).toEqual([]);
   });
 
-  it('reloads once after a restart of the daemon, which may have come before a reload', async () => {
+  it('makes no reload at the start of the daemon when none is owed', async () => {
     await runtime.applyPins(['quay.example.com/a'], unforced, signal);
+    await mirrored();
+    expect(existsSync(paths().reloadMarker)).toBe(false);
     runtime.close();
     runtime = create();
     reloads = 0;
     await runtime.applyPins(['quay.example.com/a'], unforced, signal);
-    await runtime.applyPins(['quay.example.com/a'], unforced, signal);
+    await mirrored();
+    expect(reloads).toBe(0);
+  });
+
+  it.each([
+    ['pins', (adapter: RuntimeAdapter) => adapter.applyPins(['quay.example.com/a'], unforced, signal)],
+    ['mirrors', (adapter: RuntimeAdapter) => adapter.applyMirrors([{ repository: REPOSITORY }], signal)],
+  ] as const)('makes the reload that an earlier daemon owed for its %s, once', async (_what, apply) => {
+    reloadFailure = new AppError({ code: 'host/unit', message: 'killed before it', disposition: 'retry' });
+    await expect(apply(runtime)).rejects.toBe(reloadFailure);
+    runtime.close();
+    runtime = create();
+    reloadFailure = undefined;
+    await apply(runtime);
+    await apply(runtime);
     expect(reloads).toBe(1);
+    expect(existsSync(paths().reloadMarker)).toBe(false);
+  });
+
+  it('owes the reload still that a broken file of others stops half-way, after a restart of the daemon too', async () => {
+    await mirrored();
+    writeFileSync(double.dirs.registriesFile, '[[registry\n');
+    await runtime.applyMirrors([], signal);
+    expect(reloads).toBe(2);
+    runtime.close();
+    writeFileSync(double.dirs.registriesFile, '');
+    runtime = create();
+    await runtime.applyMirrors([], signal);
+    await runtime.applyMirrors([], signal);
+    expect(reloads).toBe(3);
   });
 
   it('does not report pins as rendered when they were lost or when other files changed since', async () => {

@@ -27,7 +27,7 @@ export type SettingsOverrides = { readonly [Section in keyof Settings]?: Partial
 export interface HarnessOptions
   extends Pick<
     DaemonOptions,
-    'watchBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker' | 'hookRunner' | 'staticPods'
+    'watchBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker' | 'hookRunner' | 'staticPods' | 'keepsMirrors'
   > {
   readonly settings?: SettingsOverrides;
   /** Where sticks come from beside the directories; default nowhere. Asked at each start. */
@@ -93,7 +93,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
   mkdirSync(at('incoming'));
   const settings = await harnessSettings(at, options.settings ?? {});
   const { clock = systemClock, boot = bootTime, units = noUnits, watchBundle, watchRuntime, afterEffect } = options;
-  const { documentWorker, hookRunner, staticPods, facts = nodeFacts() } = options;
+  const { documentWorker, hookRunner, staticPods, keepsMirrors, facts = nodeFacts() } = options;
   const log = createRecordingLog();
   const statuses: string[] = [];
   let latest: StatusReport | undefined;
@@ -142,6 +142,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           ...(documentWorker !== undefined && { documentWorker }),
           ...(hookRunner !== undefined && { hookRunner }),
           ...(staticPods !== undefined && { staticPods }),
+          ...(keepsMirrors !== undefined && { keepsMirrors }),
           onStatus: (report) => {
             if (report.status !== statuses.at(-1)) statuses.push(report.status);
             latest = report;

@@ -126,9 +126,9 @@ export async function listedReferences(double: CrioDouble): Promise<readonly str
   return listed.flatMap((image) => image.repo_digests).sort();
 }
 
-/** The repositories of a release that is activated, or was and may be again. */
+/** The repositories of a release that is ready or activated, or was and may be again. */
 function servedRepositories(row: StateRows['bundles'][number]): readonly string[] {
-  if (row.activated_at === null || row.rolled_back_at !== null || row.retired_at !== null) return [];
+  if (row.ready_at === null || row.retired_at !== null) return [];
   return imagesOf(row).flatMap(({ reference, tags }) => [reference, ...tags].map(repositoryOf));
 }
 

@@ -35,6 +35,7 @@ describe("the checks of CRI-O's files", () => {
       mirrorsLink: at('etc/containers/registries.conf.d/99-stickpin.conf'),
       mirrorsFile: at('run/stickpin/registries.conf'),
       persistentMirrorsFile: at('state/registries.conf'),
+      reloadMarker: at('run/crio-reload-owed'),
       policyPath: at('etc/containers/policy.json'),
       signatureLookupFile: at('etc/containers/registries.d/99-stickpin.yaml'),
     };

@@ -268,7 +268,7 @@ describe('decide, for any sequence of events', { timeout: 60_000 }, () => {
         node.settle();
         expect(node.isBusy()).toBe(false);
         const { images, mirrors, kept, tags, tagsGiven } = node.state();
-        const served = kept.filter(({ activatedAt }) => activatedAt !== undefined);
+        const served = kept.filter(({ readyAt }) => readyAt !== undefined);
         const repositories = served.flatMap(({ contents }) =>
           contents.images.map(({ reference }) => repositoryOf(reference)),
         );

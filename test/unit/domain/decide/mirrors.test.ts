@@ -66,8 +66,12 @@ describe('mirrors of activated releases', () => {
     expect(at([retired]).mirrors).toEqual([]);
   });
 
-  it('are none for a release that is loaded and not activated', () => {
-    expect(at([stored(verified({ schedule: 'manual' }), { readyAt: NOON })]).mirrors).toEqual([]);
+  it('stay for a release that waits for its activation, also when an image of it is lost meanwhile', () => {
+    const waiting = stored(verified({ schedule: 'manual' }), { readyAt: NOON });
+    expect(at([waiting]).mirrors).toEqual(['ocp/api', 'ocp/etcd']);
+    expect(at([waiting], POLICY, { runtime: reachable({}) }).mirrors).toEqual(['ocp/api', 'ocp/etcd']);
+    expect(at([waiting], serving({ activated: 'off' })).mirrors).toEqual([]);
+    expect(at([{ ...waiting, retiredAt: NOON + 1, removeImages: false }]).mirrors).toEqual([]);
   });
 
   it('are none for a release whose key was revoked', () => {

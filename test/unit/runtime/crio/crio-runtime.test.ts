@@ -32,6 +32,7 @@ describe('the CRI-O adapter, without a CRI-O', () => {
         pinsLink: join(base, 'crio.conf.d/99-stickpin.conf'),
         pinsFile: join(base, 'run/crio.conf.d/99-stickpin.conf'),
         persistentPinsFile: join(base, 'var/99-stickpin.conf'),
+        reloadMarker: join(base, 'crio-reload-owed'),
       },
     });
     const pins = [`quay.example.com/ocp/etcd@sha256:${'0'.repeat(64)}`];
@@ -70,6 +71,7 @@ describe('the CRI-O adapter, without a CRI-O', () => {
           mirrorsLink: join(base, 'registries.conf.d/99-stickpin.conf'),
           mirrorsFile: join(base, 'run/registries.conf'),
           persistentMirrorsFile: join(base, 'state/registries.conf'),
+          reloadMarker: join(base, 'crio-reload-owed'),
           policyPath: join(base, 'policy.json'),
           signatureLookupFile: join(base, 'registries.d/99-stickpin.yaml'),
           ...over,

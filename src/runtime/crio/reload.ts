@@ -1,0 +1,69 @@
+import { rm } from 'node:fs/promises';
+import { readIfPresent } from '../../platform/files/durable-file.ts';
+import { writeDurably } from '../config/durable-file.ts';
+
+/** Reloads CRI-O when it owes one. */
+export interface Reload {
+  /**
+   * Call before a file changes that CRI-O reads. When this resolves, a restart of the daemon makes
+   * the reload too.
+   *
+   * @throws AppError `runtime/write`, `runtime/no-space` (`wait`): the file must not be changed
+   */
+  announce(): Promise<void>;
+  /** The next {@link Reload.run} reloads. */
+  owe(): void;
+  /** Reloads if a reload is owed. A reload that fails stays owed. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** What {@link createReload} needs. */
+export interface ReloadDependencies {
+  /** A file that is there while a reload is owed. It must not survive a boot, which reads all files. */
+  readonly markerPath: string;
+  /**
+   * Whether the runtime is being stopped. A reload would replace the stop, and the next start reads
+   * the files anyway.
+   */
+  readonly isStopping: () => boolean;
+  readonly reload: (signal: AbortSignal) => Promise<void>;
+  /** Whether CRI-O takes all files at a reload, as far as can be told. A broken one stops it. */
+  readonly isWhole: (signal: AbortSignal) => Promise<boolean>;
+}
+
+const MARKER = '# Written by stickpin. CRI-O has not read its latest configuration yet.\n';
+
+/**
+ * Remembers in a file that a reload is owed, so that the start of a daemon makes a reload only when
+ * an earlier one was killed before its own. INVARIANT: the file is there before a drop-in changes,
+ * and goes only after a reload that took all files. A file that can't be read counts as there.
+ */
+export function createReload({ markerPath, isStopping, reload, isWhole }: ReloadDependencies): Reload {
+  /** Undefined until the file was looked at. */
+  let isOwed: boolean | undefined;
+  return {
+    announce: async () => {
+      isOwed = true;
+      await writeDurably({ path: markerPath }, MARKER);
+    },
+    owe: () => {
+      isOwed = true;
+    },
+    run: async (signal) => {
+      isOwed ??= await isMarked(markerPath);
+      if (!isOwed || isStopping()) return;
+      await reload(signal);
+      isOwed = false;
+      // One that stays costs a reload at the next start of the daemon.
+      if (await isWhole(signal)) await rm(markerPath, { force: true }).catch(() => undefined);
+    },
+  };
+}
+
+async function isMarked(path: string): Promise<boolean> {
+  try {
+    return (await readIfPresent(path)) !== undefined;
+  } catch {
+    return true;
+  }
+}

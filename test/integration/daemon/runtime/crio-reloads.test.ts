@@ -1,0 +1,133 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
+import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
+import {
+  createDaemonHarness,
+  type DaemonHarness,
+  type SettingsOverrides,
+} from '../../../support/daemon/daemon-harness.ts';
+import { freePort } from '../../../support/free-port.ts';
+import { have } from '../../../support/requirements.ts';
+import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+
+describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000 }, () => {
+  const key = sampleKey('factory-2026');
+  let factory: string;
+  let bundle: SampleBundle;
+  let double: CrioDouble;
+  let harness: DaemonHarness;
+  let reloads: number;
+  let failure: Error | undefined;
+
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(async () => {
+    reloads = 0;
+    failure = undefined;
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    bundle = await makeSampleBundle({ dir: join(factory, 'first'), keys: [key] });
+    double = await startCrioDouble({ skopeo: skopeoArgv() });
+  });
+  afterEach(async () => {
+    await harness.dispose();
+    await double.stop();
+    rmSync(factory, { recursive: true, force: true });
+  });
+
+  /** A daemon as systemd runs it: the port stays the same, and the mirrors stay at its end. */
+  async function start(settings: SettingsOverrides = {}): Promise<void> {
+    harness = await createDaemonHarness({
+      keys: [key],
+      keepsMirrors: true,
+      settings: {
+        ...crioSettings(double),
+        registry: { listen: `127.0.0.1:${await freePort()}` },
+        ...settings,
+      },
+      units: {
+        reloadUnit: async () => {
+          if (failure !== undefined) throw failure;
+          reloads += 1;
+          await double.reloadAndWait();
+        },
+        onUnitChange: () => () => undefined,
+      },
+    });
+    await harness.start();
+  }
+  const become = (phase: string) =>
+    harness.until(({ bundles, operation }) => bundles[0]?.phase === phase && operation === 'idle', 30_000);
+  /** Until the test that a daemon makes when it has nothing else to do. */
+  const isAtRest = ({ conditions }: StatusReport) =>
+    conditions.some(({ type, status }) => type === 'PullsAnswered' && status === 'True');
+  const restarted = async () => {
+    await harness.stop();
+    await harness.start();
+    await harness.until(isAtRest, 30_000);
+  };
+
+  it('are one for a preload with its activation, and none for a restart of the daemon', async () => {
+    await start();
+    harness.plug(bundle.path);
+    await become('activated');
+    await harness.until(isAtRest, 30_000);
+    expect(reloads).toBe(1);
+    await restarted();
+    await restarted();
+    expect(reloads).toBe(1);
+  });
+
+  it('are made up for by the next daemon, once', async () => {
+    await start();
+    harness.plug(bundle.path);
+    await become('activated');
+    await harness.until(isAtRest, 30_000);
+    await harness.stop();
+    failure = new AppError({ code: 'host/unit', message: 'systemd is busy', disposition: 'retry' });
+    // Stands behind our mirror, so that it is written anew.
+    const theirs = '[[registry]]\nprefix = "quay.example.com"\nlocation = "mirror.example.com"\n';
+    writeFileSync(join(double.dirs.registriesDropIns, '50-theirs.conf'), theirs);
+    await harness.start();
+    await expect.poll(() => harness.log.lines.some(({ message }) => message.includes('systemd is busy'))).toBe(true);
+    await harness.stop();
+    expect(reloads).toBe(1);
+    failure = undefined;
+    await harness.start();
+    await harness.until(isAtRest, 30_000);
+    expect(reloads).toBe(2);
+    await restarted();
+    expect(reloads).toBe(2);
+  });
+
+  it('are no more for a release that is activated by hand', async () => {
+    await start({ update: { strategy: 'manual' } });
+    harness.plug(bundle.path);
+    await become('ready');
+    await expect.poll(() => harness.log.lines.filter(({ message }) => message.startsWith('Pulled'))).toHaveLength(2);
+    // A round passes in which nothing is left to do.
+    harness.unplug();
+    await harness.until(({ bundles: [one] }) => one?.media.length === 0);
+    harness.daemon().engine.activate({ bundle: bundle.bundleId });
+    await become('activated');
+    await harness.until(isAtRest, 30_000);
+    expect(reloads).toBe(1);
+  });
+
+  it('are no more for a release that waits for an approval', async () => {
+    await start({ trust: { require: 'both' } });
+    harness.plug(bundle.path);
+    await harness.until(({ status }) => status.includes('waits for approval'), 30_000);
+    expect(reloads).toBe(0);
+    harness.daemon().engine.approve({ bundle: bundle.bundleId });
+    await become('activated');
+    await harness.until(isAtRest, 30_000);
+    expect(reloads).toBe(1);
+  });
+});

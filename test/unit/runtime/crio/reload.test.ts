@@ -1,0 +1,87 @@
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createReload, type ReloadDependencies } from '../../../../src/runtime/crio/reload.ts';
+
+const { signal } = new AbortController();
+
+describe('a reload that is owed', () => {
+  let base: string;
+  let markerPath: string;
+  let reloads: number;
+  beforeEach(() => {
+    base = mkdtempSync(join(tmpdir(), 'stickpin-reload-'));
+    markerPath = join(base, 'run/crio-reload-owed');
+    reloads = 0;
+  });
+  afterEach(() => rmSync(base, { recursive: true, force: true }));
+
+  const create = (over: Partial<ReloadDependencies> = {}) =>
+    createReload({
+      markerPath,
+      isStopping: () => false,
+      reload: async () => {
+        reloads += 1;
+      },
+      isWhole: async () => true,
+      ...over,
+    });
+
+  it('is none at first', async () => {
+    await create().run(signal);
+    expect([reloads, existsSync(markerPath)]).toEqual([0, false]);
+  });
+
+  it('is on the disk before it is made, and not afterwards', async () => {
+    const seen: boolean[] = [];
+    const reload = create({
+      reload: async () => {
+        reloads += 1;
+        seen.push(existsSync(markerPath));
+      },
+    });
+    await reload.announce();
+    await reload.run(signal);
+    await reload.run(signal);
+    expect([seen, existsSync(markerPath)]).toEqual([[true], false]);
+  });
+
+  it('is made by the next one after a kill, once', async () => {
+    await create().announce();
+    const next = create();
+    await next.run(signal);
+    await next.run(signal);
+    expect(reloads).toBe(1);
+    await create().run(signal);
+    expect(reloads).toBe(1);
+  });
+
+  it('is made when it can not be seen whether one is owed', async () => {
+    mkdirSync(markerPath, { recursive: true });
+    await create().run(signal);
+    expect(reloads).toBe(1);
+  });
+
+  it('stays owed when it fails, and while the runtime is being stopped', async () => {
+    const failure = new Error('no');
+    const failing = create({ reload: () => Promise.reject(failure) });
+    await failing.announce();
+    await expect(failing.run(signal)).rejects.toBe(failure);
+    await create({ isStopping: () => true }).run(signal);
+    expect([reloads, existsSync(markerPath)]).toEqual([0, true]);
+  });
+
+  it('stays on the disk when a broken file stopped it, and is not repeated by the same daemon', async () => {
+    const reload = create({ isWhole: async () => false });
+    await reload.announce();
+    await reload.run(signal);
+    await reload.run(signal);
+    expect([reloads, existsSync(markerPath)]).toEqual([1, true]);
+  });
+
+  it('keeps a file from being changed when it can not be announced', async () => {
+    writeFileSync(join(base, 'run'), 'a file');
+    await expect(create().announce()).rejects.toMatchObject({ code: 'runtime/write' });
+  });
+});
