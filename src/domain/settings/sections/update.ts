@@ -45,7 +45,7 @@ export const updateSection = {
       type: oneOf(['warn', 'hold'], 'must be "warn" or "hold"'),
       default: 'warn',
       about:
-        'What happens when a static pod or a running container asks for an image by a name that no activated release provides: only the condition `PullsFromElsewhere` says so, or a release is not activated until all names are provided once it is. [pulls.md](decisions/pulls.md#pulls-from-elsewhere) says more.',
+        'What happens when a static pod or a running container asks for an image by a name that no activated release provides. `"warn"`: only the condition `PullsFromElsewhere` says so. `"hold"`: a release is activated only when all names are provided after that. See [pulls.md](decisions/pulls.md#pulls-from-elsewhere).',
     },
   },
 } satisfies Section;
