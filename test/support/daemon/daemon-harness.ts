@@ -14,6 +14,7 @@ import { nodeFacts } from '../../../src/host/node-facts.ts';
 import type { MediaProvider } from '../../../src/media/provider/media-provider.ts';
 import { type Clock, systemClock } from '../../../src/platform/clock.ts';
 import type { ServiceNotifier, UnitControl } from '../../../src/ports/node.ts';
+import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
 import { hostArch, installKeys, type SampleKey, sampleKey } from '../bundles/sample-bundle.ts';
 import { eventually } from '../eventually.ts';
 import { createRecordingLog, type RecordingLog } from '../recording-log.ts';
@@ -69,6 +70,8 @@ export interface DaemonHarness {
   plugAgain(): void;
   /** Resolves with the first report for which `isIt` holds, now or later. */
   until(isIt: (report: StatusReport) => boolean, timeoutMs?: number): Promise<StatusReport>;
+  /** Asks for so many whole rounds, one after the other, and resolves after the last; default 3. */
+  rounds(count?: number): Promise<void>;
   /** Stops and removes everything. */
   dispose(): Promise<void>;
 }
@@ -92,11 +95,20 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
   installKeys(at('keys.d'), options.keys ?? [key]);
   mkdirSync(at('incoming'));
   const settings = await harnessSettings(at, options.settings ?? {});
-  const { clock = systemClock, boot = bootTime, units = noUnits, watchBundle, watchRuntime, afterEffect } = options;
+  const { clock = systemClock, boot = bootTime, units = noUnits, watchBundle, afterEffect } = options;
   const { documentWorker, hookRunner, staticPods, keepsMirrors, facts = nodeFacts() } = options;
   const log = createRecordingLog();
   const statuses: string[] = [];
   let latest: StatusReport | undefined;
+  let looks = 0;
+  const watchRuntime = (given: RuntimeAdapter): RuntimeAdapter => {
+    const runtime = options.watchRuntime?.(given) ?? given;
+    const observe: RuntimeAdapter['observe'] = (signal) => {
+      looks += 1;
+      return runtime.observe(signal);
+    };
+    return { ...runtime, observe };
+  };
   let running: { daemon: Daemon; stop: AbortController; ended: Promise<void> } | undefined;
 
   const harness: DaemonHarness = {
@@ -137,7 +149,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           units,
           providers: options.providers?.() ?? [],
           ...(watchBundle !== undefined && { watchBundle }),
-          ...(watchRuntime !== undefined && { watchRuntime }),
+          watchRuntime,
           ...(afterEffect !== undefined && { afterEffect }),
           ...(documentWorker !== undefined && { documentWorker }),
           ...(hookRunner !== undefined && { hookRunner }),
@@ -172,6 +184,16 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
         if (latest !== undefined && isIt(latest)) return latest;
         throw new Error(`not there yet; last status: ${latest?.status}`);
       }, timeoutMs),
+    rounds: async (count = 3) => {
+      // Each round begins with a look: with one more, the effects of the last are done.
+      for (let round = 0; round <= count; round += 1) {
+        const before = looks;
+        harness.daemon().engine.kick();
+        await eventually(() => {
+          if (looks === before) throw new Error(`no round began; last status: ${latest?.status}`);
+        }, 20_000);
+      }
+    },
     dispose: async () => {
       await harness.stop();
       rmSync(base, { recursive: true, force: true });

@@ -82,10 +82,7 @@ async function expectRest(): Promise<void> {
   await node.until(() => sticks() === 1);
   await node.stop();
   await node.start();
-  for (let round = 0; round < 3; round += 1) {
-    node.daemon().engine.kick();
-    await node.daemon().engine.settled(AbortSignal.timeout(10_000));
-  }
+  await node.rounds();
   expect(order()).toEqual(before);
 }
 

@@ -55,12 +55,6 @@ const tagged = async () =>
 const digestIn = ({ contents }: SampleBundle) => contents.images.find(({ tags }) => tags.includes(TAG))?.digest;
 const giveUp = (bundle: string, removeImages: boolean) =>
   node.daemon().engine.unpin({ bundle, removeImages, force: true }, AbortSignal.timeout(10_000));
-const rounds = async () => {
-  for (let round = 0; round < 3; round += 1) {
-    node.daemon().engine.kick();
-    await node.daemon().engine.settled(AbortSignal.timeout(10_000));
-  }
-};
 
 describe('a tag that two streams name', () => {
   it('goes to one of two releases that come at the same time, and stays there, over a restart', async () => {
@@ -80,7 +74,7 @@ describe('a tag that two streams name', () => {
     await node.stop();
     await node.start();
     await untilHeld(`${other}@1.0.0`);
-    await rounds();
+    await node.rounds();
     expect(await tagged()).toEqual([digestIn(both[holder])]);
     // Once the holder is given up, nothing holds the other one.
     await giveUp(`${holder}@1.0.0`, false);
@@ -101,7 +95,7 @@ describe('a tag that two streams name', () => {
     await plug(await release('beta', 'two'));
     await untilHeld('beta@1.0.0');
     expect(entry('beta@1.0.0')?.reason?.message).toContain('alpha@1.0.0 holds it');
-    await rounds();
+    await node.rounds();
     expect(await tagged()).toEqual([digestIn(fallback)]);
   });
 
@@ -115,7 +109,7 @@ describe('a tag that two streams name', () => {
     await giveUp('alpha@1.0.0', true);
     await untilPhase('alpha@1.0.0', 'retired');
     await expect.poll(async () => (await node.images()).length).toBe(2);
-    await rounds();
+    await node.rounds();
     expect(await tagged()).toEqual([digestIn(second)]);
     const image = (await node.images()).find(({ repoTags }) => repoTags.includes(TAG));
     expect(image?.pinned).toBe(true);
