@@ -16,6 +16,19 @@ export interface ShownRole extends Role {
   readonly keys: readonly ShownKey[];
 }
 
+/**
+ * A key that never counts. `file`: the `*.revoked` file that names it. `byPerson`: `stickpin trust
+ * revoke` did. `revokedBy`: the bundle that revoked it, where neither did, and `role` in which it
+ * counts no more (absent: among the plain keys). None of them: a file did that is gone.
+ */
+interface RevokedKey<Bundle> {
+  readonly keyId: string;
+  readonly revokedBy?: Bundle;
+  readonly role?: string;
+  readonly file?: string;
+  readonly byPerson?: true;
+}
+
 /** By what bundles are judged now. */
 export interface TrustInForce {
   readonly require: TrustRequirement;
@@ -28,18 +41,7 @@ export interface TrustInForce {
   readonly keys: readonly ShownKey[];
   /** Keys that count in a role only, and what they may sign; sorted by name. Default none. */
   readonly roles?: readonly ShownRole[];
-  /**
-   * Keys that never count. `file`: the `*.revoked` file that names it; `byPerson`: `stickpin trust
-   * revoke` did; `revokedBy`: the bundle that revoked it, where neither did, and `role` in which it
-   * counts no more (absent: among the plain keys). None of them: a file did that is gone.
-   */
-  readonly revoked: readonly {
-    readonly keyId: string;
-    readonly revokedBy?: BundleId;
-    readonly role?: string;
-    readonly file?: string;
-    readonly byPerson?: true;
-  }[];
+  readonly revoked: readonly RevokedKey<BundleId>[];
   /** Files of `trust.keys_dir` that could not be used, a sentence each that names the file. */
   readonly problems: readonly string[];
   /** Revocations can't be read, so that no key counts. */
@@ -57,13 +59,7 @@ export interface TrustReport {
   readonly threshold: number;
   readonly keys: readonly ReportedKey[];
   readonly roles?: readonly (Role & { readonly keys: readonly ReportedKey[] })[];
-  readonly revoked: readonly {
-    readonly keyId: string;
-    readonly revokedBy?: string;
-    readonly role?: string;
-    readonly file?: string;
-    readonly byPerson?: true;
-  }[];
+  readonly revoked: readonly RevokedKey<string>[];
   readonly problems: readonly string[];
   readonly revocationsUnreadable: boolean;
   readonly cause?: string;
