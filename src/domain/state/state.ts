@@ -3,7 +3,6 @@ import type { Digest } from '../model/digest.ts';
 import type { ImageUses } from '../model/image-use.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
-import type { RuleCode } from '../model/rule-code.ts';
 import type { BootTime, RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeObservation } from '../model/runtime-image.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -12,6 +11,7 @@ import type { KeyRotation, Revocations } from '../trust/key-rotation.ts';
 import type { Role } from '../trust/role.ts';
 import type { TrustInForce } from '../trust/trust-in-force.ts';
 import type { BadBlob } from './bad-blob.ts';
+import type { KnownRelease } from './known-release.ts';
 import type { StateAge } from './pin-ledger.ts';
 import type { Soak } from './soak-record.ts';
 
@@ -19,52 +19,23 @@ import type { Soak } from './soak-record.ts';
  * A bundle that was adopted: trusted once, kept in the database from then on. Times are
  * milliseconds since the epoch.
  */
-export interface StoredBundle extends VerifiedBundle {
-  readonly adoptedAt: number;
-  /** Its pins were here before it was adopted, since what was recorded of it had been lost. */
-  readonly claimedAt?: number;
-  /**
-   * Its stream was reset (`stickpin trust reset`) when this was known already: its sequence and its
-   * `created` count no more.
-   */
-  readonly resetAt?: number;
-  /** First time that every image was present and pinned. */
-  readonly readyAt?: number;
-  /**
-   * Activation was asked for: by a person (`stickpin activate`), or because it runs all the same:
-   * it was started by other means, or again in place of one that went back.
-   */
-  readonly activationRequestedAt?: number;
-  /**
-   * Rules that don't hold the activation that was asked for last: a person has confirmed it, or it
-   * runs already.
-   */
-  readonly activationOverrides?: readonly RuleCode[];
+export interface StoredBundle extends VerifiedBundle, Omit<KnownRelease, 'isNotice'> {
   /**
    * Its tags have begun to move, and the activation is not done yet. Absent before, and once it is
    * done or given up.
    */
   readonly activationBegunAt?: number;
-  /** Activation was done. */
-  readonly activatedAt?: number;
-  /** Containers of the present activation were seen running for the first time. */
-  readonly activeAt?: number;
-  /** It had run for the soak time. */
-  readonly provenAt?: number;
   /** It was unpinned, by the rule or by a person. */
   readonly retiredAt?: number;
   /** Whether the images that it alone has are removed now that it is retired. */
   readonly removeImages?: boolean;
-  /** It had been active and the release before runs again, or a person went back. */
-  readonly rolledBackAt?: number;
-  readonly rolledBackReason?: string;
   /** The soak clock of its present activation. */
   readonly soak?: Soak;
   /** A person cancelled its preload (`stickpin cancel`). */
   readonly cancelled?: Cancellation;
   /**
-   * What was found damaged or lacking of it on media, as of the last round that saw one; absent
-   * when nothing was.
+   * The damaged and missing blobs of it on media, as of the last round that saw one; absent when
+   * there were none.
    */
   readonly badBlobs?: readonly BadBlob[];
 }
