@@ -5,6 +5,7 @@
  *
  * Keys are camelCase; on the bus each begins with a capital letter (`GetHistory` for `getHistory`).
  */
+import type { CheckedImage } from '../domain/report/content-report.ts';
 import type { EventRow } from '../ports/state.ts';
 import type { Action } from './actions.ts';
 import {
@@ -15,6 +16,7 @@ import {
   large,
   lines,
   list,
+  oneOf,
   optional,
   text,
   type WireType,
@@ -165,6 +167,24 @@ export const METHODS = {
       'Lets the runtime pull one image that is present, by its digest. It changes nothing; the condition `PullsAnswered` then says what was seen.',
     args: {},
     result: {},
+    access: 'load',
+    isLong: true,
+  },
+  verifyImages: {
+    about:
+      'Checks what the runtime keeps of the images of a release, or of all releases that are not retired when `bundle` is empty. It reads all their blobs. Damaged images whose blobs are at hand are then removed and pulled again. The property `Status` says how far it is.',
+    args: { bundle: text },
+    result: {
+      images: list(
+        dictionary<CheckedImage>({
+          image: text,
+          releases: list(text),
+          result: oneOf('whole', 'damaged', 'absent', 'unknown'),
+          found: text,
+          next: text,
+        }),
+      ),
+    },
     access: 'load',
     isLong: true,
   },

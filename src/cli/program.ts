@@ -21,6 +21,7 @@ import { registerShow } from './commands/node/show.ts';
 import { registerStatus } from './commands/node/status.ts';
 import { registerTrust } from './commands/node/trust.ts';
 import { registerUnpin } from './commands/node/unpin.ts';
+import { registerVerifyImages } from './commands/node/verify-images.ts';
 import type { CommandContext } from './context/command-context.ts';
 import { exitCodeOf, exitCodes } from './context/exit-code.ts';
 
@@ -102,6 +103,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerHistory(program, context);
   registerTrust(program, context);
   registerDoctor(program, context);
+  registerVerifyImages(program, context);
   registerConfig(program, context);
   registerKeygen(program, context);
   const bundle = program.command('bundle').description('make, sign, check and try bundles');

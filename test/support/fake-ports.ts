@@ -3,6 +3,7 @@ import type { Catalog } from '../../src/domain/decide/catalog.ts';
 import type { VerifiedBundle } from '../../src/domain/model/bundle.ts';
 import type { ConditionMarks } from '../../src/domain/model/condition.ts';
 import type { BundleId, Digest } from '../../src/domain/model/digest.ts';
+import type { ImageContent } from '../../src/domain/model/image-content.ts';
 import type { ImageUse } from '../../src/domain/model/image-use.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/model/medium.ts';
 import type { NodeFacts } from '../../src/domain/model/node-facts.ts';
@@ -22,6 +23,7 @@ import { createEngine, type Engine } from '../../src/engine/loop/engine.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { digestOf } from '../../src/platform/digest.ts';
+import type { BootMark, ContentPort } from '../../src/ports/image-content.ts';
 import type { MediaPort } from '../../src/ports/media.ts';
 import type { ContainersPort, RuntimePort } from '../../src/ports/runtime.ts';
 import type { EventRow, RevocationStore, StateStore } from '../../src/ports/state.ts';
@@ -99,7 +101,11 @@ export function createVirtualClock(work: () => number = () => 0): VirtualClock {
 }
 
 /** A runtime in memory. Fields may be set by a test; `onPull` decides how a pull ends. */
-export interface FakeRuntime extends RuntimePort, ContainersPort {
+export interface FakeRuntime extends RuntimePort, ContainersPort, ContentPort {
+  /** What a check finds of images, by reference; others are whole where they are listed. */
+  readonly contents: Map<string, ImageContent>;
+  /** What a check of an image waits for; nothing at first. */
+  beforeCheck: (signal: AbortSignal) => Promise<void>;
   /**
    * What runs or ran, by id. A container runs from the image that {@link FakeRuntime.images} has
    * for the name in it.
@@ -215,6 +221,21 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
     removeImage: async (imageId) => {
       fake.log.push(`remove image ${imageId}`);
       for (const [name, id] of fake.images) if (id === imageId) fake.images.delete(name);
+    },
+    contents: new Map(),
+    beforeCheck: async () => undefined,
+    openContentCheck: () => ({
+      check: async ({ reference }, onBytes, signal) => {
+        await fake.beforeCheck(signal);
+        fake.log.push(`check ${reference}`);
+        onBytes(1);
+        if (!fake.isUp) throw new AppError({ code: 'runtime/unreachable', message: 'away', disposition: 'retry' });
+        const whole: ImageContent = { kind: 'whole', by: 'bytes' };
+        return fake.contents.get(reference) ?? (fake.images.has(reference) ? whole : { kind: 'absent', faults: [] });
+      },
+    }),
+    forgetContent: async (digests) => {
+      fake.log.push(`forget ${digests.length}`);
     },
     log: [],
     rounds: () => rounds,
@@ -493,6 +514,8 @@ export interface FakeNode {
   clockSynchronised: () => Promise<boolean>;
   /** What rules about time are judged by. */
   facts: NodeFacts;
+  /** Whether a check of images is due. */
+  readonly bootMark: BootMark & { isDue: boolean };
   /** Set anew for a reboot. */
   boot: () => BootTime;
   /** Starts the engine and lets it come to rest. */
@@ -558,7 +581,15 @@ export function createFakeNode(
     }
     yield bytes.subarray(startByte);
   };
+  const bootMark = {
+    isDue: false,
+    isCheckDue: () => bootMark.isDue,
+    setCheckDue: async (isDue: boolean) => {
+      bootMark.isDue = isDue;
+    },
+  };
   const node: FakeNode = {
+    bootMark,
     hooks: { runs: [], run: async () => undefined },
     clock,
     runtime,
@@ -594,6 +625,8 @@ export function createFakeNode(
       media,
       runtime,
       containers: runtime,
+      content: runtime,
+      bootMark,
       policy: { ...POLICY, ...policy },
       random: () => 0,
       stallMs: 90_000,

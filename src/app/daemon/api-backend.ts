@@ -44,6 +44,7 @@ function executors(running: () => Daemon): ApiMethods {
     ...commandMethods(running),
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
     checkPulls: async (_args, { signal }) => running().engine.checkPulls(signal),
+    verifyImages: async ({ bundle }, { signal }) => running().engine.verifyImages(bundle, signal),
     restoreKey: async ({ keyId }, { uid, signal }) =>
       settled(running(), signal, ({ restoreKey }) => restoreKey(keyId, uid)),
     revokeKey: async ({ keyId }, { uid, signal }) =>

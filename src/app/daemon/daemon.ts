@@ -13,6 +13,7 @@ import type { HookRunner } from '../../ports/hooks.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../../store/files/blob-store.ts';
+import { openBootMark } from '../../store/files/boot-mark.ts';
 import { createLayerStore } from '../../store/files/layer-store.ts';
 import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
@@ -100,6 +101,11 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   await mkdir(settings.paths.run_dir, { recursive: true });
   const state = await openNodeState(settings.paths, { clock, log }, signal);
   disposal.defer('the database', state.close);
+  const mark = await openBootMark(
+    { path: join(settings.paths.state_dir, 'running.json'), bootId: node.boot().bootId, now: clock.now(), log },
+    signal,
+  );
+  disposal.defer('the mark of a run', mark.stopped);
   const published = await openPublishedFiles(options);
   disposal.defer('the published files', published.settled);
   const trust = await openTrust(options, state, signal);
@@ -129,6 +135,8 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     media,
     runtime,
     containers: runtime,
+    content: runtime,
+    bootMark: mark,
     ...recordsOf(state),
     signedBundles: createSignedBundles({
       files: createSignedFiles(join(settings.paths.state_dir, 'blobs/bundles')),

@@ -129,6 +129,8 @@ export function createDetectedRuntime(
     imagesAskedFor: async (signal) => present().imagesAskedFor(signal),
     removeContainer: async (containerId, signal) => present().removeContainer(containerId, signal),
     removeImage: async (imageId, signal) => present().removeImage(imageId, signal),
+    openContentCheck: () => present().openContentCheck(),
+    forgetContent: async (digests, signal) => present().forgetContent(digests, signal),
   };
 }
 

@@ -9,7 +9,8 @@ import type { RenderedMirrors, RuntimeImage } from '../model/runtime-image.ts';
 import type { StreamPaths } from '../path/read-paths.ts';
 import type { ShortageKind } from '../preload/disk-estimate.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
-import { supplyOf } from '../preload/supply.ts';
+import { type Supply, supplyOf } from '../preload/supply.ts';
+import { type DamagedImage, damagedImages } from '../release/content/damaged-images.ts';
 import { type KeptWhy, whyKept } from '../release/kept-why.ts';
 import { assessLife, type LifeAssessment } from '../release/lifecycle.ts';
 import { neverActivated, streamsInMotion } from '../release/proof/seen-running.ts';
@@ -18,11 +19,13 @@ import type { ShortOfSpace } from '../release/retirement.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
 import type { Policy } from '../settings/settings.ts';
+import { NO_CHECKS } from '../state/content-check.ts';
 import type { Memory } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import type { RejectedName } from '../trust/approval.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from '../trust/notice.ts';
 import { assessBundle, type BundleAssessment, carriersOf } from './assess-bundle.ts';
+import { damageReasons } from './assess-damage.ts';
 import { assessOrder, type OrderAssessment } from './assess-order.ts';
 import { assessPaths } from './assess-paths.ts';
 import { assessPulls, type PullAssessment } from './assess-pulls.ts';
@@ -51,6 +54,8 @@ export interface Assessment extends UnknownBundles {
   readonly tags: TagAssessment;
   readonly pins: PinAssessment;
   readonly pulls: PullAssessment;
+  /** Images whose content is damaged, of releases that are not retired. */
+  readonly damaged: readonly DamagedImage[];
   /** The update graph of each stream, and where the node is in it. */
   readonly paths: StreamPaths;
   /** The release of each stream that is activated next; absent where none is. */
@@ -91,7 +96,9 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const assessed = stored.bundles.filter(isRelease).map((bundle) => assessBundle(bundle, context));
   const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy);
   const tags = assessTags(ordered, observed, memory);
-  const bundles = ordered.map((entry) => withTrouble(entry, tags.troubles.get(entry.bundle.bundleId)));
+  const damaged = damagedFrom(observed, memory, ordered, supply, policy);
+  const troubles = new Map([...tags.troubles, ...damageReasons(damaged)]);
+  const bundles = ordered.map((entry) => withTrouble(entry, troubles.get(entry.bundle.bundleId)));
   const approvals = approvalsIn(stored, policy);
   const notices = stored.bundles
     .filter((bundle) => !isRelease(bundle))
@@ -114,6 +121,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     bundles,
     notices,
     presentLayers,
+    damaged,
     mirrors: mirrorsIn(observed),
     tags,
     pins,
@@ -153,7 +161,20 @@ function pinsFrom(
   });
 }
 
-/** What is wrong with tags matters where nothing else does. */
+function damagedFrom(
+  { runtime, containers }: Observed,
+  { contentChecks: checks = NO_CHECKS }: Memory,
+  bundles: readonly BundleAssessment[],
+  supply: Supply,
+  policy: Policy,
+): readonly DamagedImage[] {
+  if (runtime.kind !== 'reachable') return [];
+  const releases = bundles.map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined }));
+  const { images } = runtime;
+  return damagedImages({ checks, releases, images, containers, supply, online: policy.preload.online });
+}
+
+/** What is wrong with tags and with content matters where nothing else does. */
 function withTrouble(entry: BundleAssessment, reason: Reason | undefined): BundleAssessment {
   if (reason === undefined) return entry;
   return { ...entry, trouble: entry.trouble ?? reason, degraded: entry.degraded ?? reason };

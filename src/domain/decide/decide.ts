@@ -10,6 +10,7 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { activationTarget } from './activation.ts';
 import { cancelledPulls, resumptions } from './cancellation.ts';
+import { contentPlan } from './content.ts';
 import type { Decision } from './decision.ts';
 import { hookEffects } from './hooks.ts';
 import { lifeEffect } from './life-effects.ts';
@@ -63,6 +64,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ]
     : [];
   const isAtRest = pulls !== undefined && starts.length === 0 && memory.running.length === 0;
+  const content = isAtRest ? contentPlan(memory, assessment, observed.now) : undefined;
   const test = isAtRest ? pullTest(observed, memory, assessment) : undefined;
   return {
     effects: [
@@ -74,12 +76,14 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ...(mirrors.length === 0 ? pins.effects : pins.effects.map(beforeMirrors)),
       ...mirrors,
       ...starts,
+      ...(content?.effects ?? []),
       ...readyEffects(assessment),
       ...hooks,
       ...assessment.life.verdicts.map((verdict) => lifeEffect(verdict, policy.lifecycle)),
     ],
     ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
     ...(test?.kind === 'now' && { pullTest: test.test }),
+    ...(content?.check !== undefined && { contentCheck: content.check }),
     ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),
     wakeAt: earliest(
       [

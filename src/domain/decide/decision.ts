@@ -1,6 +1,7 @@
 import type { PullQueue } from '../preload/pull-queue.ts';
 import type { PullTest } from '../release/pulls/pull-check.ts';
 import type { Effect } from '../state/effect.ts';
+import type { CheckDue } from './content.ts';
 
 /** What {@link decide} returns. */
 export interface Decision {
@@ -12,6 +13,8 @@ export interface Decision {
   readonly pullQueue?: PullQueue;
   /** A pull that tests whether pulls are answered, to be started when all effects are done. */
   readonly pullTest?: PullTest;
+  /** A check of the content of images, to be started when all effects are done. */
+  readonly contentCheck?: CheckDue;
   /** Pulls begin once the pins and mirrors of this decision are in place. */
   readonly pullsFollow?: true;
   /**

@@ -1,3 +1,4 @@
+import type { ContentFault, DamageOutcome } from './content-fault.ts';
 import type { BundleId, Digest } from './digest.ts';
 
 /**
@@ -186,6 +187,18 @@ export type ImageReason =
         named: readonly string[];
         isList: boolean;
         next: { kind: 'pull' } | { kind: 'look' } | { kind: 'copy'; flaws: Flaws } | { kind: 'plug-in' };
+      }
+    >
+  /** Images that the runtime lists are damaged. `reference`, `fault`, `next`: of one of them. */
+  | Conclusion<
+      'engine/image-damaged',
+      {
+        bundle: BundleLabel;
+        damaged: number;
+        total: number;
+        reference: string;
+        fault: ContentFault;
+        next: DamageOutcome;
       }
     >
   | Conclusion<'runtime/pins-pending', { bundle: BundleLabel; unpinned: number; total: number }>

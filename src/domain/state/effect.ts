@@ -1,5 +1,5 @@
 import type { SignerRole } from '../model/bundle.ts';
-import type { BundleId } from '../model/digest.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
 import type { MediumId } from '../model/medium.ts';
 import type { BadBlob } from './bad-blob.ts';
 import type { HookRun } from './hook.ts';
@@ -70,6 +70,8 @@ export type Effect =
     }
   /** Remove images of a retired release, exited containers that still hold them first. */
   | { readonly kind: 'remove-images'; readonly bundleId: BundleId; readonly images: readonly Removal[] }
+  /** Remove damaged images, to be pulled again. */
+  | { readonly kind: 'heal-images'; readonly images: readonly Healing[] }
   /**
    * Keep who signed an adopted bundle, as its medium shows: a signature was added, or its key is
    * trusted only now.
@@ -92,4 +94,15 @@ export type Effect =
 export interface Removal {
   readonly imageId: string;
   readonly containerIds: readonly string[];
+}
+
+/** One damaged image that is to be pulled again. */
+export interface Healing {
+  readonly reference: string;
+  /** A release that has it. */
+  readonly bundleId: BundleId;
+  /** Damaged blobs that the runtime has to forget. */
+  readonly forget: readonly Digest[];
+  /** Absent when the runtime does not list the image. */
+  readonly removal?: Removal;
 }

@@ -1,6 +1,7 @@
 import type { BundleId } from '../model/digest.ts';
 import type { Fault } from '../model/reason.ts';
 import type { FailedBlob } from './bad-blob.ts';
+import type { ContentChecks } from './content-check.ts';
 import type { Floors } from './floor-set.ts';
 import type { HookMemory } from './hook.ts';
 import type { KnownRelease } from './known-release.ts';
@@ -128,4 +129,6 @@ export interface Memory {
   readonly stateProblems: readonly Fault[];
   /** Test pulls since the start. Default none. */
   readonly pullChecks?: PullChecks;
+  /** Checks of the content of images. Default none. */
+  readonly contentChecks?: ContentChecks;
 }

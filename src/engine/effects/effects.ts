@@ -5,6 +5,7 @@ import type { RunningTask } from '../../domain/state/memory.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { AttachmentStore, BlobUnion, DocumentStore } from '../../ports/blobs.ts';
+import type { ContentPort } from '../../ports/image-content.ts';
 import type { MediaPort } from '../../ports/media.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
@@ -21,6 +22,7 @@ import type {
 } from '../../ports/state.ts';
 import type { MirrorProbes, TransferMeter } from '../../ports/transfers.ts';
 import type { TrustPort } from '../../ports/trust.ts';
+import type { ContentChecker } from '../keepers/content-checker.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
@@ -29,6 +31,7 @@ import type { MediaJobs } from '../tasks/media-jobs.ts';
 import { createStallWatch } from '../tasks/stall-watch.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { adoptionExecutors, type KeptDocuments } from './adoption-effects.ts';
+import { contentExecutors } from './content-effects.ts';
 import type { Executors } from './executor.ts';
 import { lifeExecutors } from './life-effects.ts';
 import { mediaExecutors } from './media-effects.ts';
@@ -55,6 +58,7 @@ export interface EffectDependencies {
   readonly media: MediaPort;
   readonly runtime: RuntimePort;
   readonly containers: ContainersPort;
+  readonly content: ContentPort;
   readonly store: EffectRecords;
   /** The store of manifests and configs of adopted bundles. */
   readonly documents: DocumentStore & AttachmentStore;
@@ -77,6 +81,7 @@ export interface EffectDependencies {
   readonly recorder: EventRecorder;
   readonly floorKeeper: FloorKeeper;
   readonly hookKeeper: Pick<HookKeeper, 'start'>;
+  readonly contentChecker: Pick<ContentChecker, 'healing' | 'changed'>;
   /** Called when an effect makes progress, for the watchdog. */
   readonly alive: () => void;
 }
@@ -114,6 +119,7 @@ export function createEffects(deps: EffectDependencies): Effects {
     ...pinExecutors({ ...deps, pinRequests, mirrorGate }),
     ...recordExecutors(deps),
     ...lifeExecutors(deps),
+    ...contentExecutors(deps),
     ...taskExecutors(starting),
   };
   const start = (task: RunningTask, assessment: Assessment) => startTask(starting, task, assessment);

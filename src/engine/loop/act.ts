@@ -49,6 +49,7 @@ export async function act(
 export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
   if (task.kind === 'pull' && end === 'pulled') {
     loop.state.landed.add(task.reference);
+    loop.contentChecker.changed(task.reference);
     goOn(loop, loop.queue.after(task.reference));
   } else kick(loop);
 }

@@ -26,6 +26,7 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
   const { snapshot } = state;
   return {
     pullChecks: loop.pullChecker.checks(),
+    contentChecks: loop.contentChecker.checks(),
     running: tasks.running(),
     hooks: loop.hookKeeper.memory(degradedIn(state.conditions)),
     pinsRequested: effects.pinRequests.last,

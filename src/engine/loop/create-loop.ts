@@ -3,6 +3,7 @@ import { createLayerKeeper } from '../blobs/layer-keeper.ts';
 import { createRunningReleases } from '../commands/running-releases.ts';
 import { createEffects } from '../effects/effects.ts';
 import { createConditionKeeper } from '../keepers/condition-keeper.ts';
+import { createContentChecker } from '../keepers/content-checker.ts';
 import { createCopyKeeper } from '../keepers/copy-keeper.ts';
 import { createFloorKeeper } from '../keepers/floor-keeper.ts';
 import { createHookKeeper } from '../keepers/hook-keeper.ts';
@@ -46,9 +47,11 @@ export function createLoop(deps: EngineDependencies): Loop {
     releases: () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
     wantRound,
   });
+  const contentChecker = createContentChecker({ ...deps, tasks, recorder, wantRound });
   const effects = createEffects({
     ...deps,
     hookKeeper,
+    contentChecker,
     tasks,
     mediaJobs,
     failures,
@@ -74,12 +77,13 @@ export function createLoop(deps: EngineDependencies): Loop {
     rebuildKeeper: createRebuildKeeper({ ...deps, recorder, alive: isAlive, wantRound }),
     hookKeeper,
     pullChecker,
+    contentChecker,
     imageUses: createImageUsesLook(deps),
     conditionKeeper: createConditionKeeper(deps),
     running: createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) }),
     recorder,
     refusals: createRefusals(),
-    status: statusOf({ deps, state, tasks, layerKeeper, effects, pullChecker }),
+    status: statusOf({ deps, state, tasks, layerKeeper, effects, pullChecker, contentChecker }),
     state,
   };
   return loop;
@@ -110,7 +114,11 @@ function statusOf({
   layerKeeper,
   effects,
   pullChecker,
-}: Pick<Loop, 'deps' | 'state' | 'tasks' | 'layerKeeper' | 'effects' | 'pullChecker'>): StatusPublisher {
+  contentChecker,
+}: Pick<
+  Loop,
+  'deps' | 'state' | 'tasks' | 'layerKeeper' | 'effects' | 'pullChecker' | 'contentChecker'
+>): StatusPublisher {
   return createStatusPublisher({
     ...deps,
     underWay: () => ({
@@ -118,6 +126,7 @@ function statusOf({
       copyingBytes: layerKeeper.copyingBytes(),
       keeping: new Map(effects.keeping),
       pullChecks: pullChecker.checks(),
+      contentChecks: contentChecker.checks(),
     }),
     landed: () => [...state.landed],
     seen: () => state.snapshot && { ...state.snapshot, conditions: state.conditions },

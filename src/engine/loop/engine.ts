@@ -1,5 +1,6 @@
 import { bundleName } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/event.ts';
+import type { CheckedImage } from '../../domain/report/content-report.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { bindCommands, type Commands } from '../commands/commands.ts';
@@ -8,6 +9,7 @@ import { resumeAll } from '../commands/preload-commands.ts';
 import { createLoop } from './create-loop.ts';
 import { type EngineDependencies, kick } from './loop.ts';
 import { run } from './run.ts';
+import { verifyImages } from './verify-images.ts';
 
 /** The engine of the daemon: observes, decides, acts and records until it is stopped. */
 export interface Engine extends Commands {
@@ -43,6 +45,13 @@ export interface Engine extends Commands {
    * @throws AppError of the runtime
    */
   checkPulls(signal: AbortSignal): Promise<void>;
+  /**
+   * Checks the content of images now: of a release (`name@version` or digest), or of all kept ones
+   * when `bundle` is empty. Takes as long as reading them.
+   *
+   * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`), `runtime/unreachable`
+   */
+  verifyImages(bundle: string, signal: AbortSignal): Promise<readonly CheckedImage[]>;
   /** Resumes cancelled preloads, and asks for a round now. */
   resume(): void;
   /** As `FloorKeeper.reset`. */
@@ -67,6 +76,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     note: (event, bundle) => loop.recorder.tell({ ...event, ...bundleNamed(bundle, store) }),
     settled: store.settled,
     checkPulls: loop.pullChecker.checkNow,
+    verifyImages: (bundle, signal) => verifyImages(loop, bundle, signal),
     resetFloors: loop.floorKeeper.reset,
     hasFloor: (stream) => loop.floorKeeper.floors().sequences.has(stream),
     resume: () => {

@@ -7,6 +7,7 @@ import type { Effect } from '../../domain/state/effect.ts';
 import type { KnownRelease } from '../../domain/state/known-release.ts';
 import type { BlobSource, LayerCopies, LayerInventory } from '../../ports/blobs.ts';
 import type { HookRunner, HookStore } from '../../ports/hooks.ts';
+import type { BootMark } from '../../ports/image-content.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 import type { ReleaseFiles } from '../../ports/release-files.ts';
 import type { FloorStore, PinLedgerStore, StateStore } from '../../ports/state.ts';
@@ -16,6 +17,7 @@ import type { LayerKeeper } from '../blobs/layer-keeper.ts';
 import type { RunningReleases } from '../commands/running-releases.ts';
 import type { EffectDependencies, Effects } from '../effects/effects.ts';
 import type { ConditionKeeper, Conditions } from '../keepers/condition-keeper.ts';
+import type { ContentChecker } from '../keepers/content-checker.ts';
 import type { CopyKeeper } from '../keepers/copy-keeper.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
@@ -39,13 +41,23 @@ import type { Pace } from './pace.ts';
 export interface EngineDependencies
   extends Omit<
     EffectDependencies,
-    'tasks' | 'mediaJobs' | 'failures' | 'recorder' | 'alive' | 'floorKeeper' | 'hookKeeper' | 'store'
+    | 'tasks'
+    | 'mediaJobs'
+    | 'failures'
+    | 'recorder'
+    | 'alive'
+    | 'floorKeeper'
+    | 'hookKeeper'
+    | 'contentChecker'
+    | 'store'
   > {
   readonly store: StateStore;
   /** Where layers are kept. */
   readonly layers: LayerInventory & LayerCopies & Pick<BlobSource, 'sizeOf'>;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
+  /** Default: nothing is remembered, and no check is due. */
+  readonly bootMark?: BootMark;
   /** Problems of the stored state that were found at the start. Default none. */
   readonly stateProblems?: readonly Fault[];
   /**
@@ -95,6 +107,7 @@ export interface Loop {
   readonly rebuildKeeper: RebuildKeeper;
   readonly hookKeeper: HookKeeper;
   readonly pullChecker: PullChecker;
+  readonly contentChecker: ContentChecker;
   readonly imageUses: ImageUsesLook;
   readonly conditionKeeper: ConditionKeeper;
   readonly running: RunningReleases;

@@ -65,6 +65,9 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   loop.status.publish();
   state.obstacle = await act(loop, decision.effects, assessment, signal);
   if (state.obstacle === undefined && decision.pullTest !== undefined) loop.pullChecker.start(decision.pullTest);
+  if (state.obstacle === undefined && decision.contentCheck !== undefined) {
+    loop.contentChecker.start(decision.contentCheck);
+  }
   goOn(loop, queue.decided(state.obstacle === undefined ? decision.pullQueue : undefined));
   return loop.pace(decision, {
     failed: state.obstacle !== undefined,
@@ -84,6 +87,7 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
     (runtime) => areContainersNeeded(loop, runtime),
     signal,
   );
+  loop.contentChecker.saw(observed.runtime);
   if (observed.runtime.kind === 'reachable' && observed.containers !== undefined) {
     state.lastLookAt = deps.clock.monotonic();
     loop.running.saw({ images: observed.runtime.images, containers: observed.containers });
@@ -111,6 +115,8 @@ function tellUnknownComponents({ deps, state }: Loop, { assessment }: Snapshot):
 }
 
 function areContainersNeeded({ deps, state }: Loop, runtime: RuntimeObservation): boolean {
+  if (runtime.kind === 'reachable' && state.snapshot?.assessment.damaged.some(({ isPresent }) => isPresent))
+    return true;
   return needsContainers(deps.store.load(), runtime, deps.policy, {
     isShort: (state.snapshot?.assessment.short.length ?? 0) > 0,
     sinceLookMs: deps.clock.monotonic() - state.lastLookAt,

@@ -43,6 +43,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
       loop.releaseKeeper.stop(),
       loop.hookKeeper.stop(),
       loop.pullChecker.stop(),
+      loop.contentChecker.stop(),
     ]);
   }
 }

@@ -127,6 +127,8 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
       return 'Retiring a release';
     case 'remove-images':
       return 'Removing images of a retired release';
+    case 'heal-images':
+      return 'Removing damaged images';
     case 'run-hook':
       return `Starting hook ${effect.run.hook}`;
     case 'start':

@@ -27,7 +27,7 @@ export interface StatusDependencies {
   readonly onStatus: (report: StatusReport) => void;
   readonly media: Pick<MediaView, 'list'>;
   /** The tasks and copies that run now. */
-  readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping' | 'pullChecks'>;
+  readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping' | 'pullChecks' | 'contentChecks'>;
   /** References that were pulled after the last observation of the runtime. */
   readonly landed: () => readonly string[];
   /** Observation and conclusions of the last round. Undefined before the first. */
@@ -111,8 +111,9 @@ function publish(publishing: Publishing): void {
 
 function tick(publishing: Publishing): () => void {
   const ticker = setInterval(() => {
-    const { running, keeping, copyingBytes } = publishing.underWay();
-    if (running.length > 0 || keeping.size > 0 || copyingBytes !== undefined) publish(publishing);
+    const { running, keeping, copyingBytes, contentChecks } = publishing.underWay();
+    const isChecking = contentChecks?.running !== undefined;
+    if (running.length > 0 || keeping.size > 0 || copyingBytes !== undefined || isChecking) publish(publishing);
   }, STATUS_MS);
   return () => clearInterval(ticker);
 }

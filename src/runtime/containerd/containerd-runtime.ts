@@ -9,6 +9,8 @@ import { createUnitStop } from '../cri/unit-stop.ts';
 import { createListeners } from '../listeners.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { addTag } from './add-tag.ts';
+import { openContentCheck } from './check-content.ts';
+import { createContentClient } from './content-client.ts';
 import { createHostsDirectory, type HostsDirectory } from './hosts-directory.ts';
 import { createImagesClient } from './images-client.ts';
 import { labelChanges, labelledPins, MARK_LABEL, markedPins } from './pin-label.ts';
@@ -63,6 +65,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
   const client = { socketPath, ...(protoRoot && { protoRoot }) };
   const cri = createCriClient(client);
   const images = createImagesClient(client);
+  const content = createContentClient(client);
   const clock = options.clock ?? systemClock;
   const stop = createUnitStop(unitNames, { units: options.units, clock });
   const listeners = createListeners(stop.watch);
@@ -86,10 +89,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
   };
   return {
     ...createContainers(cri),
-    close: () => {
-      cri.close();
-      images.close();
-    },
+    close: () => [cri, images, content].forEach((each) => void each.close()),
     onChange: listeners.add,
     observe: createCriObserver({
       cri,
@@ -123,6 +123,11 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     image: cri.imageStatus,
     addTag: (tag, reference, signal) => addTag({ cri, images, clock }, tag, reference, signal),
     removeTag: (tag, signal) => images.remove(tag, signal),
+    openContentCheck: () => openContentCheck({ cri, content }),
+    forgetContent: async (digests, signal) => {
+      for (const digest of digests) await content.remove(digest, signal);
+      if (digests.length > 0) await content.collectGarbage(signal);
+    },
   };
 }
 

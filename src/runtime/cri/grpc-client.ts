@@ -16,7 +16,7 @@ interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Unary calls of one or more services over one Unix socket. */
+/** Calls of one or more services over one Unix socket. */
 export interface GrpcClient {
   /**
    * Calls `method` of `service` (`runtime.v1.ImageService`). Rejects with the unchanged
@@ -24,6 +24,11 @@ export interface GrpcClient {
    * at the server.
    */
   call(service: string, method: string, request: object, options: CallOptions): Promise<unknown>;
+  /**
+   * Calls a `method` that answers with a stream, and yields its messages at the consumer's pace.
+   * Errors, deadline and abort as with {@link call}. The call ends when the consumer does.
+   */
+  stream(service: string, method: string, request: object, options: CallOptions): AsyncIterable<unknown>;
   close(): void;
 }
 
@@ -53,13 +58,15 @@ export function createGrpcClient({
     'grpc.max_reconnect_backoff_ms': 2_000,
     'grpc.enable_http_proxy': 0,
   });
+  const rpcOf = (service: string, method: string) => {
+    const rpc = (definition[service] as ServiceDefinition | undefined)?.[method];
+    if (rpc === undefined) throw new TypeError(`${protoFile} has no ${service}/${method}`);
+    return rpc;
+  };
   return {
     close: () => client.close(),
-    call: (service, method, request, options) => {
-      const rpc = (definition[service] as ServiceDefinition | undefined)?.[method];
-      if (rpc === undefined) throw new TypeError(`${protoFile} has no ${service}/${method}`);
-      return unary(client, rpc, request, options);
-    },
+    call: (service, method, request, options) => unary(client, rpcOf(service, method), request, options),
+    stream: (service, method, request, options) => serverStream(client, rpcOf(service, method), request, options),
   };
 }
 
@@ -82,11 +89,9 @@ function unary(
   client: Client,
   rpc: ServiceDefinition[string],
   request: object,
-  { signal, timeoutMs, headers = {} }: CallOptions,
+  { signal, ...options }: CallOptions,
 ): Promise<unknown> {
-  const metadata = new Metadata();
-  for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
-  const deadline = timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs };
+  const { metadata, deadline } = wireOptions(options);
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
     const call = client.makeUnaryRequest(
@@ -105,4 +110,37 @@ function unary(
     const cancel = () => call.cancel();
     signal.addEventListener('abort', cancel, { once: true });
   });
+}
+
+async function* serverStream(
+  client: Client,
+  rpc: ServiceDefinition[string],
+  request: object,
+  { signal, ...options }: CallOptions,
+): AsyncGenerator<unknown> {
+  signal.throwIfAborted();
+  const { metadata, deadline } = wireOptions(options);
+  const call = client.makeServerStreamRequest(
+    rpc.path,
+    rpc.requestSerialize,
+    rpc.responseDeserialize,
+    request,
+    metadata,
+    deadline,
+  );
+  const cancel = () => call.cancel();
+  signal.addEventListener('abort', cancel, { once: true });
+  try {
+    yield* call;
+  } finally {
+    signal.removeEventListener('abort', cancel);
+    call.on('error', () => undefined); // what comes of the cancelling
+    call.cancel();
+  }
+}
+
+function wireOptions({ timeoutMs, headers = {} }: Pick<CallOptions, 'timeoutMs' | 'headers'>) {
+  const metadata = new Metadata();
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
+  return { metadata, deadline: timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs } };
 }

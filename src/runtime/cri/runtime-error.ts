@@ -57,8 +57,14 @@ export function toRuntimeError(thrown: unknown, what: string, signal: AbortSigna
   return pullError(classifyPullError(status), `${what} failed: ${status.text}`, thrown);
 }
 
+/** The status code of an error of grpc-js. Undefined for any other error. */
+export function grpcCodeOf(thrown: unknown): number | undefined {
+  return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'number' ? thrown.code : undefined;
+}
+
 function grpcStatusOf(thrown: unknown): { grpcCode: number; text: string } | undefined {
-  if (!(thrown instanceof Error) || !('code' in thrown) || typeof thrown.code !== 'number') return undefined;
+  const grpcCode = grpcCodeOf(thrown);
+  if (!(thrown instanceof Error) || grpcCode === undefined) return undefined;
   const details = 'details' in thrown && typeof thrown.details === 'string' ? thrown.details : thrown.message;
-  return { grpcCode: thrown.code, text: oneLine(details) };
+  return { grpcCode, text: oneLine(details) };
 }

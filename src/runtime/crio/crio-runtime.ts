@@ -16,6 +16,7 @@ import { refuseShadowing, SHADOWED_PINS } from './config-faults.ts';
 import { type CrioFiles, createCrioFiles } from './crio-files.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
 import { createReload, type Reload } from './reload.ts';
+import { openContentCheck } from './storage/check-content.ts';
 
 /** The options of the CRI-O adapter. */
 export interface CrioRuntimeOptions {
@@ -93,6 +94,8 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     image: cri.imageStatus,
     addTag: async () => false, // CRI gives a name with a pull only
     removeTag: (tag, signal) => cri.removeImage(tag, signal),
+    openContentCheck: () => openContentCheck({ cri }),
+    forgetContent: async () => undefined, // it keeps no blobs
   };
 }
 

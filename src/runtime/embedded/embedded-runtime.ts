@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import {
   type Descriptor,
   entryForPlatform,
@@ -20,6 +20,7 @@ import { pullError, toRuntimeError } from '../cri/runtime-error.ts';
 import { createListeners } from '../listeners.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { type BlobFetch, createBlobFetch } from './blob-fetch.ts';
+import { openContentCheck } from './check-content.ts';
 import { createHttpSource, type HttpSource } from './http-source.ts';
 import { createImageLayout, type ImageLayout } from './image-layout.ts';
 
@@ -74,6 +75,10 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     imagesAskedFor: async () => [],
     removeContainer: async () => undefined,
     removeImage: (imageId, signal) => layout.removeImage(imageId, signal),
+    openContentCheck: () => openContentCheck({ layout, pathOf: pull.blobs.pathOf }),
+    forgetContent: async (digests) => {
+      for (const digest of digests) await rm(pull.blobs.pathOf(digest), { force: true });
+    },
     pull: async (name, signal) => {
       try {
         const reference = parseReference(name);

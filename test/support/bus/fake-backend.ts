@@ -60,6 +60,7 @@ const IDLE: ApiMethods = {
   unpinUnclaimed: text,
   cancel: nothing,
   checkPulls: nothing,
+  verifyImages: async () => [],
   approve: text,
   reject: text,
   rejectWithReason: text,

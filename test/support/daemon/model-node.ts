@@ -129,6 +129,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       machine.pins = references;
       pinsRequested = { references, unpinned, attempts: 1, at: machine.now() };
     },
+    'heal-images': unknown,
     'apply-mirrors': ({ repositories }) => {
       machine.mirrors = repositories;
     },

@@ -15,6 +15,7 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'media/blob-damaged',
   'bundle/blob-missing',
   'engine/image-missing',
+  'engine/image-damaged',
   'engine/needs-copy',
   'engine/tag-contested',
   'engine/tags',

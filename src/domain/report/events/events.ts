@@ -17,6 +17,7 @@ import type { Snapshot } from '../snapshot.ts';
 import { trustedBy } from '../texts/bundle-text.ts';
 import { runtimeAway } from '../texts/runtime-away.ts';
 import { sourcesOf } from '../texts/sources.ts';
+import { damageEvents } from './content-events.ts';
 import { degradedEvents } from './degraded-events.ts';
 import { nodePullEvents } from './node-pull-events.ts';
 import { unclaimedEvents } from './pin-events.ts';
@@ -35,6 +36,7 @@ export function eventsBetween(before: Snapshot | undefined, after: Snapshot): Ev
     ...rejectionEvents(before, after),
     ...approvalEvents(before, after),
     ...missingEvents(before, after),
+    ...damageEvents(before?.assessment, after.assessment),
     ...(before === undefined ? [] : [...bundleEvents(before, after), ...holdEvents(before, after)]),
     ...(before === undefined ? [] : noticeEvents(before, after)),
   ];

@@ -1,6 +1,7 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 import type { ImageReason } from '../../model/reason.ts';
+import { contentFaultText, damageNextText } from '../texts/content-text.ts';
 import { flawsText, HOW_TO_COPY } from './media-text.ts';
 
 type Missing = Extract<ImageReason, { code: 'engine/image-missing' }>['data'];
@@ -11,6 +12,8 @@ export function imageText(reason: ImageReason): string {
   switch (reason.code) {
     case 'engine/image-missing':
       return missingText(reason.data);
+    case 'engine/image-damaged':
+      return damagedText(reason.data);
     case 'runtime/pins-pending':
       return `${unpinnedCount(reason.data)} present and not pinned yet`;
     case 'runtime/pins-ignored':
@@ -26,6 +29,13 @@ function missingText({ bundle, missing, total, named, isList, next }: Missing): 
   if (!isList) return `${count}, first ${named[0]}. ${then}`;
   const rest = missing - named.length;
   return `${count}: ${named.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}. ${then}`;
+}
+
+function damagedText(data: Extract<ImageReason, { code: 'engine/image-damaged' }>['data']): string {
+  const { bundle, damaged, total, reference, fault, next } = data;
+  const title = bundleTitle(bundle);
+  const count = `${damaged} of ${total} images of ${title} ${damaged === 1 ? 'is' : 'are'} damaged on this node`;
+  return `${count}, first ${reference}: ${contentFaultText(fault)}. ${damageNextText(next, title)}`;
 }
 
 function nextText(next: Missing['next'], title: string, isOne: boolean): string {

@@ -41,6 +41,7 @@ export function reasonText(reason: Reason): string {
     case 'media/reading':
       return mediaText(reason);
     case 'engine/image-missing':
+    case 'engine/image-damaged':
     case 'runtime/pins-pending':
     case 'runtime/pins-ignored':
       return imageText(reason);

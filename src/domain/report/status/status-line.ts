@@ -5,6 +5,7 @@ import { unclaimedNote } from '../events/pin-events.ts';
 import { hookNotes } from '../hook-report.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { streamNotes } from '../stream-report.ts';
+import { checkLine } from '../texts/content-text.ts';
 import { blockedLine } from './blocked-line.ts';
 import { bundleTrouble } from './bundle-lines.ts';
 import { copyLine } from './copy-line.ts';
@@ -30,6 +31,7 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
     blockedLine(snapshot) ??
     copyLine(memory, assessment) ??
     mediaLine(observed, assessment) ??
+    (memory.contentChecks?.running && checkLine(memory.contentChecks.running)) ??
     bundleTrouble(assessment.bundles, assessment) ??
     failedMediaLine(observed) ??
     restLine(observed, assessment);

@@ -1,9 +1,11 @@
-import { cpSync, mkdtempSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { openBootMark } from '../../../../src/store/files/boot-mark.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
@@ -14,10 +16,11 @@ import type { MortalOrder, Point } from '../../../support/daemon/mortal-daemon/o
 import { type MortalDaemon, startMortalDaemon } from '../../../support/daemon/mortal-daemon/start-mortal-daemon.ts';
 import { expectWholeNode, listedReferences } from '../../../support/daemon/node-consistency.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { createRecordingLog } from '../../../support/recording-log.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
-type Story = 'preload' | 'damaged' | 'stopped' | 'lost-tag' | 'life';
+type Story = 'preload' | 'damaged' | 'broken-image' | 'stopped' | 'lost-tag' | 'life';
 
 /**
  * In which story the daemon is killed at each point. A new kind of effect has no place here yet,
@@ -40,6 +43,7 @@ const STORY_OF: Readonly<Record<Point, Story>> = {
   'tag-pulled': 'preload',
   'record-signers': 'preload',
   'record-bad-blobs': 'damaged',
+  'heal-images': 'broken-image',
   cancel: 'stopped',
   'resume-preload': 'stopped',
   'start-restore-tags': 'lost-tag',
@@ -52,6 +56,7 @@ const STORY_OF: Readonly<Record<Point, Story>> = {
   'request-activation': 'life',
   'take-over': 'life',
 };
+const signal = new AbortController().signal;
 const pointsOf = (story: Story) => (Object.keys(STORY_OF) as Point[]).filter((point) => STORY_OF[point] === story);
 
 /**
@@ -128,8 +133,18 @@ describe.runIf(have('root', 'mmdebstrap'))(
           }),
         })),
       });
-    const expectWhole = () =>
-      expectWholeNode(node.harness.settings.paths.state_dir, node.double(), { keepsMirrors: false });
+    const expectWhole = (hasLostImages = false) =>
+      expectWholeNode(node.harness.settings.paths.state_dir, node.double(), { keepsMirrors: false, hasLostImages });
+    /** Truncates a file of the layer of this seed in the storage of the runtime. */
+    const breakLayer = async (seed: string) => {
+      const cri = createCriClient({ socketPath: node.double().socketPath });
+      const images = await cri.imageFilesystemPath(signal);
+      cri.close();
+      const layers = join(images ?? '', '../vfs/dir');
+      const files = readdirSync(layers).map((id) => join(layers, id, 'opt', seed, 'file-0'));
+      const [file = ''] = files.filter((candidate) => existsSync(candidate));
+      truncateSync(file, 1);
+    };
 
     it('from the insertion of a stick to the activation', { timeout: 240_000 }, async () => {
       await setUp({ hooks: { 'before-activate': 'before.service' } });
@@ -162,6 +177,21 @@ describe.runIf(have('root', 'mmdebstrap'))(
       expect(done.bundles[0]?.degraded).toBeUndefined();
       expect(new Set(killedAt)).toEqual(new Set(pointsOf('damaged')));
       await expectWhole();
+    });
+
+    it('while an image is healed after an unclean boot', { timeout: 240_000 }, async () => {
+      await setUp();
+      const bundle = await make('4.13.7');
+      node.harness.plug(bundle.path);
+      await live(isSettled('4.13.7'));
+      await breakLayer('etcd-4.13.7');
+      const path = join(node.harness.settings.paths.state_dir, 'running.json');
+      await openBootMark({ path, bootId: 'the boot before', now: 0, log: createRecordingLog() }, signal);
+      await dieAt('heal-images', bundle);
+      const done = await live((report) => isSettled('4.13.7')(report) && report.bundles[0]?.images.pinned === 2);
+      expect(done.bundles[0]?.degraded).toBeUndefined();
+      expect(killedAt).toEqual(pointsOf('broken-image'));
+      await expectWhole(true);
     });
 
     it('while a lost tag is restored', { timeout: 240_000 }, async () => {

@@ -108,6 +108,8 @@ export function createSpeaker(releases: ReadonlyMap<Letter, SpokenBundle>): Spea
           return `${effect.kind} ${task(effect.task)}`;
         case 'run-hook':
           return `run-hook ${effect.run.hook} ${letterOf(effect.run.bundleId)}`;
+        case 'heal-images':
+          return `heal-images ${references(effect.images.map(({ reference }) => reference))}`;
         case 'record-rolled-back':
           return `record-rolled-back ${letterOf(effect.bundleId)} to ${letterOf(effect.to)}`;
         case 'take-over':

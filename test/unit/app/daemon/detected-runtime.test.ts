@@ -39,6 +39,8 @@ function fakeAdapter(name: string, answers: () => boolean) {
     imagesAskedFor: async () => [],
     removeContainer: async () => undefined,
     removeImage: async () => undefined,
+    openContentCheck: () => ({ check: async () => ({ kind: 'absent', faults: [] }) }),
+    forgetContent: async () => undefined,
     onChange: (listener) => {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -1,0 +1,70 @@
+import type { Command } from 'commander';
+import type { ApiClient } from '../../../api/client.ts';
+import type { CheckedImage } from '../../../domain/report/content-report.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { clip, oneLine } from '../../../platform/plain-text.ts';
+import { formatCount } from '../../../platform/sizes.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
+import { formatTable } from '../../output/table.ts';
+
+/** Adds `verify-images` to the program. */
+export function registerVerifyImages(program: Command, context: CommandContext): void {
+  program
+    .command('verify-images')
+    .description('check what the runtime keeps of the images of releases; damaged ones are pulled again')
+    .argument('[bundle]', 'NAME@VERSION, or the digest of the bundle; default: all releases that are not retired')
+    .option('--json', 'print what was found as JSON')
+    .action((bundle: string | undefined, options: { readonly json?: true }) => verify(bundle ?? '', options, context));
+}
+
+async function verify(bundle: string, options: { readonly json?: true }, context: CommandContext): Promise<void> {
+  const images = await withDaemon(context, (client) => withProgress(client, bundle, context));
+  context.stdout(options.json ? `${JSON.stringify({ images })}\n` : asText(images));
+  const damaged = images.filter(({ result }) => result === 'damaged').length;
+  const unknown = images.filter(({ result }) => result === 'unknown').length;
+  if (damaged > 0) {
+    const message = `${formatCount(damaged, 'image')} ${damaged === 1 ? 'is' : 'are'} damaged; NEXT says what becomes of ${damaged === 1 ? 'it' : 'them'}`;
+    throw new AppError({ code: 'cli/unverified', message, disposition: 'reject' });
+  }
+  if (unknown > 0) {
+    const message = `${formatCount(unknown, 'image')} could not be checked; FOUND says why`;
+    throw new AppError({ code: 'cli/faults', message, disposition: 'reject' });
+  }
+}
+
+/** The status line of the daemon goes to stderr while it checks, on a terminal. */
+async function withProgress(
+  client: ApiClient,
+  bundle: string,
+  context: CommandContext,
+): Promise<readonly CheckedImage[]> {
+  const { stderr, stderrColumns: columns, signal } = context;
+  if (columns === undefined) return client.verifyImages({ bundle }, signal);
+  const ended = new AbortController();
+  const paint = async () => {
+    const { status } = await client.report(signal);
+    // The last column stays free, because some terminals wrap there.
+    if (!ended.signal.aborted) stderr(`\r${clip(oneLine(status), Math.max(1, columns - 1))}\u001b[K`);
+  };
+  const painting = client.watch(() => void paint().catch(() => undefined), AbortSignal.any([signal, ended.signal]));
+  try {
+    await painting;
+    return await client.verifyImages({ bundle }, signal);
+  } finally {
+    ended.abort();
+    stderr('\r\u001b[K');
+  }
+}
+
+function asText(images: readonly CheckedImage[]): string {
+  if (images.length === 0) return 'No release is known here, so that there is nothing to check.\n';
+  const rows = images.map(({ image, releases, result, found, next }) => [
+    result,
+    releases.join(' '),
+    image,
+    oneLine(found),
+    oneLine(next),
+  ]);
+  return formatTable(['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'], rows);
+}

@@ -1,0 +1,62 @@
+import type { Assessment } from '../assess/assess.ts';
+import { diskFull } from '../preload/space.ts';
+import { blobsToForget, type DamagedImage, healable } from '../release/content/damaged-images.ts';
+import type { CheckCause, ContentChecks } from '../state/content-check.ts';
+import type { Effect, Healing } from '../state/effect.ts';
+import type { Memory } from '../state/memory.ts';
+
+/** What an image was found to be counts for so long when it is to be removed for it. */
+const HOLDS_MS = 10 * 60_000;
+
+/** A check of images that is to be started. `references`: default all of kept releases. */
+export interface CheckDue {
+  readonly cause: Exclude<CheckCause, 'request'>;
+  readonly references?: readonly string[];
+}
+
+/** What is to be done about the content of images. */
+export interface ContentPlan {
+  readonly effects: readonly Effect[];
+  readonly check?: CheckDue;
+}
+
+/**
+ * What follows from checks of images, while nothing is pulled or activated: damaged images go when
+ * they can be pulled again, and were looked at lately; a check is started when one is due.
+ */
+export function contentPlan(memory: Memory, { damaged }: Assessment, now: number): ContentPlan {
+  const { contentChecks: checks } = memory;
+  if (checks === undefined || checks.running !== undefined || diskFull(memory, now) !== undefined) return NOTHING;
+  const ready = healable(damaged);
+  const stale = ready.filter(({ image }) => !isFresh(image.reference, checks, now));
+  if (stale.length > 0) return checkAgain(stale.map(({ image }) => image.reference));
+  if (ready.length > 0) return { effects: [{ kind: 'heal-images', images: ready.flatMap(healingOf) }] };
+  if (checks.healed.length > 0) return checkAgain(checks.healed);
+  return checks.isDue && checks.endedAt === undefined ? { effects: [], check: { cause: 'unclean-boot' } } : NOTHING;
+}
+
+const NOTHING: ContentPlan = { effects: [] };
+
+function checkAgain(references: readonly string[]): ContentPlan {
+  return { effects: [], check: { cause: 'again', references } };
+}
+
+/** A time in the future means that the wall clock was set back. */
+function isFresh(reference: string, { results }: ContentChecks, now: number): boolean {
+  const at = results.get(reference)?.at ?? Number.NEGATIVE_INFINITY;
+  return at <= now && now - at < HOLDS_MS;
+}
+
+function healingOf(damage: DamagedImage): Healing[] {
+  const { image, bundles, next } = damage;
+  const [bundle] = bundles;
+  if (next.kind !== 'heal' || bundle === undefined) return [];
+  return [
+    {
+      reference: image.reference,
+      bundleId: bundle.bundleId,
+      forget: blobsToForget(damage),
+      ...(next.removal !== undefined && { removal: next.removal }),
+    },
+  ];
+}

@@ -1,0 +1,52 @@
+import type { ImageContent } from '../model/image-content.ts';
+
+/** Why images are checked. */
+export type CheckCause =
+  | 'unclean-boot'
+  | 'request'
+  /** Damaged images were pulled again, or may be healed and were checked long ago. */
+  | 'again';
+
+/** What the last look at the content of one image has shown. */
+export interface ContentResult {
+  /** Wall clock, milliseconds since the epoch. */
+  readonly at: number;
+  readonly content: ImageContent;
+}
+
+/** A check that runs now. */
+export interface RunningCheck {
+  readonly cause: CheckCause;
+  /** Images that were checked, of all of this check. */
+  readonly done: number;
+  readonly total: number;
+  readonly readBytes: number;
+}
+
+/** What the engine remembers of checks of images. */
+export interface ContentChecks {
+  readonly running: RunningCheck | undefined;
+  /**
+   * The node was booted without having been shut down, and no check since has ended with all images
+   * whole.
+   */
+  readonly isDue: boolean;
+  /** When the last check that was due has ended, in milliseconds since the epoch. */
+  readonly endedAt: number | undefined;
+  /** By reference. What was pulled since has none. */
+  readonly results: ReadonlyMap<string, ContentResult>;
+  /** References of images that were healed and pulled since, and are to be checked again. */
+  readonly healed: readonly string[];
+  /** How often each damaged image was removed to be pulled again, by reference. */
+  readonly healings: ReadonlyMap<string, number>;
+}
+
+/** Nothing was checked. */
+export const NO_CHECKS: ContentChecks = {
+  running: undefined,
+  isDue: false,
+  endedAt: undefined,
+  results: new Map(),
+  healed: [],
+  healings: new Map(),
+};

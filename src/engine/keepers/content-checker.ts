@@ -1,0 +1,253 @@
+import type { CheckDue } from '../../domain/decide/content.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
+import type { ExpectedImage, ImageContent } from '../../domain/model/image-content.ts';
+import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
+import { type ImageToCheck, imagesToCheck } from '../../domain/release/content/images-to-check.ts';
+import { checkedEvent } from '../../domain/report/events/content-events.ts';
+import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/content-check.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import type { DocumentStore } from '../../ports/blobs.ts';
+import type { BootMark, ContentPort } from '../../ports/image-content.ts';
+import type { StateReader } from '../../ports/state.ts';
+import { documentsOf } from '../blobs/image-documents.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import type { Tasks } from '../tasks/tasks.ts';
+
+/** The adapters of {@link createContentChecker}. */
+export interface ContentCheckerDependencies {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly store: StateReader;
+  readonly documents: Pick<DocumentStore, 'sizeOf' | 'read'>;
+  readonly content: ContentPort;
+  /** Default: it is forgotten when the daemon ends. */
+  readonly bootMark?: BootMark;
+  readonly recorder: Pick<EventRecorder, 'tell'>;
+  readonly tasks: Pick<Tasks, 'running'>;
+  /** Asks for a round. */
+  readonly wantRound: () => void;
+}
+
+/**
+ * Checks the content of images beside the rounds. It reads and changes nothing.
+ *
+ * INVARIANTS: one check at a time, one image at a time. A check that nobody asked for waits while
+ * something is pulled or activated.
+ */
+export interface ContentChecker {
+  checks(): ContentChecks;
+  /** Starts a check beside the rounds, unless one runs. Its end asks for a round. Never throws. */
+  start(due: CheckDue): void;
+  /**
+   * Checks all images of kept releases, or those of one release, after a check that runs.
+   *
+   * @throws AppError `runtime/unreachable` and others of the runtime room when the runtime does not
+   *   answer; whatever aborted `signal` (the check goes on)
+   */
+  checkNow(only: BundleId | undefined, signal: AbortSignal): Promise<void>;
+  /** Call before a damaged image is removed. */
+  healing(reference: string): void;
+  /**
+   * Call when an image was pulled, or could not be removed: what was found of it counts no longer.
+   * One that was damaged is checked again.
+   */
+  changed(reference: string): void;
+  /** Forgets what was found of images that the runtime does not list any more. */
+  saw(runtime: RuntimeObservation): void;
+  /** Ends the running check. */
+  stop(): Promise<void>;
+}
+
+/** Pause before a check that has met a runtime that did not answer is started again. */
+const AGAIN_MS = 60_000;
+/** How long a check that nobody asked for waits before it looks again whether the node is at rest. */
+const REST_MS = 1_000;
+
+interface Checking extends ContentCheckerDependencies {
+  readonly bootMark: BootMark;
+  readonly ending: AbortController;
+  readonly results: Map<string, ContentResult>;
+  readonly healed: Set<string>;
+  readonly healings: Map<string, number>;
+  running: { readonly ended: Promise<void>; state: RunningCheck } | undefined;
+  endedAt: number | undefined;
+  /** Monotonic milliseconds. */
+  failedAt: number;
+}
+
+/** A check that is to be made. */
+interface Order {
+  readonly cause: CheckCause;
+  readonly images: readonly ImageToCheck[];
+}
+
+/** A checker that has checked nothing yet. */
+export function createContentChecker(deps: ContentCheckerDependencies): ContentChecker {
+  const checking: Checking = {
+    ...deps,
+    bootMark: deps.bootMark ?? createForgetfulMark(),
+    ending: new AbortController(),
+    results: new Map(),
+    healed: new Set(),
+    healings: new Map(),
+    running: undefined,
+    endedAt: undefined,
+    failedAt: Number.NEGATIVE_INFINITY,
+  };
+  return {
+    checks: () => checksOf(checking),
+    start: (due) => startDue(checking, due),
+    checkNow: (only, signal) => checkNow(checking, only, signal),
+    healing: (reference) => {
+      checking.healings.set(reference, (checking.healings.get(reference) ?? 0) + 1);
+      checking.results.delete(reference);
+    },
+    changed: (reference) => {
+      checking.results.delete(reference);
+      if (checking.healings.has(reference)) checking.healed.add(reference);
+    },
+    saw: (runtime) => forgetGone(checking, runtime),
+    stop: async () => {
+      checking.ending.abort();
+      await checking.running?.ended;
+    },
+  };
+}
+
+/** Remembers until the daemon ends, as in a rehearsal. */
+function createForgetfulMark(): BootMark {
+  let isCheckDue = false;
+  return {
+    isCheckDue: () => isCheckDue,
+    setCheckDue: async (isDue) => {
+      isCheckDue = isDue;
+    },
+  };
+}
+
+function checksOf({ running, bootMark, endedAt, results, healed, healings }: Checking): ContentChecks {
+  return {
+    running: running?.state,
+    isDue: bootMark.isCheckDue(),
+    endedAt,
+    results: new Map(results),
+    healed: [...healed],
+    healings: new Map(healings),
+  };
+}
+
+function startDue(checking: Checking, { cause, references }: CheckDue): void {
+  const { clock, store, ending, failedAt } = checking;
+  if (checking.running !== undefined || ending.signal.aborted || clock.monotonic() - failedAt < AGAIN_MS) return;
+  const all = imagesToCheck(store.load().bundles);
+  const images = references === undefined ? all : all.filter(({ reference }) => references.includes(reference));
+  // What belongs to no kept release any more is not checked again.
+  for (const reference of references ?? []) checking.healed.delete(reference);
+  run(checking, { cause, images }).catch((error: unknown) => {
+    if (ending.signal.aborted) return;
+    checking.failedAt = clock.monotonic();
+    checking.log.warn(
+      { err: error },
+      `The content of images could not be checked: ${reasonOf(error)}; it is tried again`,
+    );
+  });
+}
+
+async function checkNow(checking: Checking, only: BundleId | undefined, signal: AbortSignal): Promise<void> {
+  while (checking.running !== undefined) await untilAborted(checking.running.ended, signal);
+  checking.ending.signal.throwIfAborted();
+  const images = imagesToCheck(checking.store.load().bundles, only);
+  for (const { reference } of images) checking.healings.delete(reference);
+  await untilAborted(run(checking, { cause: 'request', images }), signal);
+}
+
+/** @throws AppError when the runtime does not answer; whatever ended the checker */
+function run(checking: Checking, order: Order): Promise<void> {
+  const state: RunningCheck = { cause: order.cause, done: 0, total: order.images.length, readBytes: 0 };
+  const work = checkAll(checking, order).finally(() => {
+    checking.running = undefined;
+    checking.wantRound();
+  });
+  checking.running = { state, ended: work.catch(() => undefined) };
+  return work;
+}
+
+async function checkAll(checking: Checking, { cause, images }: Order): Promise<void> {
+  const { ending, content, clock, bootMark, recorder, results } = checking;
+  await Promise.resolve(); // `running` is set first
+  const check = content.openContentCheck();
+  const found: ContentResult[] = [];
+  for (const image of images) {
+    if (cause !== 'request') await untilAtRest(checking);
+    const expected = await expectedOf(image, checking.documents, ending.signal);
+    const seen = await contentOf(check.check(expected, (bytes) => advance(checking, { bytes }), ending.signal));
+    const result = { at: clock.now(), content: seen };
+    found.push(result);
+    results.set(image.reference, result);
+    if (seen.kind === 'whole') checking.healings.delete(image.reference);
+    advance(checking, { images: 1 });
+  }
+  if (cause === 'unclean-boot') checking.endedAt = clock.now();
+  if (found.length > 0) recorder.tell(checkedEvent(cause, found));
+  await bootMark.setCheckDue(isCheckDue(checking, found), ending.signal);
+}
+
+/**
+ * A restart of the daemon must find damage again, so a check stays due while there is any. Otherwise
+ * it is done when all images are known to be whole.
+ */
+function isCheckDue({ store, results, bootMark }: Checking, found: readonly ContentResult[]): boolean {
+  if (found.some(({ content }) => isDamaged(content))) return true;
+  if (!bootMark.isCheckDue()) return false;
+  return imagesToCheck(store.load().bundles).some(({ reference }) => {
+    const content = results.get(reference)?.content;
+    return content === undefined || content.kind === 'unknown' || isDamaged(content);
+  });
+}
+
+function isDamaged(content: ImageContent): boolean {
+  return content.kind === 'broken' || (content.kind === 'absent' && content.faults.length > 0);
+}
+
+/** What an image must consist of. Documents that are not kept are not expected. */
+async function expectedOf(
+  { reference, digest, layers }: ImageToCheck,
+  documents: Pick<DocumentStore, 'sizeOf' | 'read'>,
+  signal: AbortSignal,
+): Promise<ExpectedImage> {
+  return { reference, documents: await documentsOf(digest, documents, signal), layers };
+}
+
+/** An image that can't be looked at says so. @throws AppError when the runtime does not answer */
+async function contentOf(look: Promise<ImageContent>): Promise<ImageContent> {
+  try {
+    return await look;
+  } catch (error) {
+    if (!(error instanceof AppError) || AWAY.has(error.code)) throw error;
+    return { kind: 'unknown', reason: { code: error.code, message: error.message } };
+  }
+}
+
+const AWAY: ReadonlySet<string> = new Set(['runtime/unreachable', 'runtime/cancelled', 'runtime/stopping']);
+
+async function untilAtRest({ tasks, clock, ending }: Checking): Promise<void> {
+  while (tasks.running().length > 0) await clock.sleep(REST_MS, ending.signal);
+}
+
+function advance({ running }: Checking, { bytes = 0, images = 0 }: { bytes?: number; images?: number }): void {
+  if (running === undefined) return;
+  const { done, readBytes } = running.state;
+  running.state = { ...running.state, done: done + images, readBytes: readBytes + bytes };
+}
+
+/** A damaged image may have been removed and pulled by others. */
+function forgetGone({ results }: Checking, runtime: RuntimeObservation): void {
+  if (runtime.kind !== 'reachable') return;
+  const listed = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
+  for (const [reference, { content }] of results) {
+    if (content.kind === 'broken' && !listed.has(reference)) results.delete(reference);
+  }
+}

@@ -1,0 +1,33 @@
+import { assess } from '../../domain/assess/assess.ts';
+import { type CheckedImage, checkedImages } from '../../domain/report/content-report.ts';
+import { findBundle } from '../commands/find-bundle.ts';
+import { kick, type Loop } from './loop.ts';
+import { lookAtContainers } from './observe.ts';
+
+/**
+ * Checks the content of images now, of one release or of all kept ones when `bundle` is empty.
+ *
+ * @returns what was found, and what becomes of each image by what is plugged in
+ * @throws AppError as `Engine.verifyImages`
+ */
+export async function verifyImages(loop: Loop, bundle: string, signal: AbortSignal): Promise<readonly CheckedImage[]> {
+  const { deps, contentChecker } = loop;
+  const only = bundle === '' ? undefined : findBundle(deps.store.load().bundles, bundle).bundleId;
+  await contentChecker.checkNow(only, signal);
+  const seen = await lookAtContainers(deps, signal);
+  const checks = contentChecker.checks();
+  kick(loop);
+  const { bundles } = deps.store.load();
+  return checkedImages(bundles, checks, damagedNow(loop, seen?.containers), only);
+}
+
+/** By the last observation, with the containers as they are now. */
+function damagedNow(
+  { deps, state, contentChecker }: Loop,
+  containers: Awaited<ReturnType<Loop['deps']['containers']['containers']>> | undefined,
+) {
+  const { snapshot } = state;
+  if (snapshot === undefined) return [];
+  const memory = { ...snapshot.memory, contentChecks: contentChecker.checks() };
+  return assess({ ...snapshot.observed, containers }, memory, deps.store.load(), deps.policy).damaged;
+}

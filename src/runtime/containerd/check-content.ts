@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import type { ContentFault } from '../../domain/model/content-fault.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import type { ExpectedImage, ExpectedLayer, ImageContent } from '../../domain/model/image-content.ts';
+import { digestOf } from '../../platform/digest.ts';
+import type { ContentCheck } from '../../ports/image-content.ts';
+import type { CriClient } from '../cri/cri-client.ts';
+import { grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
+import type { ContentClient } from './content-client.ts';
+
+/** What containerd keeps of one blob. */
+type BlobState = 'whole' | 'absent' | Extract<ContentFault, { kind: 'blob' }>['why'];
+
+/** The clients of {@link openContentCheck}. */
+export interface ContentCheckClients {
+  readonly cri: Pick<CriClient, 'imageStatus' | 'imageFilesystemPath'>;
+  readonly content: Pick<ContentClient, 'sizeOf' | 'read' | 'hasSnapshot'>;
+}
+
+interface Checking extends ContentCheckClients {
+  /** What was found so far. */
+  readonly blobs: Map<Digest, BlobState>;
+}
+
+/** Codes of gRPC that are about the blob and not about the runtime. */
+const ABOUT_THE_BLOB: Readonly<Record<number, BlobState>> = {
+  2: 'unreadable', // unknown: an error of the disk
+  5: 'lost',
+  11: 'truncated', // out of range
+  13: 'unreadable', // internal
+  15: 'unreadable', // data loss
+};
+
+/** containerd keeps each snapshotter in a folder of this name and its own (core/snapshots). */
+const SNAPSHOTTER_FOLDER = /\/io\.containerd\.snapshotter\.v1\.([^/]+)$/;
+
+/**
+ * A check that reads all blobs of images that containerd keeps, and compares their digests. Each
+ * blob is read once, however many images share it.
+ *
+ * A layer may be without its blob when it is unpacked (`discard_unpacked_layers`), or without its
+ * snapshot when its blob is there: containerd then unpacks it with the next container.
+ */
+export function openContentCheck(clients: ContentCheckClients): ContentCheck {
+  const checking: Checking = { ...clients, blobs: new Map() };
+  return { check: (image, onBytes, signal) => checkImage(checking, image, onBytes, signal) };
+}
+
+async function checkImage(
+  check: Checking,
+  { reference, documents, layers }: ExpectedImage,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<ImageContent> {
+  const listed = await check.cri.imageStatus(reference, signal);
+  const faults: ContentFault[] = [];
+  for (const digest of documents) {
+    const state = await stateOf(check, digest, onBytes, signal);
+    if (state === 'absent') faults.push({ kind: 'document-absent', digest });
+    else if (state !== 'whole') faults.push({ kind: 'blob', digest, why: state });
+  }
+  const absent: ExpectedLayer[] = [];
+  for (const layer of layers) {
+    const state = await stateOf(check, layer.digest, onBytes, signal);
+    if (state === 'absent') absent.push(layer);
+    else if (state !== 'whole') faults.push({ kind: 'blob', digest: layer.digest, why: state });
+  }
+  if (listed === undefined) return { kind: 'absent', faults: faults.filter(({ kind }) => kind === 'blob') };
+  const unpacked = absent.length === 0 ? layers.length : await unpackedLayers(check, layers, signal);
+  if (unpacked === undefined) return NO_SNAPSHOTTER;
+  const lacking = absent.filter((layer) => layers.indexOf(layer) >= unpacked);
+  faults.push(...lacking.map(({ digest }): ContentFault => ({ kind: 'layer-absent', digest })));
+  return faults.length === 0 ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults };
+}
+
+const NO_SNAPSHOTTER: ImageContent = {
+  kind: 'unknown',
+  reason: {
+    code: 'runtime/config',
+    message: 'containerd does not tell its snapshotter, so that it is not known which layers are unpacked',
+  },
+};
+
+async function stateOf(
+  { content, blobs }: Checking,
+  digest: Digest,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<BlobState> {
+  const known = blobs.get(digest);
+  if (known !== undefined) return known;
+  const state = await readWhole(content, digest, onBytes, signal);
+  blobs.set(digest, state);
+  return state;
+}
+
+async function readWhole(
+  content: ContentCheckClients['content'],
+  digest: Digest,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<BlobState> {
+  const sizeBytes = await content.sizeOf(digest, signal);
+  if (sizeBytes === undefined) return 'absent';
+  const hash = createHash('sha256');
+  let readBytes = 0;
+  try {
+    for await (const chunk of content.read(digest, signal)) {
+      hash.update(chunk);
+      readBytes += chunk.length;
+      onBytes(chunk.length);
+    }
+  } catch (error) {
+    const state = signal.aborted ? undefined : ABOUT_THE_BLOB[grpcCodeOf(error) ?? -1];
+    if (state === undefined) throw toRuntimeError(error, `Reading ${digest} from containerd`, signal);
+    return state;
+  }
+  if (`sha256:${hash.digest('hex')}` === digest) return 'whole';
+  return readBytes < sizeBytes ? 'truncated' : 'altered';
+}
+
+/**
+ * How many layers from the lowest are unpacked. Undefined when the snapshotter is not known. A
+ * snapshot can't be without its parents.
+ */
+async function unpackedLayers(
+  { cri, content }: ContentCheckClients,
+  layers: readonly ExpectedLayer[],
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const snapshotter = SNAPSHOTTER_FOLDER.exec((await cri.imageFilesystemPath(signal)) ?? '')?.[1];
+  if (snapshotter === undefined) return undefined;
+  const chain = chainIds(layers);
+  for (let count = chain.length; count > 0; count -= 1) {
+    if (await content.hasSnapshot(snapshotter, chain[count - 1] ?? '', signal)) return count;
+  }
+  return 0;
+}
+
+/** The names of the snapshots of layers (OCI image-spec, config.md, "Layer ChainID"). */
+export function chainIds(layers: readonly Pick<ExpectedLayer, 'diffId'>[]): readonly string[] {
+  const ids: string[] = [];
+  for (const { diffId } of layers) {
+    const below = ids.at(-1);
+    ids.push(below === undefined ? diffId : digestOf(Buffer.from(`${below} ${diffId}`)));
+  }
+  return ids;
+}

@@ -1,0 +1,100 @@
+import type { Digest } from '../../domain/model/digest.ts';
+import { createGrpcClient, type GrpcClient } from '../cri/grpc-client.ts';
+import { grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
+
+/**
+ * containerd's own Content and Snapshots services in the namespace of Kubernetes. Each throws
+ * AppError with a `PullErrorCode`, unless it says otherwise.
+ */
+export interface ContentClient {
+  /** Size of the blob in bytes as its record says. Undefined when there is no record. */
+  sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
+  /**
+   * The bytes of the blob, in messages of at most some MiB. Has no deadline.
+   *
+   * @throws the `ServiceError` of grpc-js as it is, whose code tells a lost file from a runtime that
+   *   does not answer
+   */
+  read(digest: Digest, signal: AbortSignal): AsyncIterable<Buffer>;
+  /**
+   * Removes the record of a blob. A missing one is not an error. Its file stays until
+   * {@link collectGarbage}, and a pull before that would take it as it is.
+   */
+  remove(digest: Digest, signal: AbortSignal): Promise<void>;
+  /** Removes the files of blobs and snapshots that nothing holds. Takes up to a minute. */
+  collectGarbage(signal: AbortSignal): Promise<void>;
+  /** Whether the snapshotter has a committed snapshot of this name. */
+  hasSnapshot(snapshotter: string, name: string, signal: AbortSignal): Promise<boolean>;
+  close(): void;
+}
+
+const GRPC_NOT_FOUND = 5;
+const GRPC_ALREADY_EXISTS = 6;
+const CONTENT = 'containerd.services.content.v1.Content';
+const HEADERS = { 'containerd-namespace': 'k8s.io' };
+const TIMEOUT_MS = 10_000;
+const COLLECT_MS = 60_000;
+/** A lease that holds nothing: containerd collects garbage when it is deleted. */
+const LEASE = 'io.stickpin.collect-garbage';
+
+/** A {@link ContentClient} on containerd's socket. Nothing is connected before the first call. */
+export function createContentClient(options: {
+  readonly socketPath: string;
+  readonly protoRoot?: string;
+}): ContentClient {
+  const { socketPath, protoRoot } = options;
+  const clientOf = (protoFile: string) => createGrpcClient({ socketPath, protoFile, ...(protoRoot && { protoRoot }) });
+  const content = clientOf('containerd/services/content/v1/content.proto');
+  const snapshots = clientOf('containerd/services/snapshots/v1/snapshots.proto');
+  const leases = clientOf('containerd/services/leases/v1/leases.proto');
+  /** Undefined when what the request names does not exist, or exists already. */
+  const ask = async (
+    grpc: GrpcClient,
+    service: string,
+    method: string,
+    request: object,
+    signal: AbortSignal,
+    timeoutMs = TIMEOUT_MS,
+  ) => {
+    try {
+      return await grpc.call(service, method, request, { signal, timeoutMs, headers: HEADERS });
+    } catch (error) {
+      const code = grpcCodeOf(error);
+      if (code === GRPC_NOT_FOUND || code === GRPC_ALREADY_EXISTS) return undefined;
+      throw toRuntimeError(error, `containerd ${method} on ${socketPath}`, signal);
+    }
+  };
+  return {
+    close: () => {
+      content.close();
+      snapshots.close();
+      leases.close();
+    },
+    sizeOf: async (digest, signal) => {
+      const found = (await ask(content, CONTENT, 'Info', { digest }, signal)) as { info: { size: number } } | undefined;
+      return found?.info.size;
+    },
+    read: (digest, signal) => readBlob(content, digest, signal),
+    remove: async (digest, signal) => {
+      await ask(content, CONTENT, 'Delete', { digest }, signal);
+    },
+    collectGarbage: async (signal) => {
+      const service = 'containerd.services.leases.v1.Leases';
+      await ask(leases, service, 'Create', { id: LEASE }, signal);
+      await ask(leases, service, 'Delete', { id: LEASE, sync: true }, signal, COLLECT_MS);
+    },
+    hasSnapshot: async (snapshotter, key, signal) => {
+      const service = 'containerd.services.snapshots.v1.Snapshots';
+      const found = (await ask(snapshots, service, 'Stat', { snapshotter, key }, signal)) as
+        | { info: { kind: string } }
+        | undefined;
+      return found?.info.kind === 'COMMITTED';
+    },
+  };
+}
+
+async function* readBlob(content: GrpcClient, digest: Digest, signal: AbortSignal): AsyncGenerator<Buffer> {
+  for await (const message of content.stream(CONTENT, 'Read', { digest }, { signal, headers: HEADERS })) {
+    yield (message as { readonly data: Buffer }).data;
+  }
+}

@@ -1,0 +1,140 @@
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ContentFault } from '../../../domain/model/content-fault.ts';
+import type { ExpectedImage, ImageContent } from '../../../domain/model/image-content.ts';
+import { reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { digestOf } from '../../../platform/digest.ts';
+import type { ContentCheck } from '../../../ports/image-content.ts';
+import type { CriClient } from '../../cri/cri-client.ts';
+import { findLostFile } from './lost-files.ts';
+import { type ImageRecord, readStorageRecords, type StorageRecords } from './storage-records.ts';
+
+/** The client of {@link openContentCheck}. */
+export interface ContentCheckClients {
+  readonly cri: Pick<CriClient, 'imageStatus' | 'imageFilesystemPath'>;
+}
+
+interface Checking extends ContentCheckClients {
+  /** The fault of each layer that was looked at, `undefined` of a good one. */
+  readonly layers: Map<string, ContentFault | undefined>;
+}
+
+/** A folder of unpacked files, by the driver of the storage. Other drivers have none. */
+const FOLDERS: Readonly<Record<string, readonly [string, string]>> = {
+  overlay: ['overlay', 'diff'],
+  vfs: ['vfs/dir', ''],
+};
+
+/**
+ * A check of what CRI-O keeps, by the records of containers/storage: that the image's documents have
+ * their digests, that its layers are complete and have their folders, and that each file in these
+ * has the size that it was unpacked with. CRI-O keeps no blobs, and bytes of files are not compared.
+ */
+export function openContentCheck(clients: ContentCheckClients): ContentCheck {
+  const checking: Checking = { ...clients, layers: new Map() };
+  return { check: (image, _onBytes, signal) => checkImage(checking, image, signal) };
+}
+
+async function checkImage(
+  checking: Checking,
+  { reference }: ExpectedImage,
+  signal: AbortSignal,
+): Promise<ImageContent> {
+  const { cri } = checking;
+  const listed = await cri.imageStatus(reference, signal);
+  if (listed === undefined) return { kind: 'absent', faults: [] };
+  const folder = await cri.imageFilesystemPath(signal);
+  if (folder === undefined) return unknown('CRI-O does not tell where it keeps images');
+  try {
+    const records = await readStorageRecords(folder);
+    const image = records.images.get(listed.imageId.replace(/^sha256:/, ''));
+    if (image === undefined) return unknown(`${folder} has no record of ${reference}; another store may have it`);
+    const faults = [
+      ...(await documentFaults(image, records, signal)),
+      ...(await layerFaults(image, records, checking, signal)),
+    ];
+    return faults.length === 0 ? { kind: 'whole', by: 'records' } : { kind: 'broken', faults };
+  } catch (error) {
+    signal.throwIfAborted();
+    return unknown(reasonOf(error));
+  }
+}
+
+function unknown(message: string): ImageContent {
+  return { kind: 'unknown', reason: { code: 'runtime/config', message } };
+}
+
+async function documentFaults(
+  { id, documents }: ImageRecord,
+  { root, driver }: StorageRecords,
+  signal: AbortSignal,
+): Promise<ContentFault[]> {
+  const faults: ContentFault[] = [];
+  for (const [name, digest] of documents) {
+    signal.throwIfAborted();
+    const bytes = await bytesAt(join(root, `${driver}-images`, id, fileNameOf(name)));
+    if (bytes !== undefined && digestOf(bytes) === digest) continue;
+    faults.push({ kind: 'records', what: `its document ${name} is ${bytes === undefined ? 'gone' : 'damaged'}` });
+  }
+  return faults;
+}
+
+/** The file of a document (containers/storage, store.go, makeBigDataBaseName). */
+function fileNameOf(name: string): string {
+  return /^[.0-9a-z]*$/.test(name) ? name : `=${Buffer.from(name).toString('base64')}`;
+}
+
+async function layerFaults(
+  { layer: top }: ImageRecord,
+  records: StorageRecords,
+  { layers: known }: Checking,
+  signal: AbortSignal,
+): Promise<ContentFault[]> {
+  const seen = new Set<string>();
+  const faults: ContentFault[] = [];
+  for (let id = top; id !== '' && !seen.has(id); id = records.layers.get(id)?.parent ?? '') {
+    seen.add(id);
+    if (!known.has(id)) known.set(id, await layerFault(id, records, signal));
+    const fault = known.get(id);
+    if (fault !== undefined) faults.push(fault);
+  }
+  return faults;
+}
+
+async function layerFault(
+  id: string,
+  { root, driver, layers }: StorageRecords,
+  signal: AbortSignal,
+): Promise<ContentFault | undefined> {
+  const layer = layers.get(id);
+  const short = id.slice(0, 12);
+  if (layer === undefined) return { kind: 'records', what: `the storage has no record of its layer ${short}` };
+  if (layer.isIncomplete) return { kind: 'records', what: `its layer ${short} was not written to the end` };
+  const place = FOLDERS[driver];
+  if (place === undefined) return undefined;
+  const folder = join(root, place[0], id, place[1]);
+  if (!(await isThere(folder))) return { kind: 'records', what: `the files of its layer ${short} are gone` };
+  const record = join(root, `${driver}-layers`, `${id}.tar-split.gz`);
+  const lost = await findLostFile(record, folder, signal);
+  if (lost === undefined) return undefined;
+  return { kind: 'records', what: `the file ${lost.name} of its layer ${short} is ${lost.why}` };
+}
+
+async function bytesAt(path: string): Promise<Buffer | undefined> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}

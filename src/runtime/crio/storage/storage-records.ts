@@ -1,0 +1,103 @@
+import { basename, dirname, join } from 'node:path';
+import * as v from 'valibot';
+import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { readIfPresent } from '../../../platform/files/durable-file.ts';
+
+/** An image in `images.json` (containers/storage, images.go, Image). */
+export interface ImageRecord {
+  readonly id: string;
+  /** The id of its highest layer. */
+  readonly layer: string;
+  /** Digests of its documents (manifest, config, signatures) by their names. */
+  readonly documents: ReadonlyMap<string, string>;
+}
+
+/** A layer in `layers.json` (containers/storage, layers.go, Layer). */
+export interface LayerRecord {
+  readonly id: string;
+  /** Empty for the lowest layer. */
+  readonly parent: string;
+  /** Its files were not all written. */
+  readonly isIncomplete: boolean;
+}
+
+/** Where containers/storage keeps images, and its records of them at one time. */
+export interface StorageRecords {
+  /** As `/var/lib/containers/storage`. */
+  readonly root: string;
+  /** As `overlay`. */
+  readonly driver: string;
+  readonly images: ReadonlyMap<string, ImageRecord>;
+  readonly layers: ReadonlyMap<string, LayerRecord>;
+}
+
+const imagesSchema = v.array(
+  v.object({
+    id: v.string(),
+    layer: v.optional(v.string(), ''),
+    'big-data-digests': v.optional(v.record(v.string(), v.string()), {}),
+  }),
+);
+const layersSchema = v.array(
+  v.object({
+    id: v.string(),
+    parent: v.optional(v.string(), ''),
+    flags: v.optional(v.record(v.string(), v.unknown()), {}),
+  }),
+);
+
+/**
+ * Reads the records of images and layers. The storage replaces each file whole, so that no lock is
+ * needed to read one.
+ *
+ * @param imagesFolder as CRI names it: `/var/lib/containers/storage/overlay-images`
+ * @throws AppError `runtime/config` (`wait`) when a file can't be read or is not what the storage
+ *   writes
+ */
+export async function readStorageRecords(imagesFolder: string): Promise<StorageRecords> {
+  const root = dirname(imagesFolder);
+  const [, driver] = /^(.+)-images$/.exec(basename(imagesFolder)) ?? [];
+  if (driver === undefined) throw unreadable(imagesFolder, 'it is not the folder of images of containers/storage');
+  const layersFolder = join(root, `${driver}-layers`);
+  const [images, layers, volatile] = await Promise.all([
+    readDocument(join(imagesFolder, 'images.json'), imagesSchema),
+    readDocument(join(layersFolder, 'layers.json'), layersSchema),
+    readDocument(join(layersFolder, 'volatile-layers.json'), layersSchema, '[]'),
+  ]);
+  return {
+    root,
+    driver,
+    images: new Map(
+      images.map(({ id, layer, 'big-data-digests': digests }) => [
+        id,
+        { id, layer, documents: new Map(Object.entries(digests)) },
+      ]),
+    ),
+    layers: new Map(
+      [...layers, ...volatile].map(({ id, parent, flags }) => [
+        id,
+        { id, parent, isIncomplete: flags.incomplete === true },
+      ]),
+    ),
+  };
+}
+
+/** @param absent what counts as the text of an absent file. Default: there must be one */
+async function readDocument<Schema extends typeof imagesSchema | typeof layersSchema>(
+  path: string,
+  schema: Schema,
+  absent?: string,
+): Promise<v.InferOutput<Schema>> {
+  try {
+    const text = (await readIfPresent(path)) ?? absent;
+    if (text === undefined) throw new Error('there is no such file');
+    return v.parse(schema, JSON.parse(text));
+  } catch (error) {
+    throw unreadable(path, reasonOf(error), error);
+  }
+}
+
+function unreadable(path: string, why: string, cause?: unknown): AppError {
+  const message = `The records of images in ${path} can't be read: ${why}`;
+  return new AppError({ code: 'runtime/config', message, disposition: 'wait', cause });
+}

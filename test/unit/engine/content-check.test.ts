@@ -1,0 +1,194 @@
+import { describe, expect, it } from 'vitest';
+import type { ImageContent } from '../../../src/domain/model/image-content.ts';
+import { digestOf, referenceOf, stored, verified } from '../../support/daemon/scenario.ts';
+import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
+
+const signal = new AbortController().signal;
+const bundle = verified({ images: { etcd: ['base', 'etcd'], api: ['base', 'api'] } });
+const activated = stored(bundle, { readyAt: 1, activationRequestedAt: 2, activatedAt: 3, provenAt: 4, activeAt: 4 });
+const truncated: ImageContent = {
+  kind: 'broken',
+  faults: [{ kind: 'blob', digest: digestOf('layer etcd'), why: 'truncated' }],
+};
+
+function nodeWith(over: Partial<{ isDue: boolean; contents: Record<string, ImageContent> }> = {}): FakeNode {
+  const node = createFakeNode([activated]);
+  for (const { reference, tags } of bundle.contents.images) {
+    for (const name of [reference, ...tags]) node.runtime.images.set(name, reference);
+  }
+  for (const [name, content] of Object.entries(over.contents ?? {})) {
+    node.runtime.contents.set(referenceOf(name), content);
+  }
+  node.bootMark.isDue = over.isDue ?? false;
+  return node;
+}
+const checked = (node: FakeNode) => node.runtime.log.filter((entry) => entry.startsWith('check '));
+const told = (node: FakeNode, text: string) => node.log.lines.filter(({ message }) => message.includes(text));
+/** The stick of the release, whose layers are all there. A pull makes the image whole. */
+function plugStick(node: FakeNode): void {
+  for (const { digest } of bundle.contents.layers) node.blobs.set(digest, Buffer.from('x'));
+  const pull = node.runtime.onPull;
+  node.runtime.onPull = async (reference, inner) => {
+    await pull(reference, inner);
+    node.runtime.contents.delete(reference);
+  };
+  node.plug('sda1', bundle);
+}
+
+describe('the check of images after an unclean boot', () => {
+  it('is made once when it is due, and is due no longer when all images are whole', async () => {
+    const node = nodeWith({ isDue: true });
+    await node.start();
+    await node.clock.advance(300_000);
+    expect(checked(node)).toEqual([`check ${referenceOf('etcd')}`, `check ${referenceOf('api')}`]);
+    expect(node.bootMark.isDue).toBe(false);
+    expect(told(node, 'was checked, since the node was not shut down')).toHaveLength(1);
+    await node.stop();
+  });
+
+  it('is not made when none is due', async () => {
+    const node = nodeWith();
+    await node.start();
+    await node.clock.advance(300_000);
+    expect(checked(node)).toEqual([]);
+    await node.stop();
+  });
+
+  it('waits for the runtime', async () => {
+    const node = nodeWith({ isDue: true });
+    node.runtime.isUp = false;
+    await node.start();
+    await node.clock.advance(60_000);
+    expect(checked(node)).toEqual([]);
+    node.runtime.isUp = true;
+    await node.clock.advance(60_000);
+    expect(checked(node)).toHaveLength(2);
+    await node.stop();
+  });
+
+  it('says what is damaged and which stick is needed, removes nothing, and stays due', async () => {
+    const node = nodeWith({ isDue: true, contents: { etcd: truncated } });
+    await node.start();
+    await node.clock.advance(300_000);
+    const [entry] = node.engine.report()?.bundles ?? [];
+    expect(entry?.degraded).toMatchObject({ code: 'engine/image-damaged' });
+    expect(entry?.degraded?.message).toMatch(
+      /1 of 2 images of ocp 4\.13\.7 is damaged.*plug in the stick of ocp 4\.13\.7/,
+    );
+    expect(node.engine.report()?.status).toContain('plug in the stick of ocp 4.13.7');
+    expect(told(node, 'is damaged on this node')).toHaveLength(1);
+    expect(node.runtime.log.filter((line) => /^(remove|forget)/.test(line))).toEqual([]);
+    expect(node.bootMark.isDue).toBe(true);
+    expect(checked(node)).toHaveLength(2);
+    await node.stop();
+  });
+
+  it('heals from a stick that comes later: looks again, removes, pulls and looks again', async () => {
+    const node = nodeWith({ isDue: true, contents: { etcd: truncated } });
+    await node.start();
+    await node.clock.advance(1_800_000);
+    node.runtime.log.length = 0;
+    plugStick(node);
+    await node.clock.advance(120_000);
+    const steps = node.runtime.log.filter((line) => /^(check|forget|remove|pull)/.test(line));
+    const etcd = referenceOf('etcd');
+    expect(steps.slice(0, 4)).toEqual([`check ${etcd}`, 'forget 1', `remove image ${etcd}`, `pull ${etcd}`]);
+    expect(steps).toContain(`check ${etcd}`);
+    expect(node.runtime.images.has('quay.example.com/ocp/etcd:4.13.7')).toBe(true);
+    expect(node.engine.report()?.bundles[0]?.degraded).toBeUndefined();
+    expect(node.bootMark.isDue).toBe(false);
+    expect(told(node, 'was removed; it is pulled again')).toHaveLength(1);
+    await node.stop();
+  });
+
+  it('removes nothing that a container uses, until that one has ended', async () => {
+    const node = nodeWith({ isDue: true, contents: { etcd: truncated } });
+    node.runtime.startContainer('etcd-0', referenceOf('etcd'));
+    await node.start();
+    plugStick(node);
+    await node.clock.advance(300_000);
+    expect(node.runtime.log.filter((line) => line.startsWith('remove image'))).toEqual([]);
+    expect(node.engine.report()?.bundles[0]?.degraded?.message).toContain('a container uses it');
+    node.runtime.endContainer('etcd-0', 137);
+    await node.clock.advance(1_200_000);
+    expect(node.runtime.log).toContain(`remove image ${referenceOf('etcd')}`);
+    expect(node.engine.report()?.bundles[0]?.degraded).toBeUndefined();
+    await node.stop();
+  });
+
+  it('gives up when an image is damaged still after two pulls', async () => {
+    const node = nodeWith({ isDue: true, contents: { etcd: truncated } });
+    await node.start();
+    for (const { digest } of bundle.contents.layers) node.blobs.set(digest, Buffer.from('x'));
+    node.plug('sda1', bundle);
+    await node.clock.advance(1_200_000);
+    expect(node.runtime.log.filter((line) => line.startsWith('remove image'))).toHaveLength(2);
+    expect(node.engine.report()?.bundles[0]?.degraded?.message).toContain('check the disk');
+    await node.stop();
+  });
+
+  it('goes on when an image can not be removed, and counts that as a try', async () => {
+    const node = nodeWith({ isDue: true, contents: { etcd: truncated } });
+    node.runtime.removeImage = async (id) => {
+      node.runtime.log.push(`remove image ${id}`);
+      throw new Error('image is in use');
+    };
+    await node.start();
+    plugStick(node);
+    await node.clock.advance(1_200_000);
+    expect(node.runtime.log.filter((line) => line.startsWith('remove image'))).toHaveLength(2);
+    expect(node.engine.report()?.bundles[0]?.degraded).toMatchObject({ code: 'engine/image-damaged' });
+    await node.stop();
+  });
+});
+
+describe('stickpin verify-images', () => {
+  it('tells of each image what was found, and what becomes of it', async () => {
+    const node = nodeWith({ contents: { etcd: truncated } });
+    await node.start();
+    const images = await node.engine.verifyImages('', signal);
+    expect(images).toEqual([
+      {
+        image: referenceOf('etcd'),
+        releases: ['ocp@4.13.7'],
+        result: 'damaged',
+        found: expect.stringContaining('is truncated'),
+        next: 'It stays until its blobs are at hand: plug in the stick of ocp 4.13.7.',
+      },
+      { image: referenceOf('api'), releases: ['ocp@4.13.7'], result: 'whole', found: expect.any(String), next: '' },
+    ]);
+    expect(node.bootMark.isDue).toBe(true);
+    await node.stop();
+  });
+
+  it('checks the images of one release, and refuses one that is not known', async () => {
+    const node = nodeWith();
+    await node.start();
+    expect(await node.engine.verifyImages('ocp@4.13.7', signal)).toHaveLength(2);
+    await expect(node.engine.verifyImages('ocp@9', signal)).rejects.toMatchObject({ code: 'engine/no-bundle' });
+    await node.stop();
+  });
+
+  it('fails when the runtime does not answer', async () => {
+    const node = nodeWith();
+    await node.start();
+    node.runtime.isUp = false;
+    await expect(node.engine.verifyImages('', signal)).rejects.toMatchObject({ code: 'runtime/unreachable' });
+    await node.stop();
+  });
+
+  it('shows how far it is, and waits for a check that runs', async () => {
+    const node = nodeWith({ isDue: true });
+    let goOn = (): void => undefined;
+    node.runtime.beforeCheck = () => new Promise((resolve) => (goOn = resolve));
+    await node.start();
+    await node.clock.advance(1_000);
+    expect(node.engine.report()?.status).toMatch(/^Checking the content of images.*: 0\/2/);
+    const asked = node.engine.verifyImages('', signal);
+    node.runtime.beforeCheck = async () => undefined;
+    goOn();
+    expect(await asked).toHaveLength(2);
+    expect(checked(node)).toHaveLength(4);
+    await node.stop();
+  });
+});
