@@ -56,6 +56,7 @@ const HEALINGS = 2;
  */
 export function damagedImages(context: DamageContext): readonly DamagedImage[] {
   const found = findDamage(context);
+  if (found.length === 0) return [];
   const wholeLayers = layersOfWhole(context);
   const judged = found.map((one): DamagedImage => ({ ...one, next: nextOf(one, wholeLayers, context) }));
   return keepShared(judged);
@@ -69,6 +70,7 @@ export function healable(damaged: readonly DamagedImage[]): readonly DamagedImag
 type Found = Omit<DamagedImage, 'next'>;
 
 function findDamage({ checks, releases, images }: DamageContext): readonly Found[] {
+  if (checks.results.size === 0) return [];
   const listed = new Set(images.flatMap(({ repoDigests }) => repoDigests));
   const found = new Map<string, Found>();
   for (const { bundle } of releases) {
