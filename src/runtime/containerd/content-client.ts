@@ -18,7 +18,8 @@ export interface ContentClient {
   read(digest: Digest, signal: AbortSignal): AsyncIterable<Buffer>;
   /**
    * Removes the record of a blob. A missing one is not an error. Its file stays until
-   * {@link collectGarbage}, and a pull before that would take it as it is.
+   * {@link collectGarbage}, and a pull before that would take it as it is (docs/runtime-facts.md,
+   * fact 40).
    */
   remove(digest: Digest, signal: AbortSignal): Promise<void>;
   /** Removes the files of blobs and snapshots that nothing holds. Takes up to a minute. */
