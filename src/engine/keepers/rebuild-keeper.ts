@@ -32,23 +32,25 @@ export interface RebuildKeeperDependencies {
   readonly isStateLost?: boolean;
   /** Called before each bundle, for the watchdog. */
   readonly alive: () => void;
-  /** Asks for a round. */
-  readonly wantRound: () => void;
 }
 
 /** Rebuilds what was recorded of releases from what the node still has. */
 export interface RebuildKeeper {
   /**
    * Records again what people said about bundles. Call it before the ledger is written, which would
-   * forget it. @throws AppError `store/…`
+   * forget it. @returns whether anything was recorded @throws AppError `store/…`
    */
-  restoreVerdicts(memory: Pick<Memory, 'pinLedger'>): void;
+  restoreVerdicts(memory: Pick<Memory, 'pinLedger'>): boolean;
   /**
-   * Records again what a round shows to be lost and what can be proven. It is tried once for what
-   * is lost, and again when the keys or the pins change. A failure is logged once and tried again
-   * in the next round. Only an abort throws.
+   * Records again what an observation shows to be lost and what can be proven, verdicts first. Call
+   * it before anything is decided or served: what follows from the loss alone would take the mirrors
+   * of the lost releases away. It is tried once for what is lost, and again when the keys, the pins or
+   * the runtime's answer change. A failure is logged once and tried again in the next round. Only an
+   * abort throws.
+   *
+   * @returns whether anything was recorded
    */
-  follow(snapshot: Snapshot, signal: AbortSignal): Promise<void>;
+  follow(snapshot: Snapshot, signal: AbortSignal): Promise<boolean>;
 }
 
 /** The adapters, and what was tried last. */
@@ -76,21 +78,24 @@ export function createRebuildKeeper(deps: RebuildKeeperDependencies): RebuildKee
     restoreVerdicts: (memory) => restoreVerdicts(rebuilding, memory),
     follow: async (snapshot, signal) => {
       try {
-        await follow(rebuilding, snapshot, signal);
+        const areRestored = restoreVerdicts(rebuilding, snapshot.memory);
+        const areRebuilt = await follow(rebuilding, snapshot, signal);
         failures.succeeded();
+        return areRestored || areRebuilt;
       } catch (error) {
         signal.throwIfAborted();
         rebuilding.tried = '';
         failures.failed(error);
+        return false;
       }
     },
   };
 }
 
-function restoreVerdicts(rebuilding: Rebuilding, { pinLedger }: Pick<Memory, 'pinLedger'>): void {
-  const { store, recorder, isStateLost = false, wantRound } = rebuilding;
+function restoreVerdicts(rebuilding: Rebuilding, { pinLedger }: Pick<Memory, 'pinLedger'>): boolean {
+  const { store, recorder, isStateLost = false } = rebuilding;
   // In a database that was not lost, what the ledger says beyond it was taken back.
-  if (!isStateLost || rebuilding.areVerdictsRestored) return;
+  if (!isStateLost || rebuilding.areVerdictsRestored) return false;
   const { verdicts, rejectedNames = [] } = store.load();
   const lost = lostVerdicts(verdicts, pinLedger);
   for (const verdict of lost) {
@@ -105,10 +110,10 @@ function restoreVerdicts(rebuilding: Rebuilding, { pinLedger }: Pick<Memory, 'pi
     recorder.log(event);
   }
   rebuilding.areVerdictsRestored = true;
-  if (lost.length + names.length > 0) wantRound();
+  return lost.length + names.length > 0;
 }
 
-async function follow(rebuilding: Rebuilding, snapshot: Snapshot, signal: AbortSignal): Promise<void> {
+async function follow(rebuilding: Rebuilding, snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {
   const { store } = rebuilding;
   const { observed, memory, assessment } = snapshot;
   const stored = store.load();
@@ -120,10 +125,15 @@ async function follow(rebuilding: Rebuilding, snapshot: Snapshot, signal: AbortS
   const { unclaimed } = assessment.pins;
   const { isStateLost = false } = rebuilding;
   const hasLost = unclaimed.length > 0 || remembered.length > 0 || isStateLost;
-  if (observed.runtime.kind !== 'reachable' || !hasLost) return;
-  const now = JSON.stringify([observed.trustRevision, unclaimed, remembered, stored.bundles.length]);
-  if (now === rebuilding.tried) return;
-  const judged = await judgeLost(rebuilding, new Set(stored.bundles.map(({ bundleId }) => bundleId)), signal);
+  if (!hasLost) return false;
+  const isReachable = observed.runtime.kind === 'reachable';
+  const now = JSON.stringify([observed.trustRevision, isReachable, unclaimed, remembered, stored.bundles.length]);
+  if (now === rebuilding.tried) return false;
+  const known = new Set(stored.bundles.map(({ bundleId }) => bundleId));
+  const recorded = new Set(remembered.map(({ bundleId }) => bundleId));
+  // What only pins and tags tell of a bundle waits for the runtime.
+  const isWanted = (bundleId: BundleId) => !known.has(bundleId) && (isReachable || recorded.has(bundleId));
+  const judged = await judgeLost(rebuilding, isWanted, signal);
   const plan = planRebuild({
     judged,
     observed,
@@ -137,16 +147,17 @@ async function follow(rebuilding: Rebuilding, snapshot: Snapshot, signal: AbortS
   });
   record(rebuilding, plan);
   rebuilding.tried = now;
+  return plan.rebuilt.length > 0;
 }
 
 async function judgeLost(
   { signedBundles, alive }: Rebuilding,
-  known: ReadonlySet<BundleId>,
+  isWanted: (bundleId: BundleId) => boolean,
   signal: AbortSignal,
 ): Promise<readonly JudgedDocuments[]> {
   const judged: JudgedDocuments[] = [];
   for (const bundleId of await signedBundles.list(signal)) {
-    if (known.has(bundleId)) continue;
+    if (!isWanted(bundleId)) continue;
     alive();
     judged.push({ bundleId, found: await signedBundles.judge(bundleId, signal) });
   }
@@ -155,7 +166,7 @@ async function judgeLost(
 
 /** Keys of a stream that was reset stay away: only records beside the database tell of a reset. */
 function record(rebuilding: Rebuilding, { rebuilt, refused }: RebuildPlan): void {
-  const { store, recorder, policy, trust, told, wantRound } = rebuilding;
+  const { store, recorder, policy, trust, told } = rebuilding;
   for (const release of rebuilt) {
     const { bundle, evidence } = release;
     const rules = { threshold: policy.trust.threshold, roles: trust.roles(), revocations: trust.revocations() };
@@ -171,5 +182,4 @@ function record(rebuilding: Rebuilding, { rebuilt, refused }: RebuildPlan): void
     if (!told.has(event.message)) recorder.tell(event);
     told.add(event.message);
   }
-  if (rebuilt.length > 0) wantRound();
 }

@@ -15,7 +15,7 @@ import type { Conditions } from '../keepers/condition-keeper.ts';
 import type { Loop } from './loop.ts';
 
 /** The memory that is read before an observation. The rest is read after it. */
-type Remembered = Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'copyingBytes'>;
+export type Remembered = Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'copyingBytes'>;
 
 /**
  * The memory before an observation. A task that ends during the observation still counts as

@@ -74,7 +74,7 @@ export function createLoop(deps: EngineDependencies): Loop {
     floorKeeper,
     releaseKeeper,
     signedKeeper: createSignedKeeper(deps),
-    rebuildKeeper: createRebuildKeeper({ ...deps, recorder, alive: isAlive, wantRound }),
+    rebuildKeeper: createRebuildKeeper({ ...deps, recorder, alive: isAlive }),
     hookKeeper,
     pullChecker,
     contentChecker,

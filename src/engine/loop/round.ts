@@ -9,10 +9,11 @@ import { needsContainers } from '../../domain/release/needs-containers.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import { unknownComponentsText } from '../../domain/report/texts/unknown-components-text.ts';
+import type { Observed } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { act, goOn } from './act.ts';
-import { catalogFor, conclude, degradedIn, remembered } from './conclude.ts';
-import { alive, type Loop } from './loop.ts';
+import { catalogFor, conclude, degradedIn, type Remembered, remembered } from './conclude.ts';
+import { alive, kick, type Loop } from './loop.ts';
 import { observe } from './observe.ts';
 import type { Pause } from './pace.ts';
 
@@ -30,7 +31,8 @@ const AWAY_MS = 5_000;
  * INVARIANTS, in this order:
  * 1. From the begin of the observation until the decision no pull starts after another one. The
  *    observation may show a reason not to pull.
- * 2. The registry gets its catalog before an effect can make the runtime ask for an image of it.
+ * 2. The registry gets its catalog before an effect can make the runtime ask for an image of it, and
+ *    after lost records were rebuilt: the first catalog ends the wait of early requests.
  * 3. All records are on the disk before anything is removed or changed.
  * 4. Layers, the pin ledger, the floors and attached files are updated before the effects. So the
  *    ledger has each pin before the runtime gets it.
@@ -93,7 +95,7 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
     loop.running.saw({ images: observed.runtime.images, containers: observed.containers });
   }
   const before = state.snapshot;
-  const snapshot = conclude(loop, observed, known);
+  const snapshot = await concludeAll(loop, observed, known, signal);
   state.snapshot = snapshot;
   for (const reference of landedBefore) state.landed.delete(reference);
   const { memory, assessment } = snapshot;
@@ -103,6 +105,22 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
   const events = [...eventsBetween(before, snapshot), ...loop.refusals.eventsOf(snapshot)];
   for (const event of events) recorder.tell(event);
   return snapshot;
+}
+
+/**
+ * Concludes, and once more when records that were lost could be rebuilt from what is observed.
+ * INVARIANT: that floors are lost is noted first, since rebuilt releases tell only a lower bound.
+ */
+async function concludeAll(loop: Loop, observed: Observed, known: Remembered, signal: AbortSignal): Promise<Snapshot> {
+  const snapshot = conclude(loop, observed, known);
+  if (areFloorsForgotten(snapshot)) await loop.floorKeeper.follow(true, signal);
+  const isRebuilt = await loop.rebuildKeeper.follow(snapshot, signal);
+  return isRebuilt ? conclude(loop, observed, { ...known, floors: loop.floorKeeper.floors() }) : snapshot;
+}
+
+/** The runtime has pins of ours, and nothing on the disk remembers them. */
+function areFloorsForgotten({ memory, assessment }: Snapshot): boolean {
+  return memory.pinLedger === undefined && assessment.pins.unclaimed.length > 0;
 }
 
 /** Once for each set of names, since a release that comes later may have them. */
@@ -141,10 +159,10 @@ async function keepInLine(
   const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
   const isIdle = tasks.running().length === 0 && !isStarting;
   if (plan !== undefined) loop.layerKeeper.follow(plan, isIdle);
-  loop.rebuildKeeper.restoreVerdicts(memory);
+  // Only what could not be recorded before is left.
+  if (loop.rebuildKeeper.restoreVerdicts(memory)) kick(loop);
   await loop.pinKeeper.follow(assessment.pins, memory.pinLedger, signal);
-  await loop.floorKeeper.follow(memory.pinLedger === undefined && assessment.pins.unclaimed.length > 0, signal);
-  await loop.rebuildKeeper.follow(snapshot, signal);
+  await loop.floorKeeper.follow(areFloorsForgotten(snapshot), signal);
   await loop.signedKeeper.follow(signal);
   await loop.releaseKeeper.follow(assessment, signal);
   await loop.hookKeeper.follow(degradedIn(loop.state.conditions), signal);
