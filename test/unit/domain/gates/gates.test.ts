@@ -133,6 +133,20 @@ describe('the gates of an activation', () => {
     expect(ask(over).holds).toEqual([]);
   });
 
+  it('let a release below the floor pass where downgrades are allowed and it came last, and no other', () => {
+    const policy = { ...POLICY, update: { ...POLICY.update, allow_downgrade: true } };
+    const present = stored(verified({ version: '4.13.9', sequence: 9 }), { readyAt: 1, activatedAt: NOON - 10 });
+    const holdsOf = (adoptedAt: number) => {
+      const older = { ...bundle, adoptedAt };
+      const bundles = [present, older];
+      const path = pathWith(bundles, { policy });
+      const { holds } = ask({ bundle: older, bundles, path, policy, floors });
+      return holds.map(({ code }) => code);
+    };
+    expect(holdsOf(NOON - 5)).not.toContain('engine/below-floor');
+    expect(holdsOf(NOON - 20)).toContain('engine/below-floor');
+  });
+
   it('hold one that is asked for again after its activation', () => {
     const again = { ...bundle, activatedAt: NOON, activationRequestedAt: NOON + 1 };
     expect(ask({ bundle: again, withdrawn: 'trust/rejected' }).holds).toMatchObject([{ gate: 'trust' }]);

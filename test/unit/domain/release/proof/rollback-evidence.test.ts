@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeContainer } from '../../../../../src/domain/model/runtime-container.ts';
 import { imageIds } from '../../../../../src/domain/release/proof/evidence.ts';
-import { isLookDue, provenWayBack } from '../../../../../src/domain/release/proof/rollback-evidence.ts';
+import {
+  isLookDue,
+  provenWayBack,
+  unprovenWayBack,
+} from '../../../../../src/domain/release/proof/rollback-evidence.ts';
 import type { Soak } from '../../../../../src/domain/state/soak-record.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
@@ -123,6 +127,47 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
       unclaimed: [],
     };
     expect(provenWayBack(proven(), true, context)).toEqual({ soak, verdicts: [], dueInMs: undefined });
+  });
+});
+
+describe('the rollback of a release that is not proven yet', () => {
+  /** It has the image of api that the fallback has too. */
+  const sharing = verified({
+    images: { 'etcd-7': ['e7'], 'api-6': ['a6'] },
+    imageOver: { 'etcd-7': { component: 'etcd' }, 'api-6': { component: 'api' } },
+  });
+  /** Nothing that is its own runs any more. */
+  const seen: Soak = {
+    activatedAt: 10,
+    bootId: 'boot-1',
+    components: [
+      { component: 'etcd', counts: true, runs: [], failed: [], startedAt: NOON },
+      { component: 'api', counts: false, runs: [], failed: [], startedAt: NOON },
+    ],
+  };
+  const back = (...containers: readonly RuntimeContainer[]) => {
+    const bundle = stored(sharing, { readyAt: 10, activatedAt: 10, activeAt: 11 });
+    const images = [...allListed(fallback), ...allListed(sharing)];
+    const boot = { bootId: 'boot-1', uptimeMs: 100 * MINUTE_MS };
+    const observed = observation({ runtime: reachable({ images }), containers, boot });
+    const ids = imageIds(images);
+    const context = { observed, memory: observed, stored: storedState([fallback, bundle]), policy: POLICY };
+    return unprovenWayBack(bundle, seen, { ...context, containers, ids, unclaimed: [] }).dueInMs;
+  };
+
+  it('begins when one component runs from an image that the fallback alone has', () => {
+    expect(back(running('etcd-6'))).toBe(MINUTE_MS);
+  });
+
+  it.each<{ when: string; containers: readonly RuntimeContainer[] }>([
+    { when: 'a component runs from an image that both have', containers: [running('api-6')] },
+    {
+      when: 'a container of the fallback is made but does not run',
+      containers: [running('etcd-6', { state: 'other' })],
+    },
+    { when: 'it runs from an image of neither', containers: [running('dns-7')] },
+  ])('does not begin when $when', ({ containers }) => {
+    expect(back(...containers)).toBeUndefined();
   });
 });
 

@@ -63,6 +63,34 @@ describe('planRebuild', () => {
     expect(one?.bundle).not.toHaveProperty('provenAt');
   });
 
+  it('takes a release without tags for one that was not activated, since nothing shows that it was', () => {
+    const untagged = verified({ images: { etcd: ['base'] }, imageOver: { etcd: { tags: [] } } });
+    const references = untagged.contents.images.map(({ reference }) => reference);
+    const runtime = reachable({
+      renderedPins: references,
+      foundPins: references,
+      images: references.map((reference) => listed(reference, true)),
+    });
+    const [one] = plan({
+      judged: [{ bundleId: untagged.bundleId, found: found(untagged) }],
+      observed: observation({ runtime }),
+      unclaimed: new Set(references),
+    }).rebuilt;
+    expect(one?.evidence).toBe('pins');
+    expect(one?.bundle).not.toHaveProperty('activatedAt');
+  });
+
+  it('takes a release of which one tag names another image for one that was not activated', () => {
+    const [first, ...others] = bundle.contents.images;
+    const images = [
+      listed(first?.reference ?? '', true),
+      listed('quay.example.com/ocp/other@sha256:00', false, first?.tags ?? []),
+      ...others.map(({ reference, tags }) => listed(reference, true, tags)),
+    ];
+    const runtime = reachable({ renderedPins: pins, foundPins: pins, images });
+    expect(plan({ observed: observation({ runtime }) }).rebuilt[0]?.evidence).toBe('pins');
+  });
+
   it('ignores documents without pins and records', () => {
     expect(plan({ unclaimed: new Set(), observed: observation({ runtime: reachable() }) }).rebuilt).toEqual([]);
   });
