@@ -95,6 +95,16 @@ describe('planRebuild', () => {
     expect(plan({ unclaimed: new Set(), observed: observation({ runtime: reachable() }) }).rebuilt).toEqual([]);
   });
 
+  it('ignores documents of which one pin is neither in force nor recorded', () => {
+    const [first = '', ...others] = pins;
+    expect(others.length).toBeGreaterThan(0);
+    const runtime = (foundPins: readonly string[]) => reachable({ renderedPins: [first], foundPins });
+    const rebuiltWith = (foundPins: readonly string[]) =>
+      plan({ unclaimed: new Set([first]), observed: observation({ runtime: runtime(foundPins) }) }).rebuilt;
+    expect(rebuiltWith([first])).toEqual([]);
+    expect(rebuiltWith(pins)).toHaveLength(1);
+  });
+
   it('counts the documents themselves as a record when the database was lost', () => {
     const { rebuilt } = plan({
       unclaimed: new Set(),
