@@ -18,11 +18,11 @@ export interface ByteMeter {
 /** Requests to the registry since the daemon started. */
 export interface RequestMeter {
   /**
-   * Number of requests for this manifest of this repository (`quay.io/coreos/etcd`) by digest. A
-   * pull that does not increase it did not use our mirror. Counted by digest, because all images of
-   * a release may be in one repository.
+   * Number of requests for this manifest of this repository (`quay.io/coreos/etcd`) by this digest
+   * or tag. A pull that does not increase it did not use our mirror. Counted by reference, because
+   * all images of a release may be in one repository.
    */
-  manifestRequests(repository: string, digest: Digest): number;
+  manifestRequests(repository: string, reference: string): number;
   /**
    * Calls `listener` after each request for a manifest. `path`: the mirror path of the repository
    * (`mirrorPathOf`); `reference`: a digest or a tag.

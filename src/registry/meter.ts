@@ -53,7 +53,7 @@ export function createMeter(): RecordingMeter {
       if (tallies.get(digest)?.open === 0) tallies.delete(digest);
     },
     damaged: () => damaged,
-    manifestRequests: (repository, digest) => manifests.get(`${mirrorPathOf(repository)}@${digest}`) ?? 0,
+    manifestRequests: (repository, reference) => manifests.get(`${mirrorPathOf(repository)}@${reference}`) ?? 0,
     onManifestRequest: (listener) => {
       listeners.add(listener);
       return () => {

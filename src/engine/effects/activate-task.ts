@@ -1,6 +1,6 @@
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import { parseReference } from '../../domain/model/reference.ts';
+import { parseReference, repositoryOf } from '../../domain/model/reference.ts';
 import type { RenderedMirrors, RuntimeImage } from '../../domain/model/runtime-image.ts';
 import { isStorageTrouble } from '../../domain/preload/disk-trouble.ts';
 import { type TagGoal, tagGoalsOf } from '../../domain/release/tags.ts';
@@ -9,6 +9,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
+import type { PullChecker } from '../keepers/pull-checker.ts';
 import { isRuntimeAway, probeMirror } from '../tasks/mirror-probe.ts';
 import type { MirrorGate } from './mirror-gate.ts';
 
@@ -20,6 +21,7 @@ export interface ActivationDependencies {
   readonly runtime: Pick<RuntimePort, 'observe' | 'pull' | 'image' | 'addTag' | 'removeTag'>;
   readonly meter: Pick<TransferMeter, 'manifestRequests'>;
   readonly mirrorGate: Pick<MirrorGate, 'isProven' | 'prove'>;
+  readonly pullChecker: Pick<PullChecker, 'answered'>;
 }
 
 /**
@@ -65,10 +67,8 @@ export async function giveTags(
     }
     const [first, ...others] = pulled;
     // The first one alone: where another source answers, no further tag is pulled from it.
-    if (first !== undefined) await giveTag(first, images, bundle, deps.runtime, signal);
-    await forEachLimited(others, PARALLEL_TAGS, signal, (goal, inner) =>
-      giveTag(goal, images, bundle, deps.runtime, inner),
-    );
+    if (first !== undefined) await giveTag(first, images, bundle, deps, signal);
+    await forEachLimited(others, PARALLEL_TAGS, signal, (goal, inner) => giveTag(goal, images, bundle, deps, inner));
   } catch (error) {
     throw storageError(error, path) ?? error;
   }
@@ -158,18 +158,27 @@ async function proveMirror(
   });
 }
 
-/** Pulls one tag, and compares what it names then with the image as it was listed before. */
+/**
+ * Pulls one tag, and compares what it names then with the image as it was listed before. A pull that
+ * asked our registry is a test of pulls as well.
+ */
 async function giveTag(
   goal: TagGoal,
   before: ReadonlyMap<string, RuntimeImage>,
   bundle: StoredBundle,
-  runtime: ActivationDependencies['runtime'],
+  { runtime, meter, pullChecker }: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<void> {
+  const { repository, tag = '' } = parseReference(goal.tag);
+  const asked = meter.manifestRequests(repository, tag);
   await runtime.pull(goal.tag, signal);
+  const isAsked = meter.manifestRequests(repository, tag) !== asked;
   const tagged = await runtime.image(goal.tag, signal);
   const own = before.get(goal.reference);
-  if (isSameImage(tagged, own) && !hasForeignManifest(tagged, own)) return;
+  if (isSameImage(tagged, own) && !hasForeignManifest(tagged, own)) {
+    if (isAsked && repository === repositoryOf(goal.reference)) pullChecker.answered(goal.reference);
+    return;
+  }
   if (tagged !== undefined) await runtime.removeTag(goal.tag, signal);
   throw new AppError({
     code: 'engine/tag-mismatch',

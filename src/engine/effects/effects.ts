@@ -25,6 +25,7 @@ import type { TrustPort } from '../../ports/trust.ts';
 import type { ContentChecker } from '../keepers/content-checker.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
+import type { PullChecker } from '../keepers/pull-checker.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { FailureLedger } from '../tasks/failures.ts';
 import type { MediaJobs } from '../tasks/media-jobs.ts';
@@ -35,7 +36,7 @@ import { contentExecutors } from './content-effects.ts';
 import type { Executors } from './executor.ts';
 import { lifeExecutors } from './life-effects.ts';
 import { mediaExecutors } from './media-effects.ts';
-import { createMirrorGate } from './mirror-gate.ts';
+import { createMirrorGate, type MirrorGate } from './mirror-gate.ts';
 import { createPinRequests, type PinRequests, pinExecutors } from './pin-effects.ts';
 import { recordExecutors } from './record-effects.ts';
 import { createTagEffects, type TagEffects } from './tag-effects.ts';
@@ -82,6 +83,7 @@ export interface EffectDependencies {
   readonly floorKeeper: FloorKeeper;
   readonly hookKeeper: Pick<HookKeeper, 'start'>;
   readonly contentChecker: Pick<ContentChecker, 'healing' | 'changed'>;
+  readonly pullChecker: Pick<PullChecker, 'answered'>;
   /** Called when an effect makes progress, for the watchdog. */
   readonly alive: () => void;
 }
@@ -94,6 +96,7 @@ export interface Effects {
   readonly keeping: KeptDocuments;
   readonly pinRequests: PinRequests;
   readonly tags: TagEffects;
+  readonly mirrorGate: Pick<MirrorGate, 'prove'>;
 }
 
 /**
@@ -123,5 +126,5 @@ export function createEffects(deps: EffectDependencies): Effects {
     ...taskExecutors(starting),
   };
   const start = (task: RunningTask, assessment: Assessment) => startTask(starting, task, assessment);
-  return { executors, start, keeping, pinRequests, tags };
+  return { executors, start, keeping, pinRequests, tags, mirrorGate };
 }

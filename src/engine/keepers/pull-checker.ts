@@ -16,6 +16,8 @@ export interface PullCheckerDependencies {
   readonly releases: () => readonly StoredBundle[];
   readonly runtime: Pick<RuntimePort, 'observe' | 'image' | 'pull'>;
   readonly meter: Pick<TransferMeter, 'manifestRequests'>;
+  /** Called when a test pull asked our registry for an image of this repository. */
+  readonly onAsked?: (repository: string) => void;
   /** Asks for a round. */
   readonly wantRound: () => void;
 }
@@ -26,6 +28,11 @@ export interface PullCheckerDependencies {
  */
 export interface PullChecker {
   checks(): PullChecks;
+  /**
+   * The runtime pulled this image, which it had, from a mirror of its own repository, and asked our
+   * registry. `reference`: by digest. It stands for a test of this image that is due soon.
+   */
+  answered(reference: string): void;
   /** Starts a test beside the rounds, unless one runs. Its end asks for a round. Never throws. */
   start(test: PullTest): void;
   /**
@@ -41,18 +48,32 @@ export interface PullChecker {
 /** How long a test pull may take. A pull of a present image takes less than a second. */
 const PULL_MS = 8_000;
 
+/** How long another pull stands for a test: an activation records much, and other pulls may follow. */
+const ANSWERED_MS = 60_000;
+
 interface Checking extends PullCheckerDependencies {
   readonly ending: AbortController;
+  /** When other pulls of images were answered, by reference. Monotonic milliseconds. */
+  readonly answered: Map<string, number>;
   running: Promise<void> | undefined;
   last: PullCheck | undefined;
 }
 
 /** A checker that has tested nothing yet. INVARIANT: one test at a time. */
 export function createPullChecker(deps: PullCheckerDependencies): PullChecker {
-  const checking: Checking = { ...deps, ending: new AbortController(), running: undefined, last: undefined };
+  const checking: Checking = {
+    ...deps,
+    ending: new AbortController(),
+    answered: new Map(),
+    running: undefined,
+    last: undefined,
+  };
   return {
     checks: () => ({ isRunning: checking.running !== undefined, last: checking.last }),
-    start: (test) => void start(checking, test),
+    answered: (reference) => void checking.answered.set(reference, checking.clock.monotonic()),
+    start: (test) => {
+      if (!takeAnswered(checking, test)) void start(checking, test);
+    },
     checkNow: (signal) => checkNow(checking, signal),
     stop: async () => {
       checking.ending.abort();
@@ -72,9 +93,22 @@ async function checkNow(checking: Checking, signal: AbortSignal): Promise<void> 
   await untilAborted(start(checking, { ...subject, activation: activationKey(bundles), attempts }), signal);
 }
 
+/** Whether another pull of this image stands for the test. It does so once. */
+function takeAnswered(checking: Checking, { reference, activation, attempts }: PullTest): boolean {
+  const { clock, wantRound } = checking;
+  const at = checking.answered.get(reference);
+  if (at === undefined || clock.monotonic() - at > ANSWERED_MS || checking.running !== undefined) return false;
+  checking.answered.clear();
+  checking.last = { activation, reference, attempts, at: clock.now(), end: { kind: 'answered' } };
+  wantRound();
+  return true;
+}
+
 /** Resolves when the test, or the one that runs, has ended. Never throws. */
 function start(checking: Checking, test: PullTest): Promise<void> {
   const { ending, clock, wantRound } = checking;
+  // What was seen before a test says less than the test.
+  checking.answered.clear();
   if (checking.running !== undefined) return checking.running;
   if (ending.signal.aborted) return Promise.resolve();
   const running = testPull(checking, test.reference)
@@ -92,7 +126,10 @@ function start(checking: Checking, test: PullTest): Promise<void> {
 }
 
 /** @throws whatever ended the checker */
-async function testPull({ ending, clock, runtime, meter }: Checking, reference: string): Promise<PullCheckEnd> {
+async function testPull(
+  { ending, clock, runtime, meter, onAsked }: Checking,
+  reference: string,
+): Promise<PullCheckEnd> {
   const { repository, digest } = parseReference(reference);
   const deadline = new AbortController();
   const isTimedOut = () => deadline.signal.aborted;
@@ -104,6 +141,7 @@ async function testPull({ ending, clock, runtime, meter }: Checking, reference: 
       // An image that is gone would be pulled in full.
       if (digest === undefined || (await runtime.image(reference, signal)) === undefined) return { kind: 'image-gone' };
       const probe = await untilAborted(probeMirror(repository, digest, { runtime, meter }, signal), signal);
+      if (probe.isAsked) onAsked?.(repository);
       if (probe.failure === undefined) return { kind: probe.isAsked ? 'answered' : 'not-asked' };
       ending.signal.throwIfAborted();
       if (isTimedOut()) return { kind: 'timed-out', afterMs: PULL_MS };

@@ -45,11 +45,13 @@ export function createLoop(deps: EngineDependencies): Loop {
   const pullChecker = createPullChecker({
     ...deps,
     releases: () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
+    onAsked: (repository) => effects.mirrorGate.prove(repository),
     wantRound,
   });
   const contentChecker = createContentChecker({ ...deps, tasks, recorder, wantRound });
   const effects = createEffects({
     ...deps,
+    pullChecker,
     hookKeeper,
     contentChecker,
     tasks,

@@ -49,6 +49,7 @@ export interface EngineDependencies
     | 'floorKeeper'
     | 'hookKeeper'
     | 'contentChecker'
+    | 'pullChecker'
     | 'store'
   > {
   readonly store: StateStore;

@@ -2,11 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
 import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { freePort } from '../../../support/free-port.ts';
 import { have } from '../../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';
@@ -29,7 +32,8 @@ describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activa
     const files = { 'etc/containers/registries.conf.d/50-origin.conf': mirrorToml('quay.example.com', origin.host) };
     double = await startCrioDouble({ skopeo: skopeoArgv(), files });
     harness = await createDaemonHarness({
-      settings: crioSettings(double),
+      keepsMirrors: true,
+      settings: { ...crioSettings(double), registry: { listen: `127.0.0.1:${await freePort()}` } },
       units: {
         // The mirrors are in force when it returns, so that each probe comes after that.
         reloadUnit: async () => {
@@ -48,14 +52,54 @@ describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activa
     rmSync(factory, { recursive: true, force: true });
   });
 
+  const pulls = () => double.log().match(/Pulling image/g)?.length ?? 0;
+  /** Until the test of pulls that follows an activation, or the start of the daemon, is over. */
+  const isTested = (report: StatusReport) =>
+    report.operation === 'idle' &&
+    report.conditions.some(({ type, status }) => type === 'PullsAnswered' && status === 'True');
+  const activated = (version: string) =>
+    harness.until(
+      (report) =>
+        isTested(report) && report.bundles.some((one) => one.version === version && one.phase === 'activated'),
+      30_000,
+    );
+
   it('are one reload and fewer than three pulls for each image, without a request to the origin registry', async () => {
     await harness.start();
     harness.plug(bundle.path);
-    await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    await activated('4.13.7');
     expect(reloads).toBe(1);
-    const pulls = double.log().match(/Pulling image/g)?.length ?? 0;
-    // By digest and by tag, and one probe for all mirrors.
-    expect(pulls).toBe(2 * bundle.images.length + 1);
+    // By digest and by tag, and one probe for all mirrors. The pulls by tag are the test of pulls too.
+    expect(pulls()).toBe(2 * bundle.images.length + 1);
+    expect(origin.requests).toEqual([]);
+  });
+
+  it('are two pulls for one image, and the probe only while its mirror is new', async () => {
+    const release = (sequence: number) =>
+      makeSampleBundle({
+        dir: factory,
+        keys: [harness.key],
+        version: `5.0.${sequence}`,
+        sequence,
+        images: [
+          { reference: `quay.example.com/one:5.0.${sequence}`, image: sampleImage({ seed: `one-${sequence}` }) },
+        ],
+      });
+    const [first, second] = [await release(1), await release(2)];
+    await harness.start();
+    harness.plug(first.path);
+    await activated('5.0.1');
+    expect(pulls()).toBe(3);
+    harness.unplug();
+    await harness.stop();
+    const before = harness.report();
+    await harness.start();
+    await harness.until((report) => report !== before && isTested(report), 30_000);
+    // The test at the start has found the mirror in use.
+    expect(pulls()).toBe(4);
+    harness.plug(second.path);
+    await activated('5.0.2');
+    expect(pulls()).toBe(6);
     expect(origin.requests).toEqual([]);
   });
 });

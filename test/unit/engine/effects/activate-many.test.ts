@@ -53,6 +53,7 @@ async function callsOf(imageCount: number, takeEffect: MirrorEffect, canAddTags:
         isProven: () => proven.size > 0,
         prove: (repository) => void proven.add(repository),
       },
+      pullChecker: { answered: () => undefined },
     },
     new AbortController().signal,
   );

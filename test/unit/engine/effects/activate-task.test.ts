@@ -23,6 +23,8 @@ function createNode() {
     [...images.values()].find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name));
   const node = {
     log: [] as string[],
+    /** Images whose pull by tag asked our registry. */
+    answered: [] as string[],
     mirrorsTakeEffect: 'late' as MirrorEffect,
     /** Repositories whose mirror is in force. */
     mirrored: new Set([etcd, api].map((reference) => reference.slice(0, reference.indexOf('@')))),
@@ -68,8 +70,8 @@ function createNode() {
             pull: async (name) => {
               node.log.push(name);
               const [repository = ''] = name.split(/@|:\d/);
-              if (name.includes('@') && node.mirrored.has(repository))
-                manifests.set(name, (manifests.get(name) ?? 0) + 1);
+              const key = name.includes('@') ? name : name.replace(/:(?=[^:]*$)/, '@');
+              if (node.mirrored.has(repository)) manifests.set(key, (manifests.get(key) ?? 0) + 1);
               if (node.failPull !== undefined) throw node.failPull;
               if (name.includes('@')) return;
               const foreign = node.foreign.get(name);
@@ -84,6 +86,7 @@ function createNode() {
             isProven: (repository) => node.proven.has(repository),
             prove: (repository) => void node.proven.add(repository),
           },
+          pullChecker: { answered: (reference) => void node.answered.push(reference) },
         },
         signal,
       ),
@@ -102,6 +105,16 @@ describe('activateBundle', () => {
   it('pulls a present image by digest before any tag, in each repository, where mirrors take effect late', async () => {
     expect(await node.activate()).toBe(2);
     expect(node.log).toEqual([etcd, api, tagOf(etcd), tagOf(api)]);
+  });
+
+  it('counts a pull by tag as a test of pulls when our registry was asked', async () => {
+    await node.activate();
+    expect(node.answered).toEqual([etcd, api]);
+    node = createNode();
+    node.mirrorsTakeEffect = 'at-once';
+    node.mirrored.clear();
+    await node.activate();
+    expect(node.answered).toEqual([]);
   });
 
   it('does not probe a mirror that was in effect before, as long as it is rendered', async () => {

@@ -16,10 +16,12 @@ describe('createPullChecker', () => {
   let isAsked: boolean;
   let isPresent: boolean;
   let rounds: number;
+  let proven: string[];
   let checker: PullChecker;
   beforeEach(() => {
     clock = createVirtualClock();
     [pulls, isAsked, isPresent, rounds] = [[], true, true, 0];
+    proven = [];
     pull = async () => undefined;
     let asked = 0;
     const image = { imageId: 'x', repoTags: [], repoDigests: [REFERENCE], pinned: true };
@@ -27,6 +29,7 @@ describe('createPullChecker', () => {
       clock,
       releases: () => [release],
       meter: { manifestRequests: () => asked },
+      onAsked: (repository) => void proven.push(repository),
       wantRound: () => {
         rounds += 1;
       },
@@ -64,11 +67,37 @@ describe('createPullChecker', () => {
     expect(await ended()).toEqual({ kind: 'answered' });
     expect(pulls).toEqual([REFERENCE]);
     expect(checker.checks().last).toMatchObject({ ...TEST, end: { kind: 'answered' } });
+    expect(proven).toEqual(['quay.example.com/ocp/etcd']);
+  });
+
+  it('lets a pull of an activation stand for the test of the same image, once and for a minute', async () => {
+    checker.answered(REFERENCE);
+    checker.start(TEST);
+    expect(checker.checks()).toMatchObject({ isRunning: false, last: { ...TEST, end: { kind: 'answered' } } });
+    expect([pulls, rounds]).toEqual([[], 1]);
+    checker.start({ ...TEST, activation: 'later' });
+    await clock.advance(0);
+    expect(pulls).toEqual([REFERENCE]);
+    checker.answered(REFERENCE);
+    await clock.advance(61_000);
+    checker.start(TEST);
+    await clock.advance(0);
+    expect(pulls).toHaveLength(2);
+  });
+
+  it('makes a test that is asked for, and one of another image, in any case', async () => {
+    checker.answered(REFERENCE);
+    await checker.checkNow(signal);
+    checker.answered(referenceOf('api'));
+    checker.start(TEST);
+    await clock.advance(0);
+    expect(pulls).toEqual([REFERENCE, REFERENCE]);
   });
 
   it('says when another registry answered', async () => {
     isAsked = false;
     expect(await ended()).toEqual({ kind: 'not-asked' });
+    expect(proven).toEqual([]);
   });
 
   it.each([true, false])('says why the pull failed, and whether our registry was asked: %s', async (asked) => {
