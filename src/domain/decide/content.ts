@@ -25,8 +25,10 @@ export interface ContentPlan {
  * they can be pulled again, and were looked at lately; a check is started when one is due.
  */
 export function contentPlan(memory: Memory, { damaged }: Assessment, now: number): ContentPlan {
-  const { contentChecks: checks } = memory;
+  const { contentChecks: checks, pullChecks } = memory;
   if (checks === undefined || checks.running !== undefined || diskFull(memory, now) !== undefined) return NOTHING;
+  // A test pull of an image that is removed meanwhile would bring it back with what is damaged.
+  if (pullChecks?.isRunning === true) return NOTHING;
   const ready = healable(damaged);
   const stale = ready.filter(({ image }) => !isFresh(image.reference, checks, now));
   if (stale.length > 0) return checkAgain(stale.map(({ image }) => image.reference));

@@ -2,8 +2,10 @@ import { createHash } from 'node:crypto';
 import type { ContentFault } from '../../domain/model/content-fault.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import type { ExpectedImage, ExpectedLayer, ImageContent } from '../../domain/model/image-content.ts';
+import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ContentCheck } from '../../ports/image-content.ts';
+import { callAgain } from '../cri/call-again.ts';
 import type { CriClient } from '../cri/cri-client.ts';
 import { grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
 import type { ContentClient } from './content-client.ts';
@@ -15,6 +17,7 @@ type BlobState = 'whole' | 'absent' | Extract<ContentFault, { kind: 'blob' }>['w
 export interface ContentCheckClients {
   readonly cri: Pick<CriClient, 'imageStatus' | 'imageFilesystemPath'>;
   readonly content: Pick<ContentClient, 'sizeOf' | 'read' | 'hasSnapshot'>;
+  readonly clock: Clock;
 }
 
 interface Checking extends ContentCheckClients {
@@ -52,7 +55,7 @@ async function checkImage(
   onBytes: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<ImageContent> {
-  const listed = await check.cri.imageStatus(reference, signal);
+  const listed = await callAgain((inner) => check.cri.imageStatus(reference, inner), check.clock, signal);
   const faults: ContentFault[] = [];
   for (const digest of documents) {
     const state = await stateOf(check, digest, onBytes, signal);
@@ -124,11 +127,12 @@ async function readWhole(
  * snapshot can't be without its parents.
  */
 async function unpackedLayers(
-  { cri, content }: ContentCheckClients,
+  { cri, content, clock }: ContentCheckClients,
   layers: readonly ExpectedLayer[],
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const snapshotter = SNAPSHOTTER_FOLDER.exec((await cri.imageFilesystemPath(signal)) ?? '')?.[1];
+  const folder = await callAgain(cri.imageFilesystemPath, clock, signal);
+  const snapshotter = SNAPSHOTTER_FOLDER.exec(folder ?? '')?.[1];
   if (snapshotter === undefined) return undefined;
   const chain = chainIds(layers);
   for (let count = chain.length; count > 0; count -= 1) {

@@ -123,7 +123,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     image: cri.imageStatus,
     addTag: (tag, reference, signal) => addTag({ cri, images, clock }, tag, reference, signal),
     removeTag: (tag, signal) => images.remove(tag, signal),
-    openContentCheck: () => openContentCheck({ cri, content }),
+    openContentCheck: () => openContentCheck({ cri, content, clock }),
     forgetContent: async (digests, signal) => {
       for (const digest of digests) await content.remove(digest, signal);
       if (digests.length > 0) await content.collectGarbage(signal);

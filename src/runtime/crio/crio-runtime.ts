@@ -94,7 +94,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     image: cri.imageStatus,
     addTag: async () => false, // CRI gives a name with a pull only
     removeTag: (tag, signal) => cri.removeImage(tag, signal),
-    openContentCheck: () => openContentCheck({ cri }),
+    openContentCheck: () => openContentCheck({ cri, clock }),
     forgetContent: async () => undefined, // it keeps no blobs
   };
 }

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from '
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ExpectedImage } from '../../../src/domain/model/image-content.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
 import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { openContentCheck } from '../../../src/runtime/crio/storage/check-content.ts';
 import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
@@ -34,7 +35,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the content of images in CRI-O', () 
     await it_.stop();
   });
 
-  const check = () => openContentCheck({ cri }).check(expected, () => undefined, signal);
+  const check = () => openContentCheck({ cri, clock: systemClock }).check(expected, () => undefined, signal);
   const storage = async () => join((await cri.imageFilesystemPath(signal)) ?? '', '..');
   const layers = async () =>
     JSON.parse(readFileSync(join(await storage(), 'vfs-layers/layers.json'), 'utf8')) as {
@@ -70,7 +71,10 @@ describe.runIf(have('root', 'mmdebstrap'))('the content of images in CRI-O', () 
   it('finds a layer without record, and one that was not written to the end', async () => {
     const file = join(await storage(), 'vfs-layers/layers.json');
     const all = await layers();
-    writeFileSync(file, JSON.stringify(all.map((one) => ({ ...one, flags: { incomplete: true } }))));
+    writeFileSync(
+      file,
+      JSON.stringify(all.map((one) => ({ ...one, flags: { incomplete: one.parent !== undefined } }))),
+    );
     expect(await check()).toEqual(records(expect.stringContaining('was not written to the end')));
     writeFileSync(file, '[]');
     expect(await check()).toEqual(records(expect.stringContaining('no record of its layer')));

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import type { CheckedImage } from '../../../domain/report/content-report.ts';
 import { AppError } from '../../../platform/app-error.ts';
+import { withEither } from '../../../platform/async/abort.ts';
 import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -47,10 +48,11 @@ async function withProgress(
     // The last column stays free, because some terminals wrap there.
     if (!ended.signal.aborted) stderr(`\r${clip(oneLine(status), Math.max(1, columns - 1))}\u001b[K`);
   };
-  const painting = client.watch(() => void paint().catch(() => undefined), AbortSignal.any([signal, ended.signal]));
   try {
-    await painting;
-    return await client.verifyImages({ bundle }, signal);
+    return await withEither([signal, ended.signal], async (until) => {
+      await client.watch(() => void paint().catch(() => undefined), until);
+      return client.verifyImages({ bundle }, signal);
+    });
   } finally {
     ended.abort();
     stderr('\r\u001b[K');

@@ -52,7 +52,7 @@ export function checkedEvent(cause: CheckCause, results: readonly ContentResult[
     `${count('whole')} whole`,
     ...(count('broken') > 0 ? [`${count('broken')} damaged`] : []),
     ...(count('absent') > 0 ? [`${count('absent')} absent`] : []),
-    ...(count('unknown') > 0 ? [`${count('unknown')} not known`] : []),
+    ...(count('unknown') > 0 ? [`${count('unknown')} not known ('stickpin verify-images' says why)`] : []),
   ];
   const message = `The content of ${formatCount(results.length, 'image')} was checked${WHY[cause]}: ${parts.join(', ')}`;
   return { kind: 'imagesChecked', level: 'info', message };

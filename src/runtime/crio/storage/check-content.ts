@@ -3,8 +3,10 @@ import { join } from 'node:path';
 import type { ContentFault } from '../../../domain/model/content-fault.ts';
 import type { ExpectedImage, ImageContent } from '../../../domain/model/image-content.ts';
 import { reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import type { Clock } from '../../../platform/clock.ts';
 import { digestOf } from '../../../platform/digest.ts';
 import type { ContentCheck } from '../../../ports/image-content.ts';
+import { callAgain } from '../../cri/call-again.ts';
 import type { CriClient } from '../../cri/cri-client.ts';
 import { findLostFile } from './lost-files.ts';
 import { type ImageRecord, readStorageRecords, type StorageRecords } from './storage-records.ts';
@@ -12,6 +14,7 @@ import { type ImageRecord, readStorageRecords, type StorageRecords } from './sto
 /** The client of {@link openContentCheck}. */
 export interface ContentCheckClients {
   readonly cri: Pick<CriClient, 'imageStatus' | 'imageFilesystemPath'>;
+  readonly clock: Clock;
 }
 
 interface Checking extends ContentCheckClients {
@@ -41,10 +44,10 @@ async function checkImage(
   { reference }: ExpectedImage,
   signal: AbortSignal,
 ): Promise<ImageContent> {
-  const { cri } = checking;
-  const listed = await cri.imageStatus(reference, signal);
+  const { cri, clock } = checking;
+  const listed = await callAgain((inner) => cri.imageStatus(reference, inner), clock, signal);
   if (listed === undefined) return { kind: 'absent', faults: [] };
-  const folder = await cri.imageFilesystemPath(signal);
+  const folder = await callAgain(cri.imageFilesystemPath, clock, signal);
   if (folder === undefined) return unknown('CRI-O does not tell where it keeps images');
   try {
     const records = await readStorageRecords(folder);

@@ -1,0 +1,209 @@
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { openBootMark } from '../../../../src/store/files/boot-mark.ts';
+import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
+import { createFakeUnit } from '../../../support/bus/fake-unit.ts';
+import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import {
+  createDaemonHarness,
+  type DaemonHarness,
+  type SettingsOverrides,
+} from '../../../support/daemon/daemon-harness.ts';
+import { createRecordingLog } from '../../../support/recording-log.ts';
+import { have } from '../../../support/requirements.ts';
+import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+
+const signal = AbortSignal.timeout(900_000);
+const isActivated = ({ bundles, operation }: StatusReport) =>
+  bundles[0]?.phase === 'activated' && operation === 'idle' && bundles[0].images.pinned === bundles[0].images.total;
+const isDamaged = ({ bundles }: StatusReport) => bundles[0]?.degraded?.code === 'engine/image-damaged';
+const isHealed = (report: StatusReport) => isActivated(report) && report.bundles[0]?.degraded === undefined;
+
+/** Two images with one layer in common and one of their own. */
+function makeBundle(dir: string, { key }: DaemonHarness): Promise<SampleBundle> {
+  const images = ['etcd', 'api'].map((component) => ({
+    component,
+    reference: `quay.example.com/ocp/${component}:1`,
+    image: sampleImage({ seed: component, layers: ['base', component].map((seed) => sampleLayer({ seed })) }),
+  }));
+  return makeSampleBundle({ dir, keys: [key], images });
+}
+
+/** Leaves what the daemon leaves when the node loses its power. */
+async function cutPower({ settings }: DaemonHarness): Promise<void> {
+  const path = join(settings.paths.state_dir, 'running.json');
+  await openBootMark({ path, bootId: 'the boot before', now: 0, log: createRecordingLog() }, signal);
+}
+
+function markOf({ settings }: DaemonHarness): { readonly content: { readonly isCheckDue: boolean } } {
+  return JSON.parse(readFileSync(join(settings.paths.state_dir, 'running.json'), 'utf8'));
+}
+
+describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', { timeout: 120_000 }, () => {
+  let factory: string;
+  beforeAll(async () => {
+    await trixieRoot();
+  });
+  beforeEach(() => {
+    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+  });
+  afterEach(() => rmSync(factory, { recursive: true, force: true }));
+
+  describe('with containerd', () => {
+    let containerd: Containerd;
+    let harness: DaemonHarness;
+    let bundle: SampleBundle;
+
+    const setUp = async (settings: SettingsOverrides = {}) => {
+      harness = await createDaemonHarness({
+        settings: { ...settings, runtime: { kind: 'containerd', socket: containerd.socketPath } },
+        units: createFakeUnit(async () => undefined).units,
+      });
+      bundle = await makeBundle(factory, harness);
+      harness.plug(bundle.path);
+      await harness.start();
+      await harness.until(isActivated, 60_000);
+      harness.unplug();
+      await harness.stop();
+    };
+    beforeEach(async () => {
+      containerd = await startContainerd({ snapshotter: 'native' });
+    });
+    afterEach(async () => {
+      await harness?.dispose();
+      await containerd.stop();
+    });
+
+    const fileOf = (digest: Digest) =>
+      join(dirname(containerd.socketPath), 'root/io.containerd.content.v1.content/blobs/sha256', hexOf(digest));
+    const [isOwn, isShared] = [1, 2].map(
+      (images) => (index: number) =>
+        bundle.contents.images.filter(({ layers }) => layers.includes(index)).length === images,
+    ) as [(index: number) => boolean, (index: number) => boolean];
+    const layerThat = (fits: (index: number) => boolean) => {
+      const found = bundle.contents.layers.find((_layer, index) => fits(index));
+      if (found === undefined) throw new Error('the sample bundle has no such layer');
+      return found;
+    };
+
+    it('stay and are named until the stick is there, and are then pulled again', async () => {
+      await setUp();
+      const { digest, sizeBytes } = layerThat(isOwn);
+      truncateSync(fileOf(digest), 100);
+      await cutPower(harness);
+      await harness.start();
+      const report = await harness.until(isDamaged, 60_000);
+      const damaged = bundle.contents.images.find(({ layers }) =>
+        layers.includes(bundle.contents.layers.findIndex((one) => one.digest === digest)),
+      );
+      expect(report.bundles[0]?.degraded?.message).toContain(
+        `${damaged?.reference}: ${digest.slice(0, 19)}… is truncated`,
+      );
+      expect(report.bundles[0]?.degraded?.message).toMatch(/plug in the stick of ocp \d/);
+      await harness.until(({ status }) => status.includes('plug in the stick of'), 30_000);
+      await harness.rounds();
+      expect((await harness.images()).flatMap(({ repoDigests }) => repoDigests)).toContain(damaged?.reference);
+      expect(statSync(fileOf(digest)).size).toBe(100);
+      expect(harness.log.lines.filter(({ message }) => message.includes('is damaged on this node'))).toHaveLength(1);
+
+      harness.plugAgain();
+      await harness.until(isHealed, 60_000);
+      expect(statSync(fileOf(digest)).size).toBe(sizeBytes);
+      const [found] = (await harness.images()).filter(({ repoDigests }) =>
+        repoDigests.includes(damaged?.reference ?? ''),
+      );
+      await expect
+        .poll(async () => (await harness.images()).find(({ imageId }) => imageId === found?.imageId)?.repoTags, {
+          timeout: 30_000,
+        })
+        .toEqual(damaged?.tags);
+      await expect.poll(() => markOf(harness).content.isCheckDue, { timeout: 30_000 }).toBe(false);
+      await harness.stop();
+      expect(existsSync(join(harness.settings.paths.state_dir, 'running.json'))).toBe(false);
+    });
+
+    it('are healed without a stick from kept layers, with all images that share the damage', async () => {
+      await setUp({ retention: { blobs: 'kept' } });
+      const { digest, sizeBytes } = layerThat(isShared);
+      truncateSync(fileOf(digest), 0);
+      await cutPower(harness);
+      await harness.start();
+      await harness.until(
+        () => harness.log.lines.some(({ message }) => message.includes('was removed; it is pulled')),
+        60_000,
+      );
+      await harness.until(isHealed, 60_000);
+      expect(statSync(fileOf(digest)).size).toBe(sizeBytes);
+      const removed = harness.log.lines.filter(({ message }) => message.includes('was removed; it is pulled'));
+      expect(removed).toHaveLength(2);
+    });
+
+    it('are not looked for after a reboot in order, and are found by verify-images', async () => {
+      await setUp();
+      const { digest } = layerThat(isOwn);
+      writeFileSync(fileOf(digest), readFileSync(fileOf(digest)).fill(0));
+      await harness.start();
+      await harness.until(isActivated, 60_000);
+      await harness.rounds();
+      expect(harness.report().bundles[0]?.degraded).toBeUndefined();
+      const images = await harness.daemon().engine.verifyImages('', signal);
+      expect(images.map(({ result }) => result).sort()).toEqual(['damaged', 'whole']);
+      expect(images.find(({ result }) => result === 'damaged')?.found).toBe(`${digest.slice(0, 19)}… is altered`);
+      await harness.stop();
+      await harness.start();
+      await harness.until(isDamaged, 60_000);
+    });
+  });
+
+  describe('with CRI-O', () => {
+    let node: CrioNode;
+    afterEach(() => node?.dispose());
+
+    it('are named, and are pulled again from the stick', async () => {
+      node = await createCrioNode();
+      const { harness } = node;
+      const bundle = await makeBundle(factory, harness);
+      harness.plug(bundle.path);
+      await harness.start();
+      await harness.until(isActivated, 60_000);
+      harness.unplug();
+      await harness.stop();
+
+      const cri = createCriClient({ socketPath: node.double().socketPath });
+      const layers = join((await cri.imageFilesystemPath(signal)) ?? '', '../vfs/dir');
+      cri.close();
+      // The storage of the double has the files of a layer in the folders of those above it, too.
+      const files = readdirSync(layers).map((id) => join(layers, id, 'opt/etcd/file-0'));
+      const [file = '', ...copies] = files.filter((candidate) => existsSync(candidate));
+      expect(copies).toEqual([]);
+      const { size } = statSync(file);
+      truncateSync(file, 0);
+
+      await cutPower(harness);
+      await harness.start();
+      const report = await harness.until(isDamaged, 60_000);
+      expect(report.bundles[0]?.degraded?.message).toMatch(
+        /the file opt\/\S+\/file-0 of its layer [0-9a-f]{12} is truncated/,
+      );
+      harness.plugAgain();
+      await harness.until(isHealed, 90_000);
+      expect(statSync(file).size).toBe(size);
+    });
+  });
+});
