@@ -27,6 +27,15 @@ const customer = (digest = digestOf('evil'), tag = TAG) =>
     { readyAt: NOON },
   );
 
+const SIGNATURE = `sha256-${'ab'.repeat(32)}.sig`;
+const attached = (text: string): AttachedTag => ({
+  tag: SIGNATURE,
+  digest: digestOf(text),
+  size: 1,
+  mediaType: 'application/vnd.oci.image.manifest.v1+json',
+  blobs: [],
+});
+
 describe('a tag that a release of another stream holds', () => {
   it("can't be used for another image, but can for the same one", () => {
     expect(foreignTag(customer(), [platform])).toMatchObject({ tag: TAG, holder: { payload: { name: 'ocp' } } });
@@ -42,6 +51,16 @@ describe('a tag that a release of another stream holds', () => {
     ['retired', { ...platform, retiredAt: NOON + 1 }, false],
   ])('is held or not held by a release that is %s', (_name, holder, isHeld) => {
     expect(foreignTag(customer(), [holder]) !== undefined).toBe(isHeld);
+  });
+
+  it('is held too when it is attached to an image, on either side', () => {
+    const withSignature = (name: string, text: string) =>
+      stored(verified({ name, imageOver: { etcd: { attached: [attached(text)] } } }), { readyAt: NOON });
+    const holder = { ...withSignature('ocp', 'true'), activatedAt: NOON };
+    const tag = `quay.example.com/ocp/etcd:${SIGNATURE}`;
+    expect(foreignTag(withSignature('customer-app', 'evil'), [holder])).toMatchObject({ tag });
+    expect(foreignTag(withSignature('customer-app', 'true'), [holder])).toBeUndefined();
+    expect(foreignTag(customer(digestOf('evil'), tag), [holder])).toMatchObject({ tag });
   });
 
   it('belongs to the stream that has it: another release of that stream may move it', () => {
@@ -62,13 +81,6 @@ describe('a tag that a release of another stream holds', () => {
   });
 
   it('attached to an image is offered by the stream that was adopted first', () => {
-    const attached = (text: string): AttachedTag => ({
-      tag: `sha256-${'ab'.repeat(32)}.sig`,
-      digest: digestOf(text),
-      size: 1,
-      mediaType: 'application/vnd.oci.image.manifest.v1+json',
-      blobs: [],
-    });
     const one = stored(verified({ imageOver: { etcd: { attached: [attached('true')] } } }));
     const other = stored(
       verified({
@@ -80,6 +92,6 @@ describe('a tag that a release of another stream holds', () => {
     const observed = observation({});
     const { assessment } = judge(observed, [one, other]);
     const tags = catalogOf(observed, assessment, POLICY).get('quay.example.com/ocp/etcd')?.tags;
-    expect(tags?.get(`sha256-${'ab'.repeat(32)}.sig`)).toBe(digestOf('true'));
+    expect(tags?.get(SIGNATURE)).toBe(digestOf('true'));
   });
 });
