@@ -36,12 +36,11 @@ async function lookAtUnit(services: SystemServices, unit: string, signal: AbortS
   if (load !== 'loaded') return [fault(`${unit} is not installed`, "run the archive's install.sh again")];
   const stale = isStale === true ? [warning(`${unit} changed on disk`, 'run systemctl daemon-reload')] : [];
   if (file !== 'enabled') return [...stale, warning(`${unit} does not start at boot`, `run systemctl enable ${unit}`)];
-  const isMeantToRun = unit !== 'stickpin-clear-mirrors.service';
-  if (isMeantToRun && state !== 'active') {
+  if (state !== 'active') {
     return [
       ...stale,
       fault(`${unit} is ${state}`, `run systemctl start ${unit}; journalctl -u ${unit} tells why it does not run`),
     ];
   }
-  return [...stale, ok(isMeantToRun ? `${unit} runs` : `${unit} runs at boot`)];
+  return [...stale, ok(`${unit} runs`)];
 }

@@ -121,7 +121,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
   });
 
-  test('removes the mirrors after a crash loop or a mask, so that pulls go to the registry at once; a start writes them again', async () => {
+  test('removes the mirrors after a crash loop, a stop between two starts or a mask; a start writes them again', async () => {
     const hosts = '/etc/containerd/certs.d/quay.example.com/hosts.toml';
     const [image] = bundle.contents.images;
     // Without a network no registry answers: the pull fails, and it must not wait.
@@ -142,8 +142,23 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await fallsThrough();
     await machine().output(`rm -r ${crash.replace('/crash.conf', '')}; systemctl daemon-reload`);
     await comesBack();
+    // A pull that waits at the socket would start the service again.
+    await node.until('the test pull to be over', ({ conditions }) =>
+      conditions.some(({ type, status }) => type === 'PullsAnswered' && status === 'True'),
+    );
+    await machine().output('mkdir -p /run/systemd/system/stickpin.service.d');
+    await machine().putFile(crash, '[Service]\nRestartSec=5min\n');
+    await machine().output('systemctl daemon-reload; systemctl kill --signal=SIGKILL stickpin');
+    await machine().untilOutput(
+      'systemd to wait for the next start',
+      'systemctl show -P SubState stickpin | grep auto-restart',
+    );
+    await machine().output('systemctl stop stickpin');
+    await machine().untilOutput('the mirrors to go', `test ! -e ${hosts}`);
+    await machine().output(`rm -r ${crash.replace('/crash.conf', '')}; systemctl daemon-reload`);
+    await comesBack();
     await machine().output('systemctl mask --now stickpin.service');
-    expect(await machine().output('ls -A /etc/containerd/certs.d')).toBe('');
+    await machine().untilOutput('the mirrors to go', 'test -z "$(ls -A /etc/containerd/certs.d)"');
     await fallsThrough();
     await machine().output('systemctl unmask stickpin.service; systemctl start stickpin-registry.socket');
     await comesBack();

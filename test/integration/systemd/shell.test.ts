@@ -201,7 +201,7 @@ describe('keep-mirrors', () => {
 
   /** Runs the script with a systemctl that answers as told. @returns what it was asked to do */
   const keep = (
-    what: 'boot' | 'stopped',
+    what: 'boot' | 'stopped' | 'unit',
     { job = '', system = 'running', result = 'success', isEnabled = true }: Machine,
   ) => {
     const asked = join(root, 'asked');
@@ -251,6 +251,33 @@ esac
     put(MIRRORS, '');
     keep('boot', { isEnabled: false });
     expect(mirrors()).toEqual(GONE);
+  });
+
+  it('leaves them in place when somebody starts a service that is disabled', () => {
+    keep('boot', { isEnabled: false, job: ' 812 stickpin.service start waiting\n' });
+    expect(mirrors()).toEqual(STAY);
+  });
+
+  it('leaves mirrors that are newer than their copy alone', () => {
+    put(MIRRORS, '[[registry]]\n# newer\n');
+    keep('boot', {});
+    expect(read(MIRRORS)).toContain('newer');
+  });
+
+  it('takes them away when its unit stops with a masked service, and has CRI-O reload', () => {
+    expect(keep('unit', { job: ' 813 stickpin-clear-mirrors.service stop running\n' })).toEqual([RELOAD]);
+    expect(mirrors()).toEqual(GONE);
+  });
+
+  it.each<[string, Machine]>([
+    ['restarts with the service', { job: ' 813 stickpin-clear-mirrors.service restart running\n' }],
+    [
+      'stops as the machine goes down',
+      { job: ' 813 stickpin-clear-mirrors.service stop running\n', system: 'stopping' },
+    ],
+  ])('leaves them in place when its unit %s', (_what, machine) => {
+    expect(keep('unit', machine)).toEqual([]);
+    expect(mirrors()).toEqual(STAY);
   });
 
   it.each<[string, Machine]>([

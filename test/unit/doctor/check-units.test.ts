@@ -10,13 +10,12 @@ const RUNS: Properties = {
   UnitFileState: 'enabled',
   NeedDaemonReload: false,
 };
-const AT_BOOT: Properties = { ...RUNS, ActiveState: 'inactive' };
 const LISTEN = [['Stream', '127.0.0.1:5317']];
 
 const units = (over: Readonly<Record<string, Properties>> = {}) => ({
   'stickpin.service': RUNS,
   'stickpin-registry.socket': { ...RUNS, Listen: LISTEN },
-  'stickpin-clear-mirrors.service': AT_BOOT,
+  'stickpin-clear-mirrors.service': RUNS,
   ...over,
 });
 
