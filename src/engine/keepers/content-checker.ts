@@ -35,7 +35,7 @@ export interface ContentCheckerDependencies {
  * Checks the content of images beside the rounds. It reads and changes nothing.
  *
  * INVARIANTS: one check at a time, one image at a time. A check that nobody asked for waits while
- * something is pulled or activated.
+ * something is pulled or activated, unless somebody waits for its end.
  */
 export interface ContentChecker {
   checks(): ContentChecks;
@@ -74,6 +74,8 @@ interface Checking extends ContentCheckerDependencies {
   readonly healings: Map<string, number>;
   running: { readonly ended: Promise<void>; state: RunningCheck } | undefined;
   endedAt: number | undefined;
+  /** How many callers wait for the end of a check that runs. */
+  waiting: number;
   /** Monotonic milliseconds. */
   failedAt: number;
 }
@@ -95,6 +97,7 @@ export function createContentChecker(deps: ContentCheckerDependencies): ContentC
     healings: new Map(),
     running: undefined,
     endedAt: undefined,
+    waiting: 0,
     failedAt: Number.NEGATIVE_INFINITY,
   };
   return {
@@ -157,7 +160,12 @@ function startDue(checking: Checking, { cause, references }: CheckDue): void {
 }
 
 async function checkNow(checking: Checking, only: BundleId | undefined, signal: AbortSignal): Promise<void> {
-  while (checking.running !== undefined) await untilAborted(checking.running.ended, signal);
+  checking.waiting += 1;
+  try {
+    while (checking.running !== undefined) await untilAborted(checking.running.ended, signal);
+  } finally {
+    checking.waiting -= 1;
+  }
   checking.ending.signal.throwIfAborted();
   const images = imagesToCheck(checking.store.load().bundles, only);
   for (const { reference } of images) checking.healings.delete(reference);
@@ -233,8 +241,9 @@ async function contentOf(look: Promise<ImageContent>): Promise<ImageContent> {
 
 const AWAY: ReadonlySet<string> = new Set(['runtime/unreachable', 'runtime/cancelled', 'runtime/stopping']);
 
-async function untilAtRest({ tasks, clock, ending }: Checking): Promise<void> {
-  while (tasks.running().length > 0) await clock.sleep(REST_MS, ending.signal);
+async function untilAtRest(checking: Checking): Promise<void> {
+  const { tasks, clock, ending } = checking;
+  while (tasks.running().length > 0 && checking.waiting === 0) await clock.sleep(REST_MS, ending.signal);
 }
 
 function advance({ running }: Checking, { bytes = 0, images = 0 }: { bytes?: number; images?: number }): void {

@@ -177,6 +177,27 @@ describe('stickpin verify-images', () => {
     await node.stop();
   });
 
+  it('does not wait for a preload, as a check that nobody asked for does', async () => {
+    const node = nodeWith({ isDue: true });
+    let goOn = (): void => undefined;
+    node.runtime.beforeCheck = () => new Promise((resolve) => (goOn = resolve));
+    await node.start();
+    node.runtime.beforeCheck = async () => undefined;
+    node.runtime.onPull = (_reference, inner) =>
+      new Promise((_resolve, reject) => inner.addEventListener('abort', () => reject(inner.reason)));
+    const next = verified({ version: '4.13.8', sequence: 8, images: { dns: ['dns'] } });
+    for (const { digest } of next.contents.layers) node.blobs.set(digest, Buffer.from('x'));
+    node.plug('sda1', next);
+    await node.clock.advance(5_000);
+    goOn();
+    await node.clock.advance(60_000);
+    expect(checked(node)).toEqual([`check ${referenceOf('etcd')}`]);
+    const asked = node.engine.verifyImages('ocp@4.13.7', signal);
+    await node.clock.advance(2_000);
+    expect(await asked).toHaveLength(2);
+    await node.stop();
+  });
+
   it('shows how far it is, and waits for a check that runs', async () => {
     const node = nodeWith({ isDue: true });
     let goOn = (): void => undefined;
