@@ -14,7 +14,8 @@ export interface StickpinNode {
   statusText(): Promise<string>;
   /**
    * Resolves with the first report for which `isIt` holds; the error shows the last STATUS line.
-   * Between reports it looks at `/run/stickpin/status.json`, which costs the guest nothing.
+   * It asks for one when `/run/stickpin/status.json`, which costs the guest nothing, says that it
+   * holds, and each half minute.
    */
   until(what: string, isIt: (report: StatusReport) => boolean, timeoutMs?: number): Promise<StatusReport>;
   /** Messages of the service in this boot, oldest first, as fields. */
@@ -22,10 +23,16 @@ export interface StickpinNode {
 }
 
 /**
- * How long the published status alone is looked at while it says that something isn't so yet. It is
- * as of the daemon's last round, and stays when the daemon ends.
+ * A report costs the guest up to four seconds of its processor, which what is waited for lacks. The
+ * published status is as of the daemon's last round, at most half a minute ago, and stays when the
+ * daemon ends.
  */
-const trustedMs = 4_000;
+const pausesMs = {
+  /** From one report to the next while the published status says that it isn't so yet. */
+  doubted: 30_000,
+  /** The same while it says that it is: the daemon may be starting. */
+  believed: 2_000,
+};
 
 /** The service on `machine`, which has been installed there. */
 export function stickpinOn(machine: () => Machine): StickpinNode {
@@ -47,13 +54,14 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
     statusText: () => machine().output('systemctl show --property=StatusText --value stickpin'),
     until: async (what, isIt, timeoutMs = 240_000) => {
       let last = 'no report';
-      let askedAt = Number.NEGATIVE_INFINITY;
+      let next = { whenBelieved: 0, whenDoubted: performance.now() + pausesMs.doubted };
       const probe = async (): Promise<StatusReport | false> => {
-        if (performance.now() - askedAt < trustedMs) {
-          const seen = await published();
-          if (seen === undefined || !isIt(seen)) return false;
-        }
-        askedAt = performance.now();
+        const seen = await published();
+        last = seen?.status ?? last;
+        const isBelieved = seen !== undefined && isIt(seen);
+        const now = performance.now();
+        if (now < (isBelieved ? next.whenBelieved : next.whenDoubted)) return false;
+        next = { whenBelieved: now + pausesMs.believed, whenDoubted: now + pausesMs.doubted };
         const current = await report();
         last = current.status;
         return isIt(current) && current;
