@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from '
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ExpectedImage } from '../../../src/domain/model/image-content.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { openContentCheck } from '../../../src/runtime/crio/storage/check-content.ts';
@@ -78,6 +79,16 @@ describe.runIf(have('root', 'mmdebstrap'))('the content of images in CRI-O', () 
     expect(await check()).toEqual(records(expect.stringContaining('was not written to the end')));
     writeFileSync(file, '[]');
     expect(await check()).toEqual(records(expect.stringContaining('no record of its layer')));
+  });
+
+  it('finds damage by the name in the records while CRI-O has no answer for the image', async () => {
+    const imageStatus = () =>
+      Promise.reject(new AppError({ code: 'runtime/pull', message: 'layer not known', disposition: 'wait' }));
+    const withoutAnswer = () =>
+      openContentCheck({ cri: { ...cri, imageStatus }, clock: systemClock }).check(expected, () => undefined, signal);
+    expect(await withoutAnswer()).toMatchObject({ kind: 'unknown', reason: { message: 'layer not known' } });
+    rmSync(await folderOf('a'), { recursive: true });
+    expect(await withoutAnswer()).toEqual(records(expect.stringMatching(/^the files of its layer .* are gone$/)));
   });
 
   it('finds a damaged document', async () => {

@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContentFault } from '../../../domain/model/content-fault.ts';
 import type { ExpectedImage, ImageContent } from '../../../domain/model/image-content.ts';
-import { reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import type { Clock } from '../../../platform/clock.ts';
 import { digestOf } from '../../../platform/digest.ts';
 import type { ContentCheck } from '../../../ports/image-content.ts';
@@ -45,23 +45,49 @@ async function checkImage(
   signal: AbortSignal,
 ): Promise<ImageContent> {
   const { cri, clock } = checking;
-  const listed = await callAgain((inner) => cri.imageStatus(reference, inner), clock, signal);
+  const listed = await listedImage(checking, reference, signal);
   if (listed === undefined) return { kind: 'absent', faults: [] };
   const folder = await callAgain(cri.imageFilesystemPath, clock, signal);
   if (folder === undefined) return unknown('CRI-O does not tell where it keeps images');
   try {
     const records = await readStorageRecords(folder);
-    const image = records.images.get(listed.imageId.replace(/^sha256:/, ''));
+    const image =
+      'failure' in listed
+        ? recordNamed(reference, records)
+        : records.images.get(listed.imageId.replace(/^sha256:/, ''));
     if (image === undefined) return unknown(`${folder} has no record of ${reference}; another store may have it`);
     const faults = [
       ...(await documentFaults(image, records, signal)),
       ...(await layerFaults(image, records, checking, signal)),
     ];
-    return faults.length === 0 ? { kind: 'whole', by: 'records' } : { kind: 'broken', faults };
+    if (faults.length > 0) return { kind: 'broken', faults };
+    return 'failure' in listed ? unknown(reasonOf(listed.failure)) : { kind: 'whole', by: 'records' };
   } catch (error) {
     signal.throwIfAborted();
     return unknown(reasonOf(error));
   }
+}
+
+/**
+ * The image as CRI-O tells of it, or why it fails to: it has no answer for an image with a layer
+ * that it does not know.
+ */
+async function listedImage(
+  { cri, clock }: Checking,
+  reference: string,
+  signal: AbortSignal,
+): Promise<{ readonly imageId: string } | { readonly failure: unknown } | undefined> {
+  try {
+    return await callAgain((inner) => cri.imageStatus(reference, inner), clock, signal);
+  } catch (failure) {
+    signal.throwIfAborted();
+    if (failure instanceof AppError && failure.code === 'runtime/unreachable') throw failure;
+    return { failure };
+  }
+}
+
+function recordNamed(reference: string, { images }: StorageRecords): ImageRecord | undefined {
+  return [...images.values()].find(({ names }) => names.includes(reference));
 }
 
 function unknown(message: string): ImageContent {

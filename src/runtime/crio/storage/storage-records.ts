@@ -6,6 +6,8 @@ import { readIfPresent } from '../../../platform/files/durable-file.ts';
 /** An image in `images.json` (containers/storage, images.go, Image). */
 export interface ImageRecord {
   readonly id: string;
+  /** By tag and by digest, as `quay.io/coreos/etcd@sha256:…`. */
+  readonly names: readonly string[];
   /** The id of its highest layer. */
   readonly layer: string;
   /** Digests of its documents (manifest, config, signatures) by their names. */
@@ -34,6 +36,7 @@ export interface StorageRecords {
 const imagesSchema = v.array(
   v.object({
     id: v.string(),
+    names: v.optional(v.nullable(v.array(v.string())), []),
     layer: v.optional(v.string(), ''),
     'big-data-digests': v.optional(v.record(v.string(), v.string()), {}),
   }),
@@ -68,9 +71,9 @@ export async function readStorageRecords(imagesFolder: string): Promise<StorageR
     root,
     driver,
     images: new Map(
-      images.map(({ id, layer, 'big-data-digests': digests }) => [
+      images.map(({ id, names, layer, 'big-data-digests': digests }) => [
         id,
-        { id, layer, documents: new Map(Object.entries(digests)) },
+        { id, names: names ?? [], layer, documents: new Map(Object.entries(digests)) },
       ]),
     ),
     layers: new Map(
