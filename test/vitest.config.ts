@@ -29,7 +29,8 @@ export default defineConfig({
         test: {
           name: 'integration',
           include: ['test/integration/**/*.test.ts'],
-          testTimeout: 60_000,
+          // Waits end after 60 s each; a machine may be busy with other tests.
+          testTimeout: 240_000,
           hookTimeout: 300_000,
         },
       },

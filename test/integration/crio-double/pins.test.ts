@@ -148,7 +148,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       await it_.client.pullImage(`${repository}:v2`);
       it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 100 });
       const pull = it_.client.pullImage('quay.example.com/app/db:v1');
-      await vi.waitFor(() => expect(it_.source.getCount(layer.digest)).toBe(1), { timeout: 20_000 });
+      await vi.waitFor(() => expect(it_.source.getCount(layer.digest)).toBe(1), { timeout: 60_000 });
       await it_.client.removeImage(`${repository}:v1`);
       it_.source.mend(layer.digest);
       await pull;

@@ -124,7 +124,7 @@ async function takeAll(headers: Record<string, string> = {}): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-const noTransferOpen = () => expect.poll(() => registry.meter.flow([digest]).open, { timeout: 10_000 }).toBe(0);
+const noTransferOpen = () => expect.poll(() => registry.meter.flow([digest]).open, { timeout: 60_000 }).toBe(0);
 const keptBytes = () => readFileSync(join(folder, hexOf(digest)));
 
 describe('registry: layers that are kept while they stream', () => {

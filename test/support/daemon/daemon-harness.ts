@@ -179,7 +179,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
       renameSync(at('stick'), at('pocket'));
     },
     plugAgain: () => renameSync(at('pocket'), at('stick')),
-    until: (isIt, timeoutMs = 15_000) =>
+    until: (isIt, timeoutMs) =>
       eventually(() => {
         if (latest !== undefined && isIt(latest)) return latest;
         throw new Error(`not there yet; last status: ${latest?.status}`);

@@ -43,7 +43,7 @@ export async function createServedNode(settings: SettingsOverrides = {}): Promis
   const { harness } = node;
   await harness.start();
   harness.plug(bundle.path);
-  await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle', 60_000);
+  await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
   harness.unplug();
   await harness.until((report) => report.bundles[0]?.media.length === 0);
   origin.forget();

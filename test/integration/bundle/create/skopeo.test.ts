@@ -97,7 +97,7 @@ describe.runIf(have('skopeo'))('images from a registry', () => {
     const abort = new AbortController();
     const creating = create([`${registry.host}/edge/slow:1`], abort.signal);
     const ended = expect(creating).rejects.toThrow('interrupted');
-    await expect.poll(() => registry.bytesSent(image.layers[0]?.digest), { timeout: 20_000 }).toBe(100);
+    await expect.poll(() => registry.bytesSent(image.layers[0]?.digest), { timeout: 60_000 }).toBe(100);
     abort.abort(new Error('interrupted'));
     await ended;
     expect(leftBehind()).toEqual([]);

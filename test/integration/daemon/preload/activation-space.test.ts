@@ -38,7 +38,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))(
       const bundle = await makeSampleBundle({ dir: factory, keys: [harness.key], schedule: 'manual' });
       await harness.start();
       harness.plug(bundle.path);
-      await harness.until((report) => report.bundles[0]?.phase === 'ready', 30_000);
+      await harness.until((report) => report.bundles[0]?.phase === 'ready');
       disk.fill();
       harness.daemon().engine.activate({ bundle: 'ocp@4.13.7' });
       const report = await harness.until(({ bundles }) => bundles[0]?.degraded?.code === 'runtime/no-space', 90_000);
@@ -46,7 +46,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))(
         /^ocp 4\.13\.7 could not be activated: the runtime's storage \(.*\) is full or its quota used up\. Make room on it/,
       );
       disk.free();
-      await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 20_000);
+      await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
     }, 180_000);
   },
 );

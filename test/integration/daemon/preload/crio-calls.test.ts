@@ -94,7 +94,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activa
     await harness.stop();
     const before = harness.report();
     await harness.start();
-    await harness.until((report) => report !== before && isTested(report), 30_000);
+    await harness.until((report) => report !== before && isTested(report));
     // The test at the start has found the mirror in use.
     expect(pulls()).toBe(4);
     harness.plug(second.path);

@@ -122,7 +122,7 @@ describe('a bundle of which one stick has damaged blobs and another one good one
     plug('left');
     plug('right');
     await harness.start();
-    await harness.until(isDone, 30_000);
+    await harness.until(isDone);
   });
 });
 

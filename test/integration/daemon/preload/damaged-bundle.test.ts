@@ -51,7 +51,7 @@ describe('a damaged bundle whose stick was taken out', () => {
     harness.until((report) => {
       const bundle = of(version)(report);
       return bundle !== undefined && isIt(bundle);
-    }, 30_000);
+    });
   const noStick = ({ media }: StatusReport) => media.every(({ medium }) => !medium.endsWith('/stick'));
   const layerFile = () => {
     const digest = next.contents.layers[0]?.digest;
@@ -80,7 +80,7 @@ describe('a damaged bundle whose stick was taken out', () => {
   const expectSteppedBack = async () => {
     const engine = () => harness.daemon().engine.report();
     const codeOf = () => engine()?.bundles.find((one) => one.version === '4.13.7')?.reason?.code;
-    await expect.poll(codeOf, { timeout: 5_000 }).toBe('engine/needs-copy');
+    await expect.poll(codeOf, { timeout: 60_000 }).toBe('engine/needs-copy');
     const report = engine() as StatusReport;
     expect(report.status).toBe(
       "Idle. ocp 4.13.6 activated (2 images present and pinned). ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. Waiting for media.",

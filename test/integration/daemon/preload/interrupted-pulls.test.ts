@@ -94,11 +94,11 @@ describe.runIf(have('root', 'mmdebstrap')).each([
   const inMidBlob = async () => {
     node.harness.plug(bundle.path);
     await gate.reached();
-    await node.harness.until(({ bundles }) => bundles[0]?.images.present === 1, 60_000);
+    await node.harness.until(({ bundles }) => bundles[0]?.images.present === 1);
   };
   const isDone = ({ bundles, operation }: StatusReport) => bundles[0]?.phase === 'activated' && operation === 'idle';
   const whole = async () => {
-    const done = await node.harness.until(isDone, 60_000);
+    const done = await node.harness.until(isDone);
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
     for (const { reference } of bundle.contents.images) {
       const images = (await node.harness.images()).filter(({ repoDigests }) => repoDigests.includes(reference));
@@ -121,7 +121,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await setUp();
     await inMidBlob();
     node.harness.unplug();
-    await node.harness.until(({ status }) => status.includes('was taken out of'), 60_000);
+    await node.harness.until(({ status }) => status.includes('was taken out of'));
     gate.release();
     node.harness.plugAgain();
     await whole();
@@ -154,7 +154,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
       await inMidBlob();
       if (how === 'killed') {
         await node.kill();
-        await node.harness.until(({ runtime }) => !runtime.reachable, 60_000);
+        await node.harness.until(({ runtime }) => !runtime.reachable);
         gate.release();
         await node.restart();
       } else {
@@ -212,7 +212,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
       await gate.reached();
       execFileSync('umount', ['--lazy', stick]);
       gate.release();
-      await node.harness.until(({ bundles }) => bundles[0]?.hold === 'media', 60_000);
+      await node.harness.until(({ bundles }) => bundles[0]?.hold === 'media');
       mount();
       await whole();
     } finally {

@@ -60,7 +60,7 @@ describe('interruptions', () => {
     harness.plug(bundle.path);
     await gate.reached();
     harness.unplug();
-    const removed = await harness.until(({ status }) => status.includes('was taken out of'), 60_000);
+    const removed = await harness.until(({ status }) => status.includes('was taken out of'));
     expect(removed.status).toMatch(
       /^ocp 4\.13\.7 was taken out of \/.*\/stick while preloading \(\d\/3 images\)\. Put it back, or plug in its stick, to continue\.$/,
     );

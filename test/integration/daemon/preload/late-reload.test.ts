@@ -41,7 +41,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
     });
 
     const lines = () => node.harness.log.lines.map(({ message }) => message).join('\n');
-    const activated = () => node.harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    const activated = () => node.harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
     /** What the registry that the references lead to gave. */
     const given = () => remote.requests.filter(({ digest }) => digest !== undefined);
 
@@ -60,7 +60,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
     it('pulls no image from its own registry when the daemon was restarted before the reload took effect', async () => {
       await node.harness.start();
       node.harness.plug(bundle.path);
-      await expect.poll(() => node.double().log(), { timeout: 20_000 }).toMatch(/Pulling image/);
+      await expect.poll(() => node.double().log(), { timeout: 60_000 }).toMatch(/Pulling image/);
       await node.harness.stop();
       await node.harness.start();
       await activated();

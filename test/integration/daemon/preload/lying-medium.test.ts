@@ -62,14 +62,14 @@ describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () =>
   const lines = () => harness.log.lines.map(({ message }) => message);
   const keptLayers = () => readdirSync(join(harness.base, 'state/blobs/layers')).sort();
   const allLayers = () => bundle.contents.layers.map(({ digest }) => hexOf(digest)).sort();
-  const activated = () => harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+  const activated = () => harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
 
   it('once: the blob is named, the image is pulled again, and the kept layer is right', async () => {
     lies = 1;
     await harness.start();
     harness.plug(bundle.path);
     await activated();
-    await expect.poll(keptLayers, { timeout: 10_000 }).toEqual(allLayers());
+    await expect.poll(keptLayers, { timeout: 60_000 }).toEqual(allLayers());
     // Nothing is copied before the pulls have begun, so that the transfer to the runtime is what
     // read it first.
     const named = lines().filter((line) => line.includes('with other bytes than it has'));
@@ -83,7 +83,7 @@ describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () =>
     await harness.start();
     harness.plug(bundle.path);
     // While other layers are copied STATUS tells of that.
-    const held = await harness.until(({ status }) => status.startsWith(`Blob ${layer} of `), 30_000);
+    const held = await harness.until(({ status }) => status.startsWith(`Blob ${layer} of `));
     expect(held.status).toMatch(/is damaged on \S*stick/);
     expect(held.bundles[0]?.hold).toBe('media');
     expect(keptLayers()).not.toContain(hexOf(layer));
@@ -93,6 +93,6 @@ describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () =>
     await harness.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
     harness.plugAgain();
     await activated();
-    await expect.poll(keptLayers, { timeout: 10_000 }).toEqual(allLayers());
+    await expect.poll(keptLayers, { timeout: 60_000 }).toEqual(allLayers());
   });
 });

@@ -39,7 +39,7 @@ describe('a medium that is not a directory', () => {
   it('has its bundle found, judged, adopted, loaded and activated', async () => {
     await harness.start();
     const { bundleId, contents } = await plugIn();
-    const report = await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    const report = await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
     expect(report.bundles[0]).toMatchObject({ bundleId, media: ['node-2'] });
     expect(report.media).toContainEqual(expect.objectContaining({ medium: 'node-2', state: 'read', bundles: 1 }));
     expect(media.blobsRead).toEqual(expect.arrayContaining(contents.layers.map(({ digest }) => digest)));
@@ -49,7 +49,7 @@ describe('a medium that is not a directory', () => {
   it('is removed when it does not answer any more, and its blobs are not served', async () => {
     await harness.start();
     const { contents } = await plugIn();
-    await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
     const layer = contents.layers[0]?.digest ?? expect.unreachable();
     const { blobs } = harness.daemon().media;
     const { signal } = new AbortController();

@@ -88,7 +88,7 @@ describe('a bundle spread over several sticks', () => {
       harness.plug(volumes[order.at(-1) ?? 0] ?? '');
       const done = await isDone();
       expect(done.bundles[0]?.images).toEqual({ total: 3, present: 3, pinned: 3 });
-      await expect.poll(() => readdirSync(join(harness.base, 'state/blobs/layers')), { timeout: 10_000 }).toEqual([]);
+      await expect.poll(() => readdirSync(join(harness.base, 'state/blobs/layers')), { timeout: 60_000 }).toEqual([]);
     },
   );
 

@@ -98,7 +98,7 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
     truncateSync(k3s, 20 * 1024 * 1024);
     const attachments = [{ path: k3s, name: 'k3s', mediaType: 'application/octet-stream' }];
     node.plug((await makeSampleBundle({ dir: base, keys: [node.key], attachments })).path);
-    await node.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
     expect(phase).toBe('ready');
     const installed = join(base, 'bin/k3s');
     expect([statSync(installed).mode & 0o777, readFileSync(installed).equals(readFileSync(k3s))]).toEqual([

@@ -65,7 +65,7 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
     cpSync(envelope, join(harness.incoming, 'ocp'), { recursive: true });
   };
   const activated = () =>
-    harness.until(({ bundles, operation }) => bundles[0]?.phase === 'activated' && operation === 'idle', 30_000);
+    harness.until(({ bundles, operation }) => bundles[0]?.phase === 'activated' && operation === 'idle');
 
   it('takes each layer from where it is, and says in STATUS and in the report that both are asked', async () => {
     await setUp('mixed');
@@ -75,7 +75,7 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
     await harness.until((report) => {
       seen.push(report);
       return report.bundles[0]?.phase === 'activated' && report.operation === 'idle';
-    }, 30_000);
+    });
     const [onStick, onRemote, onBoth] = layers.map(({ digest }) => digest);
     expect(harness.report().bundles[0]?.images).toEqual({ total: 1, present: 1, pinned: 1 });
     expect(remote.bytesSent(onRemote)).toBe(layers[1]?.sizeBytes);
@@ -93,7 +93,7 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
   it('continues with the layer of the stick once that is plugged in', async () => {
     await setUp('later');
     await harness.start();
-    const failed = await harness.until(({ status }) => /could not be pulled from quay/.test(status), 30_000);
+    const failed = await harness.until(({ status }) => /could not be pulled from quay/.test(status));
     expect(failed.bundles[0]?.images.present).toBe(0);
     harness.plug(bundle.path);
     await activated();

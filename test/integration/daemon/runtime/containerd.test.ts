@@ -57,12 +57,14 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     await harness.start();
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
-    const images = await harness.images();
     for (const { reference, tags } of bundle.contents.images) {
-      const image = images.find((candidate) => candidate.repoDigests.includes(reference));
-      expect(image?.pinned).toBe(true);
-      expect(image?.repoTags).toEqual(tags);
-      expect(await containerd.ctr('images', 'ls', `name==${reference}`)).toContain('io.cri-containerd.pinned=pinned');
+      // The test pull takes the label away for a moment (docs/runtime-facts.md, fact 22).
+      await eventually(async () => {
+        const image = (await harness.images()).find((candidate) => candidate.repoDigests.includes(reference));
+        expect(image).toMatchObject({ pinned: true, repoTags: tags });
+        const listed = await containerd.ctr('images', 'ls', `name==${reference}`);
+        expect(listed).toContain('io.cri-containerd.pinned=pinned');
+      });
     }
     expect(readdirSync(containerd.certsDirectory)).toEqual(['quay.example.com']);
     await harness.stop();
@@ -79,7 +81,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     harness.daemon().engine.kick();
     await expect
       .poll(async () => (await harness.images()).find((image) => image.repoDigests.includes(reference))?.pinned, {
-        timeout: 10_000,
+        timeout: 60_000,
       })
       .toBe(true);
   });

@@ -63,21 +63,21 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
     await harness.start();
   }
   const become = (phase: string) =>
-    harness.until(({ bundles, operation }) => bundles[0]?.phase === phase && operation === 'idle', 30_000);
+    harness.until(({ bundles, operation }) => bundles[0]?.phase === phase && operation === 'idle');
   /** Until the test that a daemon makes when it has nothing else to do. */
   const isAtRest = ({ conditions }: StatusReport) =>
     conditions.some(({ type, status }) => type === 'PullsAnswered' && status === 'True');
   const restarted = async () => {
     await harness.stop();
     await harness.start();
-    await harness.until(isAtRest, 30_000);
+    await harness.until(isAtRest);
   };
 
   it('are one for a preload with its activation, and none for a restart of the daemon', async () => {
     await start();
     harness.plug(bundle.path);
     await become('activated');
-    await harness.until(isAtRest, 30_000);
+    await harness.until(isAtRest);
     expect(reloads).toBe(1);
     await restarted();
     await restarted();
@@ -88,7 +88,7 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
     await start();
     harness.plug(bundle.path);
     await become('activated');
-    await harness.until(isAtRest, 30_000);
+    await harness.until(isAtRest);
     await harness.stop();
     failure = new AppError({ code: 'host/unit', message: 'systemd is busy', disposition: 'retry' });
     // Stands behind our mirror, so that it is written anew.
@@ -100,7 +100,7 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
     expect(reloads).toBe(1);
     failure = undefined;
     await harness.start();
-    await harness.until(isAtRest, 30_000);
+    await harness.until(isAtRest);
     expect(reloads).toBe(2);
     await restarted();
     expect(reloads).toBe(2);
@@ -116,18 +116,18 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
     await harness.until(({ bundles: [one] }) => one?.media.length === 0);
     harness.daemon().engine.activate({ bundle: bundle.bundleId });
     await become('activated');
-    await harness.until(isAtRest, 30_000);
+    await harness.until(isAtRest);
     expect(reloads).toBe(1);
   });
 
   it('are no more for a release that waits for an approval', async () => {
     await start({ trust: { require: 'both' } });
     harness.plug(bundle.path);
-    await harness.until(({ status }) => status.includes('waits for approval'), 30_000);
+    await harness.until(({ status }) => status.includes('waits for approval'));
     expect(reloads).toBe(0);
     harness.daemon().engine.approve({ bundle: bundle.bundleId });
     await become('activated');
-    await harness.until(isAtRest, 30_000);
+    await harness.until(isAtRest);
     expect(reloads).toBe(1);
   });
 });

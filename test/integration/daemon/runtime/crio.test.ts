@@ -129,7 +129,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     await source.close();
     await harness.start();
     harness.plug(bundle.path);
-    const done = await harness.until((report) => report.bundles[0]?.phase === 'activated', 30_000);
+    const done = await harness.until((report) => report.bundles[0]?.phase === 'activated');
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
   });
 
@@ -153,7 +153,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
       expect(full.status).toMatch(/the runtime's disk is full while pulling quay\.example\.com\/ocp\/big@sha256/);
       expect(await harness.images()).toEqual([]);
       execFileSync('mount', ['-o', 'remount,size=64m', staging]);
-      await harness.until((report) => report.bundles[0]?.phase === 'activated', 30_000);
+      await harness.until((report) => report.bundles[0]?.phase === 'activated');
     } finally {
       execFileSync('umount', ['--lazy', staging]);
     }

@@ -52,7 +52,7 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
     bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
     await harness.start();
     harness.plug(bundle.path);
-    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle', 30_000);
+    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
     harness.unplug();
     await harness.until((report) => report.bundles[0]?.media.length === 0);
   });
@@ -96,7 +96,7 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
     writeFileSync(mirror, mirrorToml(registry, source.host));
     const mirrors = () => readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
     // What is configured meanwhile stands behind our mirror soon.
-    await expect.poll(mirrors, { timeout: 20_000 }).toContain(source.host);
+    await expect.poll(mirrors, { timeout: 60_000 }).toContain(source.host);
     await double.reloadAndWait();
     await client.pullImage(tagOf(0));
     await client.removeImage(tagOf(1));
@@ -111,7 +111,7 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
     expect(harness.log.lines.some(({ fields }) => fields.messageId === messageIds.tagsRestored)).toBe(true);
     // The stranger's image is not ours to remove.
     expect((await harness.images()).some((image) => image.repoDigests[0]?.includes(stranger.top.digest))).toBe(true);
-    await expect.poll(mirrors, { timeout: 10_000 }).toContain('[[registry]]');
+    await expect.poll(mirrors, { timeout: 60_000 }).toContain('[[registry]]');
     await source.close();
   });
 

@@ -69,7 +69,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await startHeldPull(harness, gate, factory);
     expect(await node.restart()).toBeNull();
     gate.release();
-    await harness.until(({ bundles, operation }) => bundles[0]?.phase === 'activated' && operation === 'idle', 60_000);
+    await harness.until(({ bundles, operation }) => bundles[0]?.phase === 'activated' && operation === 'idle');
     const events = harness.daemon().engine.history(undefined, 1_000);
     expect(events.filter(({ kind }) => /Failed|Degraded|Unreachable|Stalled|Paused/.test(kind))).toEqual([]);
     expect(events.map(({ kind }) => kind)).toContain('runtimeStopping');

@@ -38,7 +38,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a runtime that is too old', { timeou
     expect(existsSync(harness.settings.crio.pins_file)).toBe(false);
     await node.restartRuntime(['--version=1.28.0']);
     harness.daemon().engine.kick();
-    await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 60_000);
+    await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
     const pins = readFileSync(harness.settings.crio.pins_file, 'utf8');
     for (const { reference } of bundle.contents.images) expect(pins).toContain(reference);
   });

@@ -44,7 +44,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(['1.7', '2'] as const)(
       cri = createCriClient({ socketPath });
       await harness.start();
       harness.plug(bundle.path);
-      await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle', 60_000);
+      await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
       harness.unplug();
       await harness.until((report) => report.bundles[0]?.media.length === 0);
       await harness.until(({ conditions }) =>

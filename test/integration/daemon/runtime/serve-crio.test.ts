@@ -61,7 +61,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await served.node.harness.until(
         (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle',
       );
-      await expect.poll(mirrorsNow, { timeout: 20_000 }).toEqual(before);
+      await expect.poll(mirrorsNow, { timeout: 60_000 }).toEqual(before);
       // Its port is another one here, and CRI-O reads that a little later.
       await eventually(() => client.pullImage(served.referenceOf(0)), 20_000);
     });
@@ -81,7 +81,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await expect
         .poll(async () => (await underTag())?.repoDigests.includes(served.referenceOf(0)), { timeout: 60_000 })
         .toBe(true);
-      await served.node.harness.until((report) => report.bundles[0]?.images.pinned === 2, 60_000);
+      await served.node.harness.until((report) => report.bundles[0]?.images.pinned === 2);
     });
 
     const mirrorsNow = async () => {

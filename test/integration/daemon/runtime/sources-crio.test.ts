@@ -48,7 +48,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     await node.powerCutAndWipe();
     node.harness.daemon().engine.kick();
     await expect
-      .poll(async () => (await node.harness.images()).filter((image) => image.pinned).length, { timeout: 30_000 })
+      .poll(async () => (await node.harness.images()).filter((image) => image.pinned).length, { timeout: 60_000 })
       .toBe(2);
   };
   /** Puts the images of the bundle into the registry that its references lead to. */
@@ -96,7 +96,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     await activated();
     const layers = () => readdirSync(join(node.harness.base, 'state/blobs/layers')).sort();
     const expected = bundle.contents.layers.map(({ digest }) => hexOf(digest)).sort();
-    await expect.poll(layers, { timeout: 10_000 }).toEqual(expected);
+    await expect.poll(layers, { timeout: 60_000 }).toEqual(expected);
     node.harness.unplug();
     await node.harness.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
     await backAfterWipe();
@@ -156,7 +156,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
   it('an envelope waits for its registry: retried automatically, and reported', async () => {
     await setUp();
     drop(await envelopeOf('envelope'));
-    const failed = await node.harness.until(({ status }) => /could not be pulled from quay/.test(status), 30_000);
+    const failed = await node.harness.until(({ status }) => /could not be pulled from quay/.test(status));
     expect(failed.status).toMatch(
       /could not be pulled from quay\.example\.com, where it comes from since no medium has its blobs/,
     );

@@ -78,7 +78,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       bundle = await makeBundle(factory, harness);
       harness.plug(bundle.path);
       await harness.start();
-      await harness.until(isActivated, 60_000);
+      await harness.until(isActivated);
       harness.unplug();
       await harness.stop();
     };
@@ -108,7 +108,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       truncateSync(fileOf(digest), 100);
       await cutPower(harness);
       await harness.start();
-      const report = await harness.until(isDamaged, 60_000);
+      const report = await harness.until(isDamaged);
       const damaged = bundle.contents.images.find(({ layers }) =>
         layers.includes(bundle.contents.layers.findIndex((one) => one.digest === digest)),
       );
@@ -116,24 +116,24 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
         `${damaged?.reference}: ${digest.slice(0, 19)}… is truncated`,
       );
       expect(report.bundles[0]?.degraded?.message).toMatch(/plug in the stick of ocp \d/);
-      await harness.until(({ status }) => status.includes('plug in the stick of'), 30_000);
+      await harness.until(({ status }) => status.includes('plug in the stick of'));
       await harness.rounds();
       expect((await harness.images()).flatMap(({ repoDigests }) => repoDigests)).toContain(damaged?.reference);
       expect(statSync(fileOf(digest)).size).toBe(100);
       expect(harness.log.lines.filter(({ message }) => message.includes('is damaged on this node'))).toHaveLength(1);
 
       harness.plugAgain();
-      await harness.until(isHealed, 60_000);
+      await harness.until(isHealed);
       expect(statSync(fileOf(digest)).size).toBe(sizeBytes);
       const [found] = (await harness.images()).filter(({ repoDigests }) =>
         repoDigests.includes(damaged?.reference ?? ''),
       );
       await expect
         .poll(async () => (await harness.images()).find(({ imageId }) => imageId === found?.imageId)?.repoTags, {
-          timeout: 30_000,
+          timeout: 60_000,
         })
         .toEqual(damaged?.tags);
-      await expect.poll(() => markOf(harness).content.isCheckDue, { timeout: 30_000 }).toBe(false);
+      await expect.poll(() => markOf(harness).content.isCheckDue, { timeout: 60_000 }).toBe(false);
       await harness.stop();
       expect(existsSync(join(harness.settings.paths.state_dir, 'running.json'))).toBe(false);
     });
@@ -148,7 +148,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
         () => harness.log.lines.some(({ message }) => message.includes('was removed; it is pulled')),
         60_000,
       );
-      await harness.until(isHealed, 60_000);
+      await harness.until(isHealed);
       expect(statSync(fileOf(digest)).size).toBe(sizeBytes);
       const removed = harness.log.lines.filter(({ message }) => message.includes('was removed; it is pulled'));
       expect(removed).toHaveLength(2);
@@ -159,7 +159,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       const { digest } = layerThat(isOwn);
       writeFileSync(fileOf(digest), readFileSync(fileOf(digest)).fill(0));
       await harness.start();
-      await harness.until(isActivated, 60_000);
+      await harness.until(isActivated);
       await harness.rounds();
       expect(harness.report().bundles[0]?.degraded).toBeUndefined();
       const images = await harness.daemon().engine.verifyImages('', signal);
@@ -167,7 +167,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       expect(images.find(({ result }) => result === 'damaged')?.found).toBe(`${digest.slice(0, 19)}… is altered`);
       await harness.stop();
       await harness.start();
-      await harness.until(isDamaged, 60_000);
+      await harness.until(isDamaged);
     });
   });
 
@@ -181,7 +181,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       const bundle = await makeBundle(factory, harness);
       harness.plug(bundle.path);
       await harness.start();
-      await harness.until(isActivated, 60_000);
+      await harness.until(isActivated);
       harness.unplug();
       await harness.stop();
 
@@ -197,7 +197,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
 
       await cutPower(harness);
       await harness.start();
-      const report = await harness.until(isDamaged, 60_000);
+      const report = await harness.until(isDamaged);
       expect(report.bundles[0]?.degraded?.message).toMatch(
         /the file opt\/\S+\/file-0 of its layer [0-9a-f]{12} is truncated/,
       );

@@ -109,9 +109,9 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
     const before = harness.report();
     await harness.start();
     const isJudged = () => harness.report() !== before && harness.report().rejected.length > 0;
-    await expect.poll(isJudged, { timeout: 20_000, message: how }).toBe(true);
+    await expect.poll(isJudged, { timeout: 60_000, message: how }).toBe(true);
     harness.daemon().engine.kick();
-    await expect.poll(pinnedNow, { timeout: 10_000, message: how }).toEqual(references);
+    await expect.poll(pinnedNow, { timeout: 60_000, message: how }).toEqual(references);
     const { bundles, unclaimed, rejected } = harness.report();
     expect(rejected[0]?.reason.code, how).toBe('bundle/sequence');
     expect(

@@ -306,7 +306,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
         '4.13.5 proven',
       ]);
       const lastOnes = again.contents.images.map(({ reference }) => reference).sort();
-      await expect.poll(() => listedReferences(node.double()), { timeout: 30_000 }).toEqual(lastOnes);
+      await expect.poll(() => listedReferences(node.double()), { timeout: 60_000 }).toEqual(lastOnes);
       await daemon.stop();
       expect(killedAt).toEqual(pointsOf('life'));
       await expectWhole();

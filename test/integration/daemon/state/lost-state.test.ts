@@ -143,7 +143,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     lose();
     rmSync(statePath('state.db'), { force: true });
     await startUnclaimed();
-    await expect.poll(expectPinsKept, { timeout: 10_000 }).toBeUndefined();
+    await expect.poll(expectPinsKept, { timeout: 60_000 }).toBeUndefined();
   });
 
   it('gives them up on demand, only with force, permanently', async () => {
@@ -159,7 +159,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     );
     await node.harness.until(({ unclaimed }) => unclaimed.length === 0);
     const pinned = async () => (await node.harness.images()).filter((image) => image.pinned);
-    await expect.poll(pinned, { timeout: 10_000 }).toEqual([]);
+    await expect.poll(pinned, { timeout: 60_000 }).toEqual([]);
     expect(dropIn(statePath('crio/99-stickpin.conf'))).toEqual([]);
     await expect(engine.unpinUnclaimed({ force: true }, AbortSignal.timeout(10_000))).rejects.toMatchObject({
       code: 'engine/no-unclaimed',

@@ -77,7 +77,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
       await expectWords(FULL);
       expect(() => harness.daemon().engine.approve({ bundle: bundle.bundleId })).toThrow(FULL);
       disk.free();
-      await harness.until((report) => report.bundles[0]?.phase === 'activated', 20_000);
+      await harness.until((report) => report.bundles[0]?.phase === 'activated');
       expect(harness.report().status).not.toMatch(FULL);
     });
 
@@ -106,7 +106,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
         await expectWords(given.words);
         if (given.fault === 'full') disk.free();
         else disk.writable();
-        await harness.until((report) => report.bundles[0]?.phase === 'activated', 20_000);
+        await harness.until((report) => report.bundles[0]?.phase === 'activated');
         await harness.stop();
         await harness.start();
         await harness.until((report) => report.bundles[0]?.phase === 'activated');
@@ -133,7 +133,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
         expect(() => harness.daemon().engine.reject({ bundle: bundle.bundleId })).toThrow(given.words);
         if (given.fault === 'full') disk.free();
         else disk.writable();
-        await harness.until(({ status }) => !given.words.test(status), 20_000);
+        await harness.until(({ status }) => !given.words.test(status));
         harness.daemon().engine.reject({ bundle: bundle.bundleId });
         await harness.daemon().engine.settled(AbortSignal.timeout(10_000));
         expect(existsSync(join(harness.base, 'run/state'))).toBe(false);

@@ -53,14 +53,14 @@ describe('a bundle with a huge contents.json does not block the daemon', () => {
     const path = join(factory, 'huge');
     writeContentsBundle({ path, key: node.key, bytes: Buffer.from(text) });
     node.plug(path);
-    const { status } = await node.until(({ rejected }) => rejected.length > 0, 60_000);
+    const { status } = await node.until(({ rejected }) => rejected.length > 0);
     expect(status).toMatch(
       /^Rejected bundle .*contents\.json is too large to be read: it has 60 MiB, and 16 MiB are allowed/,
     );
     node.unplug();
     await node.until(({ rejected }) => rejected.length === 0);
     node.plug((await makeSampleBundle({ dir: join(factory, 'good'), keys: [node.key] })).path);
-    await node.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
   });
 
   it.each(['empty objects', 'arrays within each other'])(
@@ -71,7 +71,7 @@ describe('a bundle with a huge contents.json does not block the daemon', () => {
       const path = join(factory, shape);
       writeContentsBundle({ path, key: node.key, bytes: Buffer.from(text) });
       node.plug(path);
-      const { longestMs, result } = await watchLoop(() => node.until(({ rejected }) => rejected.length > 0, 60_000));
+      const { longestMs, result } = await watchLoop(() => node.until(({ rejected }) => rejected.length > 0));
       expect(result.status).toMatch(/^Rejected bundle .*contents\.json is too large to be read: it has more than /);
       expect(longestMs).toBeLessThan(parseMs(text) / 2);
     },
@@ -84,9 +84,9 @@ describe('a bundle with a huge contents.json does not block the daemon', () => {
     writeContentsBundle({ path, key: node.key, bytes: Buffer.from(JSON.stringify(contents)), contents });
     node.plug(path);
     const isHeld = ({ bundles }: StatusReport) => bundles[0]?.hold === 'media' && bundles[0].images.total === 2000;
-    await node.until(isHeld, 60_000);
+    await node.until(isHeld);
     await node.stop();
     await node.start();
-    await node.until(isHeld, 60_000);
+    await node.until(isHeld);
   });
 });

@@ -79,7 +79,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       const path = await bundleSignedBy(keys.privateKey);
       await node.harness.start();
       node.harness.plug(path);
-      const done = await node.harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+      const done = await node.harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
       expect(done.bundles[0]?.images).toEqual({ total: 1, present: 1, pinned: 1 });
       expect(readFileSync(lookup(), 'utf8')).toContain('use-sigstore-attachments: true');
       await node.harness.stop();
@@ -91,7 +91,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       const path = await bundleSignedBy(stranger.privateKey);
       await node.harness.start();
       node.harness.plug(path);
-      const refused = await node.harness.until(({ status }) => status.includes('policy.json refuses'), 30_000);
+      const refused = await node.harness.until(({ status }) => status.includes('policy.json refuses'));
       expect(refused.status).toMatch(/policy\.json refuses quay\.example\.com\/edge\/app@sha256:.*signature/i);
       expect(readFileSync(lookup(), 'utf8')).toMatch(
         /"127\.0\.0\.1:\d+\/[0-9a-f]{32}":\n {4}use-sigstore-attachments: true/,
