@@ -31,6 +31,11 @@ const DEFAULT_SETTLE_MS = 500;
  * reports it.
  */
 const PRESENCE_MS = 2_000;
+/**
+ * How often a directory is checked again after a report, each {@link PRESENCE_MS}. The watch on a new
+ * folder begins late on a busy machine, and nothing tells what was written into it before.
+ */
+const LATER_LOOKS = 2;
 
 /**
  * Only folders are watched. A bundle has thousands of files, and the watch on their folder reports
@@ -90,6 +95,8 @@ interface DirectoryWatch {
   /** The directory that {@link below} watches, as {@link inodeOf} identifies it. */
   watched: string | undefined;
   timer: NodeJS.Timeout | undefined;
+  /** How many checks that nothing asks for are still to be made, see {@link LATER_LOOKS}. */
+  laterLooks: number;
   /** Resolves when {@link below} watches the current directory. */
   following: Promise<void>;
   /** The current check. */
@@ -115,6 +122,7 @@ function directoryWatch(
     below: undefined,
     watched: undefined,
     timer: undefined,
+    laterLooks: 0,
     following: Promise.resolve(),
     looking: undefined,
     again: false,
@@ -132,7 +140,10 @@ async function startWatch(watch: DirectoryWatch): Promise<void> {
   const ignored = (one: string): boolean => one !== parent && one !== path;
   watch.above = open(parent, { depth: 0, ignored, ignoreInitial: true, followSymlinks: false });
   watch.above.on('all', check).on('error', check);
-  watch.timer = setInterval(check, PRESENCE_MS).unref();
+  watch.timer = setInterval(() => {
+    check();
+    lookLater(watch);
+  }, PRESENCE_MS).unref();
   check();
   await watch.following;
 }
@@ -156,6 +167,12 @@ async function followDirectory(watch: DirectoryWatch): Promise<void> {
   const onChange = () => look(watch);
   const isThere = inode !== undefined && !watch.signal.aborted;
   watch.below = isThere ? watch.open(watch.path, BELOW).on('raw', onChange).on('error', onChange) : undefined;
+  look(watch);
+}
+
+function lookLater(watch: DirectoryWatch): void {
+  if (watch.laterLooks === 0) return;
+  watch.laterLooks -= 1;
   look(watch);
 }
 
@@ -190,6 +207,7 @@ function report(watch: DirectoryWatch, fingerprint: string | undefined): void {
   const { seen: before, sink, mediumId, path, layout } = watch;
   if (fingerprint === before) return;
   watch.seen = fingerprint;
+  watch.laterLooks = LATER_LOOKS;
   if (fingerprint === undefined) sink.left(mediumId);
   else if (before === undefined) sink.arrived(pluggedDirectory(mediumId, path, layout));
   else sink.changed(mediumId);

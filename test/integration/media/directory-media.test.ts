@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { link, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -88,6 +88,18 @@ describe('directories as media', () => {
     await eventually(() => expect(story).toEqual([arrived(), 'changed']));
     await writeFile(join(blobs, 'b'.repeat(64)), 'x');
     await eventually(() => expect(story).toEqual([arrived(), 'changed', 'changed']));
+  });
+
+  it('finds what no watch tells of soon after a report', async () => {
+    await mkdir(root);
+    await writeFile(join(base, 'outside'), 'x');
+    await link(join(base, 'outside'), join(root, 'inside'));
+    await start();
+    await systemClock.sleep(500, never); // the checks of the start are over
+    expect(story).toEqual([arrived()]);
+    // The watch on the directory does not see a change by another name of the file.
+    await writeFile(join(base, 'outside'), 'longer');
+    await eventually(() => expect(story).toEqual([arrived(), 'changed']), 20_000);
   });
 
   it('waits until a copy has settled', async () => {
