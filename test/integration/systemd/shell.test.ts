@@ -235,6 +235,7 @@ esac
   const STAY = [true, true, true];
   const GONE = [false, false, false];
   const RELOAD = '--no-block --job-mode=ignore-dependencies reload crio.service';
+  const CLOSE = '--no-block stop stickpin-registry.socket';
   beforeEach(() => {
     for (const path of [KEPT, MIRRORS]) put(path, '[[registry]]\n');
     put(HOSTS, OURS);
@@ -265,7 +266,7 @@ esac
   });
 
   it('takes them away when its unit stops with a masked service, and has CRI-O reload', () => {
-    expect(keep('unit', { job: ' 813 stickpin-clear-mirrors.service stop running\n' })).toEqual([RELOAD]);
+    expect(keep('unit', { job: ' 813 stickpin-clear-mirrors.service stop running\n' })).toEqual([RELOAD, CLOSE]);
     expect(mirrors()).toEqual(GONE);
   });
 
@@ -292,7 +293,7 @@ esac
   });
 
   it.each(['success', 'timeout'])('removes the mirrors at a stop (%s), and reloads CRI-O', (result) => {
-    expect(keep('stopped', { job: ' 812 stickpin.service stop running\n', result })).toEqual([RELOAD]);
+    expect(keep('stopped', { job: ' 812 stickpin.service stop running\n', result })).toEqual([RELOAD, CLOSE]);
     expect(mirrors()).toEqual(GONE);
   });
 
@@ -300,9 +301,9 @@ esac
     const crash = { result: 'exit-code' };
     expect([keep('stopped', crash), keep('stopped', crash)]).toEqual([[], []]);
     expect(mirrors()).toEqual(STAY);
-    expect(keep('stopped', crash)).toEqual([RELOAD, '--no-block stop stickpin-registry.socket']);
+    expect(keep('stopped', crash)).toEqual([RELOAD, CLOSE]);
     expect(mirrors()).toEqual(GONE);
-    expect(keep('stopped', crash)).toEqual(['--no-block stop stickpin-registry.socket']);
+    expect(keep('stopped', crash)).toEqual([CLOSE]);
   });
 
   it('counts only failed starts in a row', () => {
