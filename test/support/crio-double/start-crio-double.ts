@@ -40,7 +40,7 @@ export interface CrioDouble {
   reloadAndWait(): Promise<string | undefined>;
   /** All that it has logged so far. */
   log(): string;
-  /** Resolves with the log once it matches. Rejects after `timeoutMs`, default 20 s. */
+  /** Resolves with the log once it matches. Rejects after `timeoutMs`, default 60 s. */
   waitForLog(pattern: RegExp, timeoutMs?: number): Promise<string>;
   /**
    * Ends it in order (SIGTERM) and waits. It waits for running pulls as CRI-O does; after 10 s it
@@ -182,7 +182,7 @@ function spawnDouble(
   child.stdout.on('data', take);
   child.stderr.on('data', take);
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
-  const waitForLog = (pattern: RegExp, timeoutMs = 20_000) => waitFor(() => text, pattern, listeners, ended, timeoutMs);
+  const waitForLog = (pattern: RegExp, timeoutMs = 60_000) => waitFor(() => text, pattern, listeners, ended, timeoutMs);
   const end = async (signal: NodeJS.Signals) => {
     if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
       process.kill(signal === 'SIGKILL' ? -child.pid : child.pid, signal);

@@ -61,7 +61,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activa
     harness.until(
       (report) =>
         isTested(report) && report.bundles.some((one) => one.version === version && one.phase === 'activated'),
-      30_000,
+      120_000,
     );
 
   it('are one reload and fewer than three pulls for each image, without a request to the origin registry', async () => {

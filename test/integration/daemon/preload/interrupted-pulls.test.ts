@@ -137,7 +137,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     node.harness.unplug();
     const held = await node.harness.until(
       ({ bundles, operation }) => bundles[0]?.hold === 'media' && operation === 'idle',
-      60_000,
+      120_000,
     );
     expect(held.bundles[0]).toMatchObject({ phase: 'held', images: { present: 1 } });
     expect(held.status).toMatch(/while preloading \(1\/2 images\)\. Put it back, or plug in its stick, to continue\.$/);
@@ -189,7 +189,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     gate.release();
     const damaged = await node.harness.until(
       ({ bundles }) => bundles[0]?.reason?.code === 'media/blob-damaged',
-      60_000,
+      120_000,
     );
     expect(damaged.status).toContain(`Blob ${large} of large is damaged`);
     expect(damaged.bundles[0]?.images.present).toBe(1);

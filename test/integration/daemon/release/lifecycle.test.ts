@@ -96,7 +96,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     await run(A);
     await harness.until(
       ({ status }) => status === 'Idle. ocp 4.13.1 proven (2 images pinned). Waiting for media.',
-      30_000,
+      120_000,
     );
     const env = `STICKPIN_ETCD=${referenceOf(A, 'etcd')}\nSTICKPIN_API=${referenceOf(A, 'api')}\n`;
     const written = (folder: string) => readFileSync(join(harness.base, folder, 'images.env'), 'utf8');

@@ -183,7 +183,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
       await harness.start();
       const done = await harness.until(
         (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle',
-        30_000,
+        120_000,
       );
       expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
       expect(remote.bytesSent(etcd?.image.layers[0]?.digest)).toBe(0);

@@ -42,7 +42,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     node.harness.until(
       ({ bundles, operation }) =>
         bundles[0]?.phase === 'activated' && operation === 'idle' && bundles[0].images.pinned === 2,
-      30_000,
+      120_000,
     );
   const backAfterWipe = async () => {
     await node.powerCutAndWipe();
@@ -142,7 +142,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     drop(await bareEnvelopeOf('envelope'));
     const failed = await node.harness.until(
       ({ bundles }) => /does not name .* after it was pulled/.test(bundles[0]?.reason?.message ?? ''),
-      30_000,
+      120_000,
     );
     expect(failed.bundles[0]).toMatchObject({ phase: 'ready', images: { total: 2, present: 2, pinned: 2 } });
     expect(node.harness.log.lines.map(({ message }) => message).join('\n')).toMatch(

@@ -146,7 +146,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       await harness.start();
       await harness.until(
         () => harness.log.lines.some(({ message }) => message.includes('was removed; it is pulled')),
-        60_000,
+        120_000,
       );
       await harness.until(isHealed);
       expect(statSync(fileOf(digest)).size).toBe(sizeBytes);

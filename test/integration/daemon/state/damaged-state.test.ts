@@ -75,7 +75,7 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
         (report) =>
           report.operation === 'idle' &&
           report.bundles.some(({ bundleId, phase }) => bundleId === bundle.bundleId && phase === 'activated'),
-        60_000,
+        120_000,
       );
       harness.unplug();
       save(bundle === bundles[0] ? 'before' : 'now');

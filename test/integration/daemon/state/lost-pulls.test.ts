@@ -31,7 +31,7 @@ describe.runIf(have('root', 'mmdebstrap'))('an activated release whose database 
     node.harness.plug(bundle.path);
     await node.harness.until(
       (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle',
-      30_000,
+      120_000,
     );
     node.harness.unplug();
     await node.harness.until((report) => report.bundles[0]?.media.length === 0);
@@ -76,7 +76,7 @@ describe.runIf(have('root', 'mmdebstrap'))('an activated release whose database 
     await node.harness.start();
     await node.harness.until(
       (report) => report !== before && report.bundles[0]?.phase === 'activated' && report.operation === 'idle',
-      30_000,
+      120_000,
     );
     await expect.poll(() => effects).toContain('record-soak');
     isRebuilt = true;

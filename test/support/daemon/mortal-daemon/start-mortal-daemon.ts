@@ -15,7 +15,7 @@ export interface MortalDaemon {
   tell(command: MortalCommand): void;
   /**
    * Resolves when it has killed itself; rejects with its log when it ended otherwise, or not within
-   * `timeoutMs` (default 30 s).
+   * `timeoutMs` (default 120 s).
    */
   died(timeoutMs?: number): Promise<void>;
   /** SIGKILL, and waits for its end. Safe to call twice. */
@@ -39,7 +39,7 @@ export async function startMortalDaemon(order: MortalOrder): Promise<MortalDaemo
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   const wrong = (what: string) => new Error(`${what}; last status: ${latest?.status}\n${log.join('')}`);
   return {
-    until: async (isIt, timeoutMs = 30_000) => {
+    until: async (isIt, timeoutMs = 120_000) => {
       const look = () => {
         if (latest !== undefined && isIt(latest)) return latest;
         throw wrong('the daemon is not there yet');
@@ -50,7 +50,7 @@ export async function startMortalDaemon(order: MortalOrder): Promise<MortalDaemo
       });
     },
     tell: (command) => void child.send(command),
-    died: async (timeoutMs = 30_000) => {
+    died: async (timeoutMs = 120_000) => {
       await eventually(() => {
         if (!hasEnded()) throw wrong('the daemon did not get there');
       }, timeoutMs);
