@@ -190,7 +190,9 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
     untilOutput: (what, command, options) => until(what, () => output(command), options),
     putFile: async (path, content, mode = 0o644) => {
       const quoted = quote(path);
-      const command = `mkdir -p "$(dirname ${quoted})" && cat > ${quoted} && chmod ${mode.toString(8)} ${quoted}`;
+      // Synchronised: a power cut would leave an empty file.
+      const write = `cat > ${quoted} && chmod ${mode.toString(8)} ${quoted} && sync ${quoted}`;
+      const command = `mkdir -p "$(dirname ${quoted})" && ${write}`;
       await output(command, { input: content });
     },
     getFile: agent.readFile,
