@@ -14,7 +14,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const outdir = argv[2] ?? join(root, 'dist');
 
 /** Native modules, and what dbus-next would load for transports that are never used. */
-const external = ['better-sqlite3', 'node-unix-socket', 'usocket', 'event-stream', 'x11'];
+const external = ['better-sqlite3', 'koffi', 'usocket', 'event-stream', 'x11'];
 
 /**
  * Takes Node's own modules without an ES module around them. Node fills that with every export at

@@ -35,7 +35,7 @@ here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 node=$here/lib/bin/node
 [ -x "$node" ] || fail "$here is not a whole stickpin archive: lib/bin/node is missing"
 if [ -z "$root" ]; then
-  (cd "$here/lib" && "$node" -e 'require("better-sqlite3"); require("node-unix-socket")') ||
+  (cd "$here/lib" && "$node" -e 'require("better-sqlite3"); require("koffi")') ||
     fail "the programs of this archive do not run on this machine ($(uname -m)): take the archive for its architecture; glibc 2.34 or newer is needed"
 fi
 

@@ -17,8 +17,11 @@ const stage = join(dist, name);
 /** Native modules, without their sources and without the binaries for other machines. */
 const native = {
   'better-sqlite3': ['package.json', 'LICENSE', 'lib', `prebuilds/linux-${process.arch}.node`],
-  'node-unix-socket': ['package.json', 'LICENSE', 'js'],
-  [`node-unix-socket-linux-${process.arch}-gnu`]: ['package.json', `node-unix-socket.linux-${process.arch}-gnu.node`],
+  koffi: [
+    ...['package.json', 'LICENSE.txt', 'index.js', 'index.cjs'],
+    ...['index.js', 'index.cjs', 'src/static.js', 'src/static.cjs'].map((file) => `src/koffi/${file}`),
+  ],
+  [`@koromix/koffi-linux-${process.arch}`]: ['package.json', 'index.js', `linux_${process.arch}/koffi.node`],
 };
 /** The official binary of Node.js for this machine. The program always runs on this one. */
 const runtime = `node-linux-${process.arch}`;
@@ -67,8 +70,8 @@ async function stageIntegration() {
 /** One file with the licence of each package whose code travels along. */
 async function stageLicences() {
   const bundled = JSON.parse(await readFile(join(dist, 'bundle/bundled-packages.json'), 'utf8'));
-  // The binary of node-unix-socket is a package without a licence text of its own.
-  const modules = [runtime, ...Object.keys(native)].filter((module) => !module.endsWith('-gnu'));
+  // The binary of koffi is a package without a licence text of its own.
+  const modules = [runtime, ...Object.keys(native)].filter((module) => !module.startsWith('@koromix/'));
   const whole = modules.map((module) => `node_modules/${module}`);
   const folders = [...new Set([...bundled, ...whole])].sort();
   const parts = await Promise.all(folders.map((folder) => licenceOf(join(root, folder))));

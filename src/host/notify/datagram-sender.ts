@@ -1,4 +1,4 @@
-import type { DgramSocket } from 'node-unix-socket';
+import { type DatagramSocket, loadDatagramSockets } from './unix-datagrams.ts';
 
 /**
  * The result of a send. `queued`: the receiver is busy, and the datagram is sent as soon as
@@ -17,64 +17,61 @@ export interface DatagramSender {
 /** Maximum number of queued datagrams while the receiver is busy. More are lost. */
 const MAX_QUEUED = 512;
 
-/** Bytes of the send buffer that the kernel reserves (net/unix/af_unix.c, `unix_dgram_sendmsg`). */
-const SEND_BUFFER_RESERVE_BYTES = 32;
+/** Pauses between two tries with a busy receiver. The kernel does not tell when it is ready. */
+const FIRST_PAUSE_MS = 2;
+const LONGEST_PAUSE_MS = 100;
 
 /**
- * Makes a {@link DatagramSender} to the socket file at `path`; the native module does not support
- * abstract addresses. The socket is opened with the first datagram. The path is resolved for each
- * datagram, so a restarted receiver is found.
- *
- * The module is loaded here, not on import, so that a machine without systemd never needs it.
+ * Makes a {@link DatagramSender} to the socket file at `path`; abstract addresses are not
+ * supported. The socket is opened with the first datagram. The path is resolved for each datagram,
+ * so a restarted receiver is found.
  */
 export async function createDatagramSender(path: string): Promise<DatagramSender> {
-  const { DgramSocket: Socket } = await import('node-unix-socket');
-  let current: Connection | undefined;
-
-  const open = (): Connection => {
-    const fresh: Connection = { socket: new Socket(), queued: 0 };
-    // The socket closes itself after an error. The next datagram opens another one.
-    fresh.socket.on('error', () => {
-      if (current === fresh) current = undefined;
-    });
-    return fresh;
-  };
-
+  const outbox: Outbox = { path, open: await loadDatagramSockets(), queue: [] };
   return {
     send: (datagram) => {
-      try {
-        current ??= open();
-        return sendOn(current, datagram, path);
-      } catch {
-        return 'lost';
+      if (outbox.queue.length === 0) {
+        const result = sendNow(outbox, datagram);
+        if (result !== 'busy') return result === 'failed' ? 'lost' : result;
       }
+      if (outbox.queue.length >= MAX_QUEUED) return 'lost';
+      outbox.queue.push(datagram);
+      if (outbox.timer === undefined) retryAfter(outbox, FIRST_PAUSE_MS);
+      return 'queued';
     },
     close: () => {
-      current?.socket.close();
-      current = undefined;
+      clearTimeout(outbox.timer);
+      outbox.timer = undefined;
+      outbox.queue.length = 0;
+      outbox.socket?.close();
+      outbox.socket = undefined;
     },
   };
 }
 
-/** An open socket, and how many datagrams wait in it for a busy receiver. */
-interface Connection {
-  readonly socket: DgramSocket;
-  queued: number;
+/** An address, and what waits for its receiver. A timer runs while something does. */
+interface Outbox {
+  readonly path: string;
+  readonly open: () => DatagramSocket;
+  readonly queue: Buffer[];
+  socket?: DatagramSocket | undefined;
+  timer?: NodeJS.Timeout | undefined;
 }
 
-function sendOn(connection: Connection, datagram: Buffer, path: string): SendOutcome {
-  if (connection.queued >= MAX_QUEUED) return 'lost';
-  const limitBytes = connection.socket.getSendBufferSize() - SEND_BUFFER_RESERVE_BYTES;
-  let outcome: SendOutcome | undefined;
-  let isWaiting = false;
-  // The module calls back before it returns, unless the receiver is busy.
-  connection.socket.sendTo(datagram, 0, datagram.length, path, (error) => {
-    if (isWaiting) connection.queued -= 1;
-    if (error === undefined || error === null) outcome = 'sent';
-    else outcome = datagram.length > limitBytes ? 'too-large' : 'lost';
-  });
-  if (outcome !== undefined) return outcome;
-  isWaiting = true;
-  connection.queued += 1;
-  return 'queued';
+function sendNow(outbox: Outbox, datagram: Buffer): ReturnType<DatagramSocket['send']> {
+  outbox.socket ??= outbox.open();
+  return outbox.socket.send(datagram, outbox.path);
+}
+
+function retryAfter(outbox: Outbox, pauseMs: number): void {
+  outbox.timer = setTimeout(() => {
+    outbox.timer = undefined;
+    let hasSent = false;
+    for (let [first] = outbox.queue; first !== undefined; [first] = outbox.queue) {
+      if (sendNow(outbox, first) === 'busy') break;
+      outbox.queue.shift();
+      hasSent = true;
+    }
+    if (outbox.queue.length > 0) retryAfter(outbox, hasSent ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LONGEST_PAUSE_MS));
+  }, pauseMs);
 }

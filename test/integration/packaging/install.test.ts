@@ -91,7 +91,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     expect(run(cli, '--version')).toBe(packageJson.version);
     run(
       '-e',
-      "const D = require('better-sqlite3'); new D(':memory:').close(); new (require('node-unix-socket').DgramSocket)().close();",
+      "const D = require('better-sqlite3'); new D(':memory:').close(); require('koffi').load(null).func('int getpid()')();",
     );
     expect(existsSync(installed('usr/lib/stickpin/proto/runtime/v1/api.proto'))).toBe(true);
   });
@@ -241,7 +241,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
 
   it('contains the licence of everything in it', () => {
     const text = readFileSync(join(unpacked, 'LICENSES.third-party.txt'), 'utf8');
-    for (const name of ['better-sqlite3', 'node-unix-socket', '@grpc/grpc-js', 'dbus-next', 'protobufjs', 'valibot']) {
+    for (const name of ['better-sqlite3', 'koffi', '@grpc/grpc-js', 'dbus-next', 'protobufjs', 'valibot']) {
       expect(text).toMatch(
         new RegExp(`^${name.replace('/', '\\/')} \\d+\\.\\d+\\.\\d+ \\((MIT|ISC|Apache-2\\.0|BSD-3-Clause)\\)$`, 'm'),
       );
