@@ -4,9 +4,10 @@
  * them off again. Run by `npm run package` after `npm ci`. `node packaging/package.mjs [OUTDIR]`
  */
 import { execFileSync } from 'node:child_process';
-import { chmod, cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, cp, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { licencesOf } from './licences.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = resolve(process.argv[2] ?? join(root, 'dist'));
@@ -50,8 +51,7 @@ async function stageProgram() {
   await rm(join(lib, 'dist/bundled-packages.json'));
   await cp(join(root, 'node_modules', runtime, 'bin/node'), join(lib, 'bin/node'));
   await chmod(join(lib, 'bin/node'), 0o755);
-  const command = 'exec /usr/lib/stickpin/bin/node /usr/lib/stickpin/dist/cli/main.js "$@"';
-  await writeFile(join(stage, 'stickpin'), `#!/bin/sh\n${command}\n`);
+  await cp(join(root, 'packaging/stickpin'), join(stage, 'stickpin'));
   await chmod(join(stage, 'stickpin'), 0o755);
 }
 
@@ -73,26 +73,5 @@ async function stageLicences() {
   // The binary of koffi is a package without a licence text of its own.
   const modules = [runtime, ...Object.keys(native)].filter((module) => !module.startsWith('@koromix/'));
   const whole = modules.map((module) => `node_modules/${module}`);
-  const folders = [...new Set([...bundled, ...whole])].sort();
-  const parts = await Promise.all(folders.map((folder) => licenceOf(join(root, folder))));
-  await writeFile(join(stage, 'LICENSES.third-party.txt'), parts.join('\n'));
-}
-
-async function licenceOf(folder) {
-  const about = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
-  const files = (await readdir(folder)).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file)).sort();
-  const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
-  const title = `${about.name} ${about.version} (${licenceName(about)})`;
-  const text = texts.length > 0 ? texts.join('\n') : `No licence text in the package; author: ${authorOf(about)}\n`;
-  return `${'='.repeat(80)}\n${title}\n${'='.repeat(80)}\n\n${text}`;
-}
-
-function licenceName({ license, licenses }) {
-  if (typeof license === 'string') return license;
-  return license?.type ?? licenses?.map(({ type }) => type).join(' or ') ?? 'as below';
-}
-
-function authorOf({ author, contributors, repository }) {
-  const who = author ?? contributors?.[0] ?? repository?.url ?? 'unknown';
-  return typeof who === 'string' ? who : who.name;
+  await writeFile(join(stage, 'LICENSES.third-party.txt'), await licencesOf(root, [...bundled, ...whole]));
 }

@@ -1,0 +1,27 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** The text with the licence of each of these package folders below `root`, sorted, each once. */
+export async function licencesOf(root, folders) {
+  const sorted = [...new Set(folders)].sort();
+  return (await Promise.all(sorted.map((folder) => licenceOf(join(root, folder))))).join('\n');
+}
+
+async function licenceOf(folder) {
+  const about = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
+  const files = (await readdir(folder)).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file)).sort();
+  const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
+  const title = `${about.name} ${about.version} (${licenceName(about)})`;
+  const text = texts.length > 0 ? texts.join('\n') : `No licence text in the package; author: ${authorOf(about)}\n`;
+  return `${'='.repeat(80)}\n${title}\n${'='.repeat(80)}\n\n${text}`;
+}
+
+function licenceName({ license, licenses }) {
+  if (typeof license === 'string') return license;
+  return license?.type ?? licenses?.map(({ type }) => type).join(' or ') ?? 'as below';
+}
+
+function authorOf({ author, contributors, repository }) {
+  const who = author ?? contributors?.[0] ?? repository?.url ?? 'unknown';
+  return typeof who === 'string' ? who : who.name;
+}

@@ -1,0 +1,18 @@
+/**
+ * Makes `dist/npm`, the program as it is in the package that `npm pack` writes: bundled, with the
+ * licences of what it is bundled from. The native modules go into that package as npm keeps them.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { licencesOf } from '../licences.mjs';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const program = join(root, 'dist/npm');
+
+execFileSync(process.execPath, [join(root, 'packaging/build.mjs'), program], { stdio: 'inherit' });
+const list = join(program, 'bundled-packages.json');
+const bundled = JSON.parse(await readFile(list, 'utf8'));
+await rm(list);
+await writeFile(join(program, 'LICENSES.third-party.txt'), await licencesOf(root, bundled));
