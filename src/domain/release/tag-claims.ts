@@ -1,7 +1,7 @@
 import type { BundleId, Digest } from '../model/digest.ts';
 import { repositoryOf } from '../model/reference.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { isRetired } from './recorded-phase.ts';
+import { hasBegun, isRetired } from './recorded-phase.ts';
 
 /** A tag that a release wants and a release of another stream holds for another image. */
 export interface TagConflict {
@@ -13,14 +13,13 @@ export interface TagConflict {
 /**
  * The first tag of a release that a release of another stream holds, unless both name the same
  * digest. Held are the tags of all releases that were activated and not retired since, also of
- * those that were rolled back or superseded: the way back to them must stay open.
+ * those that were rolled back or superseded: the way back to them must stay open. One whose
+ * activation has begun holds its tags too, since some of them may have moved.
  *
  * @returns undefined when all of its tags are free
  */
 export function foreignTag(bundle: StoredBundle, bundles: readonly StoredBundle[]): TagConflict | undefined {
-  const holders = bundles.filter(
-    (other) => other.payload.name !== bundle.payload.name && other.activatedAt !== undefined && !isRetired(other),
-  );
+  const holders = bundles.filter((other) => other.payload.name !== bundle.payload.name && holdsAgainst(other, bundle));
   if (holders.length === 0) return undefined;
   const wanted = tagsOf(bundle);
   for (const holder of holders) {
@@ -30,6 +29,19 @@ export function foreignTag(bundle: StoredBundle, bundles: readonly StoredBundle[
     }
   }
   return undefined;
+}
+
+/** Of two activations that have both begun the first one goes on: they must not wait for each other. */
+function holdsAgainst(holder: StoredBundle, other: StoredBundle): boolean {
+  if (isRetired(holder)) return false;
+  if (holder.activatedAt !== undefined) return true;
+  if (!hasBegun(holder)) return false;
+  if (!hasBegun(other)) return true;
+  return order(holder) < order(other) || (order(holder) === order(other) && holder.bundleId < other.bundleId);
+}
+
+function order({ activationBegunAt = 0 }: StoredBundle): number {
+  return activationBegunAt;
 }
 
 /** All tags of a release, those that are attached to its images too, with what they name. */

@@ -48,9 +48,23 @@ describe('a tag that a release of another stream holds', () => {
     ['superseded', { ...platform, provenAt: NOON }, true],
     ['rolled back', { ...platform, rolledBackAt: NOON + 1 }, true],
     ['never activated', adopted, false],
+    ['half activated', { ...adopted, activationBegunAt: NOON + 1 }, true],
+    ['half activated and retired', { ...adopted, activationBegunAt: NOON + 1, retiredAt: NOON + 2 }, false],
     ['retired', { ...platform, retiredAt: NOON + 1 }, false],
   ])('is held or not held by a release that is %s', (_name, holder, isHeld) => {
     expect(foreignTag(customer(), [holder]) !== undefined).toBe(isHeld);
+  });
+
+  it('is held by the activation that began first, when two have begun', () => {
+    const [one, other] = [
+      { ...adopted, activationBegunAt: NOON + 1 },
+      { ...customer(), activationBegunAt: NOON + 2 },
+    ];
+    expect(foreignTag(one, [one, other])).toBeUndefined();
+    expect(foreignTag(other, [one, other])?.holder).toBe(one);
+    const same = { ...other, activationBegunAt: NOON + 1 };
+    const held = [foreignTag(one, [one, same]), foreignTag(same, [one, same])].filter((each) => each !== undefined);
+    expect(held).toHaveLength(1);
   });
 
   it('is held too when it is attached to an image, on either side', () => {
