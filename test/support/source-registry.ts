@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { SampleBlob, SampleImage } from './bundles/sample-image.ts';
 
@@ -70,12 +71,19 @@ const chunkBytes = 64 * 1024;
  * Starts a registry (OCI distribution specification 1.1, pull only) on loopback.
  *
  * @param options.port default 0: any free port. A fixed one lets a registry come back where it was.
+ * @param options.tls key and certificate in PEM: it speaks HTTPS then.
+ * @param options.login `user:password` that every request must have (RFC 7617).
  */
-export async function startSourceRegistry(options: { port?: number } = {}): Promise<SourceRegistry> {
+export async function startSourceRegistry(
+  options: { port?: number; tls?: { key: string; cert: string }; login?: string } = {},
+): Promise<SourceRegistry> {
   const state: State = { repositories: new Map(), faults: new Map(), requests: [] };
-  const server = createServer((request, response) => {
-    answer(state, request, response).catch(() => response.destroy());
-  });
+  const wanted = options.login && `Basic ${Buffer.from(options.login).toString('base64')}`;
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => {
+    if (wanted !== undefined && request.headers.authorization !== wanted) return refuseStranger(response);
+    return void answer(state, request, response).catch(() => response.destroy());
+  };
+  const server = options.tls === undefined ? createServer(onRequest) : createTlsServer(options.tls, onRequest);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(options.port ?? 0, '127.0.0.1', resolve);
@@ -193,6 +201,11 @@ function takeFault(state: State, digest: string) {
 
 function rangeStart(range: string | undefined): number {
   return Number(/^bytes=(\d+)-/.exec(range ?? '')?.[1] ?? 0);
+}
+
+function refuseStranger(response: ServerResponse): void {
+  response.writeHead(401, { 'Content-Type': 'application/json', 'WWW-Authenticate': 'Basic realm="source"' });
+  response.end(JSON.stringify({ errors: [{ code: 'UNAUTHORIZED', message: 'authentication required' }] }));
 }
 
 /** Errors as the distribution specification words them ("Error Codes"). */

@@ -16,6 +16,7 @@ import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts
 import { fetchImages } from './images/fetch-images.ts';
 import type { ImageRequest } from './images/image-request.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
+import { checkAccess } from './images/registry-access.ts';
 import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
 import { checkBlobSizes } from './layers/blob-sizes.ts';
 import { buildDirectory, buildFile, checkSpace } from './output/staging.ts';
@@ -51,6 +52,7 @@ export interface CreatedBundle {
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   checkOptions(options);
+  await checkAccess(options.access ?? {});
   const attachedBytes = await checkAttachments(options.attachments ?? [], sizeRulesOf(options));
   let made: Omit<CreatedBundle, 'path'> | undefined;
   if (isBundleTar(options.out)) {
@@ -140,11 +142,15 @@ async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: Chec
 
 /** Fetches all images; those of a release after its payload was read. */
 async function fetchAll(
-  { images, release, arch, withoutSignatures, onProgress }: CreateOptions,
+  { images, release, arch, withoutSignatures, access = {}, onProgress }: CreateOptions,
   folder: string,
   signal: AbortSignal,
 ): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
-  const options = { withSignatures: withoutSignatures !== true, ...(onProgress !== undefined && { onProgress }) };
+  const options = {
+    withSignatures: withoutSignatures !== true,
+    access,
+    ...(onProgress !== undefined && { onProgress }),
+  };
   const fetch = (wanted: readonly ImageRequest[], part: string) =>
     fetchImages(wanted, arch, join(folder, part), options, signal);
   if (release === undefined) return { requests: await fetch(images, 'images'), notes: [] };

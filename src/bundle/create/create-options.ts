@@ -2,6 +2,7 @@ import type { Payload, UpdateRules } from '../../domain/model/bundle.ts';
 import type { PrivateKey } from '../keys/keys.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
 import type { ImageRequest } from './images/image-request.ts';
+import type { RegistryAccess } from './images/registry-access.ts';
 import type { FileSizeRules } from './layers/blob-sizes.ts';
 import type { ProgressListener } from './output/progress.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
@@ -61,6 +62,8 @@ export interface CreateOptions
   readonly keys: readonly PrivateKey[];
   /** Leaves sigstore signatures out. Default: they are copied with their images. */
   readonly withoutSignatures?: boolean;
+  /** How registries are reached. Default: as skopeo does. */
+  readonly access?: RegistryAccess;
   readonly onProgress?: ProgressListener;
 }
 

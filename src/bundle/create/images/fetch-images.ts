@@ -12,16 +12,24 @@ import type { ProgressListener } from '../output/progress.ts';
 import { type ImageRequest, withOrigin } from './image-request.ts';
 import { layoutBlobPath, REF_NAME } from './layout-source.ts';
 import type { LayoutRequest } from './plan-images.ts';
+import { accessFlags, type RegistryAccess } from './registry-access.ts';
 import { runSkopeo } from './run-skopeo.ts';
 import { signatureTagOf } from './signatures.ts';
 import { watchSize } from './watch-size.ts';
+
+/** Options of {@link fetchImages}. */
+interface FetchOptions {
+  readonly withSignatures: boolean;
+  readonly access: RegistryAccess;
+  readonly onProgress?: ProgressListener;
+}
 
 /**
  * Fetches every image that does not come from an OCI layout into one layout at `folder`, with
  * skopeo and `--preserve-digests`. Of an index only the manifest for `linux/arch` is fetched; the
  * index itself keeps its bytes. Signatures of an image in its registry are fetched too, unless
  * `withSignatures` is false. Credentials, mirrors and TLS are as containers-registries.conf(5) and
- * containers-auth.json(5) say.
+ * containers-auth.json(5) say, unless `access` says otherwise.
  *
  * @param folder is created when it is needed, on the filesystem of the bundle; the caller removes
  *   it.
@@ -31,7 +39,7 @@ export async function fetchImages(
   images: readonly ImageRequest[],
   arch: string,
   folder: string,
-  options: { readonly withSignatures: boolean; readonly onProgress?: ProgressListener },
+  options: FetchOptions,
   signal: AbortSignal,
 ): Promise<LayoutRequest[]> {
   const requests: LayoutRequest[] = [];
@@ -45,7 +53,7 @@ export async function fetchImages(
     }
     const name = formatReference(image.reference);
     const selector = { kind: 'position', position: fetched.length } as const;
-    const fetch = { name, location: source.location, arch, folder };
+    const fetch = { name, location: source.location, arch, folder, access: options.access };
     const position = fetched.length + 1;
     const onBytes = (bytes: number) => options.onProgress?.({ kind: 'fetch', image: name, position, total, bytes });
     onBytes(0);
@@ -84,6 +92,7 @@ interface Fetch {
   readonly location: string;
   readonly arch: string;
   readonly folder: string;
+  readonly access: RegistryAccess;
   /** A signature is not signed itself, so it could never satisfy a policy.json. */
   readonly isSignature?: true;
 }
@@ -127,7 +136,7 @@ async function fetchSignatures(
   const found = new Map<string, Descriptor>();
   for (const tag of subjects.map(signatureTagOf)) {
     const location = `docker://${repositoryIn(fetch)}:${tag}`;
-    const bytes = await inspectIfThere(location, `the signature of ${fetch.name} at ${location}`, signal);
+    const bytes = await inspectIfThere(fetch, location, signal);
     if (bytes === undefined) continue;
     const digest = digestOf(bytes);
     const fixed = `docker://${repositoryIn(fetch)}@${digest}`;
@@ -139,9 +148,14 @@ async function fetchSignatures(
 /** How registries report a missing tag; skopeo 1.9 exits with 1 for every error. */
 const NOT_THERE = /manifest unknown|name unknown|image not found|status code 404|404 not found/i;
 
-async function inspectIfThere(location: string, what: string, signal: AbortSignal): Promise<Buffer | undefined> {
+async function inspectIfThere(
+  { name, access }: Fetch,
+  location: string,
+  signal: AbortSignal,
+): Promise<Buffer | undefined> {
   try {
-    return await runSkopeo(['inspect', '--raw', location], what, signal);
+    const what = `the signature of ${name} at ${location}`;
+    return await runSkopeo(['inspect', ...accessFlags(access, 'inspect'), '--raw', location], what, signal);
   } catch (error) {
     if (error instanceof AppError && NOT_THERE.test(error.message)) return undefined;
     throw error;
@@ -153,10 +167,11 @@ async function inspectIfThere(location: string, what: string, signal: AbortSigna
  * manifest and drop the index.
  */
 async function fetchIndex(
-  { name, location, arch, folder }: Fetch,
+  { name, location, arch, folder, access }: Fetch,
   signal: AbortSignal,
 ): Promise<{ descriptor: Descriptor; child: Digest } | undefined> {
-  const bytes = await runSkopeo(['inspect', '--raw', location], `${name} from ${location}`, signal);
+  const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', location];
+  const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);
   const mediaType = mediaTypeOf(bytes, name);
   if (!indexMediaTypes.has(mediaType)) return undefined;
   const child = entryForPlatform(parseIndex(bytes, `index of ${name}`, 'bundle/source'), arch);
@@ -169,14 +184,14 @@ async function fetchIndex(
  * unchanged; for an OCI layout skopeo would rewrite it.
  */
 async function copyManifest(
-  { name, arch, folder, isSignature }: Fetch,
+  { name, arch, folder, access, isSignature }: Fetch,
   location: string,
   signal: AbortSignal,
 ): Promise<Descriptor> {
   const incoming = join(folder, INCOMING);
   const platform = ['--override-os', 'linux', '--override-arch', arch];
   const policy = isSignature ? ['--insecure-policy'] : [];
-  const copy = ['copy', '--quiet', '--preserve-digests', location, `dir:${incoming}`];
+  const copy = ['copy', ...accessFlags(access, 'copy'), '--quiet', '--preserve-digests', location, `dir:${incoming}`];
   await runSkopeo([...policy, ...platform, ...copy], `${name} from ${location}`, signal);
   for (const file of (await readdir(incoming)).filter((entry) => /^[0-9a-f]{64}$/.test(entry))) {
     await rename(join(incoming, file), layoutBlobPath(folder, digestFromHex(file)));

@@ -1,8 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { createBundle } from '../../../bundle/create/create-bundle.ts';
-import { type ImageRequest, parseImageRequest } from '../../../bundle/create/images/image-request.ts';
-import { readImagesFile } from '../../../bundle/create/images/images-file.ts';
 import { parseAttachmentRequest } from '../../../bundle/create/payload/attachments.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
 import { type PrivateKey, parsePrivateKey } from '../../../bundle/keys/keys.ts';
@@ -13,25 +11,21 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { createProgressPrinter } from './create-progress.ts';
+import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
-interface BundleCreateOptions extends ReleaseOptions {
+interface BundleCreateOptions extends ReleaseOptions, ImageOptions {
   readonly name: string;
   readonly version: string;
   readonly arch: string;
   readonly sequence: number;
   readonly out: string;
-  readonly image: readonly ImageRequest[];
-  readonly imagesFile: readonly string[];
-  readonly release?: ImageRequest;
   readonly manifests: readonly string[];
-  readonly strict?: true;
   readonly attach: readonly string[];
   readonly key: readonly string[];
   readonly volumeSize?: number;
   readonly allowLargeBlobs?: true;
   readonly base?: string;
-  readonly withoutSignatures?: true;
   readonly json?: true;
 }
 
@@ -47,24 +41,8 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .requiredOption(
       '--out <dir>',
       'the bundle directory to make, or FILE.stickpin.tar; must not exist, or must be an empty directory',
-    )
-    .option(
-      '--image <[component=]ref[=source]>',
-      'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo); a tag 2.6.2-rev1-b5.1 gives it 2.6.2-rev1 and 2.6.2 too',
-      collectImage,
-      [],
-    )
-    .option(
-      '--images-file <file>',
-      'a file with more images, one on each line as for --image; pin=false after an image lets the runtime remove it, # begins a comment; may be repeated',
-      collect,
-      [],
-    )
-    .option(
-      '--release <ref[=source]>',
-      'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
-      parseImageOption,
-    )
+    );
+  addImageOptions(command)
     .option(
       '--manifests <dir>',
       'compare the Kubernetes manifests in this folder (*.yaml, *.yml, *.json) with the bundle, and warn of images that do not match; may be repeated',
@@ -78,7 +56,6 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
       collect,
       [],
     )
-    .option('--without-signatures', 'do not ask registries for sigstore signatures (sha256-<digest>.sig) of the images')
     .option('--key <file>', 'sign with this private key; may be repeated', collect, [])
     .option('--base <bundle>', 'leave out the layers of this bundle: a delta for nodes that have it')
     .option(
@@ -107,9 +84,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
       ...(options.allowLargeBlobs && { allowLargeBlobs: true }),
       ...(options.base !== undefined && { base: await findBase(options.base) }),
-      ...(options.withoutSignatures && { withoutSignatures: true }),
-      images: [...options.image, ...(await readImagesFiles(options, context))],
-      ...(options.release !== undefined && { release: options.release }),
+      ...(await readImageOptions(options, context)),
       manifests: options.manifests,
       ...(options.strict && { strict: true }),
       attachments: options.attach.map(parseAttachmentRequest),
@@ -165,28 +140,6 @@ function createdAt({ env, now }: CommandContext): string {
   return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
 }
 
-async function readImagesFiles(
-  { imagesFile, strict }: BundleCreateOptions,
-  context: CommandContext,
-): Promise<ImageRequest[]> {
-  const images: ImageRequest[] = [];
-  for (const path of imagesFile) {
-    const listed = await readImagesFile(path, context.signal);
-    const empty = listed.length === 0 ? [`${path} lists no image`] : [];
-    if (strict) refuseWarnings(empty);
-    for (const warning of empty) context.stderr(`warning: ${warning}\n`);
-    images.push(...listed);
-  }
-  return images;
-}
-
-/** @throws AppError `bundle/warnings` when there are any */
-function refuseWarnings(warnings: readonly string[]): void {
-  if (warnings.length === 0) return;
-  const message = `warnings are errors with --strict, and no bundle was made: ${warnings.join('; ')}`;
-  throw new AppError({ code: 'bundle/warnings', message, disposition: 'reject' });
-}
-
 /** Reads the private keys at these paths, in order. @throws AppError `bundle/key-file` */
 async function loadKeys(paths: readonly string[], signal: AbortSignal): Promise<PrivateKey[]> {
   const keys: PrivateKey[] = [];
@@ -217,16 +170,4 @@ function sizeInBytes(text: string): number {
 
 function collect(value: string, earlier: readonly string[]): string[] {
   return [...earlier, value];
-}
-
-function collectImage(value: string, earlier: readonly ImageRequest[]): ImageRequest[] {
-  return [...earlier, parseImageOption(value)];
-}
-
-function parseImageOption(value: string): ImageRequest {
-  try {
-    return parseImageRequest(value);
-  } catch (error) {
-    throw new InvalidArgumentError(reasonOf(error));
-  }
 }

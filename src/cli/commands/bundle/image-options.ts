@@ -1,0 +1,116 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import type { CreateOptions } from '../../../bundle/create/create-options.ts';
+import { type ImageRequest, parseImageRequest } from '../../../bundle/create/images/image-request.ts';
+import { readImagesFile } from '../../../bundle/create/images/images-file.ts';
+import type { RegistryAccess } from '../../../bundle/create/images/registry-access.ts';
+import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+
+/** Options of `bundle create` about its images and where they come from. */
+export interface ImageOptions {
+  readonly image: readonly ImageRequest[];
+  readonly imagesFile: readonly string[];
+  readonly release?: ImageRequest;
+  readonly withoutSignatures?: true;
+  readonly authfile?: string;
+  readonly tlsVerify?: boolean;
+  readonly retry?: number;
+  readonly strict?: true;
+}
+
+/** Adds {@link ImageOptions} but `--strict` to a command. */
+export function addImageOptions(command: Command): Command {
+  return command
+    .option(
+      '--image <[component=]ref[=source]>',
+      'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo); a tag 2.6.2-rev1-b5.1 gives it 2.6.2-rev1 and 2.6.2 too',
+      collectImage,
+      [],
+    )
+    .option(
+      '--images-file <file>',
+      'a file with more images, one on each line as for --image; pin=false after an image lets the runtime remove it, # begins a comment; may be repeated',
+      collect,
+      [],
+    )
+    .option(
+      '--release <ref[=source]>',
+      'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
+      parseImageOption,
+    )
+    .option('--without-signatures', 'do not ask registries for sigstore signatures (sha256-<digest>.sig) of the images')
+    .option('--authfile <file>', 'credentials for registries, as for skopeo (containers-auth.json)')
+    .option('--tls-verify [boolean]', 'false: take images from registries without a valid certificate too', booleanOf)
+    .option('--retry <times>', 'how often a failed request to a registry is tried again', times);
+}
+
+/**
+ * What the options say, as `createBundle()` takes it. Warnings go to stderr.
+ *
+ * @throws AppError `bundle/option`, `bundle/source`; `bundle/warnings` with `--strict` (`reject`)
+ */
+export async function readImageOptions(
+  options: ImageOptions,
+  context: CommandContext,
+): Promise<Pick<CreateOptions, 'images' | 'release' | 'withoutSignatures' | 'access'>> {
+  return {
+    images: [...options.image, ...(await readImagesFiles(options, context))],
+    ...(options.release !== undefined && { release: options.release }),
+    ...(options.withoutSignatures && { withoutSignatures: true }),
+    access: accessOf(options),
+  };
+}
+
+function accessOf({ authfile, tlsVerify, retry }: ImageOptions): RegistryAccess {
+  return {
+    ...(authfile !== undefined && { authfile }),
+    ...(tlsVerify !== undefined && { tlsVerify }),
+    ...(retry !== undefined && { retries: retry }),
+  };
+}
+
+async function readImagesFiles({ imagesFile, strict }: ImageOptions, context: CommandContext): Promise<ImageRequest[]> {
+  const images: ImageRequest[] = [];
+  for (const path of imagesFile) {
+    const listed = await readImagesFile(path, context.signal);
+    const empty = listed.length === 0 ? [`${path} lists no image`] : [];
+    if (strict) refuseWarnings(empty);
+    for (const warning of empty) context.stderr(`warning: ${warning}\n`);
+    images.push(...listed);
+  }
+  return images;
+}
+
+/** @throws AppError `bundle/warnings` when there are any */
+function refuseWarnings(warnings: readonly string[]): void {
+  if (warnings.length === 0) return;
+  const message = `warnings are errors with --strict, and no bundle was made: ${warnings.join('; ')}`;
+  throw new AppError({ code: 'bundle/warnings', message, disposition: 'reject' });
+}
+
+function times(text: string): number {
+  if (!/^(?:100|[0-9]{1,2})$/.test(text)) throw new InvalidArgumentError('It must be a number from 0 to 100.');
+  return Number(text);
+}
+
+/** As skopeo reads it: the flag alone means true. */
+function booleanOf(text: string): boolean {
+  if (text !== 'true' && text !== 'false') throw new InvalidArgumentError('It must be true or false.');
+  return text === 'true';
+}
+
+function collect(value: string, earlier: readonly string[]): string[] {
+  return [...earlier, value];
+}
+
+function collectImage(value: string, earlier: readonly ImageRequest[]): ImageRequest[] {
+  return [...earlier, parseImageOption(value)];
+}
+
+function parseImageOption(value: string): ImageRequest {
+  try {
+    return parseImageRequest(value);
+  } catch (error) {
+    throw new InvalidArgumentError(reasonOf(error));
+  }
+}
