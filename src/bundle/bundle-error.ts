@@ -31,6 +31,8 @@ export type BundleErrorCode =
   | 'bundle/threshold'
   | 'bundle/revoked-key'
   | 'bundle/key-file'
+  | 'bundle/passphrase'
+  | 'bundle/signer'
   | 'bundle/role-file'
   | 'bundle/outside-role'
   | 'bundle/rotation'

@@ -64,12 +64,13 @@ function shellWord(arg: string): string {
 
 /** A context whose output has no characters that could mislead a reader or a terminal. */
 function guarded(context: CommandContext): CommandContext {
-  const { stdout, stderr, confirm } = context;
+  const { stdout, stderr, confirm, askSecret } = context;
   return {
     ...context,
     stdout: (text) => stdout(terminalText(text)),
     stderr: (text) => stderr(terminalText(text)),
     ...(confirm !== undefined && { confirm: (question, signal) => confirm(oneLine(question), signal) }),
+    ...(askSecret !== undefined && { askSecret: (question, signal) => askSecret(oneLine(question), signal) }),
   };
 }
 

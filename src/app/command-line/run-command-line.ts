@@ -1,4 +1,5 @@
 import { connectApi } from '../../api/client.ts';
+import { createAskSecret } from '../../cli/context/ask-secret.ts';
 import { createConfirm } from '../../cli/context/confirm.ts';
 import { exitCodes } from '../../cli/context/exit-code.ts';
 import { runProgram } from '../../cli/program.ts';
@@ -16,7 +17,14 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
     isTerminal: process.stdout.isTTY === true,
     ...(process.stderr.isTTY && { stderrColumns: process.stderr.columns || 80 }),
     ...(process.stdin.isTTY &&
-      process.stderr.isTTY && { confirm: createConfirm({ input: process.stdin, output: process.stderr }) }),
+      process.stderr.isTTY && {
+        confirm: createConfirm({ input: process.stdin, output: process.stderr }),
+        askSecret: createAskSecret({
+          input: process.stdin,
+          output: process.stderr,
+          interrupt: () => process.kill(process.pid, 'SIGINT'),
+        }),
+      }),
     signal: stop.signal,
     isRoot: process.getuid?.() === 0,
     now: () => Date.now(),

@@ -48,7 +48,7 @@ export interface CreatedBundle {
  *
  * @throws AppError `bundle/option` a wrong option; `bundle/source` a bad image; `bundle/skopeo` an
  *   image can't be fetched; `bundle/target`, `bundle/no-space` (`wait`) the bundle can't be
- *   written; `bundle/warnings` (`reject`) there are warnings, and `strict` makes them errors.
+ *   written; `bundle/signer` another program gives no good signature; `bundle/warnings` (`reject`) there are warnings, and `strict` makes them errors.
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   checkOptions(options);
@@ -113,7 +113,7 @@ async function buildTree(
   refuseWarnings(warnings, options);
   const based = { ...options, ...baseMembers(base, tree.contents, options) };
   const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
-  const bundleId = await writeEnvelope(directory, payload, options.keys);
+  const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
 }
 

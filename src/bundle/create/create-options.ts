@@ -1,5 +1,5 @@
 import type { Payload, UpdateRules } from '../../domain/model/bundle.ts';
-import type { PrivateKey } from '../keys/keys.ts';
+import type { SigningKey } from '../keys/signing/signing-key.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
 import type { ImageRequest } from './images/image-request.ts';
 import type { RegistryAccess } from './images/registry-access.ts';
@@ -59,7 +59,7 @@ export interface CreateOptions
   /** Files that are delivered with the release, with distinct names. */
   readonly attachments?: readonly AttachmentRequest[];
   /** Each adds a signature. Without any the bundle must be signed later. */
-  readonly keys: readonly PrivateKey[];
+  readonly keys: readonly SigningKey[];
   /** Leaves sigstore signatures out. Default: they are copied with their images. */
   readonly withoutSignatures?: boolean;
   /** How registries are reached. Default: as skopeo does. */

@@ -62,22 +62,40 @@ export function parseRevocations(text: string, name: string): RevokedId[] {
   throw badKey(name, `${why}: it must hold public keys in PEM, or key ids (64 hex digits), one a line`);
 }
 
+/** Whether a private key in PEM is encrypted (PKCS#8, RFC 5958; or with the headers of RFC 1421). */
+export function isEncryptedKey(pem: string): boolean {
+  return /BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(pem);
+}
+
 /**
- * Reads an unencrypted private key from PEM (PKCS#8, as `stickpin keygen` and `openssl genpkey`
- * write it).
+ * Reads a private key from PEM (PKCS#8, as `stickpin keygen` and `openssl genpkey` write it).
  *
- * @throws AppError `bundle/key-file` (`reject`)
+ * @param passphrase of an encrypted key.
+ * @throws AppError `bundle/key-file` (`reject`); `bundle/passphrase` (`reject`) when the key is
+ *   encrypted, and the passphrase is absent or does not decrypt it
  */
-export function parsePrivateKey(pem: string, name: string): PrivateKey {
+export function parsePrivateKey(pem: string, name: string, passphrase?: string): PrivateKey {
   if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
     throw badKey(name, 'it is not a private key in PEM; sign with the .key file of stickpin keygen');
   }
-  if (/BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(pem)) {
-    throw badKey(name, 'it is encrypted: decrypt it first with openssl pkey -in FILE -out PLAIN');
-  }
-  const key = attempt(name, () => createPrivateKey({ key: pem, format: 'pem' }));
+  const key = isEncryptedKey(pem)
+    ? decryptKey(pem, name, passphrase)
+    : attempt(name, () => createPrivateKey({ key: pem, format: 'pem' }));
   const { keyId, algorithm } = canonical(createPublicKey(key), name);
   return { keyId, algorithm, key };
+}
+
+function decryptKey(pem: string, name: string, passphrase: string | undefined): KeyObject {
+  if (passphrase === undefined) {
+    throw bundleError('bundle/passphrase', `key file ${name} is encrypted, and its passphrase is not known`);
+  }
+  try {
+    return createPrivateKey({ key: pem, format: 'pem', passphrase });
+  } catch (cause) {
+    // A wrong passphrase gives wrong bytes, which fail in many ways.
+    const why = 'it can not be decrypted: the passphrase is wrong, or the file is damaged';
+    throw bundleError('bundle/passphrase', `key file ${name}: ${why}`, { cause });
+  }
 }
 
 const KEY_ID = /^[0-9a-f]{64}$/;

@@ -1,10 +1,10 @@
-import { verify } from 'node:crypto';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Envelope, type EnvelopeSignature, preAuthenticationEncoding } from '../format/dsse.ts';
-import { type PublicKey, shortKeyId } from '../keys/keys.ts';
+import { shortKeyId } from '../keys/keys.ts';
 import { keyProblemLine } from '../keys/keys-folder.ts';
+import { isSignatureBy } from '../keys/signing/signature.ts';
 import type { Trust, TrustedKey, TrustedKeys } from '../keys/trust.ts';
 
 /** A payload with enough trusted signatures. What the keys may sign is checked later. */
@@ -68,17 +68,6 @@ function signersOf(envelope: Envelope, keys: readonly TrustedKey[]): readonly Tr
     if (signer !== undefined) signers.set(signer.keyId, signer);
   }
   return [...signers.values()];
-}
-
-/** Whether `signature` is `key`'s over `covered`. A malformed signature does not count. */
-function isSignatureBy(key: PublicKey, signature: Uint8Array, covered: Uint8Array): boolean {
-  try {
-    return key.algorithm === 'ed25519'
-      ? verify(null, covered, key.key, signature)
-      : verify('sha256', covered, { key: key.key, dsaEncoding: 'der' }, signature);
-  } catch {
-    return false;
-  }
 }
 
 function signerOf(of: EnvelopeSignature, keys: readonly TrustedKey[], covered: Buffer): TrustedKey | undefined {

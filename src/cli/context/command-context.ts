@@ -1,5 +1,6 @@
 import type { ApiClient } from '../../api/client.ts';
 import type { CommandOutput } from '../output/table.ts';
+import type { AskSecret } from './ask-secret.ts';
 import type { CommandAdapters } from './command-adapters.ts';
 import type { Confirm } from './confirm.ts';
 
@@ -14,6 +15,8 @@ export interface CommandContext extends CommandOutput {
   readonly isRoot?: boolean;
   /** Absent when stdin or stderr is not a terminal, so that nobody can be asked. */
   readonly confirm?: Confirm;
+  /** Absent like `confirm`. */
+  readonly askSecret?: AskSecret;
   /** Connects to the daemon. @throws AppError `api/unreachable` */
   readonly connect: (signal: AbortSignal) => Promise<ApiClient>;
   /** Loads adapters that only few commands need. */

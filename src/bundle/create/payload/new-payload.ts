@@ -4,14 +4,14 @@ import type { BundleId, Digest } from '../../../domain/model/digest.ts';
 import { writeNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { formatEnvelope } from '../../format/dsse.ts';
-import type { PrivateKey } from '../../keys/keys.ts';
+import type { SigningKey } from '../../keys/signing/signing-key.ts';
 import { limits } from '../../limits.ts';
 import { bundleIdOf } from '../../verify/verify-envelope.ts';
 import type { CreateOptions } from '../create-options.ts';
 import type { Plan } from '../images/plan-images.ts';
 import { jsonBytes, type WrittenTree } from '../write-bundle.ts';
 import { payloadWarnings } from './payload-warnings.ts';
-import { signEnvelope, unsignedEnvelope } from './sign-envelope.ts';
+import { signatureOver, unsignedEnvelope, withSignature } from './sign-envelope.ts';
 
 /** The payload of a new bundle. Of `warnings` it holds as many as it may. */
 export function payloadOf(
@@ -63,12 +63,13 @@ export function totalsOf(plan: Plan, { layers, images }: Contents, attachments: 
 
 /**
  * Signs the payload with all keys and writes `bundle.dsse.json`. @throws AppError `bundle/option`
- * (`reject`) when the payload is too large
+ * (`reject`) when the payload is too large; `bundle/signer`
  */
 export async function writeEnvelope(
   directory: string,
   payload: Payload,
-  keys: readonly PrivateKey[],
+  keys: readonly SigningKey[],
+  signal: AbortSignal,
 ): Promise<BundleId> {
   const bytes = jsonBytes(payload);
   if (bytes.length > limits.payloadBytes) {
@@ -77,7 +78,8 @@ export async function writeEnvelope(
       `the payload would have ${bytes.length} bytes, and ${limits.payloadBytes} are allowed`,
     );
   }
-  const envelope = keys.reduce(signEnvelope, unsignedEnvelope(bytes));
+  let envelope = unsignedEnvelope(bytes);
+  for (const key of keys) envelope = withSignature(envelope, await signatureOver(envelope, key, signal));
   await writeNewFile(join(directory, 'bundle.dsse.json'), formatEnvelope(envelope));
   return bundleIdOf(bytes);
 }

@@ -1,11 +1,18 @@
-import { sign } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { writeNewFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
-import { type Envelope, formatEnvelope, PAYLOAD_TYPE, preAuthenticationEncoding } from '../../format/dsse.ts';
+import {
+  type Envelope,
+  type EnvelopeSignature,
+  formatEnvelope,
+  PAYLOAD_TYPE,
+  preAuthenticationEncoding,
+} from '../../format/dsse.ts';
 import { parsePayload } from '../../format/schema.ts';
 import type { PrivateKey } from '../../keys/keys.ts';
+import { makeSignature } from '../../keys/signing/signature.ts';
+import { type SigningKey, signMessage } from '../../keys/signing/signing-key.ts';
 import { isBundleTar, openBundle } from '../../read/open-bundle.ts';
 import { readEnvelope } from '../../verify/judge-bundle.ts';
 import { checkSpace, replaceFile } from '../output/staging.ts';
@@ -19,17 +26,35 @@ export function unsignedEnvelope(payload: Buffer): Envelope {
 /**
  * The envelope with a signature by `key` at its end; an earlier one by the same key is replaced.
  */
-export function signEnvelope(envelope: Envelope, { keyId, algorithm, key }: PrivateKey): Envelope {
-  const covered = preAuthenticationEncoding(envelope.payloadType, envelope.payload);
-  const signature =
-    algorithm === 'ed25519' ? sign(null, covered, key) : sign('sha256', covered, { key, dsaEncoding: 'der' });
-  const others = envelope.signatures.filter((other) => other.keyId !== keyId);
-  return { ...envelope, signatures: [...others, { keyId, signature }] };
+export function signEnvelope(envelope: Envelope, key: PrivateKey): Envelope {
+  return withSignature(envelope, { keyId: key.keyId, signature: makeSignature(key, coveredBy(envelope)) });
+}
+
+/**
+ * A new signature by `key` over the envelope's payload. @throws AppError `bundle/signer` (`reject`)
+ */
+export async function signatureOver(
+  envelope: Envelope,
+  key: SigningKey,
+  signal: AbortSignal,
+): Promise<EnvelopeSignature> {
+  return { keyId: key.keyId, signature: await signMessage(key, coveredBy(envelope), signal) };
+}
+
+/** The envelope with `signature` at its end, in place of an earlier one by the same key. */
+export function withSignature(envelope: Envelope, signature: EnvelopeSignature): Envelope {
+  const others = envelope.signatures.filter(({ keyId }) => keyId !== signature.keyId);
+  return { ...envelope, signatures: [...others, signature] };
+}
+
+function coveredBy({ payloadType, payload }: Envelope): Buffer {
+  return preAuthenticationEncoding(payloadType, payload);
 }
 
 /**
  * Adds a signature to the bundle at `path`, or to every volume `path/1`, `path/2` … of one that is
- * spread. Volumes that were signed before an error stay signed; signing them again changes nothing.
+ * spread. The key is used once. Volumes that got the signature before an error keep it; signing them
+ * again is no harm.
  *
  * @returns the paths that were signed, and the envelope as it is now in all of them.
  * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when the volumes belong
@@ -37,22 +62,25 @@ export function signEnvelope(envelope: Envelope, { keyId, algorithm, key }: Priv
  */
 export async function signVolumes(
   path: string,
-  key: PrivateKey,
+  key: SigningKey,
   signal: AbortSignal,
 ): Promise<{ readonly paths: readonly string[]; readonly envelope: Envelope }> {
   const volumes = await volumesIn(path);
   const [first, ...others] = volumes;
   if (first === undefined) return { paths: [path], envelope: await signBundle(path, key, signal) };
-  const { payload } = await readEnvelope(openBundle(first), signal);
+  const envelope = await readEnvelope(openBundle(first), signal);
   for (const other of others) {
-    if ((await readEnvelope(openBundle(other), signal)).payload.equals(payload)) continue;
+    if ((await readEnvelope(openBundle(other), signal)).payload.equals(envelope.payload)) continue;
     throw bundleError(
       'bundle/inconsistent',
       `${first} and ${other} are not volumes of one bundle: sign each bundle by itself`,
     );
   }
-  for (const volume of others) await signBundle(volume, key, signal);
-  return { paths: volumes, envelope: await signBundle(first, key, signal) };
+  const signature = await signatureOver(envelope, key, signal);
+  for (const volume of others) {
+    await writeSignature(volume, await readEnvelope(openBundle(volume), signal), signature, signal);
+  }
+  return { paths: volumes, envelope: await writeSignature(first, envelope, signature, signal) };
 }
 
 /**
@@ -72,12 +100,21 @@ async function volumesIn(path: string): Promise<string[]> {
  *
  * @returns the envelope as it is now.
  * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is not a bundle;
- *   `bundle/target`, `bundle/no-space`.
+ *   `bundle/target`, `bundle/no-space`; `bundle/signer`.
  */
-export async function signBundle(path: string, key: PrivateKey, signal: AbortSignal): Promise<Envelope> {
+export async function signBundle(path: string, key: SigningKey, signal: AbortSignal): Promise<Envelope> {
   const envelope = await readEnvelope(openBundle(path), signal);
+  return writeSignature(path, envelope, await signatureOver(envelope, key, signal), signal);
+}
+
+async function writeSignature(
+  path: string,
+  envelope: Envelope,
+  signature: EnvelopeSignature,
+  signal: AbortSignal,
+): Promise<Envelope> {
   const { created } = parsePayload(envelope.payload);
-  const signed = signEnvelope(envelope, key);
+  const signed = withSignature(envelope, signature);
   const bytes = formatEnvelope(signed);
   signal.throwIfAborted();
   if (isBundleTar(path)) {

@@ -3,18 +3,17 @@ import { bundleError } from '../../../bundle/bundle-error.ts';
 import { createBundle } from '../../../bundle/create/create-bundle.ts';
 import { parseAttachmentRequest } from '../../../bundle/create/payload/attachments.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
-import { type PrivateKey, parsePrivateKey } from '../../../bundle/keys/keys.ts';
-import { readKeyFile } from '../../../bundle/keys/trust.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
-interface BundleCreateOptions extends ReleaseOptions, ImageOptions {
+interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptions {
   readonly name: string;
   readonly version: string;
   readonly arch: string;
@@ -22,7 +21,6 @@ interface BundleCreateOptions extends ReleaseOptions, ImageOptions {
   readonly out: string;
   readonly manifests: readonly string[];
   readonly attach: readonly string[];
-  readonly key: readonly string[];
   readonly volumeSize?: number;
   readonly allowLargeBlobs?: true;
   readonly base?: string;
@@ -56,7 +54,6 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
       collect,
       [],
     )
-    .option('--key <file>', 'sign with this private key; may be repeated', collect, [])
     .option('--base <bundle>', 'leave out the layers of this bundle: a delta for nodes that have it')
     .option(
       '--volume-size <size>',
@@ -64,7 +61,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
       sizeInBytes,
     )
     .option('--allow-large-blobs', 'allow layers of 4 GiB and more, for sticks with exFAT or ext4');
-  addReleaseOptions(command)
+  addReleaseOptions(addSigningOptions(command, 'several'))
     .option('--json', 'print as JSON')
     .action((options: BundleCreateOptions) => create(options, context));
 }
@@ -88,7 +85,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       manifests: options.manifests,
       ...(options.strict && { strict: true }),
       attachments: options.attach.map(parseAttachmentRequest),
-      keys: await loadKeys(options.key, context.signal),
+      keys: await readSigningKeys(options, context),
       ...(!options.json && { onProgress }),
     },
     context.signal,
@@ -96,7 +93,8 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
   for (const warning of warnings) context.stderr(`warning: ${warning}\n`);
-  if (options.key.length === 0) context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
+  if (options.key.length + options.signer.length === 0)
+    context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
   if (options.json) {
     context.stdout(`${JSON.stringify({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);
     return;
@@ -138,13 +136,6 @@ function createdAt({ env, now }: CommandContext): string {
   }
   const ms = epoch === undefined ? now() : Number(epoch) * 1000;
   return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
-}
-
-/** Reads the private keys at these paths, in order. @throws AppError `bundle/key-file` */
-async function loadKeys(paths: readonly string[], signal: AbortSignal): Promise<PrivateKey[]> {
-  const keys: PrivateKey[] = [];
-  for (const path of paths) keys.push(parsePrivateKey(await readKeyFile(path, signal), path));
-  return keys;
 }
 
 function wholeNumber(text: string): number {

@@ -93,10 +93,23 @@ describe('parseRevocations', () => {
 });
 
 describe('parsePrivateKey', () => {
-  it('says how to decrypt an encrypted key', () => {
+  it('reads an encrypted key with its passphrase only', () => {
     const { privateKey } = generateKeyPairSync('ed25519');
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString();
-    expect(() => parsePrivateKey(pem, 'k.key')).toThrow('openssl pkey');
+    expect(parsePrivateKey(pem, 'k.key', 'x').key.equals(privateKey)).toBe(true);
+    for (const passphrase of [undefined, '', 'y']) {
+      expect(() => parsePrivateKey(pem, 'k.key', passphrase)).toThrow(
+        expect.objectContaining({ code: 'bundle/passphrase' }),
+      );
+    }
+  });
+
+  it('reads an encrypted key of the older form (RFC 1421)', () => {
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+    const pem = privateKey.export({ type: 'sec1', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString();
+    expect(pem).toContain('Proc-Type: 4,ENCRYPTED');
+    expect(parsePrivateKey(pem, 'k.key', 'x').algorithm).toBe('ecdsa-p256');
+    expect(() => parsePrivateKey(pem, 'k.key', 'y')).toThrow('the passphrase is wrong');
   });
 
   it('refuses a public key', () => {

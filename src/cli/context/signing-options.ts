@@ -1,0 +1,155 @@
+import { open } from 'node:fs/promises';
+import { type Command, InvalidArgumentError } from 'commander';
+import { isEncryptedKey, type PrivateKey, parsePrivateKey, parsePublicKey } from '../../bundle/keys/keys.ts';
+import { runSigner } from '../../bundle/keys/signing/run-signer.ts';
+import type { RemoteKey, SigningKey } from '../../bundle/keys/signing/signing-key.ts';
+import { readKeyFile } from '../../bundle/keys/trust.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { CommandContext } from './command-context.ts';
+
+/** Options of commands that sign. */
+export interface SigningOptions {
+  readonly key: readonly string[];
+  readonly passphraseFile?: string;
+  readonly signer: readonly string[];
+  readonly signerKey: readonly string[];
+  /** In seconds. */
+  readonly signerTimeout: number;
+}
+
+/** The environment variable with the passphrase of encrypted keys. */
+const PASSPHRASE = 'STICKPIN_PASSPHRASE';
+const MAX_PASSPHRASE_BYTES = 4096;
+/** How often a person may type a wrong passphrase. */
+const ATTEMPTS = 3;
+
+/** Adds {@link SigningOptions} to a command that takes one key, or several. */
+export function addSigningOptions(command: Command, keys: 'one' | 'several'): Command {
+  const repeated = keys === 'one' ? '' : '; may be repeated';
+  return command
+    .option('--key <file>', `sign with this private key (PKCS#8 PEM, may be encrypted)${repeated}`, collect, [])
+    .option(
+      '--passphrase-file <file>',
+      `file whose first line is the passphrase of encrypted keys; default: ${PASSPHRASE} of the environment, or a question at the terminal`,
+    )
+    .option(
+      '--signer <command>',
+      `let this shell command sign, as with a key in a hardware module: it reads the message on stdin and writes the bytes of the signature to stdout${repeated}`,
+      collect,
+      [],
+    )
+    .option('--signer-key <file>', 'the public key (.pub) of --signer; one for each, in the same order', collect, [])
+    .option('--signer-timeout <seconds>', 'stop the command of --signer after this time', seconds, 60);
+}
+
+/**
+ * The keys that the options name: those of `--key`, then those of `--signer`, in order. Asks for
+ * passphrases.
+ *
+ * @throws AppError `bundle/option`, `bundle/key-file`, `bundle/passphrase` (`reject`)
+ */
+export async function readSigningKeys(options: SigningOptions, context: CommandContext): Promise<SigningKey[]> {
+  const { key, signer, signerKey } = options;
+  if (signer.length !== signerKey.length) {
+    throw wrong(
+      `--signer is given ${signer.length} times and --signer-key ${signerKey.length} times: give the public key of each --signer, so that its signature can be checked`,
+    );
+  }
+  const passphrase = await givenPassphrase(options, context);
+  const keys: SigningKey[] = [];
+  for (const path of key) keys.push(await readPrivateKey(path, passphrase, context));
+  for (const [at, command] of signer.entries()) {
+    keys.push(await readRemoteKey(command, signerKey[at] ?? '', options, context));
+  }
+  return keys;
+}
+
+async function readRemoteKey(
+  command: string,
+  keyFile: string,
+  { signerTimeout }: SigningOptions,
+  { signal, askSecret }: CommandContext,
+): Promise<RemoteKey> {
+  if (command.trim() === '') throw wrong('--signer is empty: give a command that signs its standard input');
+  const publicKey = parsePublicKey(await readKeyFile(keyFile, signal), keyFile);
+  const signer = { command, timeoutMs: signerTimeout * 1000, isInteractive: askSecret !== undefined };
+  return { ...publicKey, signRemotely: (message, abort) => runSigner(signer, message, abort) };
+}
+
+async function readPrivateKey(
+  path: string,
+  passphrase: string | undefined,
+  { signal, askSecret, stderr }: CommandContext,
+): Promise<PrivateKey> {
+  const pem = await readKeyFile(path, signal);
+  if (!isEncryptedKey(pem) || passphrase !== undefined) return parsePrivateKey(pem, path, passphrase);
+  if (askSecret === undefined) {
+    throw new AppError({
+      code: 'bundle/passphrase',
+      message: `key file ${path} is encrypted, and there is no terminal to ask for its passphrase: give --passphrase-file FILE, or set ${PASSPHRASE}`,
+      disposition: 'reject',
+    });
+  }
+  for (let attempt = 1; ; attempt += 1) {
+    const typed = await askSecret(`Passphrase of ${path}:`, signal);
+    try {
+      return parsePrivateKey(pem, path, typed);
+    } catch (error) {
+      const isWrong = error instanceof AppError && error.code === 'bundle/passphrase';
+      if (!isWrong || typed === undefined || attempt === ATTEMPTS) throw error;
+      stderr('That is not the passphrase. Try again.\n');
+    }
+  }
+}
+
+async function givenPassphrase(
+  { passphraseFile }: SigningOptions,
+  { env, signal }: CommandContext,
+): Promise<string | undefined> {
+  if (passphraseFile === undefined) return env[PASSPHRASE];
+  const text = await readSmallFile(passphraseFile, signal);
+  const [line = ''] = text.split(/\r?\n/);
+  if (line === '') throw wrong(`--passphrase-file ${passphraseFile}: its first line is empty`);
+  return line;
+}
+
+/** The file may be a pipe, as of `<(pass show stickpin)`. */
+async function readSmallFile(path: string, signal: AbortSignal): Promise<string> {
+  try {
+    const file = await open(path, 'r');
+    try {
+      const bytes: Buffer[] = [];
+      let sizeBytes = 0;
+      for await (const chunk of file.createReadStream({ autoClose: false, signal })) {
+        bytes.push(chunk as Buffer);
+        sizeBytes += (chunk as Buffer).length;
+        if (sizeBytes > MAX_PASSPHRASE_BYTES) throw wrong(`it has more than ${MAX_PASSPHRASE_BYTES} bytes`);
+      }
+      return Buffer.concat(bytes).toString('utf8');
+    } finally {
+      await file.close();
+    }
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw wrong(`--passphrase-file ${path} can't be read: ${reasonOf(cause)}`, cause);
+  }
+}
+
+function seconds(text: string): number {
+  const number = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0;
+  if (number < 1 || number > 3600) throw new InvalidArgumentError('It must be a whole number of seconds, 1 to 3600.');
+  return number;
+}
+
+function collect(value: string, earlier: readonly string[]): string[] {
+  return [...earlier, value];
+}
+
+function wrong(message: string, cause?: unknown): AppError {
+  return new AppError({
+    code: 'bundle/option',
+    message,
+    disposition: 'reject',
+    ...(cause !== undefined && { cause }),
+  });
+}
