@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { connectApi } from '../../src/api/client.ts';
 import { commandAdapters } from '../../src/app/command-line/command-adapters.ts';
 import type { CommandAdapters } from '../../src/cli/context/command-adapters.ts';
@@ -24,6 +25,7 @@ export async function runCommand(
     adapters?: CommandAdapters;
     confirm?: CommandContext['confirm'];
     now?: CommandContext['now'];
+    stdin?: string | Buffer;
     onOutput?: (stdout: string, stderr: string) => void;
   } = {},
 ): Promise<CommandRun> {
@@ -38,6 +40,7 @@ export async function runCommand(
       stderr += text;
       options.onOutput?.(stdout, stderr);
     },
+    stdin: () => Readable.from([Buffer.from(options.stdin ?? '')]),
     isTerminal: false,
     signal: options.signal ?? new AbortController().signal,
     now: options.now ?? (() => Date.parse('2026-03-04T05:06:07.890Z')),

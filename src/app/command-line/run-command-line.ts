@@ -1,3 +1,4 @@
+import { addAbortSignal } from 'node:stream';
 import { connectApi } from '../../api/client.ts';
 import { createAskSecret } from '../../cli/context/ask-secret.ts';
 import { createConfirm } from '../../cli/context/confirm.ts';
@@ -14,6 +15,7 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
   return runProgram(args, {
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),
+    stdin: () => addAbortSignal(stop.signal, process.stdin),
     isTerminal: process.stdout.isTTY === true,
     ...(process.stderr.isTTY && { stderrColumns: process.stderr.columns || 80 }),
     ...(process.stdin.isTTY &&

@@ -95,12 +95,12 @@ async function buildTree(
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
   const base = options.base === undefined ? undefined : await readBase(options.base, options, signal);
-  const manifests = await readAllManifests(options.manifests ?? [], signal);
+  const manifests = [...(options.used ?? []), ...(await readAllManifests(options.manifests ?? [], signal))];
   const fetched = join(directory, '.fetched');
   const { requests, notes } = await fetchAll(options, fetched, signal);
   const plan = await planImages(requests, options.arch, signal);
   const unfit = manifestWarnings(manifests, plan.images).map(manifestWarningText);
-  const known = [...notes, ...plan.warnings, ...unfit];
+  const known = [...(options.notes ?? []), ...notes, ...plan.warnings, ...unfit];
   refuseWarnings(known, options);
   await checkPlan(plan, base, options);
   const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);

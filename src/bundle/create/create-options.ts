@@ -1,4 +1,5 @@
 import type { Payload, UpdateRules } from '../../domain/model/bundle.ts';
+import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
 import type { SigningKey } from '../keys/signing/signing-key.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
 import type { ImageRequest } from './images/image-request.ts';
@@ -54,6 +55,10 @@ export interface CreateOptions
    * warning.
    */
   readonly manifests?: readonly string[];
+  /** Places of manifests that were read already, which are compared with the bundle too. */
+  readonly used?: readonly ManifestImage[];
+  /** Warnings about the options themselves, which stand before all others. */
+  readonly notes?: readonly string[];
   /** A warning is the error `bundle/warnings`, and nothing is written. Default false. */
   readonly strict?: boolean;
   /** Files that are delivered with the release, with distinct names. */

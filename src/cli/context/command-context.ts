@@ -11,6 +11,8 @@ export interface CommandContext extends CommandOutput {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** The bytes of stdin; they end with an error when `signal` aborts. To be called once. */
+  readonly stdin: () => AsyncIterable<Uint8Array>;
   /** Whether the user is root; default false. */
   readonly isRoot?: boolean;
   /** Absent when stdin or stderr is not a terminal, so that nobody can be asked. */

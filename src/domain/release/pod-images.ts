@@ -11,6 +11,14 @@ export interface PodImage {
   readonly pullPolicy?: string;
 }
 
+/** A {@link PodImage} and where its text stands. */
+export interface PlacedPodImage extends PodImage {
+  /** The named object, as `Deployment shop/web`. Empty where there is none. */
+  readonly owner: string;
+  /** The path from the named object on, as `spec.template.spec.containers[0].image`. */
+  readonly field: string;
+}
+
 type Json = Readonly<Record<string, unknown>>;
 
 /** Members of a pod's spec that hold containers (Kubernetes API v1, PodSpec). */
@@ -31,52 +39,95 @@ const MAX_DEPTH = 64;
  * @param object what YAML or JSON was parsed to; anything.
  */
 export function podImagesIn(object: unknown): PodImage[] {
-  return walk(object, '', []);
+  return placedPodImagesIn(object).map(({ owner: _, field: __, ...image }) => image);
 }
 
-function walk(value: unknown, owner: string, above: readonly unknown[]): PodImage[] {
+/** As {@link podImagesIn}, with objects and fields. */
+export function placedPodImagesIn(object: unknown): PlacedPodImage[] {
+  return walk(object, { owner: '', field: '' }, []);
+}
+
+interface Place {
+  readonly owner: string;
+  readonly field: string;
+}
+
+function walk(value: unknown, { owner, field }: Place, above: readonly unknown[]): PlacedPodImage[] {
   // With YAML anchors an object may contain itself.
   if (typeof value !== 'object' || value === null || above.length > MAX_DEPTH || above.includes(value)) return [];
   const path = [...above, value];
-  if (Array.isArray(value)) return value.flatMap((item) => walk(item, owner, path));
+  if (Array.isArray(value)) return value.flatMap((item, at) => walk(item, { owner, field: `${field}[${at}]` }, path));
   const object = value as Json;
-  const name = ownerOf(object) ?? owner;
-  return [...imagesOfSpec(object, name), ...Object.values(object).flatMap((member) => walk(member, name, path))];
+  const own = ownerOf(object);
+  const place = own === undefined ? { owner, field } : { owner: own, field: '' };
+  const members = Object.entries(object);
+  return [
+    ...imagesOfSpec(object, place),
+    ...members.flatMap(([key, member]) =>
+      walk(member, { owner: place.owner, field: fieldBelow(place.field, key) }, path),
+    ),
+  ];
 }
 
-/** A pod template has metadata but no kind, so the enclosing object is named. */
-function ownerOf({ kind, metadata }: Json): string | undefined {
+/** The path of a member: `spec.containers` of `spec`. */
+export function fieldBelow(field: string, key: string): string {
+  return field === '' ? key : `${field}.${key}`;
+}
+
+/**
+ * An object as people call it, `Deployment shop/web`; undefined where it has no kind or name. A pod
+ * template has metadata but no kind, so the enclosing object is named.
+ */
+export function ownerOf({ kind, metadata }: Json): string | undefined {
   if (typeof kind !== 'string' || !isObject(metadata)) return undefined;
   const name = [metadata.name, metadata.generateName].find((text) => typeof text === 'string');
   if (name === undefined) return undefined;
   return typeof metadata.namespace === 'string' ? `${kind} ${metadata.namespace}/${name}` : `${kind} ${name}`;
 }
 
-function imagesOfSpec(spec: Json, owner: string): PodImage[] {
+function imagesOfSpec(spec: Json, { owner, field }: Place): PlacedPodImage[] {
   const by = (what: string, name: unknown) =>
     [...(owner === '' ? [] : [owner]), `${what} ${typeof name === 'string' ? name : '(no name)'}`].join(', ');
+  const at = (list: string, index: number, rest: string) => `${fieldBelow(field, list)}[${index}].${rest}`;
   const containers = CONTAINERS.flatMap(([member, what]) =>
     objectsIn(spec[member])
-      .filter((container) => typeof container.name === 'string' || typeof container.image === 'string')
-      .map(({ name, image, imagePullPolicy }) => podImage(by(what, name), image, imagePullPolicy)),
+      .filter(([container]) => typeof container.name === 'string' || typeof container.image === 'string')
+      .map(([{ name, image, imagePullPolicy }, index]) =>
+        podImage({ owner, usedBy: by(what, name), field: at(member, index, 'image') }, image, imagePullPolicy),
+      ),
   );
   // Kubernetes API v1, ImageVolumeSource.
-  const volumes = objectsIn(spec.volumes).flatMap(({ name, image }) =>
-    isObject(image) ? [podImage(by('volume', name), image.reference, image.pullPolicy)] : [],
+  const volumes = objectsIn(spec.volumes).flatMap(([{ name, image }, index]) =>
+    isObject(image)
+      ? [
+          podImage(
+            { owner, usedBy: by('volume', name), field: at('volumes', index, 'image.reference') },
+            image.reference,
+            image.pullPolicy,
+          ),
+        ]
+      : [],
   );
   return [...containers, ...volumes];
 }
 
-function podImage(usedBy: string, image: unknown, pullPolicy: unknown): PodImage {
+function podImage(
+  place: Pick<PlacedPodImage, 'owner' | 'usedBy' | 'field'>,
+  image: unknown,
+  pullPolicy: unknown,
+): PlacedPodImage {
   return {
-    usedBy,
+    ...place,
     image: typeof image === 'string' ? image.trim() : '',
     ...(typeof pullPolicy === 'string' && pullPolicy !== '' && { pullPolicy }),
   };
 }
 
-function objectsIn(list: unknown): Json[] {
-  return Array.isArray(list) ? list.filter(isObject) : [];
+/** The objects of a list, each with its index. */
+function objectsIn(list: unknown): [Json, number][] {
+  return Array.isArray(list)
+    ? list.flatMap((item, at) => (isObject(item) ? [[item, at] satisfies [Json, number]] : []))
+    : [];
 }
 
 function isObject(value: unknown): value is Json {

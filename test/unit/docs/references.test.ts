@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
+import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { buildProgram } from '../../../src/cli/program.ts';
 import type { Section } from '../../../src/domain/settings/section.ts';
@@ -12,6 +13,7 @@ const product = readProductText();
 const program = buildProgram({
   stdout: () => undefined,
   stderr: () => undefined,
+  stdin: () => Readable.from([]),
   isTerminal: false,
   signal: new AbortController().signal,
   now: () => 0,

@@ -97,8 +97,10 @@ function parseSelector(text: string, source: string): LayoutSelector {
   return position === undefined ? { kind: 'name', name: text } : { kind: 'position', position: Number(position) };
 }
 
-/** `docker://` takes a tag or a digest, not both. */
-function fromRegistry(reference: Reference): ImageSource {
+/**
+ * The registry that a reference names, as a source. `docker://` takes a tag or a digest, not both.
+ */
+export function fromRegistry(reference: Reference): ImageSource {
   const { repository, tag, digest } = reference;
   const asked = digest !== undefined ? { repository, digest } : { repository, ...(tag !== undefined && { tag }) };
   return { kind: 'skopeo', location: `docker://${formatReference(asked)}` };

@@ -5,7 +5,8 @@ import { bundleError } from '../../bundle-error.ts';
 import { parseManifests } from '../../documents/kubernetes-manifest.ts';
 import { sourceError } from '../images/layout-source.ts';
 
-const MAX_FILE_BYTES = 16 * 1024 * 1024;
+/** The most bytes of one manifest. */
+export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
 const MAX_FILES = 20_000;
 const MANIFEST = /\.(?:ya?ml|json)$/i;
 
@@ -18,18 +19,25 @@ const MANIFEST = /\.(?:ya?ml|json)$/i;
  *   malformed; also when there is no manifest.
  */
 export async function readManifests(directory: string, signal: AbortSignal): Promise<ManifestImage[]> {
-  const files = await manifestFiles(directory, signal);
-  if (files.length === 0) {
-    throw bundleError('bundle/source', `there is no *.yaml, *.yml or *.json in ${directory}`);
-  }
   const found: ManifestImage[] = [];
-  for (const file of files) {
-    for (const image of parseManifests(await readText(file, signal), file)) found.push(image);
+  for (const file of await manifestFiles(directory, signal)) {
+    for (const image of parseManifests(await readManifestText(file, signal), file)) found.push(image);
   }
   return found;
 }
 
-async function manifestFiles(directory: string, signal: AbortSignal): Promise<string[]> {
+/**
+ * The paths of all manifests below a folder, sorted: as {@link readManifests} reads them.
+ *
+ * @throws AppError `bundle/source` (`reject`) when there is none, or too many.
+ */
+export async function manifestFiles(directory: string, signal: AbortSignal): Promise<string[]> {
+  const files = await filesBelow(directory, signal);
+  if (files.length > 0) return files;
+  throw bundleError('bundle/source', `there is no *.yaml, *.yml or *.json in ${directory}`);
+}
+
+async function filesBelow(directory: string, signal: AbortSignal): Promise<string[]> {
   signal.throwIfAborted();
   const entries = await readdir(directory, { withFileTypes: true }).catch((cause: unknown) => {
     throw sourceError(directory, cause);
@@ -38,7 +46,7 @@ async function manifestFiles(directory: string, signal: AbortSignal): Promise<st
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const path = join(directory, entry.name);
     if (entry.name.startsWith('.')) continue;
-    if (entry.isDirectory()) files.push(...(await manifestFiles(path, signal)));
+    if (entry.isDirectory()) files.push(...(await filesBelow(path, signal)));
     else if (MANIFEST.test(entry.name) && (entry.isFile() || entry.isSymbolicLink())) files.push(path);
     if (files.length > MAX_FILES)
       throw bundleError('bundle/source', `${directory} has more than ${MAX_FILES} manifests`);
@@ -46,12 +54,16 @@ async function manifestFiles(directory: string, signal: AbortSignal): Promise<st
   return files;
 }
 
-async function readText(path: string, signal: AbortSignal): Promise<string> {
+/**
+ * The text of one manifest. @throws AppError `bundle/source` (`reject`) when it is larger than 16
+ * MiB, no file, or can't be read
+ */
+export async function readManifestText(path: string, signal: AbortSignal): Promise<string> {
   try {
     const found = await stat(path);
     if (!found.isFile()) throw bundleError('bundle/source', `${path} is not a file`);
-    if (found.size > MAX_FILE_BYTES) {
-      throw bundleError('bundle/source', `${path} has ${found.size} bytes, and ${MAX_FILE_BYTES} are allowed`);
+    if (found.size > MAX_MANIFEST_BYTES) {
+      throw bundleError('bundle/source', `${path} has ${found.size} bytes, and ${MAX_MANIFEST_BYTES} are allowed`);
     }
     return await readFile(path, { encoding: 'utf8', signal });
   } catch (cause) {

@@ -2,7 +2,9 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { type ImageRequest, parseImageRequest } from '../../../bundle/create/images/image-request.ts';
 import { readImagesFile } from '../../../bundle/create/images/images-file.ts';
+import { type ImagesFrom, merged, readImagesFrom, untakenNotes } from '../../../bundle/create/images/images-from.ts';
 import type { RegistryAccess } from '../../../bundle/create/images/registry-access.ts';
+import { formatReference } from '../../../domain/model/reference.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 
@@ -10,6 +12,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 export interface ImageOptions {
   readonly image: readonly ImageRequest[];
   readonly imagesFile: readonly string[];
+  readonly imagesFrom: readonly string[];
   readonly release?: ImageRequest;
   readonly withoutSignatures?: true;
   readonly authfile?: string;
@@ -34,6 +37,12 @@ export function addImageOptions(command: Command): Command {
       [],
     )
     .option(
+      '--images-from <dir|file|->',
+      "the images of all pods in Kubernetes manifests or rendered charts, from their registries: a folder, a file, or - for stdin, as 'helm template … |'; may be repeated",
+      collect,
+      [],
+    )
+    .option(
       '--release <ref[=source]>',
       'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
       parseImageOption,
@@ -52,13 +61,30 @@ export function addImageOptions(command: Command): Command {
 export async function readImageOptions(
   options: ImageOptions,
   context: CommandContext,
-): Promise<Pick<CreateOptions, 'images' | 'release' | 'withoutSignatures' | 'access'>> {
+): Promise<Pick<CreateOptions, 'images' | 'used' | 'notes' | 'release' | 'withoutSignatures' | 'access'>> {
+  const named = [...options.image, ...(await readImagesFiles(options, context))];
+  const from = await readAllImagesFrom(options.imagesFrom, context);
+  // A source that somebody has named counts more than the registry of the reference.
+  const known = new Set(named.map(({ reference }) => formatReference(reference)));
+  const images = [...named, ...from.requests.filter(({ reference }) => !known.has(formatReference(reference)))];
   return {
-    images: [...options.image, ...(await readImagesFiles(options, context))],
+    images,
+    used: from.used,
+    notes: [...from.notes, ...untakenNotes(from, images)],
     ...(options.release !== undefined && { release: options.release }),
     ...(options.withoutSignatures && { withoutSignatures: true }),
     access: accessOf(options),
   };
+}
+
+async function readAllImagesFrom(sources: readonly string[], { stdin, signal }: CommandContext): Promise<ImagesFrom> {
+  if (sources.filter((source) => source === '-').length > 1) {
+    const message = '--images-from - is given twice, and there is one standard input';
+    throw new AppError({ code: 'bundle/option', message, disposition: 'reject' });
+  }
+  const found: ImagesFrom[] = [];
+  for (const source of sources) found.push(await readImagesFrom(source, stdin, signal));
+  return merged(found);
 }
 
 function accessOf({ authfile, tlsVerify, retry }: ImageOptions): RegistryAccess {

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import type { ApiClient } from '../../../../../src/api/client.ts';
 import { commandAdapters } from '../../../../../src/app/command-line/command-adapters.ts';
@@ -33,6 +34,7 @@ async function onTerminal(stderrColumns?: number) {
     stderr: (text) => {
       stderr += text;
     },
+    stdin: () => Readable.from([]),
     isTerminal: true,
     ...(stderrColumns !== undefined && { stderrColumns }),
     signal: new AbortController().signal,

@@ -1,0 +1,178 @@
+import { stat } from 'node:fs/promises';
+import { formatReference, parseReference } from '../../../domain/model/reference.ts';
+import type { ManifestImage } from '../../../domain/release/manifest-warnings.ts';
+import { looseImagesIn } from '../../../domain/release/manifests/loose-images.ts';
+import { type PlacedPodImage, placedPodImagesIn } from '../../../domain/release/pod-images.ts';
+import { reasonOf } from '../../../platform/app-error.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { type ManifestDocument, parseManifestDocuments } from '../../documents/kubernetes-manifest.ts';
+import { MAX_MANIFEST_BYTES, manifestFiles, readManifestText } from '../payload/manifests.ts';
+import { fromRegistry, type ImageRequest } from './image-request.ts';
+import { sourceError } from './layout-source.ts';
+
+/** A text that looks like an image and was not taken. */
+interface Untaken {
+  /** As {@link ImageRequest.origin}. */
+  readonly origin: string;
+  readonly image: string;
+}
+
+/** What Kubernetes manifests say about images. */
+export interface ImagesFrom {
+  /** Each image once, in the order in which they are found, from its own registry. */
+  readonly requests: readonly ImageRequest[];
+  /** Every place of a pod that asks for an image. */
+  readonly used: readonly ManifestImage[];
+  /** Texts outside of pods that look like images, each image once. */
+  readonly untaken: readonly Untaken[];
+  /** A sentence for each document that is no Kubernetes object. */
+  readonly notes: readonly string[];
+}
+
+/** How the text of stdin is called in messages. */
+const STDIN = 'standard input';
+const MAX_FAULTS = 20;
+
+/**
+ * Takes the images out of Kubernetes manifests and rendered charts (YAML or JSON, several documents,
+ * lists): those of every pod that an object of any kind describes.
+ *
+ * @param source a folder (its `*.yaml`, `*.yml` and `*.json`), a file of any name, or `-` for
+ *   `stdin`.
+ * @throws AppError `bundle/source` (`reject`) when it can't be read, is malformed or asks for no
+ *   image; `bundle/option` that names all references that are malformed or short.
+ */
+export async function readImagesFrom(
+  source: string,
+  stdin: () => AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): Promise<ImagesFrom> {
+  const found: ImagesFrom[] = [];
+  if (source === '-') found.push(imagesOf(await readAll(stdin(), signal), STDIN));
+  else
+    for (const file of await filesOf(source, signal)) found.push(imagesOf(await readManifestText(file, signal), file));
+  const all = merged(found);
+  if (all.requests.length > 0) return all;
+  const where = source === '-' ? `${STDIN}: did the command before the pipe fail?` : source;
+  throw bundleError('bundle/source', `no pod with an image is in ${where}`);
+}
+
+/**
+ * One sentence for each image that was found outside of pods and is not requested.
+ *
+ * @param requests all images of the bundle.
+ */
+export function untakenNotes({ untaken }: ImagesFrom, requests: readonly ImageRequest[]): string[] {
+  const known = new Set(requests.flatMap(({ reference }) => [formatReference(reference)]));
+  return untaken
+    .filter(({ image }) => !known.has(comparable(image)))
+    .map(({ origin, image }) =>
+      oneLine(
+        `${origin}: ${image} looks like an image, but stands outside of a pod, and was not taken: add it with --image if it is needed`,
+      ),
+    );
+}
+
+/** Joins what was found; an image that comes again is left out. */
+export function merged(found: readonly ImagesFrom[]): ImagesFrom {
+  return {
+    requests: firstOfEach(
+      found.flatMap(({ requests }) => requests),
+      ({ reference }) => formatReference(reference),
+    ),
+    used: found.flatMap(({ used }) => used),
+    untaken: firstOfEach(
+      found.flatMap(({ untaken }) => untaken),
+      ({ image }) => comparable(image),
+    ),
+    notes: found.flatMap(({ notes }) => notes),
+  };
+}
+
+function imagesOf(text: string, file: string): ImagesFrom {
+  const documents = parseManifestDocuments(text, file).filter(({ value }) => value !== null && value !== undefined);
+  const placed = documents.flatMap((document) =>
+    placedPodImagesIn(document.value).map((image) => ({ image, origin: originOf(file, document, image) })),
+  );
+  // A container without an image gets a warning of its own.
+  const requests = requestsOf(placed.filter(({ image }) => image.image !== ''));
+  return {
+    requests,
+    used: placed.map(({ image: { owner: _, field: __, ...image } }) => ({ ...image, file })),
+    untaken: documents.flatMap((document) =>
+      looseImagesIn(document.value).map((loose) => ({ image: loose.image, origin: originOf(file, document, loose) })),
+    ),
+    notes: documents.flatMap((document) => (isObjectOfKubernetes(document.value) ? [] : [foreignNote(file, document)])),
+  };
+}
+
+/** @throws AppError `bundle/option` (`reject`) that names every reference that is wrong */
+function requestsOf(placed: readonly { readonly image: PlacedPodImage; readonly origin: string }[]): ImageRequest[] {
+  const faults: string[] = [];
+  const requests = placed.flatMap(({ image: { image }, origin }): ImageRequest[] => {
+    try {
+      const reference = parseReference(image);
+      return [{ reference, source: fromRegistry(reference), origin }];
+    } catch (cause) {
+      faults.push(`${origin}: ${reasonOf(cause)}`);
+      return [];
+    }
+  });
+  if (faults.length === 0) return requests;
+  const more = faults.length > MAX_FAULTS ? `; and ${faults.length - MAX_FAULTS} more` : '';
+  throw bundleError('bundle/option', oneLine(`${faults.slice(0, MAX_FAULTS).join('; ')}${more}`));
+}
+
+function originOf(file: string, { number }: ManifestDocument, of: { readonly owner: string; readonly field: string }) {
+  return `${file}: document ${number}, ${of.owner === '' ? '' : `${of.owner}, `}${of.field}`;
+}
+
+function isObjectOfKubernetes(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'kind' in value && typeof value.kind === 'string';
+}
+
+function foreignNote(file: string, { number, line }: ManifestDocument): string {
+  return `${file}: document ${number} (line ${line}) is no Kubernetes object: it has no kind; only pods in it were looked for`;
+}
+
+async function filesOf(source: string, signal: AbortSignal): Promise<string[]> {
+  const found = await stat(source).catch((cause: unknown) => {
+    throw sourceError(source, cause);
+  });
+  return found.isDirectory() ? manifestFiles(source, signal) : [source];
+}
+
+async function readAll(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  try {
+    for await (const chunk of stream) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > MAX_MANIFEST_BYTES) break;
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw sourceError(STDIN, cause);
+  }
+  if (sizeBytes <= MAX_MANIFEST_BYTES) return Buffer.concat(chunks).toString('utf8');
+  throw bundleError(
+    'bundle/source',
+    `${STDIN} has more than ${MAX_MANIFEST_BYTES} bytes: give a folder of smaller files instead`,
+  );
+}
+
+function comparable(image: string): string {
+  try {
+    return formatReference(parseReference(image));
+  } catch {
+    return image;
+  }
+}
+
+function firstOfEach<T>(all: readonly T[], keyOf: (one: T) => string): T[] {
+  const first = new Map<string, T>();
+  for (const one of all) if (!first.has(keyOf(one))) first.set(keyOf(one), one);
+  return [...first.values()];
+}
