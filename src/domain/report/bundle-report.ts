@@ -51,6 +51,11 @@ export interface BundleReport {
   readonly readyAt?: string;
   readonly activatedAt?: string;
   /**
+   * A person cancelled its preload: when (RFC 3339), and the ids of the media that were plugged in
+   * then. Absent when it was not cancelled, or when it went on since.
+   */
+  readonly cancelled?: { readonly at: string; readonly media: readonly string[] };
+  /**
    * Of an adopted release: whether it is the one of its stream that was activated last, whose tags
    * hold.
    */
@@ -135,6 +140,9 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     adoptedAt: new Date(bundle.adoptedAt).toISOString(),
     ...(bundle.readyAt !== undefined && { readyAt: new Date(bundle.readyAt).toISOString() }),
     ...(bundle.activatedAt !== undefined && { activatedAt: new Date(bundle.activatedAt).toISOString() }),
+    ...(bundle.cancelled !== undefined && {
+      cancelled: { at: new Date(bundle.cancelled.at).toISOString(), media: bundle.cancelled.media },
+    }),
     ...(holds.length > 0 && { activationHolds: holds.map(holdReport) }),
     ...(rules.length > 0 && { rules }),
     ...(payload.warnings !== undefined && payload.warnings.length > 0 && { warnings: payload.warnings }),

@@ -1,5 +1,16 @@
 import type { BundleId } from '../model/digest.ts';
+import type { MediumId } from '../model/medium.ts';
 import type { RuleCode } from '../model/rule-code.ts';
+
+/**
+ * When a preload was cancelled, and the media that were plugged in then: another one makes it go
+ * on.
+ */
+export interface Cancellation {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly media: readonly MediumId[];
+}
 
 /**
  * What is recorded of an adopted bundle, in the database and beside it, and can't be read from its
@@ -36,6 +47,8 @@ export interface KnownRelease {
   /** It had been active and the release before runs again, or a person went back. */
   readonly rolledBackAt?: number;
   readonly rolledBackReason?: string;
+  /** A person cancelled its preload (`stickpin cancel`). */
+  readonly cancelled?: Cancellation;
   /** It has no images: nothing of it is pinned. Default false. */
   readonly isNotice?: boolean;
 }

@@ -1,7 +1,7 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { ImageUses } from '../model/image-use.ts';
-import type { Medium, MediumId } from '../model/medium.ts';
+import type { Medium } from '../model/medium.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import type { BootTime, RuntimeContainer } from '../model/runtime-container.ts';
 import type { RuntimeObservation } from '../model/runtime-image.ts';
@@ -31,22 +31,11 @@ export interface StoredBundle extends VerifiedBundle, Omit<KnownRelease, 'isNoti
   readonly removeImages?: boolean;
   /** The soak clock of its present activation. */
   readonly soak?: Soak;
-  /** A person cancelled its preload (`stickpin cancel`). */
-  readonly cancelled?: Cancellation;
   /**
    * The damaged and missing blobs of it on media, as of the last round that saw one; absent when
    * there were none.
    */
   readonly badBlobs?: readonly BadBlob[];
-}
-
-/**
- * When a preload was cancelled, and the media that were plugged in then: another one makes it go
- * on.
- */
-export interface Cancellation {
-  readonly at: number;
-  readonly media: readonly MediumId[];
 }
 
 /** What can't be observed and is therefore stored. */

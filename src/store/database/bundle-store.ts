@@ -58,13 +58,19 @@ export function createAdoptionStore({ recording, memory, bundleRows, trustRows }
 }
 
 /** Stores bundles that are known again. */
-export function createRebuildStore({ recording, memory, bundleRows, trustRows }: BundleParts): RebuildStore {
+export function createRebuildStore(
+  { recording, memory, bundleRows, trustRows }: BundleParts,
+  cancellations: CancellationRows,
+): RebuildStore {
   return {
     rebuild: (bundle, event, rotation = NO_ROTATION) => {
       if (memory.bundles.some((known) => known.bundleId === bundle.bundleId)) return;
       memory.trust = writeThrough(recording, () => {
         bundleRows.insert(bundle, bundle.adoptedAt, bundle.claimedAt ?? null);
         bundleRows.setMilestones(bundle);
+        if (bundle.cancelled !== undefined) {
+          cancellations.set(bundle.bundleId, bundle.cancelled.at, bundle.cancelled.media);
+        }
         trustRows.addRotation(rotation, event.at);
         append(recording, event);
         return trustRows.load();
@@ -170,7 +176,7 @@ export function createPreloadStore(
       change(memory, bundleId, { badBlobs });
     },
     cancel: (bundleIds, media, event) => {
-      write(recording, () => {
+      writeThrough(recording, () => {
         for (const bundleId of bundleIds) {
           if (media === undefined) cancellations.remove(bundleId);
           else cancellations.set(bundleId, event.at, media);

@@ -64,6 +64,7 @@ export function createStateStore(database: Database, revive: BundleReviver, opti
   const identity = createIdentityRows(database);
   const trustRows = createTrustRows(database);
   const pulledImages = createPulledImageRows(database);
+  const cancellations = createCancellationRows(database);
   const memory: BundleMemory = {
     bundles: loadBundles(database, revive),
     pulledByUs: pulledImages.load(),
@@ -82,9 +83,9 @@ export function createStateStore(database: Database, revive: BundleReviver, opti
     ...createStateCopies(recording),
     ...createEventLog(recording),
     ...createAdoptionStore(parts),
-    ...createRebuildStore(parts),
+    ...createRebuildStore(parts, cancellations),
     ...createVerdictStore(parts),
-    ...createPreloadStore(parts, createCancellationRows(database), pulledImages),
+    ...createPreloadStore(parts, cancellations, pulledImages),
     ...createActivationStore(parts),
     ...createMilestoneStore(parts),
     ...createRetirementStore(parts),

@@ -21,6 +21,7 @@ const known = v.object({
   provenAt: time,
   rolledBackAt: time,
   rolledBackReason: v.exactOptional(v.string()),
+  cancelled: v.exactOptional(v.object({ at: v.number(), media: v.array(v.string()) })),
   isNotice: v.exactOptional(v.boolean()),
 });
 const verdict = v.object({

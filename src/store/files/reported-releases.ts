@@ -17,6 +17,7 @@ const schema = v.object({
         adoptedAt: text,
         readyAt: text,
         activatedAt: text,
+        cancelled: v.exactOptional(v.object({ at: v.string(), media: v.array(v.string()) })),
         conditions: v.exactOptional(
           v.array(
             v.object({ type: v.string(), status: v.string(), reason: v.string(), lastTransitionTime: v.string() }),

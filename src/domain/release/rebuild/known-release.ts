@@ -4,7 +4,7 @@ import type { StoredBundle } from '../../state/state.ts';
 /** What is to be remembered of a bundle beside the database. */
 export function knownRelease(bundle: StoredBundle): KnownRelease {
   const { bundleId, adoptedAt, claimedAt, resetAt, readyAt, activatedAt, activeAt, provenAt } = bundle;
-  const { activationRequestedAt, activationOverrides, rolledBackAt, rolledBackReason, contents } = bundle;
+  const { activationRequestedAt, activationOverrides, rolledBackAt, rolledBackReason, cancelled, contents } = bundle;
   return {
     bundleId,
     adoptedAt,
@@ -18,6 +18,7 @@ export function knownRelease(bundle: StoredBundle): KnownRelease {
     ...(provenAt !== undefined && { provenAt }),
     ...(rolledBackAt !== undefined && { rolledBackAt }),
     ...(rolledBackReason !== undefined && { rolledBackReason }),
+    ...(cancelled !== undefined && { cancelled }),
     ...(contents.images.length === 0 && { isNotice: true }),
   };
 }

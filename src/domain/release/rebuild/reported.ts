@@ -1,4 +1,5 @@
 import type { BundleId } from '../../model/digest.ts';
+import type { MediumId } from '../../model/medium.ts';
 import type { KnownRelease } from '../../state/known-release.ts';
 
 /** As much of a release in the status document as rebuilding needs. Times are RFC 3339. */
@@ -9,6 +10,8 @@ export interface ReportedRelease {
   readonly adoptedAt?: string;
   readonly readyAt?: string;
   readonly activatedAt?: string;
+  /** Present while its preload is cancelled. `media`: those that were plugged in then. */
+  readonly cancelled?: { readonly at: string; readonly media: readonly MediumId[] };
   readonly conditions?: readonly {
     readonly type: string;
     readonly status: string;
@@ -23,11 +26,13 @@ export function knownFromReport(reported: readonly ReportedRelease[]): readonly 
     const adoptedAt = timeOf(release.adoptedAt);
     if (adoptedAt === undefined || release.phase === 'retired') return [];
     const [readyAt, activatedAt] = [timeOf(release.readyAt), timeOf(release.activatedAt)];
+    const cancelledAt = timeOf(release.cancelled?.at);
     return [
       {
         bundleId: release.bundleId,
         adoptedAt,
         ...(readyAt !== undefined && { readyAt }),
+        ...(cancelledAt !== undefined && { cancelled: { at: cancelledAt, media: release.cancelled?.media ?? [] } }),
         ...(activatedAt !== undefined && { activatedAt, ...afterActivation(release, activatedAt) }),
       },
     ];
