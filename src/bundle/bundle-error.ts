@@ -42,6 +42,7 @@ export type BundleErrorCode =
   | 'bundle/target'
   | 'bundle/no-space'
   | 'bundle/skopeo'
+  | 'bundle/tool'
   | 'bundle/warnings'
   | 'media/read'
   | 'media/gone';

@@ -39,6 +39,7 @@ export function checkOptions(options: CreateOptions): void {
       `advisories: ${own.version} is this release itself; say --deadend or --barrier instead`,
     );
   }
+  checkImageOptions(options);
   if (options.volumeBytes !== undefined && isBundleTar(options.out)) {
     throw bundleError(
       'bundle/option',
@@ -66,6 +67,22 @@ function checkOut(out: string): void {
     'bundle/option',
     `out: ${out} would be a directory: a bundle as one file is named FILE.stickpin.tar, and is not compressed`,
   );
+}
+
+/** @throws AppError `bundle/option` (`reject`) */
+function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: CreateOptions): void {
+  const isNamedImage = /\.img$/i.test(out);
+  const fault =
+    filesystem === undefined
+      ? isNamedImage && 'an image of a stick needs a filesystem: add --filesystem vfat or --filesystem ext4'
+      : volumeBytes === undefined && !isNamedImage
+        ? `--filesystem ${filesystem} makes the image of a stick: its name must end in .img`
+        : volumeBytes !== undefined && (isNamedImage || isBundleTar(out))
+          ? 'it is one file, but --volume-size makes several images: name a directory'
+          : filesystem === 'vfat' &&
+            allowLargeBlobs === true &&
+            'no file on FAT has 4 GiB: give --filesystem ext4 instead of --allow-large-blobs';
+  if (fault !== false) throw bundleError('bundle/option', `out: ${out}: ${fault}`);
 }
 
 function carriesNothing({ images, release, advisories, trust }: CreateOptions): boolean {

@@ -1,7 +1,7 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Contents, Payload } from '../../domain/model/bundle.ts';
-import { type BundleId, type Digest, hexOf } from '../../domain/model/digest.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { isFaulty } from '../../domain/model/medium.ts';
 import { type ManifestImage, manifestWarnings } from '../../domain/release/manifest-warnings.ts';
 import { manifestWarningText } from '../../domain/report/texts/manifest-warning-text.ts';
@@ -9,7 +9,7 @@ import { syncFolderIfPossible } from '../../platform/files/durable-file.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { checkLayoutFile } from '../read/layout-file.ts';
-import { isBundleTar, openBundle } from '../read/open-bundle.ts';
+import { openBundle } from '../read/open-bundle.ts';
 import { readUntrusted } from '../verify/judge-bundle.ts';
 import { checkOptions } from './check-options.ts';
 import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts';
@@ -19,9 +19,9 @@ import { type LayoutRequest, type Plan, planImages } from './images/plan-images.
 import { checkAccess } from './images/registry-access.ts';
 import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
 import { checkBlobSizes } from './layers/blob-sizes.ts';
-import { buildDirectory, buildFile, checkSpace } from './output/staging.ts';
-import { repeatedBytes, spreadOverVolumes } from './output/volumes.ts';
-import { packDirectory } from './output/write-tar.ts';
+import { putOut, volumeRules } from './output/put-out.ts';
+import { checkSpace } from './output/staging.ts';
+import { repeatedBytes } from './output/volumes.ts';
 import { checkAttachments, writeAttachments } from './payload/attachments.ts';
 import { readManifests } from './payload/manifests.ts';
 import { payloadOf, totalsOf, writeEnvelope } from './payload/new-payload.ts';
@@ -34,7 +34,7 @@ export interface CreatedBundle {
   readonly bundleId: BundleId;
   readonly payload: Payload;
   readonly contents: Contents;
-  /** Over how many directories it is spread; absent where it is not. */
+  /** Over how many directories or images it is spread; absent where it is not. */
   readonly volumes?: number;
   /** All warnings, one line each; the payload holds as many as its limit allows. */
   readonly warnings: readonly string[];
@@ -44,45 +44,26 @@ export interface CreatedBundle {
 
 /**
  * Makes a bundle, all or nothing. The same options over the same images give the same payload, and
- * the same bytes of a tar.
+ * the same bytes of a tar or an image.
  *
  * @throws AppError `bundle/option` a wrong option; `bundle/source` a bad image; `bundle/skopeo` an
  *   image can't be fetched; `bundle/target`, `bundle/no-space` (`wait`) the bundle can't be
- *   written; `bundle/signer` another program gives no good signature; `bundle/warnings` (`reject`) there are warnings, and `strict` makes them errors.
+ *   written; `bundle/tool` a program for images of sticks is missing or fails; `bundle/signer`
+ *   another program gives no good signature; `bundle/warnings` (`reject`) there are warnings, and
+ *   `strict` makes them errors.
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   checkOptions(options);
   await checkAccess(options.access ?? {});
   const attachedBytes = await checkAttachments(options.attachments ?? [], sizeRulesOf(options));
-  let made: Omit<CreatedBundle, 'path'> | undefined;
-  if (isBundleTar(options.out)) {
-    await buildFile(options.out, async (staging) => {
-      const tree = join(staging, 'tree');
-      const file = join(staging, 'new.stickpin.tar');
-      await mkdir(tree);
-      made = await buildTree(tree, { ...options, attachedBytes }, signal);
-      await packDirectory(tree, file, { created: options.created, onProgress: listenerOf(options) }, signal);
-      await checkResult(openBundle(file), signal);
-      return file;
-    });
-  } else if (options.volumeBytes !== undefined) {
-    const { volumeBytes } = options;
-    await buildDirectory(options.out, async (staging) => {
-      const tree = join(staging, 'tree');
-      await mkdir(tree);
-      const built = await buildTree(tree, { ...options, attachedBytes }, signal);
-      await checkResult(openBundle(tree), signal);
-      const held = built.contents.layers.filter((layer) => !layer.inBase);
-      const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
-      made = { ...built, volumes: await spreadOverVolumes(tree, staging, { volumeBytes, spread }, signal) };
-    });
-  } else {
-    await buildDirectory(options.out, async (staging) => {
-      made = await buildTree(staging, { ...options, attachedBytes }, signal);
-      await checkResult(openBundle(staging), signal);
-    });
-  }
-  if (made === undefined) throw new TypeError('the bundle was put in place before it was built');
+  const made = await putOut(
+    options,
+    {
+      fill: (tree) => buildTree(tree, { ...options, attachedBytes }, signal),
+      check: (path) => checkResult(openBundle(path), signal),
+    },
+    signal,
+  );
   return { path: options.out, ...made };
 }
 
@@ -129,14 +110,19 @@ function refuseWarnings(warnings: readonly string[], { strict = false }: CreateO
  * `bundle/option`, `bundle/no-space`
  */
 async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: CheckedOptions): Promise<void> {
-  const { out, volumeBytes, attachedBytes } = options;
+  const { out, volumeBytes, filesystem, attachedBytes } = options;
   const rules = sizeRulesOf(options);
   const leftOut = base?.layers ?? new Map<Digest, unknown>();
   checkBlobSizes(plan, { ...rules, leftOut });
   const toSpread = plan.layers.filter(({ digest }) => !leftOut.has(digest));
-  const repeated = volumeBytes === undefined ? 0 : repeatedBytes(toSpread, [...plan.documents.values()], volumeBytes);
-  // A tar is packed file by file: the file that is being packed is on disk twice.
-  const twiceBytes = rules.isTar ? Math.max(largest(plan), attachedBytes) : repeated;
+  const documents = [...plan.documents.values()];
+  const repeated =
+    volumeBytes === undefined ? 0 : repeatedBytes(toSpread, documents, volumeRules({ filesystem, volumeBytes }));
+  // A tar is packed file by file: the file that is being packed is on disk twice. An image is made
+  // beside all its files, and one of a volume beside those of its volume.
+  const allBytes = toSpread.reduce((sum, { size }) => sum + size, attachedBytes);
+  const imageBytes = filesystem === undefined ? 0 : Math.min(allBytes, volumeBytes ?? allBytes);
+  const twiceBytes = rules.isTar ? Math.max(largest(plan), attachedBytes) : repeated + imageBytes;
   await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + attachedBytes + twiceBytes);
 }
 

@@ -2,6 +2,7 @@ import type { Payload, UpdateRules } from '../../domain/model/bundle.ts';
 import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
 import type { SigningKey } from '../keys/signing/signing-key.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
+import type { ImageFilesystem } from './image/image-layout.ts';
 import type { ImageRequest } from './images/image-request.ts';
 import type { RegistryAccess } from './images/registry-access.ts';
 import type { FileSizeRules } from './layers/blob-sizes.ts';
@@ -48,6 +49,11 @@ export interface CreateOptions
    * Not for a tar file.
    */
   readonly volumeBytes?: number;
+  /**
+   * Makes `out` the image of a stick with this filesystem; its name must end in `.img`. With
+   * `volumeBytes` images `1.img`, `2.img` … are made below `out`, and the size is that of an image.
+   */
+  readonly filesystem?: ImageFilesystem;
   /** Allows layers of 4 GiB and more, for media that are not FAT. Default false. */
   readonly allowLargeBlobs?: boolean;
   /**
@@ -73,7 +79,8 @@ export interface CreateOptions
 }
 
 /** Limits of the bundle's files. */
-export function sizeRulesOf({ out, allowLargeBlobs = false }: CreateOptions): FileSizeRules {
+export function sizeRulesOf({ out, filesystem, allowLargeBlobs = false }: CreateOptions): FileSizeRules {
+  if (filesystem !== undefined) return { isTar: false, allowLargeBlobs: filesystem === 'ext4', filesystem };
   return { isTar: isBundleTar(out), allowLargeBlobs };
 }
 

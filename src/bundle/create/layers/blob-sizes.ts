@@ -2,6 +2,7 @@ import type { Digest } from '../../../domain/model/digest.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
+import type { ImageFilesystem } from '../image/image-layout.ts';
 import type { Plan } from '../images/plan-images.ts';
 
 /** Limits for the size of one file. */
@@ -10,6 +11,8 @@ export interface FileSizeRules {
   readonly isTar: boolean;
   /** Files of 4 GiB and more are allowed. */
   readonly allowLargeBlobs: boolean;
+  /** The bundle becomes an image with this filesystem. Default: it does not. */
+  readonly filesystem?: ImageFilesystem;
 }
 
 /** Limits for the sizes of layers. */
@@ -40,10 +43,11 @@ export function checkBlobSizes({ layers, images }: Pick<Plan, 'layers' | 'images
 export function checkBlobSize(what: string, sizeBytes: number, rules: FileSizeRules, orElse = ''): void {
   const has = `${what} has ${formatBytes(sizeBytes)}`;
   if (sizeBytes > limits.blobBytes && !rules.allowLargeBlobs) {
-    throw bundleError(
-      'bundle/source',
-      `${has}, but a file on FAT must be smaller than 4 GiB: use sticks with exFAT or ext4, and give --allow-large-blobs${orElse}`,
-    );
+    const advice =
+      rules.filesystem === undefined
+        ? 'use sticks with exFAT or ext4, and give --allow-large-blobs'
+        : 'give --filesystem ext4';
+    throw bundleError('bundle/source', `${has}, but a file on FAT must be smaller than 4 GiB: ${advice}${orElse}`);
   }
   if (rules.isTar && sizeBytes > limits.tarMemberBytes) {
     throw bundleError(

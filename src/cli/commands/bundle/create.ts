@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { createBundle } from '../../../bundle/create/create-bundle.ts';
+import { IMAGE_FILESYSTEMS, type ImageFilesystem } from '../../../bundle/create/image/image-layout.ts';
 import { parseAttachmentRequest } from '../../../bundle/create/payload/attachments.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
@@ -23,6 +24,7 @@ interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptio
   readonly attach: readonly string[];
   readonly volumeSize?: number;
   readonly allowLargeBlobs?: true;
+  readonly filesystem?: ImageFilesystem;
   readonly base?: string;
   readonly json?: true;
 }
@@ -38,7 +40,13 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
     .requiredOption(
       '--out <dir>',
-      'the bundle directory to make, or FILE.stickpin.tar; must not exist, or must be an empty directory',
+      'the bundle directory to make, or FILE.stickpin.tar, or FILE.img with --filesystem; must not exist, or must be an empty directory',
+    )
+    .addOption(
+      new Option(
+        '--filesystem <name>',
+        'make the image of a stick with this filesystem, which any program can write to a stick; needs dosfstools and mtools for vfat, e2fsprogs for ext4, but no root',
+      ).choices([...IMAGE_FILESYSTEMS]),
     );
   addImageOptions(command)
     .option(
@@ -57,7 +65,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .option('--base <bundle>', 'leave out the layers of this bundle: a delta for nodes that have it')
     .option(
       '--volume-size <size>',
-      'spread it over <dir>/1, <dir>/2 … of at most this size each, for example 15GB or 7GiB',
+      'spread it over <dir>/1, <dir>/2 … of at most this size each, for example 15GB or 7GiB; with --filesystem over images <dir>/1.img, <dir>/2.img …',
       sizeInBytes,
     )
     .option('--allow-large-blobs', 'allow layers of 4 GiB and more, for sticks with exFAT or ext4');
@@ -80,6 +88,7 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...release,
       ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
       ...(options.allowLargeBlobs && { allowLargeBlobs: true }),
+      ...(options.filesystem !== undefined && { filesystem: options.filesystem }),
       ...(options.base !== undefined && { base: await findBase(options.base) }),
       ...(await readImageOptions(options, context)),
       manifests: options.manifests,
@@ -93,15 +102,14 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
   for (const warning of warnings) context.stderr(`warning: ${warning}\n`);
-  if (options.key.length + options.signer.length === 0)
-    context.stderr(`warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`);
+  if (options.key.length + options.signer.length === 0) context.stderr(unsignedWarning(path, options));
   if (options.json) {
     context.stdout(`${JSON.stringify({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);
     return;
   }
   const { images, blobs, sizeBytes } = payload.totals;
   context.stdout(
-    `${bundleTitle(payload)} for ${payload.arch} is in ${placeOf(path, volumes)}: ${formatCount(images, 'image')}, ${formatCount(blobs, 'blob')}, ${formatBytes(sizeBytes)}\n${bundleId}\n`,
+    `${bundleTitle(payload)} for ${payload.arch} is in ${placeOf(path, volumes, options)}: ${formatCount(images, 'image')}, ${formatCount(blobs, 'blob')}, ${formatBytes(sizeBytes)}\n${bundleId}\n`,
   );
 }
 
@@ -116,9 +124,16 @@ async function findBase(path: string): Promise<string> {
   return first;
 }
 
-function placeOf(path: string, volumes: number | undefined): string {
+function placeOf(path: string, volumes: number | undefined, { filesystem }: BundleCreateOptions): string {
   if (volumes === undefined) return path;
-  return volumes === 1 ? `${path}/1` : `${path}/1 to ${path}/${volumes}`;
+  const end = filesystem === undefined ? '' : '.img';
+  return volumes === 1 ? `${path}/1${end}` : `${path}/1${end} to ${path}/${volumes}${end}`;
+}
+
+function unsignedWarning(path: string, { filesystem }: BundleCreateOptions): string {
+  return filesystem === undefined
+    ? `warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`
+    : 'warning: not signed, and a bundle in an image can not be signed later: make it again with --key FILE\n';
 }
 
 /**

@@ -1,0 +1,136 @@
+/** Filesystems that images of sticks are made with. */
+export const IMAGE_FILESYSTEMS = ['vfat', 'ext4'] as const;
+
+/** One of {@link IMAGE_FILESYSTEMS}. */
+export type ImageFilesystem = (typeof IMAGE_FILESYSTEMS)[number];
+
+/** The name of the filesystem of every image. Nodes don't look at it. */
+export const IMAGE_LABEL = 'STICKPIN';
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+const GiB = 1024 * MiB;
+
+/** Where the partition begins, as all common tools place it. Size in bytes. */
+export const PARTITION_OFFSET = MiB;
+/** Of all sticks. Size in bytes. */
+export const SECTOR_BYTES = 512;
+
+/** The files and folders that go into an image. */
+export interface ImageContent {
+  readonly folders: number;
+  /** Size of each file in bytes. */
+  readonly files: readonly number[];
+}
+
+/** The size of an image and of the parts of its filesystem, in bytes. */
+export interface ImageLayout {
+  /** All of the image, whole MiB. */
+  readonly imageBytes: number;
+  /** The filesystem, from {@link PARTITION_OFFSET} to the end. */
+  readonly partitionBytes: number;
+  /** Of vfat: its cluster; of ext4: its block. */
+  readonly unitBytes: number;
+  /** Of ext4: the files that it has room for. */
+  readonly inodes: number;
+}
+
+/**
+ * The smallest layout that holds the content, with room for 1 % more, at least 16 MiB. Each file
+ * takes whole clusters or blocks.
+ */
+export function layoutOf(filesystem: ImageFilesystem, content: ImageContent): ImageLayout {
+  return filesystem === 'ext4' ? ext4Layout(content) : vfatLayout(content);
+}
+
+/**
+ * Bytes for a volume's files so that its image has at most `imageBytes`: a part is left for the
+ * tables of the filesystem.
+ */
+export function roomInImage(imageBytes: number): number {
+  return Math.max(0, Math.floor(imageBytes * 0.96) - 28 * MiB);
+}
+
+/** The unit in which files of an image of this size take space. */
+export function unitOf(filesystem: ImageFilesystem, imageBytes: number): number {
+  return filesystem === 'ext4' ? EXT4_BLOCK : (CLUSTERS.find(({ upTo }) => imageBytes <= upTo)?.bytes ?? 32 * KiB);
+}
+
+/** Cluster sizes of FAT32 for sizes of volumes, as mkfs.vfat(8) and Windows choose them. */
+const CLUSTERS = [
+  { bytes: 512, upTo: 260 * MiB },
+  { bytes: 4 * KiB, upTo: 8 * GiB },
+  { bytes: 8 * KiB, upTo: 16 * GiB },
+  { bytes: 16 * KiB, upTo: 32 * GiB },
+  { bytes: 32 * KiB, upTo: 2 * 1024 * GiB },
+];
+/** FAT32 has at least 65,525 clusters. Some are for what rounding takes. */
+const MIN_CLUSTERS = 66_000;
+/** Two tables with four bytes for each cluster. */
+const FAT_BYTES = 8;
+/** A long name of a blob takes six entries of 32 bytes. */
+const ENTRY_BYTES = 6 * 32;
+
+function vfatLayout({ files, folders }: ImageContent): ImageLayout {
+  for (const { bytes, upTo } of CLUSTERS) {
+    const clusters =
+      files.reduce((sum, size) => sum + Math.ceil(size / bytes), 0) +
+      folders +
+      Math.ceil((files.length * ENTRY_BYTES) / bytes);
+    const enough = Math.max(MIN_CLUSTERS * (bytes + FAT_BYTES), withReserve(clusters * (bytes + FAT_BYTES)));
+    const layout = sized(enough + MiB, { unitBytes: bytes, inodes: 0 });
+    if (layout.imageBytes <= upTo) return layout;
+  }
+  throw new RangeError('an image with FAT has at most 2 TiB');
+}
+
+const EXT4_BLOCK = 4 * KiB;
+const INODE_BYTES = 256;
+
+function ext4Layout({ files, folders }: ImageContent): ImageLayout {
+  const inodes = files.length + folders + 64;
+  const blocks = files.reduce((sum, size) => sum + Math.ceil(size / EXT4_BLOCK), 0) + folders;
+  // Entries of folders; then bitmaps and copies of the superblock.
+  const data = blocks * EXT4_BLOCK + files.length * 128;
+  const tables = inodes * INODE_BYTES + Math.ceil(data * 0.005) + 4 * MiB;
+  return sized(withReserve(data + tables), { unitBytes: EXT4_BLOCK, inodes });
+}
+
+function withReserve(bytes: number): number {
+  return bytes + Math.max(16 * MiB, Math.ceil(bytes / 100));
+}
+
+function sized(bytes: number, rest: Pick<ImageLayout, 'unitBytes' | 'inodes'>): ImageLayout {
+  const partitionBytes = Math.ceil(bytes / MiB) * MiB;
+  return { imageBytes: PARTITION_OFFSET + partitionBytes, partitionBytes, ...rest };
+}
+
+/** FAT: entries of 32 bytes in one folder. */
+const MAX_FAT_ENTRIES = 65_536;
+
+/**
+ * Whether a folder with files of these names is too large for FAT, which Linux and Windows limit to
+ * 2 MiB. A long name takes an entry for each 13 letters, and one more.
+ */
+export function isTooManyForFat(names: readonly string[]): boolean {
+  const entries = names.reduce((sum, name) => sum + Math.ceil(name.length / 13) + 1, 2);
+  return entries > MAX_FAT_ENTRIES;
+}
+
+/**
+ * The first sector of an image: a partition table (MBR) with one partition, which fills the image.
+ * MBR is read everywhere, and unlike GPT it has no copy at the end of the stick.
+ *
+ * @param id any four bytes, which name the disk.
+ */
+export function partitionTable(filesystem: ImageFilesystem, partitionBytes: number, id: Uint8Array): Buffer {
+  const sector = Buffer.alloc(SECTOR_BYTES);
+  Buffer.from(id).copy(sector, 440, 0, 4);
+  const entry = sector.subarray(446);
+  // Cylinders, heads and sectors say nothing; 0xfffffe means that the sector numbers count.
+  Buffer.from([0x00, 0xfe, 0xff, 0xff, filesystem === 'vfat' ? 0x0c : 0x83, 0xfe, 0xff, 0xff]).copy(entry);
+  entry.writeUInt32LE(PARTITION_OFFSET / SECTOR_BYTES, 8);
+  entry.writeUInt32LE(partitionBytes / SECTOR_BYTES, 12);
+  sector.writeUInt16LE(0xaa55, 510);
+  return sector;
+}

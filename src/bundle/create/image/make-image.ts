@@ -1,0 +1,214 @@
+import { createHash } from 'node:crypto';
+import { chmod, open, readdir, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { formatBytes } from '../../../platform/sizes.ts';
+import { bundleError } from '../../bundle-error.ts';
+import type { ProgressListener } from '../output/progress.ts';
+import {
+  IMAGE_LABEL,
+  type ImageFilesystem,
+  type ImageLayout,
+  isTooManyForFat,
+  layoutOf,
+  PARTITION_OFFSET,
+  partitionTable,
+  SECTOR_BYTES,
+} from './image-layout.ts';
+import { runTool, type Tool, toolError } from './run-tool.ts';
+import { watchWritten } from './watch-written.ts';
+
+const mkfsVfat: Tool = { name: 'mkfs.vfat', package: 'dosfstools' };
+const mmd: Tool = { name: 'mmd', package: 'mtools' };
+const mcopy: Tool = { name: 'mcopy', package: 'mtools' };
+const mkfsExt4: Tool = { name: 'mkfs.ext4', package: 'e2fsprogs' };
+const debugfs: Tool = { name: 'debugfs', package: 'e2fsprogs' };
+
+/** The programs that make an image of a filesystem. */
+export const imageTools: Readonly<Record<ImageFilesystem, readonly Tool[]>> = {
+  vfat: [mkfsVfat, mmd, mcopy],
+  ext4: [mkfsExt4, debugfs],
+};
+
+/** How an image is made. */
+export interface ImageOptions {
+  readonly filesystem: ImageFilesystem;
+  /** Time of every file (RFC 3339). */
+  readonly created: string;
+  /** Ids of disk and filesystem are made from it. */
+  readonly seed: string;
+  /** The image must not be larger. Default: no limit. */
+  readonly maxBytes?: number;
+  readonly onProgress: ProgressListener;
+}
+
+/** What goes into an image. Paths are relative to the medium, sorted, folders before their files. */
+interface Medium {
+  readonly root: string;
+  readonly folders: readonly string[];
+  readonly files: readonly { readonly path: string; readonly sizeBytes: number }[];
+}
+
+/**
+ * Makes the image of a stick: a partition table, and a filesystem with everything in the folder
+ * `root`. No root rights are needed. The same content, options and versions of the tools give the
+ * same bytes. Modes and times of files in `root` are changed.
+ *
+ * @throws AppError `bundle/tool` when a program is missing or fails; `bundle/option` when FAT can't
+ *   hold the content, or the image would be larger than allowed; system errors as they are
+ */
+export async function makeImage(
+  root: string,
+  image: string,
+  options: ImageOptions,
+  signal: AbortSignal,
+): Promise<ImageLayout> {
+  const medium = await listMedium(root);
+  const { filesystem, maxBytes = Number.POSITIVE_INFINITY } = options;
+  if (filesystem === 'vfat') checkFat(medium);
+  const layout = layoutOf(filesystem, {
+    folders: medium.folders.length,
+    files: medium.files.map(({ sizeBytes }) => sizeBytes),
+  });
+  if (layout.imageBytes > maxBytes) {
+    throw bundleError(
+      'bundle/option',
+      `--volume-size ${formatBytes(maxBytes)} is too small: an image needs ${formatBytes(layout.imageBytes)}`,
+    );
+  }
+  await normalise(medium, new Date(options.created));
+  const id = createHash('sha256').update(`${options.seed} ${filesystem}`).digest();
+  await writeFile(image, partitionTable(filesystem, layout.partitionBytes, id), { flag: 'wx' });
+  await truncate(image, layout.imageBytes);
+  const making: Making = {
+    medium,
+    image: relative(root, image),
+    layout,
+    id,
+    seconds: Math.floor(Date.parse(options.created) / 1000),
+  };
+  const totalBytes = medium.files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  await watchWritten(image, totalBytes, options.onProgress, () =>
+    filesystem === 'vfat' ? makeVfat(making, signal) : makeExt4(making, signal),
+  );
+  await syncImage(image);
+  return layout;
+}
+
+interface Making {
+  readonly medium: Medium;
+  /**
+   * Relative to the medium, where all tools run. They find parameters behind `?` and `@@` in a path.
+   */
+  readonly image: string;
+  readonly layout: ImageLayout;
+  /** At least 32 bytes. */
+  readonly id: Buffer;
+  /** Time of all files. */
+  readonly seconds: number;
+}
+
+async function listMedium(root: string): Promise<Medium> {
+  const entries = await readdir(root, { recursive: true, withFileTypes: true });
+  const named = entries.map((entry) => ({ entry, path: relative(root, join(entry.parentPath, entry.name)) }));
+  named.sort((a, b) => (a.path < b.path ? -1 : 1));
+  const folders = named.filter(({ entry }) => entry.isDirectory()).map(({ path }) => path);
+  const files = [];
+  for (const { entry, path } of named) {
+    if (entry.isFile()) files.push({ path, sizeBytes: (await stat(join(root, path))).size });
+  }
+  return { root, folders, files };
+}
+
+function checkFat({ folders, files }: Medium): void {
+  for (const folder of folders) {
+    const names = files
+      .filter(({ path }) => path.startsWith(`${folder}/`))
+      .map(({ path }) => path.slice(folder.length + 1));
+    if (!isTooManyForFat(names.filter((name) => !name.includes('/')))) continue;
+    throw bundleError(
+      'bundle/option',
+      `the bundle has ${names.length} files, and a folder on FAT has room for about 10,900 blobs: use --filesystem ext4, or a bundle in one file (FILE.stickpin.tar)`,
+    );
+  }
+}
+
+/** So that nothing of this machine and of this moment gets into the image. */
+async function normalise({ root, folders, files }: Medium, time: Date): Promise<void> {
+  for (const { path } of files) {
+    await chmod(join(root, path), 0o644);
+    await utimes(join(root, path), time, time);
+  }
+  for (const path of [...folders].reverse()) {
+    await chmod(join(root, path), 0o755);
+    await utimes(join(root, path), time, time);
+  }
+}
+
+/** Files of one call: their names must fit on a command line. */
+const BATCH = 1000;
+
+async function makeVfat({ medium, image, layout, id, seconds }: Making, signal: AbortSignal): Promise<void> {
+  const sectors = PARTITION_OFFSET / SECTOR_BYTES;
+  const sizes = ['-F', '32', '-S', `${SECTOR_BYTES}`, '-s', `${layout.unitBytes / SECTOR_BYTES}`];
+  const names = ['-n', IMAGE_LABEL, '-i', id.subarray(4, 8).toString('hex'), '--invariant', '--mbr=n'];
+  const place = ['-h', `${sectors}`, '--offset', `${sectors}`, image, `${layout.partitionBytes / 1024}`];
+  const { root: directory } = medium;
+  await runTool(mkfsVfat, { args: [...sizes, ...names, ...place], directory }, signal);
+  const drive = ['-i', `${image}@@${PARTITION_OFFSET}`];
+  // The check of the geometry means nothing for an image.
+  const env = { MTOOLS_SKIP_CHECK: '1', MTOOLSRC: '/dev/null', SOURCE_DATE_EPOCH: `${seconds}` };
+  for (const folder of medium.folders) await runTool(mmd, { args: [...drive, `::/${folder}`], directory, env }, signal);
+  for (const folder of medium.folders) {
+    const inFolder = medium.files.filter(({ path }) => path.slice(0, path.lastIndexOf('/')) === folder);
+    for (let at = 0; at < inFolder.length; at += BATCH) {
+      const paths = inFolder.slice(at, at + BATCH).map(({ path }) => path);
+      // -Q: the first error ends it; -m: files keep their time.
+      const args = [...drive, '-Q', '-m', ...paths, `::/${folder}/`];
+      await runTool(mcopy, { args, directory, env }, signal);
+    }
+  }
+}
+
+/**
+ * debugfs fills the filesystem in a fixed order and with fixed times. mkfs.ext4 -d would take the
+ * order of the folder and the times of its inodes.
+ */
+async function makeExt4({ medium, image, layout, id, seconds }: Making, signal: AbortSignal): Promise<void> {
+  const env = { E2FSPROGS_FAKE_TIME: `${Math.max(1, seconds)}`, SOURCE_DATE_EPOCH: `${seconds}` };
+  const extended = [`offset=${PARTITION_OFFSET}`, `hash_seed=${uuidFrom(id.subarray(16))}`, 'root_owner=0:0'];
+  const args = [
+    ...['-q', '-F', '-t', 'ext4', '-L', IMAGE_LABEL, '-U', uuidFrom(id), '-E', extended.join(',')],
+    // Nodes mount it read-only, so a journal would only take space.
+    ...['-O', '^has_journal,^resize_inode', '-m', '0', '-b', `${layout.unitBytes}`, '-I', '256'],
+    ...['-N', `${layout.inodes}`, image, `${layout.partitionBytes / 1024}k`],
+  ];
+  const { root: directory } = medium;
+  await runTool(mkfsExt4, { args, directory, env }, signal);
+  const folders = medium.folders.map((path) => `mkdir ${path}`);
+  const files = medium.files.map(({ path }) => `write ${path} ${path}`);
+  const script = `${image}.debugfs`;
+  await writeFile(join(directory, script), `${[...folders, ...files].join('\n')}\n`);
+  const filling = ['-w', '-f', script, `${image}?offset=${PARTITION_OFFSET}`];
+  const { stderr } = await runTool(debugfs, { args: filling, directory, env }, signal);
+  await rm(join(directory, script));
+  // It ends with 0 in any case. Its first line is its version.
+  const [fault] = stderr.split('\n').filter((line) => line.trim() !== '' && !/^debugfs \d/.test(line));
+  if (fault !== undefined) throw toolError(debugfs, fault);
+}
+
+/** A UUID of version 8 (RFC 9562) out of at least 16 bytes. */
+function uuidFrom(bytes: Buffer): string {
+  const own = Buffer.from(bytes.subarray(0, 16));
+  own.writeUInt8((own.readUInt8(6) & 0x0f) | 0x80, 6);
+  own.writeUInt8((own.readUInt8(8) & 0x3f) | 0x80, 8);
+  return own.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+async function syncImage(image: string): Promise<void> {
+  const file = await open(image, 'r+');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,147 @@
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Contents, Payload } from '../../../domain/model/bundle.ts';
+import { type BundleId, hexOf } from '../../../domain/model/digest.ts';
+import { isBundleTar } from '../../read/open-bundle.ts';
+import { type CreateOptions, listenerOf } from '../create-options.ts';
+import { type ImageFilesystem, roomInImage, unitOf } from '../image/image-layout.ts';
+import { imageTools, makeImage } from '../image/make-image.ts';
+import { requireTools } from '../image/run-tool.ts';
+import { buildDirectory, buildFile } from './staging.ts';
+import { spreadOverVolumes, type VolumeRules } from './volumes.ts';
+import { packDirectory } from './write-tar.ts';
+
+/** What every form of a bundle is made of. */
+export interface BuiltTree {
+  readonly bundleId: BundleId;
+  readonly payload: Payload;
+  readonly contents: Contents;
+}
+
+/** How the files of the bundle are made and checked. */
+export interface TreeBuilder<Built extends BuiltTree> {
+  /** Fills an empty folder. */
+  readonly fill: (tree: string) => Promise<Built>;
+  /** Reads the bundle at this path as a node would. */
+  readonly check: (path: string) => Promise<void>;
+}
+
+/**
+ * Makes a bundle in the form that the options name: a folder, a tar, an image, or several volumes of
+ * folders or images. All or nothing.
+ *
+ * @throws AppError `bundle/tool` when a program is missing or fails; as `buildDirectory()`; whatever
+ *   `fill` and `check` throw
+ */
+export async function putOut<Built extends BuiltTree>(
+  options: CreateOptions,
+  builder: TreeBuilder<Built>,
+  signal: AbortSignal,
+): Promise<Built & { readonly volumes?: number }> {
+  if (options.filesystem !== undefined) await requireTools(imageTools[options.filesystem]);
+  if (options.volumeBytes !== undefined) return putVolumes(options, options.volumeBytes, builder, signal);
+  if (options.filesystem !== undefined) return putImage(options, options.filesystem, builder, signal);
+  let built: Built | undefined;
+  if (isBundleTar(options.out)) {
+    await buildFile(options.out, async (staging) => {
+      const tree = join(staging, 'tree');
+      const file = join(staging, 'new.stickpin.tar');
+      await mkdir(tree);
+      built = await builder.fill(tree);
+      await packDirectory(tree, file, { created: options.created, onProgress: listenerOf(options) }, signal);
+      await builder.check(file);
+      return file;
+    });
+  } else {
+    await buildDirectory(options.out, async (staging) => {
+      built = await builder.fill(staging);
+      await builder.check(staging);
+    });
+  }
+  return madeBefore(built);
+}
+
+async function putImage<Built extends BuiltTree>(
+  options: CreateOptions,
+  filesystem: ImageFilesystem,
+  builder: TreeBuilder<Built>,
+  signal: AbortSignal,
+): Promise<Built> {
+  let built: Built | undefined;
+  await buildFile(options.out, async (staging) => {
+    const tree = bundleFolder(join(staging, 'medium'), options);
+    await mkdir(tree, { recursive: true });
+    built = await builder.fill(tree);
+    await builder.check(tree);
+    return imageOf(join(staging, 'medium'), join(staging, 'new.img'), { ...options, filesystem }, built, signal);
+  });
+  return madeBefore(built);
+}
+
+async function putVolumes<Built extends BuiltTree>(
+  options: CreateOptions,
+  volumeBytes: number,
+  builder: TreeBuilder<Built>,
+  signal: AbortSignal,
+): Promise<Built & { readonly volumes: number }> {
+  const { filesystem } = options;
+  let made: (Built & { readonly volumes: number }) | undefined;
+  await buildDirectory(options.out, async (staging) => {
+    const tree = join(staging, 'tree');
+    await mkdir(tree);
+    const built = await builder.fill(tree);
+    await builder.check(tree);
+    const held = built.contents.layers.filter((layer) => !layer.inBase);
+    const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
+    const rules = volumeRules({ filesystem, volumeBytes });
+    const volumes = await spreadOverVolumes(tree, staging, { ...rules, spread }, signal);
+    made = { ...built, volumes };
+    if (filesystem === undefined) return;
+    for (let at = 1; at <= volumes; at += 1) {
+      const medium = join(staging, `medium-${at}`);
+      await mkdir(dirname(bundleFolder(medium, options)), { recursive: true });
+      await rename(join(staging, `${at}`), bundleFolder(medium, options));
+      await imageOf(medium, join(staging, `${at}.img`), { ...options, filesystem, volumeBytes }, built, signal);
+    }
+  });
+  return madeBefore(made);
+}
+
+/** Makes an image and removes what it was made of. @returns its path */
+async function imageOf(
+  medium: string,
+  image: string,
+  options: CreateOptions & { readonly filesystem: ImageFilesystem },
+  { bundleId }: BuiltTree,
+  signal: AbortSignal,
+): Promise<string> {
+  const { filesystem, created, volumeBytes } = options;
+  const onProgress = listenerOf(options);
+  const limit = volumeBytes === undefined ? {} : { maxBytes: volumeBytes };
+  await makeImage(medium, image, { filesystem, created, seed: bundleId, ...limit, onProgress }, signal);
+  await rm(medium, { recursive: true });
+  return image;
+}
+
+/** How blobs are spread so that folders, or their images, have at most `volumeBytes`. */
+export function volumeRules({
+  filesystem,
+  volumeBytes,
+}: {
+  readonly filesystem: ImageFilesystem | undefined;
+  readonly volumeBytes: number;
+}): VolumeRules {
+  if (filesystem === undefined) return { volumeBytes };
+  const clusterBytes = unitOf(filesystem, volumeBytes);
+  return { volumeBytes: roomInImage(volumeBytes), givenBytes: volumeBytes, clusterBytes };
+}
+
+/** Where nodes look for a bundle on a medium. */
+function bundleFolder(medium: string, { name, version, arch }: CreateOptions): string {
+  return join(medium, 'stickpin', `${name}-${version}-${arch}`);
+}
+
+function madeBefore<T>(made: T | undefined): T {
+  if (made === undefined) throw new TypeError('the bundle was put in place before it was built');
+  return made;
+}
