@@ -195,8 +195,8 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
     sizeBytes: 2 ** 33,
     adoptedAt: '2026-03-10T12:00:00.000Z',
     readyAt: '2026-03-10T12:01:00.000Z',
-    cancelled: { at: '2026-03-10T12:00:30.000Z', media: ['7-sda1'] },
     activatedAt: '2026-03-10T12:02:00.000Z',
+    cancelled: { at: '2026-03-10T12:00:30.000Z', media: ['7-sda1'] },
     activationHolds: [
       { gate: 'from', code: 'rule/from', message: 'only from 4.12', releasedBy: 'person' },
       {
