@@ -1,4 +1,5 @@
 import { createPeerScan } from '../../registry/peers/peer-scan.ts';
+import { openSocketDiag } from '../../registry/peers/socket-diag.ts';
 import { createRegistry, type ListenTarget, type Registry, type RegistryOptions } from '../../registry/server.ts';
 import type { DaemonOptions } from './daemon-options.ts';
 
@@ -11,7 +12,7 @@ export function createDaemonRegistry(
   { source, layers, token, isHeld }: Pick<RegistryOptions, 'source' | 'layers' | 'isHeld'> & { readonly token: string },
 ): Registry {
   const allowedUids = new Set([...settings.registry.allow_uids, process.getuid?.() ?? 0]);
-  const peers = createPeerScan({ clock });
+  const peers = createPeerScan({ clock, openDiag: openSocketDiag });
   return createRegistry({
     source,
     clock,

@@ -1,6 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import type { Clock } from '../../platform/clock.ts';
 import { readTable } from './read-table.ts';
+import type { FindPeer } from './socket-diag.ts';
 import { findRows, rowKey, type TcpTable } from './tcp-table.ts';
 
 /** The used part of a `net.Socket`. */
@@ -28,6 +29,11 @@ export interface PeerScan {
 /** The adapters of {@link createPeerScan}. */
 export interface PeerScanDeps {
   readonly clock: Clock;
+  /**
+   * Opens a way to ask the kernel for one connection; called once, at the first lookup. Undefined:
+   * there is none. Default: only the tables are read.
+   */
+  readonly openDiag?: () => Promise<FindPeer | undefined>;
   /** Reads a table in pieces of whole lines. Default: from /proc. */
   readonly read?: (table: TcpTable) => AsyncIterable<string>;
 }
@@ -65,17 +71,34 @@ interface ScanQueue {
 }
 
 /**
- * Makes a {@link PeerScan}. All lookups during a scan, or in the pause after it, share the next
- * scan. A socket that is closed by then needs no scan.
+ * Makes a {@link PeerScan}. The kernel is asked for the connection. Where it can't be asked, its
+ * tables are scanned. All lookups during a scan, or in the pause after it, share the next scan. A
+ * socket that is closed by then needs no scan.
  */
-export function createPeerScan({ clock, read = readTable }: PeerScanDeps): PeerScan {
+export function createPeerScan({ clock, openDiag, read = readTable }: PeerScanDeps): PeerScan {
   const queue: ScanQueue = { clock, read, open: new Set(), isBusy: false, notBeforeMs: 0 };
+  const scanFor = (socket: PeerSocket) =>
+    new Promise<number | undefined>((answer) => {
+      queue.open.add({ socket, answer, scans: 0 });
+      if (!queue.isBusy) void work(queue);
+    });
+  let opening: Promise<FindPeer | undefined> | undefined;
+  // A kernel without the module for TCP answers as if there were no such connection.
+  let isProven = false;
   return {
-    uidOf: (socket) =>
-      new Promise((answer) => {
-        queue.open.add({ socket, answer, scans: 0 });
-        if (!queue.isBusy) void work(queue);
-      }),
+    uidOf: async (socket) => {
+      if (openDiag === undefined) return scanFor(socket);
+      opening ??= openDiag().catch(() => undefined);
+      const find = await opening;
+      if (find === undefined) return scanFor(socket);
+      const { remoteAddress, remotePort, localAddress, localPort } = socket;
+      if (remoteAddress === undefined || remotePort === undefined) return undefined;
+      if (localAddress === undefined || localPort === undefined) return undefined;
+      const reply = find({ address: remoteAddress, port: remotePort }, { address: localAddress, port: localPort });
+      if (reply.kind === 'found') isProven = true;
+      if (reply.kind === 'found') return reply.uid;
+      return reply.kind === 'absent' && isProven ? undefined : scanFor(socket);
+    },
   };
 }
 
@@ -137,6 +160,7 @@ async function scan({ open, read }: ScanQueue): Promise<void> {
           open.delete(lookup);
           lookup.answer(uid);
         });
+        if (asked.size === 0) return;
       }
     } catch {
       // There is no tcp6 without IPv6. A connection that is not found is not admitted.

@@ -1,6 +1,7 @@
 import { openBundle } from '../../../src/bundle/read/open-bundle.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
+import { openSocketDiag } from '../../../src/registry/peers/socket-diag.ts';
 import { createRegistry } from '../../../src/registry/server.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { serveParent } from '../child.ts';
@@ -20,7 +21,7 @@ export interface RegistryTold {
  *   is admitted
  */
 export async function runRegistryChild(bundlePath: string, admission?: string): Promise<void> {
-  const peers = createPeerScan({ clock: systemClock });
+  const peers = createPeerScan({ clock: systemClock, openDiag: openSocketDiag });
   const reader = openBundle(bundlePath);
   const registry = createRegistry({
     source: { ...reader, onChange: () => () => undefined },

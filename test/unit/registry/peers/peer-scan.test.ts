@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../../src/platform/clock.ts';
+import type { DiagReply } from '../../../../src/registry/peers/diag-message.ts';
 import { createPeerScan, type PeerScan, type PeerSocket } from '../../../../src/registry/peers/peer-scan.ts';
+import type { FindPeer } from '../../../../src/registry/peers/socket-diag.ts';
 import { rowKey, type TcpTable } from '../../../../src/registry/peers/tcp-table.ts';
 
 const OWN = { address: '127.0.0.1', port: 5317 };
@@ -61,6 +63,67 @@ function createBench(readMs = 0, onRead: (bench: Pick<Bench, 'reads' | 'rows'>) 
 
 const TCP = '/proc/net/tcp';
 const TCP6 = '/proc/net/tcp6';
+
+describe('createPeerScan with a kernel that can be asked', () => {
+  /** A scan whose tables have uid 5 for each port, and what the kernel says of each port. */
+  const asking = (replies: ReadonlyMap<number, DiagReply>) => {
+    const reads: TcpTable[] = [];
+    const asked: number[] = [];
+    const read = async function* (table: TcpTable) {
+      reads.push(table);
+      for (const port of [1, 2, 3]) yield ` 0: ${rowKey(table, socketAt(port), OWN)} 01 0:0 0:0 0 5 0 77 1\n`;
+    };
+    const openDiag = async (): Promise<FindPeer> => (peer) => {
+      asked.push(peer.port);
+      return replies.get(peer.port) ?? { kind: 'absent' };
+    };
+    return { scan: createPeerScan({ clock: systemClock, read, openDiag }), reads, asked };
+  };
+  const socketAt = (port: number) => ({ address: '127.0.0.1', port });
+
+  it('reads no table for what the kernel knows, nor for what is absent once it has known one', async () => {
+    const { scan, reads } = asking(new Map([[1, { kind: 'found', uid: 1_000 }]]));
+    expect(await scan.uidOf(socketOf(1))).toBe(1_000);
+    expect(await scan.uidOf(socketOf(2))).toBeUndefined();
+    expect(reads).toEqual([]);
+  });
+
+  it('reads the tables for what is absent while it has known none, and for what it does not know', async () => {
+    const { scan, reads } = asking(new Map([[3, { kind: 'unknown' }]]));
+    expect(await scan.uidOf(socketOf(2))).toBe(5);
+    expect(await scan.uidOf(socketOf(3))).toBe(5);
+    expect(reads).toEqual(['/proc/net/tcp', '/proc/net/tcp']);
+  });
+
+  it('asks nothing about a connection that was reset', async () => {
+    const { scan, reads, asked } = asking(new Map());
+    expect(await scan.uidOf(reset)).toBeUndefined();
+    expect([reads, asked]).toEqual([[], []]);
+  });
+
+  it.each([
+    ['can not be opened', () => Promise.reject(new Error('no netlink'))],
+    ['is not there', async () => undefined],
+  ])('reads the tables where the way to ask %s', async (_what, openDiag) => {
+    const read = async function* (table: TcpTable) {
+      yield ` 0: ${rowKey(table, socketAt(1), OWN)} 01 0:0 0:0 0 5 0 77 1\n`;
+    };
+    expect(await createPeerScan({ clock: systemClock, read, openDiag }).uidOf(socketOf(1))).toBe(5);
+  });
+
+  it('reads no further in a table than the last connection that was looked for', async () => {
+    let pieces = 0;
+    const read = async function* (table: TcpTable) {
+      for (const port of [1, 2, 3]) {
+        pieces += 1;
+        yield ` 0: ${rowKey(table, socketAt(port), OWN)} 01 0:0 0:0 0 5 0 77 1\n`;
+      }
+    };
+    const scan = createPeerScan({ clock: systemClock, read });
+    expect(await Promise.all([scan.uidOf(socketOf(1)), scan.uidOf(socketOf(2))])).toEqual([5, 5]);
+    expect(pieces).toBe(2);
+  });
+});
 
 describe('createPeerScan', () => {
   it('reads one table once for all requests of one turn of the event loop', async () => {

@@ -1,0 +1,100 @@
+import { isIPv4 } from 'node:net';
+import type { TcpEndpoint } from './tcp-table.ts';
+
+/** What the kernel says of one connection. */
+export type DiagReply =
+  | { readonly kind: 'found'; readonly uid: number }
+  /** No process has the socket any more, or there is none. */
+  | { readonly kind: 'absent' }
+  /** It is no reply to the request, or the kernel can't answer. */
+  | { readonly kind: 'unknown' };
+
+// linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h. Numbers are in the byte order of the
+// machine, which is little-endian where stickpin runs; ports are in that of the network.
+const SOCK_DIAG_BY_FAMILY = 20;
+const NLMSG_ERROR = 2;
+const NLM_F_REQUEST = 1;
+const IPPROTO_TCP = 6;
+const [AF_INET, AF_INET6] = [2, 10];
+const ENOENT = 2;
+/** The loopback interface, always the first. A socket may be bound to it. */
+const LOOPBACK = 1;
+
+/** Offsets and sizes in bytes. The message begins with `nlmsghdr`. */
+const HEADER = 16;
+/** `inet_diag_sockid` in `inet_diag_req_v2`, and in `inet_diag_msg`. */
+const [ID_IN_REQUEST, ID_IN_REPLY] = [HEADER + 8, HEADER + 4];
+const REQUEST_BYTES = HEADER + 56;
+const REPLY_BYTES = HEADER + 72;
+/** Both ports and both addresses, as `inet_diag_sockid` begins. */
+const ENDS_BYTES = 36;
+const COOKIE_AT = 40;
+const COOKIE_BYTES = 8;
+const [UID_AT, INODE_AT] = [HEADER + 64, HEADER + 68];
+
+/**
+ * ESTABLISHED, FIN_WAIT1 and FIN_WAIT2, as in {@link findRows}: the process still has the socket.
+ * The kernel also finds a socket that only listens on the port.
+ */
+const OPEN_STATES: ReadonlySet<number> = new Set([1, 4, 5]);
+
+/**
+ * The request for the socket at the other end of a loopback connection. Undefined for addresses
+ * that no loopback connection has.
+ */
+export function diagRequest(sequence: number, peer: TcpEndpoint, own: TcpEndpoint): Buffer | undefined {
+  const [local, remote] = [addressOf(peer), addressOf(own)];
+  if (local === undefined || remote === undefined || local.family !== remote.family) return undefined;
+  const message = Buffer.alloc(REQUEST_BYTES);
+  message.writeUInt32LE(REQUEST_BYTES, 0);
+  message.writeUInt16LE(SOCK_DIAG_BY_FAMILY, 4);
+  message.writeUInt16LE(NLM_F_REQUEST, 6);
+  message.writeUInt32LE(sequence, 8);
+  message[HEADER] = local.family;
+  message[HEADER + 1] = IPPROTO_TCP;
+  message.writeUInt32LE(0xffff_ffff, HEADER + 4); // all states
+  message.writeUInt16BE(peer.port, ID_IN_REQUEST);
+  message.writeUInt16BE(own.port, ID_IN_REQUEST + 2);
+  message.set(local.bytes, ID_IN_REQUEST + 4);
+  message.set(remote.bytes, ID_IN_REQUEST + 20);
+  message.writeUInt32LE(LOOPBACK, ID_IN_REQUEST + ENDS_BYTES);
+  message.fill(0xff, ID_IN_REQUEST + COOKIE_AT, ID_IN_REQUEST + COOKIE_AT + COOKIE_BYTES); // any cookie
+  return message;
+}
+
+/** What `reply` says to `request`. */
+export function diagReply(request: Buffer, reply: Buffer): DiagReply {
+  if (reply.length < HEADER + 4 || reply.readUInt32LE(8) !== request.readUInt32LE(8)) return { kind: 'unknown' };
+  const type = reply.readUInt16LE(4);
+  if (type === NLMSG_ERROR) return { kind: reply.readInt32LE(HEADER) === -ENOENT ? 'absent' : 'unknown' };
+  if (type !== SOCK_DIAG_BY_FAMILY || reply.length < REPLY_BYTES) return { kind: 'unknown' };
+  const asked = request.subarray(ID_IN_REQUEST, ID_IN_REQUEST + ENDS_BYTES);
+  const isOpen = OPEN_STATES.has(reply[HEADER + 1] ?? 0) && reply.readUInt32LE(INODE_AT) !== 0;
+  if (!isOpen || !isSameEnds(asked, reply.subarray(ID_IN_REPLY, ID_IN_REPLY + ENDS_BYTES))) return { kind: 'absent' };
+  return { kind: 'found', uid: reply.readUInt32LE(UID_AT) };
+}
+
+/** A socket of IPv6 may have a connection of IPv4: its addresses are then mapped ones. */
+function isSameEnds(asked: Buffer, told: Buffer): boolean {
+  if (asked.equals(told)) return true;
+  const mapped = Buffer.from(asked);
+  for (const at of [4, 20]) {
+    asked.copy(mapped, at + 12, at, at + 4);
+    mapped.fill(0, at, at + 10);
+    mapped.fill(0xff, at + 10, at + 12);
+  }
+  return mapped.equals(told);
+}
+
+interface Address {
+  readonly family: number;
+  readonly bytes: Buffer;
+}
+
+/** The only native IPv6 address is loopback: no other one is admitted. */
+function addressOf({ address }: TcpEndpoint): Address | undefined {
+  if (address === '::1') return { family: AF_INET6, bytes: Buffer.from([...Array<number>(15).fill(0), 1]) };
+  const text = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
+  if (!isIPv4(text)) return undefined;
+  return { family: AF_INET, bytes: Buffer.from(text.split('.').map(Number)) };
+}
