@@ -51,7 +51,7 @@ export function checkOptions(options: CreateOptions): void {
   if (carriesNothing(options)) {
     throw bundleError(
       'bundle/option',
-      'no image is given: a bundle needs at least one image, or --release, --advisory, --trust-key or --revoke-key',
+      'no image is given: a bundle needs at least one image, or --archive, --release, --advisory, --trust-key or --revoke-key',
     );
   }
 }
@@ -85,6 +85,8 @@ function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: Cr
   if (fault !== false) throw bundleError('bundle/option', `out: ${out}: ${fault}`);
 }
 
-function carriesNothing({ images, release, advisories, trust }: CreateOptions): boolean {
-  return images.length === 0 && release === undefined && advisories === undefined && trust === undefined;
+function carriesNothing({ images, archives = [], release, advisories, trust }: CreateOptions): boolean {
+  return (
+    images.length + archives.length === 0 && release === undefined && advisories === undefined && trust === undefined
+  );
 }

@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { Contents, Payload } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { isFaulty } from '../../domain/model/medium.ts';
+import { formatReference } from '../../domain/model/reference.ts';
 import { type ManifestImage, manifestWarnings } from '../../domain/release/manifest-warnings.ts';
 import { manifestWarningText } from '../../domain/report/texts/manifest-warning-text.ts';
 import { syncFolderIfPossible } from '../../platform/files/durable-file.ts';
@@ -11,6 +12,7 @@ import type { BundleReader } from '../read/bundle-reader.ts';
 import { checkLayoutFile } from '../read/layout-file.ts';
 import { openBundle } from '../read/open-bundle.ts';
 import { readUntrusted } from '../verify/judge-bundle.ts';
+import { readArchives } from './archive/read-archives.ts';
 import { checkOptions } from './check-options.ts';
 import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts';
 import { fetchImages } from './images/fetch-images.ts';
@@ -126,27 +128,35 @@ async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: Chec
   await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + attachedBytes + twiceBytes);
 }
 
-/** Fetches all images; those of a release after its payload was read. */
+/** Fetches all images: of archives first, of a release after its payload was read. */
 async function fetchAll(
-  { images, release, arch, withoutSignatures, access = {}, onProgress }: CreateOptions,
+  options: CreateOptions,
   folder: string,
   signal: AbortSignal,
 ): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
-  const options = {
-    withSignatures: withoutSignatures !== true,
-    access,
-    ...(onProgress !== undefined && { onProgress }),
-  };
+  const { release, arch, withoutSignatures, access = {}, archives = [] } = options;
+  const onProgress = listenerOf(options);
   const fetch = (wanted: readonly ImageRequest[], part: string) =>
-    fetchImages(wanted, arch, join(folder, part), options, signal);
-  if (release === undefined) return { requests: await fetch(images, 'images'), notes: [] };
+    fetchImages(
+      wanted,
+      arch,
+      join(folder, part),
+      { withSignatures: withoutSignatures !== true, access, onProgress },
+      signal,
+    );
+  const unpacked = await readArchives(archives, { folder: join(folder, 'archives'), arch, onProgress }, signal);
+  const carried = new Set(unpacked.map(({ reference }) => formatReference(reference)));
+  const images = options.images.filter(
+    ({ isReplaceable, reference }) => !isReplaceable || !carried.has(formatReference(reference)),
+  );
+  if (release === undefined) return { requests: [...(await fetch(images, 'images')), ...unpacked], notes: [] };
   const [fetched] = await fetch([release], 'release');
   if (fetched === undefined) throw new TypeError('the release was not fetched');
   const payload = await readReleasePayload(fetched, arch, signal);
   const { asked, added } = requestPayload(release, payload, images);
   const others = await fetch([...asked, ...added], 'images');
   return {
-    requests: [...others.slice(0, asked.length), fetched, ...others.slice(asked.length)],
+    requests: [...others.slice(0, asked.length), ...unpacked, fetched, ...others.slice(asked.length)],
     notes: payload.warnings,
   };
 }

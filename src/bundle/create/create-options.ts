@@ -40,6 +40,11 @@ export interface CreateOptions
   /** In load order. Without images the bundle holds only advisories or a key rotation. */
   readonly images: readonly ImageRequest[];
   /**
+   * Paths of archives of images, all of whose images are loaded after `images`: `docker save`, OCI
+   * layouts; plain, gzip or zstd.
+   */
+  readonly archives?: readonly string[];
+  /**
    * An OpenShift release image: it and its whole payload are loaded after `images`, under the names
    * that they have in the release.
    */

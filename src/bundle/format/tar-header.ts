@@ -12,6 +12,8 @@ export interface TarHeader {
   readonly name: string;
   /** The typeflag, with NUL as `0`. */
   readonly type: string;
+  /** Where a hard link (`1`) or symbolic link (`2`) leads. Empty for other members. */
+  readonly linkName: string;
   readonly storedBytes: number;
   /** Size of the file once unpacked; more than `storedBytes` for an old GNU sparse file. */
   readonly unpackedBytes: number;
@@ -41,6 +43,7 @@ export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
   return {
     name: readName(block),
     type,
+    linkName: type === '1' || type === '2' ? readText(block.subarray(157, 257)) : '',
     storedBytes,
     unpackedBytes: isSparse ? readNumber(block.subarray(483, 495)) : storedBytes,
     hasSparseMap: isSparse && block[482] !== 0,

@@ -2,9 +2,9 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { sampleImage } from '../../support/bundles/sample-image.ts';
+import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
-import { have } from '../../support/requirements.ts';
+import { have, program } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const PAGE = 'docs/factory.md';
@@ -14,6 +14,10 @@ let home: string;
 
 beforeAll(async () => {
   programs = await stickpinOnPath(mkdtempSync(join(tmpdir(), 'stickpin-program-')));
+  // Helm is not in Debian: this prints what `helm template` would, and refuses anything else.
+  const helm = `#!/bin/sh\n[ "$*" = 'template shop ./chart' ] || exit 1\ncat manifests/web.yaml\n`;
+  writeFileSync(join(programs, 'helm'), helm);
+  chmodSync(join(programs, 'helm'), 0o755);
   registry = await startSourceRegistry();
   registry.add('x/web', sampleImage({ seed: 'web', architecture: 'amd64' }), ['1']);
 });
@@ -26,6 +30,9 @@ beforeEach(() => {
   mkdirSync(join(home, '.config', 'containers'), { recursive: true });
   const insecure = `[[registry]]\nlocation = "${registry.host}"\ninsecure = true\n`;
   writeFileSync(join(home, '.config', 'containers', 'registries.conf'), insecure);
+  const pod = `kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: "${registry.host}/x/web:1"}]}\n`;
+  mkdirSync(join(home, 'manifests'));
+  writeFileSync(join(home, 'manifests', 'web.yaml'), pod);
 });
 afterEach(() => rmSync(home, { recursive: true, force: true }));
 
@@ -36,21 +43,26 @@ async function runSection(heading: string): Promise<string> {
   return runBlocks(['stickpin keygen --out factory', ...blocks], { directory: home, programs, env: { HOME: home } });
 }
 
-describe.runIf(have('skopeo'))(PAGE, () => {
+describe.runIf(have('skopeo', program('zstd', 'apt-get install zstd')))(PAGE, () => {
   it('takes the images of a chart and of manifests', async () => {
-    const pod = `kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: "${registry.host}/x/web:1"}]}\n`;
-    mkdirSync(join(home, 'manifests'));
-    writeFileSync(join(home, 'manifests', 'web.yaml'), pod);
     writeFileSync(join(home, 'auth.json'), '{}');
-    // Helm is not in Debian: this prints what `helm template` would, and refuses anything else.
-    writeFileSync(
-      join(programs, 'helm'),
-      `#!/bin/sh\n[ "$*" = 'template shop ./chart' ] || exit 1\ncat manifests/web.yaml\n`,
-    );
-    chmodSync(join(programs, 'helm'), 0o755);
     const output = await runSection('## Take the images of a chart');
     for (const version of ['1.4.0', '1.4.1', '1.4.2']) {
       expect(output).toContain(`shop ${version} for amd64 is in shop-${version}: 1 image,`);
     }
+  });
+
+  it('takes archives of images', async () => {
+    writeOciLayout(join(home, 'layout'), [
+      { image: sampleImage({ seed: 'pause', architecture: 'amd64' }), names: ['it'] },
+    ]);
+    const save =
+      'skopeo --insecure-policy copy --quiet oci:layout:it docker-archive:images.tar:docker.io/rancher/pause:3.6';
+    const pack =
+      'zstd -q -T0 -16 --long=25 images.tar -o rke2-images.linux-amd64.tar.zst && gzip -c images.tar > k3s-airgap-images-amd64.tar.gz';
+    await runBlocks([save, pack], { directory: home, programs });
+    const output = await runSection('## Take an archive of images');
+    expect(output).toContain('rke2 1.31.4 for amd64 is in rke2-1.31.4: 1 image,');
+    expect(output).toContain('site 1.0.0 for amd64 is in site-1.0.0: 2 images,');
   });
 });

@@ -7,6 +7,10 @@ export interface TarMember {
   readonly path: string;
   /** Content of a regular file; a directory has none. */
   readonly bytes?: Uint8Array;
+  /** Makes it a symbolic link with this target, at most 100 bytes. */
+  readonly linkTo?: string;
+  /** Makes the link a hard link. */
+  readonly isHardLink?: boolean;
   /** Default: 0755 of a directory, 0644 of a regular file. */
   readonly mode?: number;
 }
@@ -27,7 +31,10 @@ export function tarArchive(members: readonly TarMember[]): Buffer {
   return Buffer.concat(parts);
 }
 
-function header({ path, mode = path.endsWith('/') ? 0o755 : 0o644 }: TarMember, sizeBytes: number): Buffer {
+function header(
+  { path, linkTo, isHardLink, mode = path.endsWith('/') ? 0o755 : 0o644 }: TarMember,
+  sizeBytes: number,
+): Buffer {
   if (Buffer.byteLength(path) > 100) throw new RangeError(`tar member name is longer than 100 bytes: ${path}`);
   const isDirectory = path.endsWith('/');
   const block = Buffer.alloc(blockBytes);
@@ -39,7 +46,8 @@ function header({ path, mode = path.endsWith('/') ? 0o755 : 0o644 }: TarMember, 
   block.write('00000000000\0', 136);
   // POSIX: the checksum is computed with its own field filled with spaces.
   block.write('        ', 148);
-  block.write(isDirectory ? '5' : '0', 156);
+  block.write(linkTo !== undefined ? (isHardLink ? '1' : '2') : isDirectory ? '5' : '0', 156);
+  block.write(linkTo ?? '', 157);
   block.write('ustar\x0000', 257);
   const sum = block.reduce((total, byte) => total + byte, 0);
   block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);

@@ -29,6 +29,8 @@ export interface ImageRequest {
   readonly component?: string;
   /** Default true. */
   readonly pin?: boolean;
+  /** Whether an archive that has the image is taken instead of its source. Default false. */
+  readonly isReplaceable?: boolean;
   /** Where it was requested, such as `images.txt:7`, for errors. Absent for the command line. */
   readonly origin?: string;
 }

@@ -113,7 +113,7 @@ function requestsOf(placed: readonly { readonly image: PlacedPodImage; readonly 
   const requests = placed.flatMap(({ image: { image }, origin }): ImageRequest[] => {
     try {
       const reference = parseReference(image);
-      return [{ reference, source: fromRegistry(reference), origin }];
+      return [{ reference, source: fromRegistry(reference), isReplaceable: true, origin }];
     } catch (cause) {
       faults.push(`${origin}: ${reasonOf(cause)}`);
       return [];

@@ -30,10 +30,10 @@ export interface TarWalker {
 }
 
 const MAX_EXTENDED_BYTES = 1024 * 1024;
-/**
- * Extended headers that are ignored: pax's global one, GNU's long link name, Solaris' own.
- */
-const SKIPPED = new Set(['g', 'K', 'X']);
+/** Extended headers that are ignored: pax's global one, Solaris' own. */
+const SKIPPED = new Set(['g', 'X']);
+/** Extended headers of the next member: pax's, GNU's long name and long link name. */
+const EXTENDED = new Set(['x', 'L', 'K']);
 
 /** The state of a walk between two blocks of an archive. */
 interface Walk {
@@ -48,6 +48,7 @@ interface Walk {
   /** What extended headers say about the next member. */
   pax: ReadonlyMap<string, string> | undefined;
   longName: string | undefined;
+  longLink: string | undefined;
   /** The member whose sparse map is being read. */
   sparse: TarHeader | undefined;
   /** Whether the end marker was read. Everything after it is ignored. */
@@ -70,6 +71,7 @@ export function createTarWalker(visit: TarVisitor): TarWalker {
     extended: undefined,
     pax: undefined,
     longName: undefined,
+    longLink: undefined,
     sparse: undefined,
     ended: false,
   };
@@ -125,15 +127,16 @@ function takeBlock(walk: Walk, block: Buffer): void {
 function takeHeader(walk: Walk, block: Buffer): void {
   const found = parseTarHeader(block);
   if (found === undefined) walk.ended = true;
-  else if ((found.type === 'x' || found.type === 'L') && found.storedBytes > 0) walk.extended = startExtended(found);
-  else if (SKIPPED.has(found.type) || found.type === 'x' || found.type === 'L') expectData(walk, found, undefined);
+  else if (EXTENDED.has(found.type) && found.storedBytes > 0) walk.extended = startExtended(found);
+  else if (SKIPPED.has(found.type) || EXTENDED.has(found.type)) expectData(walk, found, undefined);
   else takeMember(walk, found);
 }
 
 function takeMember(walk: Walk, header: TarHeader): void {
-  const member = withPax(header, walk.pax, walk.longName);
+  const member = withPax(header, walk);
   walk.pax = undefined;
   walk.longName = undefined;
+  walk.longLink = undefined;
   const sink = walk.visit(member);
   if (member.hasSparseMap) {
     walk.sparse = member;
@@ -153,7 +156,7 @@ function extend(walk: Walk, extended: ExtendedHeader, part: Buffer): void {
   if (extended.left > 0) return;
   const body = Buffer.concat(extended.body);
   if (extended.type === 'x') walk.pax = parsePaxRecords(body);
-  else walk.longName = body.toString('utf8').replace(/\0.*$/s, '');
+  else walk[extended.type === 'L' ? 'longName' : 'longLink'] = body.toString('utf8').replace(/\0.*$/s, '');
   walk.extended = undefined;
 }
 
@@ -161,8 +164,8 @@ function extend(walk: Walk, extended: ExtendedHeader, part: Buffer): void {
  * Whether the archive is incomplete: data, the rest of a header, or the member of an extended
  * header is still to come.
  */
-function isInMember({ paddedLeft, sparse, extended, pax, longName }: Walk): boolean {
-  return paddedLeft > 0 || [sparse, extended, pax, longName].some((part) => part !== undefined);
+function isInMember({ paddedLeft, sparse, extended, pax, longName, longLink }: Walk): boolean {
+  return paddedLeft > 0 || [sparse, extended, pax, longName, longLink].some((part) => part !== undefined);
 }
 
 function startExtended({ type, storedBytes }: TarHeader): ExtendedHeader {
@@ -171,14 +174,14 @@ function startExtended({ type, storedBytes }: TarHeader): ExtendedHeader {
 }
 
 /**
- * pax: `path` and `size` replace the header's own, GNU's records tell the size of a sparse file.
+ * pax: `path`, `linkpath` and `size` replace the header's own, GNU's records tell the size of a sparse file.
  */
-function withPax(
-  header: TarHeader,
-  records: ReadonlyMap<string, string> | undefined,
-  longName: string | undefined,
-): TarHeader {
-  const named = { ...header, name: records?.get('path') ?? longName ?? header.name };
+function withPax(header: TarHeader, { pax: records, longName, longLink }: Walk): TarHeader {
+  const named = {
+    ...header,
+    name: records?.get('path') ?? longName ?? header.name,
+    linkName: records?.get('linkpath') ?? longLink ?? header.linkName,
+  };
   if (records === undefined || header.type === '1' || header.type === '5') return named;
   const storedBytes = paxNumber(records, 'size') ?? header.storedBytes;
   const real = paxNumber(records, 'GNU.sparse.realsize') ?? paxNumber(records, 'GNU.sparse.size');

@@ -11,15 +11,15 @@ export type CreateProgress =
       readonly total: number;
       readonly bytes: number;
     }
-  /** Layers are being measured and copied, or packed into the tar file. */
-  | { readonly kind: 'copy' | 'pack'; readonly doneBytes: number; readonly totalBytes: number };
+  /** Archives are being unpacked, layers measured and copied, or packed into the tar file. */
+  | { readonly kind: 'unpack' | 'copy' | 'pack'; readonly doneBytes: number; readonly totalBytes: number };
 
 /** Called often, after each chunk that was read; must be quick and must not throw. */
 export type ProgressListener = (progress: CreateProgress) => void;
 
 /** Adds up bytes for a listener. */
 export function countBytes(
-  kind: 'copy' | 'pack',
+  kind: 'unpack' | 'copy' | 'pack',
   totalBytes: number,
   onProgress: ProgressListener,
 ): (bytes: number) => void {

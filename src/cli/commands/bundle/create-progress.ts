@@ -13,7 +13,7 @@ export interface ProgressPrinter {
 
 const REPAINT_MS = 100;
 const PLAIN_MS = 10_000;
-const WORDS = { copy: 'copied', pack: 'packed' } as const;
+const WORDS = { unpack: 'unpacked', copy: 'copied', pack: 'packed' } as const;
 
 /**
  * A progress bar if stderr is a terminal. Otherwise a line for each image that is fetched, and one

@@ -13,6 +13,7 @@ export interface ImageOptions {
   readonly image: readonly ImageRequest[];
   readonly imagesFile: readonly string[];
   readonly imagesFrom: readonly string[];
+  readonly archive: readonly string[];
   readonly release?: ImageRequest;
   readonly withoutSignatures?: true;
   readonly authfile?: string;
@@ -43,6 +44,12 @@ export function addImageOptions(command: Command): Command {
       [],
     )
     .option(
+      '--archive <file>',
+      'all images of an archive: docker save, the air-gap archives of k3s and RKE2, an OCI layout; .tar, .tar.gz or .tar.zst; may be repeated',
+      collect,
+      [],
+    )
+    .option(
       '--release <ref[=source]>',
       'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
       parseImageOption,
@@ -61,7 +68,7 @@ export function addImageOptions(command: Command): Command {
 export async function readImageOptions(
   options: ImageOptions,
   context: CommandContext,
-): Promise<Pick<CreateOptions, 'images' | 'used' | 'notes' | 'release' | 'withoutSignatures' | 'access'>> {
+): Promise<Pick<CreateOptions, 'images' | 'used' | 'notes' | 'archives' | 'release' | 'withoutSignatures' | 'access'>> {
   const named = [...options.image, ...(await readImagesFiles(options, context))];
   const from = await readAllImagesFrom(options.imagesFrom, context);
   // A source that somebody has named counts more than the registry of the reference.
@@ -71,6 +78,7 @@ export async function readImageOptions(
     images,
     used: from.used,
     notes: [...from.notes, ...untakenNotes(from, images)],
+    archives: options.archive,
     ...(options.release !== undefined && { release: options.release }),
     ...(options.withoutSignatures && { withoutSignatures: true }),
     access: accessOf(options),

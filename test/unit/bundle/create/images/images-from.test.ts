@@ -29,6 +29,7 @@ describe('readImagesFrom', () => {
       {
         reference: { registry: 'quay.io', repository: 'quay.io/x/a', tag: '1' },
         source: { kind: 'skopeo', location: 'docker://quay.io/x/a:1' },
+        isReplaceable: true,
         origin: 'standard input: document 1, Pod shop/web, spec.containers[0].image',
       },
       expect.objectContaining({

@@ -1,0 +1,85 @@
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Digest } from '../../../domain/model/digest.ts';
+import { formatReference } from '../../../domain/model/reference.ts';
+import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
+import type { LayoutRequest } from '../images/plan-images.ts';
+import { countBytes, type ProgressListener } from '../output/progress.ts';
+import { type ArchiveImage, archiveIndexOf } from './archive-images.ts';
+import { badArchive } from './archive-stream.ts';
+import { unpackArchive } from './unpack-archive.ts';
+
+/**
+ * Unpacks archives of images (`docker save`, air-gap archives of k3s and RKE2, OCI layouts; plain,
+ * gzip or zstd), each into a layout of its own below `folder`, and requests all of their images.
+ *
+ * @param folder on the filesystem of the bundle; the caller removes it.
+ * @throws AppError `bundle/source`, `bundle/no-space`
+ */
+export async function readArchives(
+  archives: readonly string[],
+  {
+    folder,
+    arch,
+    onProgress,
+  }: { readonly folder: string; readonly arch: string; readonly onProgress: ProgressListener },
+  signal: AbortSignal,
+): Promise<LayoutRequest[]> {
+  let totalBytes = 0;
+  for (const path of archives)
+    totalBytes += await stat(path).then(
+      ({ size }) => size,
+      () => 0,
+    );
+  const onBytes = countBytes('unpack', totalBytes, onProgress);
+  const requests: LayoutRequest[] = [];
+  for (const [at, path] of archives.entries()) {
+    const directory = join(folder, String(at));
+    const members = await unpackArchive(path, directory, onBytes, signal);
+    const read = async (digest: Digest, maxBytes: number) => {
+      const file = layoutBlobPath(directory, digest);
+      const { size } = await stat(file);
+      if (size > maxBytes) throw badArchive(path, `its list of images has ${size} bytes, and ${maxBytes} are allowed`);
+      return readFile(file, { signal });
+    };
+    const { images, attached, made } = await archiveIndexOf(members, read);
+    for (const [digest, bytes] of made) await writeFile(layoutBlobPath(directory, digest), bytes);
+    const chosen = chooseImages(images, arch, path);
+    const stored = new Set([...made.keys(), ...[...members.files.values()].map(({ digest }) => digest)]);
+    const lacking = chosen.find(({ descriptor }) => !stored.has(descriptor.digest));
+    if (lacking !== undefined) {
+      throw badArchive(path, `it lacks ${lacking.descriptor.digest} of ${formatReference(lacking.reference)}`);
+    }
+    const manifests = [...chosen, ...attached].map(({ descriptor, reference }) => ({
+      ...descriptor,
+      annotations: { [REF_NAME]: formatReference(reference) },
+    }));
+    await writeFile(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
+    for (const [position, { reference }] of chosen.entries()) {
+      const selector = { kind: 'position', position } as const;
+      requests.push({ reference, directory, selector, isDisposable: true, origin: path });
+    }
+  }
+  return requests;
+}
+
+/**
+ * One image for each name: where several have one name, that for `arch`.
+ *
+ * @throws AppError `bundle/source` (`reject`) when there is no image, or a name still has several.
+ */
+function chooseImages(images: readonly ArchiveImage[], arch: string, path: string): ArchiveImage[] {
+  const byName = new Map<string, ArchiveImage[]>();
+  for (const image of images) {
+    const name = formatReference(image.reference);
+    byName.set(name, [...(byName.get(name) ?? []), image]);
+  }
+  if (byName.size === 0) throw badArchive(path, 'it lists no image');
+  return [...byName].map(([name, all]) => {
+    const digests = new Set(all.map(({ descriptor }) => descriptor.digest));
+    const fitting = digests.size === 1 ? all : all.filter(({ architecture }) => architecture === arch);
+    const [first] = fitting;
+    if (first !== undefined && new Set(fitting.map(({ descriptor }) => descriptor.digest)).size === 1) return first;
+    throw badArchive(path, `${name} names ${digests.size} images, and not just one of them is for ${arch}`);
+  });
+}
