@@ -1,12 +1,20 @@
 import type { Assessment } from '../assess/assess.ts';
 import { diskFull } from '../preload/space.ts';
 import { blobsToForget, type DamagedImage, healable } from '../release/content/damaged-images.ts';
-import type { CheckCause, ContentChecks } from '../state/content-check.ts';
+import type { CheckCause, ContentChecks, ContentResult } from '../state/content-check.ts';
 import type { Effect, Healing } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 
 /** What an image was found to be counts for so long when it is to be removed for it. */
 const HOLDS_MS = 10 * 60_000;
+
+/**
+ * How long after a look that has not shown what an image is the next one comes: so long after the
+ * first, four times as long after each further one.
+ */
+const UNKNOWN_MS = 60_000;
+const UNKNOWN_GROWTH = 4;
+const UNKNOWN_MAX_MS = 24 * 3_600_000;
 
 /** A check of images that is to be started. `references`: default all of kept releases. */
 export interface CheckDue {
@@ -22,7 +30,8 @@ export interface ContentPlan {
 
 /**
  * What follows from checks of images, while nothing is pulled or activated: damaged images go when
- * they can be pulled again, and were looked at lately; a check is started when one is due.
+ * they can be pulled again, and were looked at lately; a check is started when one is due, and again
+ * for images of which it has not shown what they are.
  */
 export function contentPlan(memory: Memory, { damaged }: Assessment, now: number): ContentPlan {
   const { contentChecks: checks, pullChecks } = memory;
@@ -34,13 +43,22 @@ export function contentPlan(memory: Memory, { damaged }: Assessment, now: number
   if (stale.length > 0) return checkAgain(stale.map(({ image }) => image.reference));
   if (ready.length > 0) return { effects: [{ kind: 'heal-images', images: ready.flatMap(healingOf) }] };
   if (checks.healed.length > 0) return checkAgain(checks.healed);
-  return checks.isDue && checks.endedAt === undefined ? { effects: [], check: { cause: 'unclean-boot' } } : NOTHING;
+  if (!checks.isDue) return NOTHING;
+  if (checks.endedAt === undefined) return { effects: [], check: { cause: 'unclean-boot' } };
+  const unknown = [...checks.results].filter(([, result]) => isUnknownLong(result, now)).map(([name]) => name);
+  return unknown.length > 0 ? checkAgain(unknown) : NOTHING;
 }
 
 const NOTHING: ContentPlan = { effects: [] };
 
 function checkAgain(references: readonly string[]): ContentPlan {
   return { effects: [], check: { cause: 'again', references } };
+}
+
+/** A time in the future means that the wall clock was set back. */
+function isUnknownLong({ at, content, unknownLooks = 1 }: ContentResult, now: number): boolean {
+  if (content.kind !== 'unknown') return false;
+  return at > now || now - at >= Math.min(UNKNOWN_MAX_MS, UNKNOWN_MS * UNKNOWN_GROWTH ** (unknownLooks - 1));
 }
 
 /** A time in the future means that the wall clock was set back. */

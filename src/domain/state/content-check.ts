@@ -4,7 +4,10 @@ import type { ImageContent } from '../model/image-content.ts';
 export type CheckCause =
   | 'unclean-boot'
   | 'request'
-  /** Damaged images were pulled again, or may be healed and were checked long ago. */
+  /**
+   * Damaged images were pulled again, or may be healed and were checked long ago; or it was not
+   * known what is kept of images.
+   */
   | 'again';
 
 /** What the last look at the content of one image has shown. */
@@ -12,6 +15,8 @@ export interface ContentResult {
   /** Wall clock, milliseconds since the epoch. */
   readonly at: number;
   readonly content: ImageContent;
+  /** How many looks in a row have not shown what it is. Default none. */
+  readonly unknownLooks?: number;
 }
 
 /** A check that runs now. */

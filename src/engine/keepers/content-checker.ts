@@ -192,15 +192,21 @@ async function checkAll(checking: Checking, { cause, images }: Order): Promise<v
     if (cause !== 'request') await untilAtRest(checking);
     const expected = await expectedOf(image, checking.documents, ending.signal);
     const seen = await contentOf(check.check(expected, (bytes) => advance(checking, { bytes }), ending.signal));
-    const result = { at: clock.now(), content: seen };
+    const unknownLooks = seen.kind === 'unknown' ? (results.get(image.reference)?.unknownLooks ?? 0) + 1 : 0;
+    const result = { at: clock.now(), content: seen, unknownLooks };
     found.push(result);
     results.set(image.reference, result);
     if (seen.kind === 'whole') checking.healings.delete(image.reference);
     advance(checking, { images: 1 });
   }
   if (cause === 'unclean-boot') checking.endedAt = clock.now();
-  if (found.length > 0) recorder.tell(checkedEvent(cause, found));
+  if (isNews(cause, found)) recorder.tell(checkedEvent(cause, found));
   await bootMark.setCheckDue(isCheckDue(checking, found), ending.signal);
+}
+
+/** That images are still not known was told when it was found. */
+function isNews(cause: CheckCause, found: readonly ContentResult[]): boolean {
+  return cause === 'again' ? found.some(({ content }) => content.kind !== 'unknown') : found.length > 0;
 }
 
 /**

@@ -46,6 +46,50 @@ describe('the check of images after an unclean boot', () => {
     await node.stop();
   });
 
+  it('is made again with growing pauses for an image that could not be looked at, until it is known', async () => {
+    const unknown: ImageContent = { kind: 'unknown', reason: { code: 'runtime/config', message: 'EIO' } };
+    const node = nodeWith({ isDue: true, contents: { etcd: unknown } });
+    const etcd = `check ${referenceOf('etcd')}`;
+    const looks = () => checked(node).filter((entry) => entry === etcd).length;
+    await node.start();
+    await node.clock.advance(10_000);
+    expect(looks()).toBe(1);
+    for (const [minutes, count] of [
+      [2, 2],
+      [2, 2],
+      [3, 3],
+      [12, 3],
+      [5, 4],
+      [50, 4],
+      [15, 5],
+      [30 * 60, 7],
+    ] as const) {
+      await node.clock.advance(minutes * 60_000);
+      expect(looks(), `${minutes} minutes later`).toBe(count);
+    }
+    expect(checked(node).length - looks()).toBe(1);
+    expect(told(node, 'not known')).toHaveLength(1);
+    expect(node.bootMark.isDue).toBe(true);
+    node.runtime.contents.delete(referenceOf('etcd'));
+    await node.clock.advance(25 * 3_600_000);
+    expect(looks()).toBe(8);
+    expect(told(node, 'was checked again: 1 whole')).toHaveLength(1);
+    expect(node.bootMark.isDue).toBe(false);
+    await node.clock.advance(25 * 3_600_000);
+    expect(looks()).toBe(8);
+    await node.stop();
+  });
+
+  it('is not made again for an image that is not known after a check by hand alone', async () => {
+    const unknown: ImageContent = { kind: 'unknown', reason: { code: 'runtime/config', message: 'EIO' } };
+    const node = nodeWith({ contents: { etcd: unknown } });
+    await node.start();
+    await node.engine.verifyImages('', signal);
+    await node.clock.advance(3_600_000);
+    expect(checked(node)).toHaveLength(2);
+    await node.stop();
+  });
+
   it('is not made when none is due', async () => {
     const node = nodeWith();
     await node.start();
