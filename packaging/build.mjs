@@ -4,8 +4,8 @@
  * that starting reads a handful of files. Native modules stay in node_modules. `node
  * packaging/build.mjs [OUTDIR]`
  */
-import { rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
 import { argv, env } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -35,8 +35,11 @@ const builtinModules = {
   },
 };
 
+/** The names of the parts depend on it, so that it is the same wherever they are written. */
+const nominalOutdir = join(root, 'dist');
+
 await rm(outdir, { recursive: true, force: true });
-const { metafile } = await build({
+const { metafile, outputFiles } = await build({
   absWorkingDir: root,
   entryPoints: {
     main: 'src/main.ts',
@@ -44,7 +47,8 @@ const { metafile } = await build({
     // Started by the daemon, from beside its own file.
     'document-worker': 'src/bundle/documents/document-worker.ts',
   },
-  outdir,
+  outdir: nominalOutdir,
+  write: false,
   bundle: true,
   splitting: true,
   format: 'esm',
@@ -65,6 +69,11 @@ const { metafile } = await build({
     js: "import { createRequire as createRequireOfBundle } from 'node:module'; const require = createRequireOfBundle(import.meta.url);",
   },
 });
+for (const { path, contents } of outputFiles) {
+  const file = join(outdir, relative(nominalOutdir, path));
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, contents);
+}
 await writeFile(join(outdir, 'package.json'), '{"type":"module"}\n');
 await writeFile(join(outdir, 'bundled-packages.json'), `${JSON.stringify(bundledPackages(metafile), null, 2)}\n`);
 

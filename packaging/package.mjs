@@ -1,77 +1,79 @@
 /**
- * Makes `dist/stickpin-<version>-linux-<arch>.tar.gz`: Node.js, the bundled program, its native
- * modules, protocol files, units, licences and the two scripts that put them on a node and take
- * them off again. Run by `npm run package` after `npm ci`. `node packaging/package.mjs [OUTDIR]`
+ * Makes all packages of this version in `dist`, each with Node.js and native modules inside: run
+ * `npm run package` after `npm ci`. The same input makes the same bytes. `node packaging/package.mjs
+ * [OUTDIR] [--arch x64]... [--format deb]... [--sign-key FILE]`; `STICKPIN_SIGN_KEY` names the key too.
  */
-import { execFileSync } from 'node:child_process';
-import { chmod, cp, readFile, rm, writeFile } from 'node:fs/promises';
-import { dirname, join, relative, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { licencesOf } from './licences.mjs';
+import { cp, mkdir, rm } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
+import { env, exit, stderr, stdout } from 'node:process';
+import { parseArgs } from 'node:util';
+import { makeArchive } from './formats/archive.mjs';
+import { makeDeb } from './formats/deb.mjs';
+import { makeRpm } from './formats/rpm.mjs';
+import { makeSysext } from './formats/sysext.mjs';
+import { signFile, writeSums } from './release/sums.mjs';
+import { ARCHITECTURES } from './stage/architectures.mjs';
+import { needsOf } from './stage/elf.mjs';
+import { about, root } from './stage/project.mjs';
+import { checkSize } from './stage/size.mjs';
+import { stageArchive } from './stage/stage.mjs';
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const dist = resolve(process.argv[2] ?? join(root, 'dist'));
-const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
-const name = `stickpin-${version}-linux-${process.arch}`;
-const stage = join(dist, name);
+const FORMATS = { archive: makeArchive, deb: makeDeb, rpm: makeRpm, sysext: makeSysext };
 
-/** Native modules, without their sources and without the binaries for other machines. */
-const native = {
-  'better-sqlite3': ['package.json', 'LICENSE', 'lib', `prebuilds/linux-${process.arch}.node`],
-  koffi: [
-    ...['package.json', 'LICENSE.txt', 'index.js', 'index.cjs'],
-    ...['index.js', 'index.cjs', 'src/static.js', 'src/static.cjs'].map((file) => `src/koffi/${file}`),
-  ],
-  [`@koromix/koffi-linux-${process.arch}`]: ['package.json', 'index.js', `linux_${process.arch}/koffi.node`],
-};
-/** The official binary of Node.js for this machine. The program always runs on this one. */
-const runtime = `node-linux-${process.arch}`;
-
-execFileSync(process.execPath, [join(root, 'packaging/build.mjs'), join(dist, 'bundle')], { stdio: 'inherit' });
-await rm(stage, { recursive: true, force: true });
-await stageProgram();
-await stageIntegration();
-await stageLicences();
-const tarball = join(dist, `${name}.tar.gz`);
-execFileSync('tar', ['--owner=0', '--group=0', '--numeric-owner', '--sort=name', '-czf', tarball, '-C', dist, name]);
-await rm(stage, { recursive: true });
-await rm(join(dist, 'bundle'), { recursive: true });
-process.stdout.write(`${relative(process.cwd(), tarball)}\n`);
-
-async function stageProgram() {
-  const lib = join(stage, 'lib');
-  await cp(join(dist, 'bundle'), join(lib, 'dist'), { recursive: true });
-  await cp(join(root, 'proto'), join(lib, 'proto'), { recursive: true });
-  for (const [module, files] of Object.entries(native)) {
-    for (const file of files) {
-      const from = join(root, 'node_modules', module, file);
-      await cp(from, join(lib, 'node_modules', module, file), { recursive: true });
-    }
-  }
-  await rm(join(lib, 'dist/bundled-packages.json'));
-  await cp(join(root, 'node_modules', runtime, 'bin/node'), join(lib, 'bin/node'));
-  await chmod(join(lib, 'bin/node'), 0o755);
-  await cp(join(root, 'packaging/stickpin'), join(stage, 'stickpin'));
-  await chmod(join(stage, 'stickpin'), 0o755);
+/** The parts of the command line, each checked. */
+function readOptions() {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      arch: { type: 'string', multiple: true },
+      format: { type: 'string', multiple: true },
+      'sign-key': { type: 'string' },
+    },
+  });
+  if (positionals.length > 1) throw new Error(`unexpected ${positionals[1]}: there is one output folder`);
+  return {
+    dist: resolve(positionals[0] ?? join(root, 'dist')),
+    arches: known('--arch', values.arch, ARCHITECTURES),
+    formats: known('--format', values.format, FORMATS),
+    signKey: values['sign-key'] ?? (env.STICKPIN_SIGN_KEY || undefined),
+  };
 }
 
-async function stageIntegration() {
-  await cp(join(root, 'systemd'), join(stage, 'systemd'), { recursive: true });
-  await cp(join(root, 'udev'), join(stage, 'udev'), { recursive: true });
-  for (const script of ['install.sh', 'uninstall.sh']) {
-    await cp(join(root, 'packaging', script), join(stage, script));
-    await chmod(join(stage, script), 0o755);
+function known(flag, wanted, table) {
+  for (const name of wanted ?? []) {
+    if (!Object.hasOwn(table, name)) throw new Error(`${flag} ${name}: known are ${Object.keys(table).join(', ')}`);
   }
-  await cp(join(root, 'packaging/inside.sh'), join(stage, 'inside.sh'));
-  for (const document of ['README.md', 'LICENSE', 'CHANGELOG.md'])
-    await cp(join(root, document), join(stage, document));
+  return [...new Set(wanted ?? Object.keys(table))];
 }
 
-/** One file with the licence of each package whose code travels along. */
-async function stageLicences() {
-  const bundled = JSON.parse(await readFile(join(dist, 'bundle/bundled-packages.json'), 'utf8'));
-  // The binary of koffi is a package without a licence text of its own.
-  const modules = [runtime, ...Object.keys(native)].filter((module) => !module.startsWith('@koromix/'));
-  const whole = modules.map((module) => `node_modules/${module}`);
-  await writeFile(join(stage, 'LICENSES.third-party.txt'), await licencesOf(root, [...bundled, ...whole]));
+async function makePackages({ dist, arches, formats, signKey }) {
+  await mkdir(dist, { recursive: true });
+  const made = [];
+  for (const arch of arches) {
+    const stage = join(dist, `stickpin-${about.version}-linux-${arch}`);
+    await stageArchive(stage, arch);
+    const { GLIBC, GLIBCXX, libraries } = await needsOf(join(stage, 'lib'), arch);
+    stdout.write(`${arch}: needs glibc ${GLIBC}, GLIBCXX ${GLIBCXX} (${libraries.join(', ')})\n`);
+    stdout.write(`${arch}: ${await checkSize(stage)}\n`);
+    const bill = join(dist, `stickpin-${about.version}-linux-${arch}.cdx.json`);
+    await cp(join(stage, 'doc/sbom.cdx.json'), bill);
+    made.push(bill);
+    for (const format of formats) made.push(...(await FORMATS[format]({ arch, stage, dist })));
+    await rm(stage, { recursive: true });
+  }
+  if (formats.includes('rpm')) {
+    await cp(join(root, 'packaging/image/Containerfile'), join(dist, 'Containerfile'));
+    made.push(join(dist, 'Containerfile'));
+  }
+  const sums = await writeSums(dist, made);
+  const signed = signKey === undefined ? [] : [await signFile(sums, signKey)];
+  for (const file of [...made, sums, ...signed]) stdout.write(`${relative(process.cwd(), file)}\n`);
+  if (signKey === undefined) stdout.write('SHA256SUMS is not signed: name a key with --sign-key\n');
+}
+
+try {
+  await makePackages(readOptions());
+} catch (error) {
+  stderr.write(`package: ${error.message}\n`);
+  exit(1);
 }

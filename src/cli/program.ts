@@ -53,7 +53,7 @@ export function messageOf(
 ): string {
   if (!(error instanceof AppError) || error.code !== 'api/denied') return reasonOf(error);
   return isRoot
-    ? "The D-Bus system bus lets nobody call the stickpin daemon, not even root: its rules (io.stickpin1.conf) are not installed. Run the archive's install.sh again"
+    ? "The D-Bus system bus lets nobody call the stickpin daemon, not even root: its rules (io.stickpin1.conf) are not installed. Install its package again, or run the archive's install.sh again"
     : `${error.message}. Run: sudo stickpin ${args.map(shellWord).join(' ')}`;
 }
 

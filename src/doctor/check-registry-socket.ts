@@ -1,5 +1,5 @@
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
-import { type Check, type ExaminedNode, SYSTEMD_IS_SILENT, type SystemServices } from './check.ts';
+import { type Check, type ExaminedNode, INSTALL_AGAIN, SYSTEMD_IS_SILENT, type SystemServices } from './check.ts';
 
 /** The part of the node that {@link checkRegistrySocket} uses. */
 type NodeWithRegistry = Pick<ExaminedNode, 'services'> & {
@@ -22,7 +22,7 @@ async function lookAtSocket(services: SystemServices, listen: string, signal: Ab
   const { ok, warning, fault } = findingsOn('registry');
   const value = await services.unitProperty('stickpin-registry.socket', 'Socket', 'Listen', signal);
   const addresses = (Array.isArray(value) ? value : []).map(([, address]: readonly unknown[]) => String(address));
-  if (addresses.length === 0) return fault('no socket is held for the registry', "run the archive's install.sh again");
+  if (addresses.length === 0) return fault('no socket is held for the registry', INSTALL_AGAIN);
   if (addresses.includes(listen)) return ok(`the registry listens on ${listen}`);
   return warning(
     `the registry listens on ${addresses.join(', ')}, and registry.listen = "${listen}" is without effect`,

@@ -1,5 +1,5 @@
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
-import { type Check, type ExaminedNode, SYSTEMD_IS_SILENT, type SystemServices } from './check.ts';
+import { type Check, type ExaminedNode, INSTALL_AGAIN, SYSTEMD_IS_SILENT, type SystemServices } from './check.ts';
 
 const UNITS = ['stickpin.service', 'stickpin-registry.socket', 'stickpin-clear-mirrors.service'] as const;
 
@@ -33,7 +33,7 @@ async function lookAtUnit(services: SystemServices, unit: string, signal: AbortS
     ['LoadState', 'ActiveState', 'UnitFileState', 'NeedDaemonReload'].map(property),
   );
   if (load === 'masked') return [warning(`${unit} is masked`, `run systemctl unmask ${unit}`)];
-  if (load !== 'loaded') return [fault(`${unit} is not installed`, "run the archive's install.sh again")];
+  if (load !== 'loaded') return [fault(`${unit} is not installed`, INSTALL_AGAIN)];
   const stale = isStale === true ? [warning(`${unit} changed on disk`, 'run systemctl daemon-reload')] : [];
   if (file !== 'enabled') return [...stale, warning(`${unit} does not start at boot`, `run systemctl enable ${unit}`)];
   if (state !== 'active') {

@@ -95,6 +95,9 @@ export interface CrioFilePaths {
   readonly mirrorsFile: string;
 }
 
+/** What puts a missing part of the program back. */
+export const INSTALL_AGAIN = "install stickpin's package again, or run the archive's install.sh again";
+
 /** What to do when systemd does not answer a check. */
 export const SYSTEMD_IS_SILENT =
   "look at systemd with 'systemctl status dbus' and 'systemctl list-jobs', then run 'stickpin doctor' again";

@@ -1,10 +1,10 @@
 import { access } from 'node:fs/promises';
 import { findingsOn } from '../domain/model/finding.ts';
-import type { Check } from './check.ts';
+import { type Check, INSTALL_AGAIN } from './check.ts';
 
 /**
- * Whether one of the files that `install.sh` lays down is there; `consequence`: what does not work
- * without it.
+ * Whether one of the files of the installation is there; `consequence`: what does not work without
+ * it.
  */
 export function checkPresence(subject: string, candidates: readonly string[], consequence: string): Check {
   const { ok, fault } = findingsOn(subject);
@@ -13,7 +13,7 @@ export function checkPresence(subject: string, candidates: readonly string[], co
     remedy: "run 'sudo stickpin doctor'",
     look: async () => {
       for (const path of candidates) if (await exists(path)) return [ok(`${path} is there`)];
-      return [fault(`${candidates.at(-1)} is missing, so that ${consequence}`, "run the archive's install.sh again")];
+      return [fault(`${candidates.at(-1)} is missing, so that ${consequence}`, INSTALL_AGAIN)];
     },
   };
 }

@@ -4,7 +4,7 @@ import { systemCodeOf } from '../../platform/app-error.ts';
 import type { Check, ExaminedCrio } from '../check.ts';
 
 /** What puts a missing file of the installation back. */
-export const REINSTALL = "run the archive's install.sh again, with --crio yes";
+export const REINSTALL = 'run /usr/lib/stickpin/setup --crio yes';
 
 const UNREADABLE = "run 'sudo stickpin doctor'; if root can't read it either, look at the file that the message names";
 

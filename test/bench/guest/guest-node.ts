@@ -6,7 +6,7 @@ import type { Stick } from '../../e2e/machine/qemu/stick.ts';
 import type { PluggedStick } from '../../e2e/machine/qemu/usb.ts';
 import { bundleProgram } from '../../support/bundles/bundle-program.ts';
 import type { SampleKey } from '../../support/bundles/sample-bundle.ts';
-import { makeStickpinArchive } from '../../support/bundles/stickpin-archive.ts';
+import { makePackage } from '../../support/packages/make-packages.ts';
 
 /** A node in the guest, in the states that a measurement begins with. */
 export interface GuestNode {
@@ -60,7 +60,7 @@ const noteStatus = [
 export async function prepareGuestNode(machine: Machine, key: SampleKey, scratch: string): Promise<GuestNode> {
   // As seen from the built bench, which lies one folder deeper than this file.
   const repository = fileURLToPath(new URL('../../../../', import.meta.url));
-  const archive = await makeStickpinArchive(repository, scratch);
+  const archive = await makePackage('archive', scratch);
   await installArchive(machine, archive, { keys: { [key.name]: key.publicPem }, start: false });
   const program = join(scratch, 'puller.cjs');
   await bundleProgram(join(repository, 'test/bench/guest/guest-puller.ts'), program);

@@ -16,23 +16,17 @@ import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { entriesBelow } from '../../support/entries-below.ts';
+import { makePackage } from '../../support/packages/make-packages.ts';
 import { have, program } from '../../support/requirements.ts';
-
-const repository = new URL('../../../', import.meta.url).pathname;
 
 describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () => {
   let unpacked: string;
   let work: string;
   let root: string;
 
-  beforeAll(() => {
+  beforeAll(async () => {
     work = mkdtempSync(join(tmpdir(), 'stickpin-archive-'));
-    const output = execFileSync(process.execPath, ['packaging/package.mjs', work], {
-      cwd: repository,
-      encoding: 'utf8',
-    });
-    const tarball = output.trim().split('\n').at(-1) ?? '';
-    execFileSync('tar', ['-xzf', join(repository, tarball), '-C', work]);
+    execFileSync('tar', ['-xzf', await makePackage('archive', work), '-C', work]);
     unpacked = join(work, `stickpin-${packageJson.version}-linux-${process.arch}`);
   });
   afterAll(() => rmSync(work, { recursive: true, force: true }));
@@ -58,7 +52,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
 
   it('installs every file where the system looks for it', () => {
     expect(install()).toContain('/etc/stickpin/keys.d/');
-    const outside = files().filter((path) => !path.startsWith('/usr/lib/stickpin/'));
+    const outside = files().filter((path) => !/^\/usr\/(lib|share\/doc)\/stickpin\//.test(path));
     expect(outside).toEqual([
       '/etc/systemd/system/crio.service.d/10-stickpin.conf',
       '/etc/systemd/system/multi-user.target.wants/stickpin-clear-mirrors.service',
@@ -66,19 +60,20 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
       '/etc/systemd/system/sockets.target.wants/stickpin-registry.socket',
       '/usr/bin/stickpin',
       '/usr/lib/systemd/catalog/stickpin.catalog',
+      '/usr/lib/systemd/system-preset/80-stickpin.preset',
       '/usr/lib/systemd/system/stickpin-clear-mirrors.service',
       '/usr/lib/systemd/system/stickpin-registry.socket',
       '/usr/lib/systemd/system/stickpin.service',
       '/usr/lib/tmpfiles.d/stickpin.conf',
       '/usr/lib/udev/rules.d/90-stickpin.rules',
       '/usr/share/dbus-1/system.d/io.stickpin1.conf',
-      '/usr/share/doc/stickpin/CHANGELOG.md',
-      '/usr/share/doc/stickpin/LICENSE',
-      '/usr/share/doc/stickpin/LICENSES.third-party.txt',
-      '/usr/share/doc/stickpin/README.md',
+      '/usr/share/man/man1/stickpin.1.gz',
+      '/usr/share/man/man5/stickpin.toml.5.gz',
       '/usr/share/polkit-1/actions/io.stickpin1.policy',
     ]);
     expect(statSync(installed('etc/stickpin/keys.d')).isDirectory()).toBe(true);
+    for (const document of ['README.md', 'LICENSE', 'LICENSES.third-party.txt', 'sbom.cdx.json', 'docs/install.md'])
+      expect(statSync(installed(`usr/share/doc/stickpin/${document}`)).size).toBeGreaterThan(100);
   });
 
   it('installs a program that runs: the command line and the native modules load', () => {
@@ -97,7 +92,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
   });
 
   it("makes CRI-O's files only where CRI-O is, or where it is asked to", () => {
-    const tmpfiles = installed('usr/lib/tmpfiles.d/stickpin-crio.conf');
+    const tmpfiles = installed('etc/tmpfiles.d/stickpin-crio.conf');
     install();
     expect(existsSync(tmpfiles)).toBe(false);
     expect(existsSync(installed('etc/crio'))).toBe(false);
@@ -240,7 +235,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
   });
 
   it('contains the licence of everything in it', () => {
-    const text = readFileSync(join(unpacked, 'LICENSES.third-party.txt'), 'utf8');
+    const text = readFileSync(join(unpacked, 'doc/LICENSES.third-party.txt'), 'utf8');
     for (const name of ['better-sqlite3', 'koffi', '@grpc/grpc-js', 'dbus-next', 'protobufjs', 'valibot']) {
       expect(text).toMatch(
         new RegExp(`^${name.replace('/', '\\/')} \\d+\\.\\d+\\.\\d+ \\((MIT|ISC|Apache-2\\.0|BSD-3-Clause)\\)$`, 'm'),

@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
-import { makeStickpinArchive } from '../../support/bundles/stickpin-archive.ts';
+import { makePackage } from '../../support/packages/make-packages.ts';
 import { have, program } from '../../support/requirements.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
@@ -122,7 +122,7 @@ describe('the unpacked archive', () => {
   let unpacked: string;
 
   beforeAll(async () => {
-    const archive = await makeStickpinArchive(repository, work);
+    const archive = await makePackage('archive', work);
     execFileSync('tar', ['-xzf', archive, '-C', work]);
     unpacked = join(work, basename(archive, '.tar.gz'));
   });

@@ -1,8 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
-import { makeStickpinArchive } from '../../../support/bundles/stickpin-archive.ts';
+import { makePackage } from '../../../support/packages/make-packages.ts';
 import { have } from '../../../support/requirements.ts';
 import { type Machine, makeRunDirectory, restoreMachine, type SavedMachine, startMachine } from '../machine.ts';
 import { machineNeeds } from '../needs.ts';
@@ -20,8 +19,6 @@ declare module 'vitest' {
     savedMachines: SavedMachines;
   }
 }
-
-const repository = fileURLToPath(new URL('../../../../', import.meta.url));
 
 /**
  * Boots a machine once for all test files of a run and installs the archive of this working tree
@@ -41,7 +38,7 @@ export async function setup({ provide }: TestProject): Promise<() => Promise<voi
 }
 
 async function saveMachines(directory: string): Promise<SavedMachines> {
-  const archive = await makeStickpinArchive(repository, directory);
+  const archive = await makePackage('archive', directory);
   const booted = await savedIn(join(directory, 'booted'), await startMachine(), (machine) =>
     unpackArchive(machine, archive),
   );

@@ -12,7 +12,10 @@ async function licenceOf(folder) {
   const files = (await readdir(folder)).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file)).sort();
   const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
   const title = `${about.name} ${about.version} (${licenceName(about)})`;
-  const text = texts.length > 0 ? texts.join('\n') : `No licence text in the package; author: ${authorOf(about)}\n`;
+  const text =
+    texts.length > 0
+      ? texts.join('\n').replaceAll('\r\n', '\n')
+      : `No licence text in the package; author: ${authorOf(about)}\n`;
   return `${'='.repeat(80)}\n${title}\n${'='.repeat(80)}\n\n${text}`;
 }
 

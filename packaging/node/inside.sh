@@ -1,4 +1,4 @@
-# Sourced by install.sh and uninstall.sh.
+# Sourced by install.sh, setup, remove and uninstall.
 #
 # inside PATH: prints where PATH of the installed system lies below $root. Links are followed as
 # that system will follow them once it is booted: an absolute one begins at $root, and none leads

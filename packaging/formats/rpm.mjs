@@ -1,0 +1,66 @@
+import { cp, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ARCHITECTURES } from '../stage/architectures.mjs';
+import { about, epoch, root, run } from '../stage/project.mjs';
+import { nodeFiles, settle, stageTree } from '../stage/stage.mjs';
+
+const sources = join(root, 'packaging/rpm');
+
+/** Makes the package for Fedora, RHEL and their kin, with Debian's rpmbuild too. */
+export async function makeRpm({ arch, stage, dist }) {
+  const tree = `${stage}.rpm-tree`;
+  const work = `${stage}.rpm-work`;
+  await stageTree(tree, stage, 'rpm');
+  const policy = join(tree, 'usr/share/selinux/packages/stickpin');
+  await mkdir(policy, { recursive: true });
+  await cp(join(sources, 'stickpin.fc'), join(policy, 'stickpin.fc'));
+  settle(tree);
+  await rm(work, { recursive: true, force: true });
+  await mkdir(work);
+  await writeFile(join(work, 'files'), await fileList());
+  const target = ARCHITECTURES[arch].rpm;
+  run('rpmbuild', [
+    '-bb',
+    '--target',
+    `${target}-linux`,
+    ...definitions({ tree, work }),
+    join(sources, 'stickpin.spec'),
+  ]);
+  const [name] = await readdir(join(work, 'rpms', target));
+  const file = join(dist, name);
+  await rename(join(work, 'rpms', target, name), file);
+  for (const folder of [tree, work]) await rm(folder, { recursive: true });
+  return [file];
+}
+
+async function fileList() {
+  const targets = (await nodeFiles()).map(({ target }) => target);
+  const lines = targets.map((target) => (/^\/usr\/share\/(doc|man)\//.test(target) ? `%doc ${target}` : target));
+  return `${[...lines, '/usr/share/selinux/packages/stickpin'].join('\n')}\n`;
+}
+
+function definitions({ tree, work }) {
+  const values = {
+    stickpin_version: about.version,
+    stickpin_packager: about.author,
+    stickpin_tree: tree,
+    stickpin_files: join(work, 'files'),
+    stickpin_date: changelogDate(),
+    _topdir: work,
+    _rpmdir: join(work, 'rpms'),
+    // What else would tell machine and moment of the build.
+    _buildhost: 'reproducible',
+    use_source_date_epoch_as_buildtime: '1',
+    clamp_mtime_to_source_date_epoch: '1',
+    source_date_epoch_from_changelog: '0',
+    _build_id_links: 'none',
+    _binary_payload: 'w9.zstdio',
+  };
+  return Object.entries(values).flatMap(([name, value]) => ['--define', `${name} ${value}`]);
+}
+
+/** As in `Mon Jan 05 2026`. */
+function changelogDate() {
+  const [day, date, month, year] = new Date(Number(epoch) * 1000).toUTCString().replace(',', '').split(' ');
+  return `${day} ${month} ${date} ${year}`;
+}

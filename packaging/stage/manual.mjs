@@ -1,0 +1,117 @@
+import { marked } from 'marked';
+
+/**
+ * A manual page (man(7)) made of a Markdown page.
+ *
+ * @param page `name` and `section` of the manual page; `summary` for its line in `NAME`; `date` as
+ *   `YYYY-MM-DD`
+ */
+export function manualPage(markdown, { name, section, summary, date, source }) {
+  const tokens = marked.lexer(markdown);
+  const body = tokens[0]?.type === 'heading' && tokens[0].depth === 1 ? tokens.slice(1) : tokens;
+  const head = [
+    `.TH ${quoted(name.toUpperCase())} ${quoted(section)} ${quoted(date)} ${quoted(source)}`,
+    '.SH NAME',
+    `${escaped(name)} \\- ${escaped(summary)}`,
+    '.SH DESCRIPTION',
+  ];
+  return `${[...head, ...body.flatMap(block)].join('\n')}\n`;
+}
+
+function block(token) {
+  switch (token.type) {
+    case 'heading':
+      return [`${token.depth <= 2 ? '.SH' : '.SS'} ${quoted(plain(token.tokens))}`];
+    case 'paragraph':
+      return ['.PP', line(token.tokens)];
+    case 'code':
+      return ['.PP', '.RS 4', '.nf', ...token.text.split('\n').map(literal), '.fi', '.RE'];
+    case 'list':
+      return token.items.flatMap((item, at) =>
+        listItem(item, token.ordered ? `${Number(token.start) + at}.` : '\\(bu'),
+      );
+    case 'table':
+      return token.rows.flatMap((row) => tableRow(token.header, row));
+    case 'blockquote':
+      return ['.RS 4', ...token.tokens.flatMap(block), '.RE'];
+    // Comments, and lines between blocks.
+    case 'html':
+    case 'space':
+    case 'hr':
+      return [];
+    default:
+      throw new Error(`a manual page can't show Markdown of the kind ${token.type}: ${token.raw}`);
+  }
+}
+
+function listItem({ tokens }, mark) {
+  const [first, ...rest] = tokens.filter(({ type }) => type !== 'space');
+  const text = first?.type === 'text' || first?.type === 'paragraph' ? [line(first.tokens)] : block(first);
+  return [`.IP ${quoted(mark)} 4`, ...text, ...(rest.length > 0 ? ['.RS 4', ...rest.flatMap(block), '.RE'] : [])];
+}
+
+/** The first cell is the term; the others follow with their headings, as a terminal is narrow. */
+function tableRow(header, [term, ...cells]) {
+  const texts = cells.map(({ tokens }, at) => {
+    const title = plain(header[at + 1].tokens);
+    return cells.length > 1 && title !== '' ? `${escaped(title)}: ${line(tokens)}` : line(tokens);
+  });
+  return ['.TP', line(term.tokens) || '\\&', ...texts.flatMap((text, at) => (at === 0 ? [text] : ['.br', text]))];
+}
+
+/** Text in one line of input, so that only what is a request begins with a dot. */
+function line(tokens) {
+  const text = inline(tokens)
+    .replace(/\s*\n\s*/g, ' ')
+    .trim();
+  return /^[.']/.test(text) ? `\\&${text}` : text;
+}
+
+function inline(tokens = []) {
+  return tokens
+    .map((token) => {
+      switch (token.type) {
+        case 'codespan':
+          return `\\fB${escaped(token.text)}\\fR`;
+        case 'strong':
+          return `\\fB${inline(token.tokens)}\\fR`;
+        case 'em':
+          return `\\fI${inline(token.tokens)}\\fR`;
+        case 'br':
+          return ' ';
+        case 'html':
+          return '';
+        default:
+          return token.tokens === undefined ? escaped(unescapedEntities(token.text)) : inline(token.tokens);
+      }
+    })
+    .join('');
+}
+
+function plain(tokens) {
+  return inline(tokens).replace(/\\f[BIR]/g, '');
+}
+
+function literal(text) {
+  const safe = escaped(text);
+  return /^[.']/.test(safe) ? `\\&${safe}` : safe;
+}
+
+function escaped(text) {
+  return text
+    .replace(/\\/g, '\\e')
+    .replace(/-/g, '\\-')
+    .replace(
+      /[^\x20-\x7e\n]/gu,
+      (character) => `\\[u${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}]`,
+    );
+}
+
+function unescapedEntities(text) {
+  const characters = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#39;': "'", '&amp;': '&' };
+  return text.replace(/&(?:lt|gt|quot|#39|amp);/g, (entity) => characters[entity]);
+}
+
+function quoted(text) {
+  return `"${String(text).replace(/"/g, '\\(dq')}"`;
+}

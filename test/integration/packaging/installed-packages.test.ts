@@ -1,0 +1,146 @@
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { commandsOf } from '../../support/docs/marked-blocks.ts';
+import { makePackage, packagingNeeds } from '../../support/packages/make-packages.ts';
+import { have } from '../../support/requirements.ts';
+import { makeScratchRoot, type ScratchRoot } from '../../support/rootfs/scratch-root.ts';
+
+const GUARD = '/etc/systemd/system/crio.service.d/10-stickpin.conf';
+const TMPFILES = '/etc/tmpfiles.d/stickpin-crio.conf';
+const LINK = '/etc/crio/crio.conf.d/99-stickpin.conf';
+const page = (name: string) => commandsOf('docs/install.md', name);
+
+/** What a package leaves outside of /usr when nothing runs. */
+const MADE = [
+  GUARD,
+  '/etc/systemd/system/multi-user.target.wants/stickpin-clear-mirrors.service',
+  '/etc/systemd/system/multi-user.target.wants/stickpin.service',
+  '/etc/systemd/system/sockets.target.wants/stickpin-registry.socket',
+];
+
+/** Debian's dpkg and rpm on a Debian trixie on which nothing runs, as when an image is built. */
+describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without a running system', () => {
+  let work: string;
+  let deb: string;
+  let rpm: string;
+  let root: ScratchRoot;
+
+  beforeAll(async () => {
+    work = await mkdtemp(join(tmpdir(), 'stickpin-installed-'));
+    deb = await makePackage('deb', work);
+    rpm = await makePackage('rpm', work);
+  }, 600_000);
+  afterAll(() => rm(work, { recursive: true, force: true }));
+  beforeEach(async () => {
+    root = await makeScratchRoot();
+    for (const file of [deb, rpm]) await cp(file, join(root.shared, basename(file)));
+  }, 600_000);
+  afterEach(() => root[Symbol.asyncDispose]());
+
+  /** Everything with our name in it, outside of what dpkg itself notes. */
+  const ours = async () =>
+    (
+      await root.run(
+        `find /etc /usr /var/lib -name '*stickpin*' ! -path '/var/lib/dpkg/*' ! -path '/usr/lib/stickpin/*' ! -path '/etc/stickpin/*' | LC_ALL=C sort`,
+      )
+    )
+      .split('\n')
+      .filter((line) => line !== '');
+  const outsideUsr = async () => (await ours()).filter((path) => !path.startsWith('/usr/'));
+
+  /** `rpm` as the page shows it; Debian's knows nothing of the libraries that are there. */
+  const rpmCommand = (block: string) =>
+    root.runOutside(`rpm() { command rpm --root "$ROOT" --dbpath /var/lib/rpm --nodeps "$@"; }\n${block}`);
+
+  async function expectInstalled(): Promise<void> {
+    expect(await root.run('stickpin --version')).toBe(`${packageJson.version}\n`);
+    expect((await outsideUsr()).filter((path) => path !== '/etc/stickpin')).toEqual(MADE);
+    await root.run('test -d /etc/stickpin/keys.d && test ! -e /etc/crio');
+    await root.run('cd /usr/lib/stickpin && find . -type f | LC_ALL=C sort | cmp - manifest');
+  }
+
+  it('is a .deb: installed, updated, removed and purged as the page says', async () => {
+    await root.run(page('deb-install'));
+    await expectInstalled();
+    await root.run(
+      'echo key > /etc/stickpin/keys.d/mine.pub; mkdir -p /var/lib/stickpin; echo > /var/lib/stickpin/state.db',
+    );
+    // An administrator's decision outlives an update.
+    await root.run('rm /etc/systemd/system/multi-user.target.wants/stickpin.service');
+    await root.run('dpkg --install ./stickpin_*.deb && dpkg --verify stickpin');
+    expect(await outsideUsr()).toEqual(
+      [...MADE.filter((path) => !path.endsWith('/stickpin.service')), '/etc/stickpin', '/var/lib/stickpin'].sort(),
+    );
+    await root.run(page('deb-remove'));
+    expect(await ours()).toEqual(['/etc/stickpin', '/var/lib/stickpin']);
+    await root.run('test -f /etc/stickpin/keys.d/mine.pub && test ! -e /usr/lib/stickpin');
+    await root.run(page('deb-purge'));
+    expect(await ours()).toEqual([]);
+  }, 600_000);
+
+  it('is a .deb over the archive of 0.1.0, whose files that are no longer used go', async () => {
+    const old = {
+      '/usr/lib/stickpin/dist/old-chunk.js': '',
+      '/usr/lib/stickpin/node_modules/node-unix-socket/js/index.js': '',
+      '/usr/lib/stickpin/stickpin.toml.d/50-vendor.toml': '',
+      '/usr/lib/tmpfiles.d/stickpin-crio.conf': '# See tmpfiles.d(5).',
+      [GUARD]: '# of 0.1.0',
+      '/usr/bin/crio': '',
+    };
+    for (const [path, text] of Object.entries(old)) {
+      await root.run(`mkdir -p $(dirname ${path}) && echo '${text}' > ${path}`);
+    }
+    await root.run(page('deb-install'));
+    await root.run(`cd /usr/lib/stickpin && test -f stickpin.toml.d/50-vendor.toml && rm -r stickpin.toml.d
+      find . -type f | LC_ALL=C sort | cmp - manifest && test ! -e node_modules/node-unix-socket`);
+    expect(await outsideUsr()).toEqual([...MADE, '/etc/stickpin', TMPFILES].sort());
+    expect(await root.run(`cat ${GUARD}`)).toContain('ExecStartPre=');
+    expect(await ours()).not.toContain('/usr/lib/tmpfiles.d/stickpin-crio.conf');
+  }, 600_000);
+
+  it('notices CRI-O that is installed later, and takes its link away before the program', async () => {
+    await root.run('dpkg --install ./stickpin_*.deb');
+    await root.run(`mkdir -p crio/DEBIAN crio/usr/bin && echo > crio/usr/bin/crio
+      printf 'Package: crio\\nVersion: 1\\nArchitecture: all\\nMaintainer: x <x@example.com>\\nDescription: x\\n' > crio/DEBIAN/control
+      dpkg-deb --build crio crio.deb && dpkg --install crio.deb`);
+    expect(await outsideUsr()).toContain(TMPFILES);
+    await root.run(`mkdir -p $(dirname ${LINK}) && ln -s /run/crio/crio.conf.d/99-stickpin.conf ${LINK}`);
+    await root.run('dpkg --remove stickpin');
+    expect(await outsideUsr()).toEqual(['/etc/stickpin']);
+  }, 600_000);
+
+  it('says on the node which command removes it, and no archive replaces it', async () => {
+    const archive = await makePackage('archive', work);
+    await cp(archive, join(root.shared, basename(archive)));
+    await root.run('dpkg --install ./stickpin_*.deb');
+    await expect(root.run('/usr/lib/stickpin/uninstall')).rejects.toThrow(/run 'apt-get remove stickpin'/);
+    await expect(root.run(page('archive-install'))).rejects.toThrow(/stickpin is installed as a deb already/);
+    await expectInstalled();
+  }, 600_000);
+
+  it('is an .rpm: installed, updated, removed and purged as the page says', async () => {
+    await rpmCommand(page('rpm-install'));
+    await expectInstalled();
+    expect(await rpmCommand('rpm --verify stickpin')).toBe('');
+    await root.run('echo key > /etc/stickpin/keys.d/mine.pub; mkdir -p /usr/bin && echo > /usr/bin/crio');
+    await rpmCommand(`rpm --upgrade --force ./stickpin-*.rpm`);
+    expect(await outsideUsr()).toEqual([...MADE, '/etc/stickpin', TMPFILES].sort());
+    await expect(root.run('/usr/lib/stickpin/uninstall')).rejects.toThrow(/run 'rpm --erase stickpin'/);
+    await rpmCommand(page('rpm-remove'));
+    expect(await ours()).toEqual(['/etc/stickpin']);
+    await root.run(page('rpm-purge'));
+    expect(await ours()).toEqual([]);
+  }, 600_000);
+
+  it('makes the layer of the Containerfile with its own commands', async () => {
+    const [, layer = ''] = /^RUN (rpm .*)$/m.exec(await readFile('packaging/image/Containerfile', 'utf8')) ?? [];
+    await root.runOutside('mkdir -p "$ROOT/tmp/stickpin" && cp ./*.rpm "$ROOT/tmp/stickpin"');
+    const there = layer.replaceAll('/tmp/stickpin', '$ROOT/tmp/stickpin');
+    await rpmCommand(there);
+    await root.run('test ! -e /tmp/stickpin');
+    await expectInstalled();
+  }, 600_000);
+});

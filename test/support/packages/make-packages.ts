@@ -1,0 +1,38 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { program, type Requirement } from '../requirements.ts';
+import { execute } from '../rootfs/execute.ts';
+
+const repository = fileURLToPath(new URL('../../../', import.meta.url));
+
+/** The programs that make packages, and those that look into them. */
+export const packagingNeeds: readonly Requirement[] = [
+  program('dpkg-deb', 'apt-get install dpkg'),
+  program('readelf', 'apt-get install binutils'),
+  program('rpmbuild', 'apt-get install rpm'),
+  program('mksquashfs', 'apt-get install squashfs-tools'),
+];
+
+/** A time, so that a test that is run in a commit of its own makes the same. */
+const epoch = '1767225600';
+
+/** Runs `packaging/package.mjs` with further arguments. Returns what it printed. */
+export function makePackages(
+  directory: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const argv = [process.execPath, join(repository, 'packaging/package.mjs'), directory, ...args];
+  return execute(argv, { cwd: repository, env: { ...process.env, SOURCE_DATE_EPOCH: epoch, ...env } });
+}
+
+/** Makes one package for this machine, as a user gets it, in `directory`. Returns its path. */
+export async function makePackage(format: 'archive' | 'deb' | 'rpm' | 'sysext', directory: string): Promise<string> {
+  await makePackages(directory, ['--arch', process.arch, '--format', format]);
+  const end = { archive: '.tar.gz', deb: '.deb', rpm: '.rpm', sysext: '.raw' }[format];
+  const name = (await readdir(directory)).find((file) => file.includes(packageJson.version) && file.endsWith(end));
+  if (name === undefined) throw new Error(`no ${end} in ${directory}`);
+  return join(directory, name);
+}
