@@ -17,8 +17,12 @@ export interface AskedManifest {
   readonly client: Client;
 }
 
-/** How long the runtime may take to say whether it has an image. */
-const HELD_MS = 5_000;
+/**
+ * How long the runtime may take to say whether it has an image. After a start of the daemon the
+ * runtime is asked before the daemon has reached it, and it is asked again until then.
+ */
+const HELD_MS = 15_000;
+const ASK_AGAIN_MS = 250;
 
 /**
  * Whether the client may begin a pull with this manifest, see `manifestAnswer`. The runtime is
@@ -49,11 +53,21 @@ export async function mayBegin(api: PullApi, asked: AskedManifest, signal: Abort
   }
 }
 
-/** A runtime that does not say that it has the image counts as one that has not. */
-async function isHeld({ isHeld: ask }: PullApi, reference: string, signal: AbortSignal): Promise<boolean> {
+/** A runtime that does not say in time that it has the image counts as one that has not. */
+async function isHeld(api: PullApi, reference: string, signal: AbortSignal): Promise<boolean> {
+  const { isHeld: ask } = api;
   if (ask === undefined) return false;
+  const askUntilAnswered = async (inner: AbortSignal): Promise<boolean> => {
+    for (;;) {
+      try {
+        return await ask(reference, inner);
+      } catch {
+        await api.clock.sleep(ASK_AGAIN_MS, inner);
+      }
+    }
+  };
   try {
-    return await withDeadline('the container runtime', HELD_MS, signal, (inner) => ask(reference, inner));
+    return await withDeadline('the container runtime', HELD_MS, signal, askUntilAnswered);
   } catch {
     signal.throwIfAborted();
     return false;
