@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import type { Socket } from 'node:net';
 import type { Arriving, Catalog, CatalogEntry } from '../domain/decide/catalog.ts';
 import { mirrorPathOf } from '../domain/model/mirror-path.ts';
-import { AppError, reasonOf } from '../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { MirrorProbes, TransferMeter } from '../ports/transfers.ts';
 import type { PullApiOptions } from './answers/exchange.ts';
 import { type ConnectionLimiter, createConnectionLimiter, type LimiterOptions } from './connection-limiter.ts';
@@ -178,7 +178,7 @@ async function listen(server: Server, target: ListenTarget): Promise<string> {
     const where = 'fd' in target ? `inherited socket ${target.fd}` : `${target.host}:${target.port}`;
     throw new AppError({
       code: 'registry/listen',
-      message: `the registry can't listen on ${where}: ${reasonOf(error)}; free the port or set registry.listen`,
+      message: `the registry can't listen on ${where}: ${reasonOf(error)}; ${remedyOf(error)}`,
       disposition: 'fatal',
       cause: error,
     });
@@ -186,4 +186,11 @@ async function listen(server: Server, target: ListenTarget): Promise<string> {
   const address = server.address();
   if (typeof address !== 'object' || address === null) return String(address);
   return `${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`;
+}
+
+/** The service may open no network socket itself (`RestrictAddressFamilies=`, systemd.exec(5)). */
+function remedyOf(error: unknown): string {
+  return systemCodeOf(error) === 'EAFNOSUPPORT'
+    ? 'systemd must open the socket: see systemctl status stickpin-registry.socket, then unmask or start it'
+    : 'free the port or set registry.listen';
 }
