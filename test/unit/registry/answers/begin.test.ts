@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
-import { mayBegin } from '../../../../src/registry/answers/begin.ts';
+import { type AskedManifest, mayBegin } from '../../../../src/registry/answers/begin.ts';
 import type { PullApi } from '../../../../src/registry/answers/exchange.ts';
 
 const manifest = digestFromHex('ab'.repeat(32));
@@ -11,13 +11,13 @@ const config = {
   size: 2,
 };
 const layer = { mediaType: 'application/vnd.oci.image.layer.v1.tar', digest: digestFromHex('ef'.repeat(32)), size: 9 };
-const document = {
+const document: AskedManifest['document'] = {
   kind: 'manifest',
   schemaVersion: 2,
   mediaType: 'application/vnd.oci.image.manifest.v1+json',
   config,
   layers: [layer],
-} as const;
+};
 const REFERENCE = `quay.example.com/etcd@${manifest}`;
 const offer = {
   tags: new Map(),
