@@ -106,6 +106,8 @@ export interface UnlistedRuntime {
   /** As the runtime names itself. */
   readonly name: string;
   readonly reason: string;
+  /** Its records of images or layers contradict each other: CRI-O's storage. Default false. */
+  readonly isStorageDamaged?: true;
 }
 
 /** A runtime that does not answer CRI's `Status`. */

@@ -28,6 +28,11 @@ export interface RuntimeTraits {
   readonly mirrorsTakeEffect: MirrorEffect;
   /** Whether a pull of a pinned image takes its pin away. Default false. */
   readonly arePinsLostByPulls?: boolean;
+  /**
+   * Whether a failed `ListImages` says by this text that the records of the storage are damaged.
+   * Default: never.
+   */
+  readonly isStorageDamage?: (text: string) => boolean;
   /** Folder of blobs during a pull, if it is not the runtime's own storage. */
   readonly stagingPath?: string;
 }
@@ -103,7 +108,11 @@ export function createCriObserver({ cri, stop, traits, timeoutMs, clock, rendere
       });
     } catch (error) {
       signal.throwIfAborted();
-      if (isAlive) return { kind: 'unlisted', name: nameOf(undefined), reason: reasonOf(error) };
+      if (isAlive) {
+        const reason = reasonOf(error);
+        const isDamaged = traits.isStorageDamage?.(reason) === true;
+        return { kind: 'unlisted', name: nameOf(undefined), reason, ...(isDamaged && { isStorageDamaged: true }) };
+      }
       last = {};
       const isAway = error instanceof AppError && error.code === 'runtime/unreachable';
       return { kind: 'unreachable', reason: isAway ? `nothing answers on ${cri.socketPath}` : reasonOf(error) };

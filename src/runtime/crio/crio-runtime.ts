@@ -51,6 +51,8 @@ const TRAITS: RuntimeTraits = {
   layerStorage: 'unpacked',
   stagingPath: '/var/tmp',
   mirrorsTakeEffect: 'late',
+  // containers/storage, types/errors.go: ErrLayerUnknown, ErrImageUnknown, ErrParentUnknown.
+  isStorageDamage: (text) => /\b(layer|parent of layer|image) not known\b/.test(text),
 };
 
 /**

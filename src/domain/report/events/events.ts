@@ -51,7 +51,8 @@ function runtimeEvents(before: Snapshot | undefined, { observed }: Snapshot): Ev
     if (is.kind === 'unreachable' && is.stoppingUnit !== undefined)
       return [{ kind: 'runtimeStopping', level: 'info', message: `${what} ${next}` }];
     const kind = is.kind === 'unlisted' ? 'imagesUnlisted' : 'runtimeUnreachable';
-    return [{ kind, level: 'warn', message: `${what} Preloads wait for it.` }];
+    const advice = is.kind === 'unlisted' && is.isStorageDamaged === true ? ` ${next}` : '';
+    return [{ kind, level: 'warn', message: `${what} Preloads wait for it.${advice}` }];
   }
   const message = `The container runtime answers: ${is.name}`;
   const back: Event[] = was?.kind === 'reachable' ? [] : [{ kind: 'runtimeBack', level: 'info', message }];

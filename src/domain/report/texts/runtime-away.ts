@@ -30,6 +30,13 @@ export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): Runt
         next: 'Start it; stickpin continues automatically.',
       };
     case 'unlisted':
+      if (runtime.isStorageDamaged === true) {
+        return {
+          word: 'StorageDamaged',
+          what: `${runtime.name} answers, but can't list its images, since its storage is damaged: ${sentence(runtime.reason)}`,
+          next: "Drain the node and run 'systemctl stop crio', 'crio check --quick --repair --force', 'systemctl start crio'; stickpin then pulls what is missing again.",
+        };
+      }
       return {
         word: 'ImagesUnknown',
         what: `${runtime.name} answers, but does not list its images: ${sentence(runtime.reason)}`,

@@ -205,5 +205,32 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       await harness.until(isHealed, 90_000);
       expect(statSync(file).size).toBe(size);
     });
+
+    it('that keep CRI-O from listing any are told with what to do, and are pulled again after a repair', async () => {
+      node = await createCrioNode();
+      const { harness } = node;
+      const bundle = await makeBundle(factory, harness);
+      harness.plug(bundle.path);
+      await harness.start();
+      await harness.until(isActivated);
+      const { graphRoot } = node.double().dirs;
+      const [layersFile, imagesFile] = ['vfs-layers/layers.json', 'vfs-images/images.json'].map((name) =>
+        join(graphRoot, name),
+      ) as [string, string];
+      const recorded = JSON.parse(readFileSync(layersFile, 'utf8')) as { readonly id: string; parent?: string }[];
+      const lost = recorded.find(({ parent }) => parent !== undefined)?.id;
+      writeFileSync(layersFile, JSON.stringify(recorded.filter(({ id }) => id !== lost)));
+      harness.daemon().engine.kick();
+      const report = await harness.until(({ runtime }) => runtime.reason !== undefined);
+      const advice = /its storage is damaged: .*layer not known.*crio check --quick --repair --force/;
+      expect(report.status).toMatch(advice);
+      expect(harness.log.lines.map(({ message }) => message)).toContainEqual(expect.stringMatching(advice));
+      // What the repair does: the image without its layer goes.
+      const images = JSON.parse(readFileSync(imagesFile, 'utf8')) as { readonly layer?: string }[];
+      writeFileSync(imagesFile, JSON.stringify(images.filter(({ layer }) => layer !== lost)));
+      harness.daemon().engine.kick();
+      await harness.until((now) => now.runtime.reason === undefined && isActivated(now), 120_000);
+      expect(await harness.images()).toHaveLength(2);
+    });
   });
 });

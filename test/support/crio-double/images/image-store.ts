@@ -35,6 +35,11 @@ interface ImageRecord {
   readonly 'big-data-digests'?: Readonly<Record<string, string>>;
 }
 
+interface Records {
+  readonly records: readonly ImageRecord[];
+  readonly layers: ReadonlyMap<string, LayerRecord>;
+}
+
 interface LayerRecord {
   readonly id: string;
   readonly parent?: string;
@@ -46,7 +51,12 @@ interface LayerRecord {
  * needs no lock.
  */
 export interface ImageReader {
-  /** All of them but those whose configuration is not written yet. */
+  /**
+   * All of them but those whose configuration is not written yet.
+   *
+   * @throws Error `layer not known`, as CRI-O's own call then fails, when the storage has lost the
+   *   record of the layer of one
+   */
   images(): Promise<StoredImage[]>;
 }
 
@@ -60,15 +70,11 @@ export function createImageReader(options: DoubleOptions): ImageReader {
   let kept = new Map<string, StoredImage>();
   return {
     images: async () => {
-      const records = (await readJson<ImageRecord[]>(join(directory, 'images.json'))) ?? [];
+      const { records, layers } = await recordsOf(join(directory, 'images.json'), layerFile);
       const next = new Map<string, StoredImage>();
-      const readLayers = once(async () => {
-        const layers = (await readJson<LayerRecord[]>(layerFile)) ?? [];
-        return new Map(layers.map((layer) => [layer.id, layer]));
-      });
       const read = async (record: ImageRecord) => {
         const key = JSON.stringify(record);
-        const image = kept.get(key) ?? (await readImage(record, directory, readLayers));
+        const image = kept.get(key) ?? (await readImage(record, directory, layers));
         if (image !== undefined) next.set(key, image);
         return image;
       };
@@ -87,7 +93,7 @@ export function imagesDirectory(options: DoubleOptions): string {
 async function readImage(
   record: ImageRecord,
   directory: string,
-  readLayers: () => Promise<ReadonlyMap<string, LayerRecord>>,
+  layers: ReadonlyMap<string, LayerRecord>,
 ): Promise<StoredImage | undefined> {
   const read = <T>(key: string) => readJson<T>(join(directory, record.id, fileNameOf(key)));
   const config = await read<{ config?: { User?: string; Labels?: Record<string, string> } }>(`sha256:${record.id}`);
@@ -102,7 +108,7 @@ async function readImage(
     names: record.names ?? [],
     namesHistory: record['names-history'] ?? [],
     digests: [...new Set([...(record.digest === undefined ? [] : [record.digest]), ...digests])],
-    sizeBytes: dataBytes + chainBytes(record.layer, await readLayers()),
+    sizeBytes: dataBytes + chainBytes(record.layer, layers),
     user: config.config?.User ?? '',
     labels: config.config?.Labels ?? {},
     annotations: manifest.annotations ?? {},
@@ -117,13 +123,14 @@ function chainBytes(top: string | undefined, layers: ReadonlyMap<string, LayerRe
   return sum;
 }
 
-/** The first call's promise for every later one. */
-function once<T>(run: () => Promise<T>): () => Promise<T> {
-  let running: Promise<T> | undefined;
-  return () => {
-    running ??= run();
-    return running;
-  };
+/** Both files, read again when an image and its layers were removed in between. */
+async function recordsOf(imageFile: string, layerFile: string, isAgain = false): Promise<Records> {
+  const records = (await readJson<ImageRecord[]>(imageFile)) ?? [];
+  const all = (await readJson<LayerRecord[]>(layerFile)) ?? [];
+  const layers = new Map(all.map((layer) => [layer.id, layer]));
+  if (records.every(({ layer }) => layer === undefined || layers.has(layer))) return { records, layers };
+  if (isAgain) throw new Error('layer not known');
+  return recordsOf(imageFile, layerFile, true);
 }
 
 /**

@@ -284,6 +284,16 @@ describe('statusLine: the wording of the design', () => {
         "cri-o 1.36.3 answers, but does not list its images: database is locked. ocp 4.13.7 waits for it. It is asked again automatically; the runtime's own journal tells more.",
     },
     {
+      when: 'the storage of the runtime is damaged',
+      over: {
+        media: [stick],
+        runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'layer not known', isStorageDamaged: true },
+      },
+      bundles: [adopted],
+      reads:
+        "cri-o 1.36.3 answers, but can't list its images, since its storage is damaged: layer not known. ocp 4.13.7 waits for it. Drain the node and run 'systemctl stop crio', 'crio check --quick --repair --force', 'systemctl start crio'; stickpin then pulls what is missing again.",
+    },
+    {
       when: 'the runtime is being stopped and a bundle waits for it',
       over: {
         media: [stick],
