@@ -43,6 +43,7 @@ export type BundleErrorCode =
   | 'bundle/no-space'
   | 'bundle/skopeo'
   | 'bundle/tool'
+  | 'bundle/stick'
   | 'bundle/warnings'
   | 'media/read'
   | 'media/gone';

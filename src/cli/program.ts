@@ -10,6 +10,7 @@ import { registerBundleRehearse } from './commands/bundle/rehearse.ts';
 import { registerBundleServe } from './commands/bundle/serve.ts';
 import { registerBundleSign } from './commands/bundle/sign.ts';
 import { registerBundleVerify } from './commands/bundle/verify.ts';
+import { registerBundleWrite } from './commands/bundle/write.ts';
 import { registerActivate } from './commands/node/activate.ts';
 import { registerConfig } from './commands/node/config.ts';
 import { registerDoctor } from './commands/node/doctor.ts';
@@ -111,6 +112,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerBundleCreate(bundle, context);
   registerBundleSign(bundle, context);
   registerBundleEnvelope(bundle, context);
+  registerBundleWrite(bundle, context);
   registerBundleInspect(bundle, context);
   registerBundleVerify(bundle, context);
   registerBundleServe(bundle, context);

@@ -1,7 +1,15 @@
 import type { CommandAdapters } from '../../cli/context/command-adapters.ts';
+import { machinePaths } from '../../media/device/device.ts';
+import { readStickFacts } from '../../media/device/stick-facts.ts';
+import { queryUdev } from '../../media/device/udev.ts';
 import { examineNode } from '../doctor/examine-node.ts';
 import { rehearseBundle } from '../rehearsal/rehearse-bundle.ts';
 import { serveBundle } from './serve-bundle.ts';
 
 /** The adapters of the command line. */
-export const commandAdapters: CommandAdapters = { serveBundle, rehearseBundle, examineNode };
+export const commandAdapters: CommandAdapters = {
+  serveBundle,
+  rehearseBundle,
+  examineNode,
+  readStick: (path, signal) => readStickFacts(path, queryUdev, { ...machinePaths, swaps: '/proc/swaps' }, signal),
+};

@@ -1,3 +1,4 @@
+import type { StickFacts } from '../../bundle/create/stick/judge-stick.ts';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
@@ -71,6 +72,10 @@ export interface CommandAdapters {
     trust: TrustReport | undefined,
     signal: AbortSignal,
   ): Promise<readonly Finding[]>;
+  /**
+   * What the machine says of the block device at a path. @throws AppError `bundle/stick` (`reject`)
+   */
+  readStick(path: string, signal: AbortSignal): Promise<StickFacts>;
   /** Serves until it is closed. @throws AppError `registry/listen` */
   serveBundle(request: ServeRequest): Promise<ServedBundle>;
   /**

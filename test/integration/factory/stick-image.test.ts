@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, s
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makeImage } from '../../../src/bundle/create/image/make-image.ts';
+import { makeImage, ownMedium } from '../../../src/bundle/create/image/make-image.ts';
 import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
@@ -186,12 +186,14 @@ describe.runIf(have(...tools))('an image of a stick', () => {
     const count = fs === 'vfat' ? 10_922 : 2000;
     for (let number = 0; number < count; number += 1) writeFileSync(join(folder, blobName(number)), 'x');
     const options = { filesystem: fs, created: '2026-01-01T00:00:00Z', seed: 's', onProgress: () => undefined };
-    await makeImage(at('medium'), at('stick.img'), options, signal);
+    await makeImage(await ownMedium(at('medium'), options.created), at('stick.img'), options, signal);
     unpack(at('stick.img'), fs, at('unpacked'));
     expect(readdirSync(at('unpacked/stickpin/ocp/blobs/sha256'))).toHaveLength(count);
     if (fs === 'ext4') return;
     writeFileSync(join(folder, blobName(count)), 'x');
-    await expect(makeImage(at('medium'), at('more.img'), options, signal)).rejects.toMatchObject({
+    await expect(
+      makeImage(await ownMedium(at('medium'), options.created), at('more.img'), options, signal),
+    ).rejects.toMatchObject({
       code: 'bundle/option',
       message: expect.stringContaining('use --filesystem ext4'),
     });

@@ -3,6 +3,7 @@ import { chmod, open, readdir, rm, stat, truncate, utimes, writeFile } from 'nod
 import { join, relative } from 'node:path';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
+import { limits } from '../../limits.ts';
 import type { ProgressListener } from '../output/progress.ts';
 import {
   IMAGE_LABEL,
@@ -41,47 +42,43 @@ export interface ImageOptions {
   readonly onProgress: ProgressListener;
 }
 
-/** What goes into an image. Paths are relative to the medium, sorted, folders before their files. */
-interface Medium {
+/**
+ * What goes into an image. Paths are relative to `root`, sorted, folders before what is in them, and
+ * have no characters but `A-Za-z0-9._+/-`.
+ */
+export interface Medium {
   readonly root: string;
   readonly folders: readonly string[];
   readonly files: readonly { readonly path: string; readonly sizeBytes: number }[];
 }
 
 /**
- * Makes the image of a stick: a partition table, and a filesystem with everything in the folder
- * `root`. No root rights are needed. The same content, options and versions of the tools give the
- * same bytes. Modes and times of files in `root` are changed.
+ * Makes the image of a stick: a partition table, and a filesystem with the medium. No root rights
+ * are needed. The same content, modes, options and versions of the tools give the same bytes.
  *
  * @throws AppError `bundle/tool` when a program is missing or fails; `bundle/option` when FAT can't
  *   hold the content, or the image would be larger than allowed; system errors as they are
  */
 export async function makeImage(
-  root: string,
+  medium: Medium,
   image: string,
   options: ImageOptions,
   signal: AbortSignal,
 ): Promise<ImageLayout> {
-  const medium = await listMedium(root);
   const { filesystem, maxBytes = Number.POSITIVE_INFINITY } = options;
-  if (filesystem === 'vfat') checkFat(medium);
-  const layout = layoutOf(filesystem, {
-    folders: medium.folders.length,
-    files: medium.files.map(({ sizeBytes }) => sizeBytes),
-  });
+  const layout = imageLayoutOf(medium, filesystem);
   if (layout.imageBytes > maxBytes) {
     throw bundleError(
       'bundle/option',
       `--volume-size ${formatBytes(maxBytes)} is too small: an image needs ${formatBytes(layout.imageBytes)}`,
     );
   }
-  await normalise(medium, new Date(options.created));
   const id = createHash('sha256').update(`${options.seed} ${filesystem}`).digest();
   await writeFile(image, partitionTable(filesystem, layout.partitionBytes, id), { flag: 'wx' });
   await truncate(image, layout.imageBytes);
   const making: Making = {
     medium,
-    image: relative(root, image),
+    image: relative(medium.root, image),
     layout,
     id,
     seconds: Math.floor(Date.parse(options.created) / 1000),
@@ -107,6 +104,30 @@ interface Making {
   readonly seconds: number;
 }
 
+/**
+ * The layout of an image with this medium. @throws AppError `bundle/option` (`reject`) when FAT
+ * can't hold it
+ */
+export function imageLayoutOf(medium: Medium, filesystem: ImageFilesystem): ImageLayout {
+  if (filesystem === 'vfat') checkFat(medium);
+  return layoutOf(filesystem, {
+    folders: medium.folders.length,
+    files: medium.files.map(({ sizeBytes }) => sizeBytes),
+  });
+}
+
+/**
+ * Everything in the folder `root` as a medium. Modes and times of its files are changed, so that
+ * nothing of this machine and of this moment gets into an image.
+ *
+ * @param created time of every file (RFC 3339).
+ */
+export async function ownMedium(root: string, created: string): Promise<Medium> {
+  const medium = await listMedium(root);
+  await normalise(medium, new Date(created));
+  return medium;
+}
+
 async function listMedium(root: string): Promise<Medium> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   const named = entries.map((entry) => ({ entry, path: relative(root, join(entry.parentPath, entry.name)) }));
@@ -119,7 +140,15 @@ async function listMedium(root: string): Promise<Medium> {
   return { root, folders, files };
 }
 
+/** @throws AppError `bundle/option` (`reject`) */
 function checkFat({ folders, files }: Medium): void {
+  const large = files.find(({ sizeBytes }) => sizeBytes > limits.blobBytes);
+  if (large !== undefined) {
+    throw bundleError(
+      'bundle/option',
+      `${large.path} has ${formatBytes(large.sizeBytes)}, but a file on FAT must be smaller than 4 GiB: use --filesystem ext4`,
+    );
+  }
   for (const folder of folders) {
     const names = files
       .filter(({ path }) => path.startsWith(`${folder}/`))
@@ -132,7 +161,6 @@ function checkFat({ folders, files }: Medium): void {
   }
 }
 
-/** So that nothing of this machine and of this moment gets into the image. */
 async function normalise({ root, folders, files }: Medium, time: Date): Promise<void> {
   for (const { path } of files) {
     await chmod(join(root, path), 0o644);

@@ -11,15 +11,22 @@ export type CreateProgress =
       readonly total: number;
       readonly bytes: number;
     }
-  /** Archives are being unpacked, layers measured and copied, or packed into the tar file. */
-  | { readonly kind: 'unpack' | 'copy' | 'pack'; readonly doneBytes: number; readonly totalBytes: number };
+  /**
+   * Archives are being unpacked, layers measured and copied, or packed into the tar file or image;
+   * or an image is written to a stick, or read back.
+   */
+  | {
+      readonly kind: 'unpack' | 'copy' | 'pack' | 'write' | 'verify';
+      readonly doneBytes: number;
+      readonly totalBytes: number;
+    };
 
 /** Called often, after each chunk that was read; must be quick and must not throw. */
 export type ProgressListener = (progress: CreateProgress) => void;
 
 /** Adds up bytes for a listener. */
 export function countBytes(
-  kind: 'unpack' | 'copy' | 'pack',
+  kind: 'unpack' | 'copy' | 'pack' | 'write' | 'verify',
   totalBytes: number,
   onProgress: ProgressListener,
 ): (bytes: number) => void {

@@ -5,7 +5,7 @@ import { type BundleId, hexOf } from '../../../domain/model/digest.ts';
 import { isBundleTar } from '../../read/open-bundle.ts';
 import { type CreateOptions, listenerOf } from '../create-options.ts';
 import { type ImageFilesystem, roomInImage, unitOf } from '../image/image-layout.ts';
-import { imageTools, makeImage } from '../image/make-image.ts';
+import { imageTools, makeImage, ownMedium } from '../image/make-image.ts';
 import { requireTools } from '../image/run-tool.ts';
 import { buildDirectory, buildFile } from './staging.ts';
 import { spreadOverVolumes, type VolumeRules } from './volumes.ts';
@@ -118,7 +118,12 @@ async function imageOf(
   const { filesystem, created, volumeBytes } = options;
   const onProgress = listenerOf(options);
   const limit = volumeBytes === undefined ? {} : { maxBytes: volumeBytes };
-  await makeImage(medium, image, { filesystem, created, seed: bundleId, ...limit, onProgress }, signal);
+  await makeImage(
+    await ownMedium(medium, created),
+    image,
+    { filesystem, created, seed: bundleId, ...limit, onProgress },
+    signal,
+  );
   await rm(medium, { recursive: true });
   return image;
 }

@@ -4,7 +4,7 @@ import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/si
 import type { CommandContext } from '../../context/command-context.ts';
 import { progressBar } from '../../output/progress-bar.ts';
 
-/** Shows the progress of `bundle create`. */
+/** Shows the progress of `bundle create` and `bundle write`. */
 export interface ProgressPrinter {
   readonly onProgress: ProgressListener;
   /** Clears the bar, so that other lines can follow. Idempotent. */
@@ -13,7 +13,7 @@ export interface ProgressPrinter {
 
 const REPAINT_MS = 100;
 const PLAIN_MS = 10_000;
-const WORDS = { unpack: 'unpacked', copy: 'copied', pack: 'packed' } as const;
+const WORDS = { unpack: 'unpacked', copy: 'copied', pack: 'packed', write: 'written', verify: 'read back' } as const;
 
 /**
  * A progress bar if stderr is a terminal. Otherwise a line for each image that is fetched, and one

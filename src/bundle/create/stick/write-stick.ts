@@ -1,0 +1,162 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { constants, type FileHandle, open } from 'node:fs/promises';
+import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { bundleError } from '../../bundle-error.ts';
+import { PARTITION_OFFSET } from '../image/image-layout.ts';
+import { countBytes, type ProgressListener } from '../output/progress.ts';
+
+const MiB = 1024 * 1024;
+const CHUNK_BYTES = 4 * MiB;
+/** Bytes between syncs, so that the progress is that of the stick and not that of the cache. */
+const SYNC_BYTES = 32 * MiB;
+
+/** An image and where it goes. */
+export interface StickWrite {
+  /** Path of the image, whose size is a whole number of MiB. */
+  readonly image: string;
+  readonly imageBytes: number;
+  /** Path of the block device. */
+  readonly device: string;
+  /** `major:minor` of the device that was judged. */
+  readonly number: string;
+  readonly deviceBytes: number;
+  readonly onProgress: ProgressListener;
+}
+
+/**
+ * Writes an image to a stick, reads it back past the cache and compares.
+ *
+ * INVARIANTS: The device is open exclusively from before the first write until the comparison, so
+ * that nothing mounts it meanwhile. The first MiB with the partition table is zero until everything
+ * else is written, and again after a fault or an abort: a stick that is not complete has no
+ * filesystem.
+ *
+ * @throws AppError `bundle/stick` (`reject`) when the device can't be used or does not keep what was
+ *   written
+ */
+export async function writeStick(write: StickWrite, signal: AbortSignal): Promise<void> {
+  const { device } = write;
+  const target = await openDevice(write);
+  try {
+    await clearStart(target);
+    const expected = await copyImage(write, target, signal);
+    const found = await hashOnStick(write, signal);
+    if (found === expected) return;
+    throw stickError(`${device} does not keep what is written to it: it is worn out or a fake; use another stick`);
+  } catch (error) {
+    // A stick that takes no more writes has told so already.
+    await clearStart(target).catch(() => undefined);
+    signal.throwIfAborted();
+    if (error instanceof AppError || systemCodeOf(error) === undefined) throw error;
+    throw stickError(`${device} can't be written: ${reasonOf(error)}; it is incomplete now, so write it again`, error);
+  } finally {
+    // After this udev reads the partition table and tells everybody.
+    await target.close();
+  }
+}
+
+async function clearStart(target: FileHandle): Promise<void> {
+  await target.write(Buffer.alloc(PARTITION_OFFSET), 0, PARTITION_OFFSET, 0);
+  await target.sync();
+}
+
+async function openDevice({ device, number }: StickWrite): Promise<FileHandle> {
+  const target = await open(device, constants.O_RDWR | constants.O_EXCL).catch((cause: unknown) => {
+    const hints: Readonly<Record<string, string>> = {
+      EBUSY: 'another program uses it: unmount its filesystems and close disk tools',
+      EACCES: 'only root may write to it: run the command with sudo',
+      EPERM: 'only root may write to it: run the command with sudo',
+      EROFS: 'it is read-only',
+      ENOMEDIUM: 'it has no medium',
+    };
+    throw stickError(`${device} can't be opened: ${hints[systemCodeOf(cause) ?? ''] ?? reasonOf(cause)}`, cause);
+  });
+  const { rdev } = await target.stat();
+  // As makedev(3) does it, for the numbers of Linux.
+  const found = `${((rdev >> 8) & 0xfff) >>> 0}:${((rdev & 0xff) | ((rdev >> 12) & 0xfff00)) >>> 0}`;
+  if (found === number) return target;
+  await target.close();
+  throw stickError(`${device} is another device than a moment ago: look at it again`);
+}
+
+/** @returns the SHA-256 of the image in hex */
+async function copyImage(
+  { image, imageBytes, deviceBytes, onProgress }: StickWrite,
+  target: FileHandle,
+  signal: AbortSignal,
+): Promise<string> {
+  const source = await open(image, 'r');
+  try {
+    const onBytes = countBytes('write', imageBytes, onProgress);
+    const hash = createHash('sha256');
+    const first = await readExactly(source, 0, PARTITION_OFFSET, image);
+    hash.update(first);
+    let unsynced = 0;
+    for (let at = PARTITION_OFFSET; at < imageBytes; at += CHUNK_BYTES) {
+      signal.throwIfAborted();
+      const chunk = await readExactly(source, at, Math.min(CHUNK_BYTES, imageBytes - at), image);
+      hash.update(chunk);
+      await target.write(chunk, 0, chunk.length, at);
+      unsynced += chunk.length;
+      if (unsynced >= SYNC_BYTES) {
+        await target.datasync();
+        unsynced = 0;
+      }
+      onBytes(chunk.length);
+    }
+    await clearEnd(target, imageBytes, deviceBytes);
+    await target.sync();
+    await target.write(first, 0, first.length, 0);
+    await target.sync();
+    onBytes(first.length);
+    return hash.digest('hex');
+  } finally {
+    await source.close();
+  }
+}
+
+/** Copies of partition tables and signs of RAID at the end of the stick would mislead readers. */
+async function clearEnd(target: FileHandle, imageBytes: number, deviceBytes: number): Promise<void> {
+  const size = Math.min(MiB, deviceBytes - imageBytes);
+  if (size > 0) await target.write(Buffer.alloc(size), 0, size, deviceBytes - size);
+}
+
+async function readExactly(file: FileHandle, at: number, size: number, path: string): Promise<Buffer> {
+  const buffer = Buffer.alloc(size);
+  const { bytesRead } = await file.read(buffer, 0, size, at);
+  if (bytesRead === size) return buffer;
+  throw bundleError('bundle/source', `${path} was changed while it was read: make the image again`);
+}
+
+/**
+ * The SHA-256 of what is on the stick, read past the cache. dd(1) does it, since O_DIRECT needs
+ * memory at aligned addresses.
+ */
+async function hashOnStick({ device, imageBytes, onProgress }: StickWrite, signal: AbortSignal): Promise<string> {
+  const onBytes = countBytes('verify', imageBytes, onProgress);
+  const args = [`if=${device}`, 'bs=4M', `count=${imageBytes}`, 'iflag=direct,fullblock,count_bytes', 'status=none'];
+  const child = spawn('dd', args, { stdio: ['ignore', 'pipe', 'pipe'], signal, env: { ...process.env, LC_ALL: 'C' } });
+  let errors = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    errors = `${errors}${chunk.toString('utf8')}`.slice(-4096);
+  });
+  const hash = createHash('sha256');
+  child.stdout.on('data', (chunk: Buffer) => {
+    hash.update(chunk);
+    onBytes(chunk.length);
+  });
+  const ended = await new Promise<string | undefined>((resolve) => {
+    child.on('error', (error) => {
+      if (!signal.aborted) resolve(reasonOf(error));
+    });
+    child.on('close', (code) => resolve(code === 0 ? undefined : errors.trim() || `dd ended with exit code ${code}`));
+  });
+  signal.throwIfAborted();
+  if (ended !== undefined) throw stickError(`${device} can't be read back: ${ended}; use another stick`);
+  return hash.digest('hex');
+}
+
+function stickError(message: string, cause?: unknown): AppError {
+  return bundleError('bundle/stick', message, { ...(cause !== undefined && { cause }) });
+}

@@ -1,0 +1,145 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Command, Option } from 'commander';
+import { IMAGE_FILESYSTEMS, type ImageFilesystem } from '../../../bundle/create/image/image-layout.ts';
+import { imageLayoutOf, imageTools, makeImage } from '../../../bundle/create/image/make-image.ts';
+import { requireTools } from '../../../bundle/create/image/run-tool.ts';
+import { checkSpace } from '../../../bundle/create/output/staging.ts';
+import { describeStick, refusalOf, type StickFacts } from '../../../bundle/create/stick/judge-stick.ts';
+import { imageSizeOf, mediumOf } from '../../../bundle/create/stick/stick-source.ts';
+import { writeStick } from '../../../bundle/create/stick/write-stick.ts';
+import { openBundle } from '../../../bundle/read/open-bundle.ts';
+import { readUntrusted } from '../../../bundle/verify/judge-bundle.ts';
+import { bundleTitle } from '../../../domain/model/bundle.ts';
+import { isFaulty } from '../../../domain/model/medium.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { formatBytes } from '../../../platform/sizes.ts';
+import { volumesOfNamed } from '../../context/bundle-argument.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { createProgressPrinter } from './create-progress.ts';
+
+interface BundleWriteOptions {
+  readonly filesystem: ImageFilesystem;
+  readonly yes?: true;
+  readonly json?: true;
+}
+
+/** What is written: its name for people, its size, and how the image is had. */
+interface Writing {
+  readonly title: string;
+  readonly imageBytes: number;
+  /** Called once. @returns the path of the image */
+  readonly prepare: (folder: string) => Promise<string>;
+}
+
+/** Adds `write` to the command `bundle`. */
+export function registerBundleWrite(bundle: Command, context: CommandContext): void {
+  bundle
+    .command('write')
+    .description('write a bundle to a plugged stick, and read it back; everything on the stick is lost')
+    .argument(
+      '<bundle>',
+      'FILE.img of bundle create --filesystem, which is written as it is; or a bundle directory or *.stickpin.tar, of which such an image is made first in TMPDIR (default /var/tmp)',
+    )
+    .argument('<device>', 'the whole stick, for example /dev/sdb; must be removable or on USB, and not mounted')
+    .addOption(
+      new Option('--filesystem <name>', 'filesystem of the image that is made of a bundle')
+        .choices([...IMAGE_FILESYSTEMS])
+        .default('vfat'),
+    )
+    .option('--yes', 'do not ask')
+    .option('--json', 'print as JSON')
+    .action((path: string, device: string, options: BundleWriteOptions) => write(path, device, options, context));
+}
+
+async function write(
+  path: string,
+  device: string,
+  options: BundleWriteOptions,
+  context: CommandContext,
+): Promise<void> {
+  const { signal, env } = context;
+  const { readStick } = await context.adapters();
+  const facts = await readStick(device, signal);
+  const folder = await mkdtemp(join(env.TMPDIR || '/var/tmp', 'stickpin-write-'));
+  try {
+    const { onProgress, clear } = createProgressPrinter(context);
+    const writing = await (/\.img$/i.test(path)
+      ? finishedImage(path)
+      : imageOfBundle(path, options.filesystem, folder, { onProgress, signal }));
+    const refusal = refusalOf(facts, writing.imageBytes);
+    if (refusal !== undefined) throw new AppError({ code: 'bundle/stick', message: refusal, disposition: 'reject' });
+    await confirmed(facts, writing, options, context);
+    try {
+      const image = await writing.prepare(folder);
+      const { number, sizeBytes: deviceBytes } = facts;
+      const { imageBytes } = writing;
+      await writeStick({ image, imageBytes, device: facts.node, number, deviceBytes, onProgress }, signal);
+    } finally {
+      clear();
+    }
+    context.stdout(
+      options.json
+        ? `${JSON.stringify({ path, device: facts.node, imageBytes: writing.imageBytes })}\n`
+        : `${writing.title} is on ${facts.node}: ${formatBytes(writing.imageBytes)} written, read back and compared. The stick can be pulled out.\n`,
+    );
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function finishedImage(path: string): Promise<Writing> {
+  return { title: path, imageBytes: await imageSizeOf(path), prepare: async () => path };
+}
+
+async function imageOfBundle(
+  path: string,
+  filesystem: ImageFilesystem,
+  folder: string,
+  { onProgress, signal }: Pick<Parameters<typeof makeImage>[2], 'onProgress'> & { readonly signal: AbortSignal },
+): Promise<Writing> {
+  await requireTools(imageTools[filesystem]);
+  const [bundle, another] = await volumesOfNamed(path);
+  if (another !== undefined) {
+    throw wrong(`${path} holds several volumes: write each to a stick of its own, beginning with ${bundle}`);
+  }
+  const { bundle: found, missing } = await readUntrusted(openBundle(bundle), signal);
+  const [faulty] = missing.filter(isFaulty);
+  if (faulty !== undefined) throw wrong(`${path}: blob ${faulty.digest} is ${faulty.why}: copy the bundle again`);
+  const { payload, bundleId: seed } = found;
+  const medium = await mediumOf(bundle, payload, join(folder, 'medium'));
+  const { imageBytes } = imageLayoutOf(medium, filesystem);
+  return {
+    title: `${bundleTitle(payload)} for ${payload.arch}`,
+    imageBytes,
+    prepare: async () => {
+      await checkSpace(folder, imageBytes);
+      const image = join(folder, 'stick.img');
+      await makeImage(medium, image, { filesystem, created: payload.created, seed, onProgress }, signal);
+      return image;
+    },
+  };
+}
+
+/** @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can be asked */
+async function confirmed(
+  facts: StickFacts,
+  { title, imageBytes }: Writing,
+  { yes }: BundleWriteOptions,
+  { stderr, confirm, signal }: CommandContext,
+): Promise<void> {
+  if (yes) return;
+  if (confirm === undefined) {
+    throw declined(`everything on ${facts.node} would be lost, and there is no terminal to ask: give --yes`);
+  }
+  stderr(`${describeStick(facts).join('\n')}\nAll of this will be lost. ${title} needs ${formatBytes(imageBytes)}.\n`);
+  if (!(await confirm(`Write to ${facts.node}?`, signal))) throw declined('nothing was written');
+}
+
+function declined(message: string): AppError {
+  return new AppError({ code: 'cli/declined', message, disposition: 'reject' });
+}
+
+function wrong(message: string): AppError {
+  return new AppError({ code: 'bundle/source', message, disposition: 'reject' });
+}

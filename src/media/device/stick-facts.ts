@@ -1,0 +1,149 @@
+import { readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import type { StickFacts, StickPart } from '../../bundle/create/stick/judge-stick.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import { isInFstab, parseFstab } from '../mount/fstab.ts';
+import { type MachinePaths, readMounts } from './device.ts';
+import { hasHolders, systemDisks, wholeDiskOf } from './system-disks.ts';
+import type { UdevProperties, UdevQuery } from './udev.ts';
+
+/** Where the machine describes its disks. */
+export interface StickPaths extends MachinePaths {
+  readonly swaps: string;
+}
+
+/** The kernel counts sizes of disks in these, whatever their sectors are. */
+const SECTOR_BYTES = 512;
+
+/**
+ * Reads what the machine says of a block device, named by a path below /dev or by a link to it.
+ *
+ * @throws AppError `bundle/stick` (`reject`) when it is not a block device
+ */
+export async function readStickFacts(
+  path: string,
+  query: UdevQuery,
+  paths: StickPaths,
+  signal: AbortSignal,
+): Promise<StickFacts> {
+  const number = await numberOf(path);
+  return factsOf(number, query, paths, signal).catch((cause: unknown) => {
+    if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
+    throw stickError(`${path} can't be looked at: ${reasonOf(cause)}; is it still plugged in?`, cause);
+  });
+}
+
+/**
+ * As {@link readStickFacts}, for the device with this `major:minor`. @throws system errors of sysfs
+ * as they are
+ */
+export async function factsOf(
+  number: string,
+  query: UdevQuery,
+  paths: StickPaths,
+  signal: AbortSignal,
+): Promise<StickFacts> {
+  const sysfs = await realpath(join(paths.sysRoot, 'dev/block', number));
+  const disk = await wholeDiskOf(sysfs);
+  const isPartition = disk !== basename(sysfs);
+  const whole = isPartition ? dirname(sysfs) : sysfs;
+  const parts = [whole, ...(await partitionsOf(whole))];
+  const properties = await Promise.all(parts.map((part) => propertiesOf(part, query, signal)));
+  const mounts = await readMounts(paths);
+  const fstab = parseFstab(await textOf(paths.fstab));
+  const swaps = (await textOf(paths.swaps)).split('\n').map((line) => line.split(/\s/)[0] ?? '');
+  const uses: { name: string; what: string }[] = [];
+  const held: string[] = [];
+  for (const part of parts) {
+    const name = basename(part);
+    const own = await textOf(join(part, 'dev'));
+    const mount = mounts.find(({ device, source }) => device === own.trim() || source === `/dev/${name}`);
+    if (mount !== undefined) uses.push({ name, what: `mounted at ${mount.mountPoint}` });
+    if (swaps.includes(`/dev/${name}`)) uses.push({ name, what: 'used as swap' });
+    if (await hasHolders(part)) held.push(name);
+  }
+  const [ofDisk] = properties;
+  return {
+    node: `/dev/${basename(sysfs)}`,
+    number,
+    kind: isPartition ? 'partition' : 'disk',
+    disk,
+    sizeBytes: await sizeOf(whole),
+    model: await modelOf(whole),
+    serial: oneLine(ofDisk?.ID_SERIAL_SHORT ?? ''),
+    isRemovable: (await flagOf(whole, 'removable')) || /\/usb\d+\//.test(`${whole}/`),
+    isReadOnly: await flagOf(whole, 'ro'),
+    isSystem: (await systemDisks(mounts, paths.sysRoot)).has(disk),
+    isInFstab: properties.some((one) => one !== undefined && isInFstab(fstab, one)),
+    uses,
+    held,
+    parts: (await Promise.all(parts.map((part, at) => partOf(part, properties[at])))).filter(
+      ({ name, filesystem }) => name !== disk || filesystem !== '',
+    ),
+  };
+}
+
+/**
+ * Not every factory runs udev, a container for one. There only the name of a device is known: its
+ * content can't be shown, and fstab is compared with the name.
+ */
+async function propertiesOf(part: string, query: UdevQuery, signal: AbortSignal): Promise<UdevProperties | undefined> {
+  return query(part, signal).catch((error: unknown) => {
+    if (!(error instanceof AppError) || error.code !== 'media/udev') throw error;
+    return { DEVNAME: `/dev/${basename(part)}` };
+  });
+}
+
+async function numberOf(path: string): Promise<string> {
+  const found = await stat(path).catch((cause: unknown) => {
+    throw stickError(`${path} can't be looked at: ${reasonOf(cause)}`, cause);
+  });
+  if (!found.isBlockDevice()) {
+    throw stickError(`${path} is not a block device: name the device of the stick, such as /dev/sdb`);
+  }
+  const { rdev } = found;
+  return `${((rdev >> 8) & 0xfff) >>> 0}:${((rdev & 0xff) | ((rdev >> 12) & 0xfff00)) >>> 0}`;
+}
+
+async function partitionsOf(whole: string): Promise<string[]> {
+  const names = await readdir(whole).catch(() => []);
+  const own = names.filter((name) => name.startsWith(basename(whole))).sort();
+  return own.map((name) => join(whole, name));
+}
+
+async function partOf(path: string, properties: UdevProperties | undefined): Promise<StickPart> {
+  return {
+    name: basename(path),
+    sizeBytes: await sizeOf(path),
+    filesystem: oneLine(properties?.ID_FS_TYPE ?? ''),
+    label: oneLine(properties?.ID_FS_LABEL ?? ''),
+  };
+}
+
+async function modelOf(whole: string): Promise<string> {
+  const [vendor, model] = await Promise.all(['vendor', 'model'].map((name) => textOf(join(whole, 'device', name))));
+  return oneLine(`${vendor?.trim() ?? ''} ${model?.trim() ?? ''}`.trim());
+}
+
+async function sizeOf(path: string): Promise<number> {
+  return Number(await textOf(join(path, 'size'))) * SECTOR_BYTES;
+}
+
+async function flagOf(path: string, name: string): Promise<boolean> {
+  return (await textOf(join(path, name))).trim() === '1';
+}
+
+/** A missing file counts as empty. */
+async function textOf(path: string): Promise<string> {
+  return readFile(path, 'utf8').catch(() => '');
+}
+
+function stickError(message: string, cause?: unknown): AppError {
+  return new AppError({
+    code: 'bundle/stick',
+    message,
+    disposition: 'reject',
+    ...(cause !== undefined && { cause }),
+  });
+}
