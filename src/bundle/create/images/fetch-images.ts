@@ -48,7 +48,8 @@ export async function fetchImages(
   const total = images.filter(({ source }) => source.kind === 'skopeo').length;
   for (const { source, ...image } of images) {
     if (source.kind === 'layout') {
-      requests.push({ ...image, directory: source.directory, selector: source.selector });
+      const { directory, selector, isDisposable = false } = source;
+      requests.push({ ...image, directory, selector, isDisposable });
       continue;
     }
     const name = formatReference(image.reference);

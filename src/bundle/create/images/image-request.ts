@@ -15,7 +15,13 @@ export type LayoutSelector =
 
 /** Where an image comes from. `skopeo` takes any transport of containers-transports(5). */
 export type ImageSource =
-  | { readonly kind: 'layout'; readonly directory: string; readonly selector: LayoutSelector }
+  | {
+      readonly kind: 'layout';
+      readonly directory: string;
+      readonly selector: LayoutSelector;
+      /** Whether the layout is ours, so that its layers may be moved out of it. Default false. */
+      readonly isDisposable?: boolean;
+    }
   | { readonly kind: 'skopeo'; readonly location: string };
 
 /** An image that a bundle shall hold. */

@@ -182,7 +182,7 @@ export function requestPayload(
 export function payloadSource(release: ImageRequest, image: PayloadImage['reference']): ImageSource {
   const { source, reference } = release;
   if (source.kind === 'layout') {
-    return { kind: 'layout', directory: source.directory, selector: { kind: 'digest', digest: image.digest } };
+    return { ...source, selector: { kind: 'digest', digest: image.digest } };
   }
   const repository = repositoryOf(source.location.slice('docker://'.length));
   return { kind: 'skopeo', location: `docker://${mirrored(repository, reference, image)}@${image.digest}` };

@@ -12,12 +12,10 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
+import { addOpenshiftOption, type BundleName, type NameOptions, withBundleName } from './openshift-options.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
-interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptions {
-  readonly name: string;
-  readonly version: string;
-  readonly arch: string;
+interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptions, NameOptions {
   readonly sequence: number;
   readonly out: string;
   readonly manifests: readonly string[];
@@ -34,9 +32,9 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
   const command = bundle
     .command('create')
     .description('make a bundle of images, for one platform')
-    .requiredOption('--name <name>', 'release stream, for example ocp')
-    .requiredOption('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]')
-    .addOption(new Option('--arch <arch>', 'architecture of the nodes').choices(architectures).makeOptionMandatory())
+    .option('--name <name>', 'release stream, for example ocp; required')
+    .option('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]; required')
+    .addOption(new Option('--arch <arch>', 'architecture of the nodes; required').choices(architectures))
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
     .requiredOption(
       '--out <dir>',
@@ -48,7 +46,7 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
         'make the image of a stick with this filesystem, which any program can write to a stick; needs dosfstools and mtools for vfat, e2fsprogs for ext4, but no root',
       ).choices([...IMAGE_FILESYSTEMS]),
     );
-  addImageOptions(command)
+  addImageOptions(addOpenshiftOption(command))
     .option(
       '--manifests <dir>',
       'compare the Kubernetes manifests in this folder (*.yaml, *.yml, *.json) with the bundle, and warn of images that do not match; may be repeated',
@@ -71,18 +69,21 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .option('--allow-large-blobs', 'allow layers of 4 GiB and more, for sticks with exFAT or ext4');
   addReleaseOptions(addSigningOptions(command, 'several'))
     .option('--json', 'print as JSON')
-    .action((options: BundleCreateOptions) => create(options, context));
+    .action((options: BundleCreateOptions) =>
+      withBundleName(options, command, context, (name) => create(options, name, context)),
+    );
 }
 
-async function create(options: BundleCreateOptions, context: CommandContext): Promise<void> {
+async function create(options: BundleCreateOptions, name: BundleName, context: CommandContext): Promise<void> {
   const { onProgress, clear } = createProgressPrinter(context);
   const release = await readReleaseOptions(options, context.signal);
+  const wanted = await readImageOptions(options, context);
   const made = await createBundle(
     {
       out: options.out,
-      name: options.name,
-      version: options.version,
-      arch: options.arch,
+      name: name.name,
+      version: name.version,
+      arch: name.arch,
       sequence: options.sequence,
       created: createdAt(context),
       ...release,
@@ -90,7 +91,9 @@ async function create(options: BundleCreateOptions, context: CommandContext): Pr
       ...(options.allowLargeBlobs && { allowLargeBlobs: true }),
       ...(options.filesystem !== undefined && { filesystem: options.filesystem }),
       ...(options.base !== undefined && { base: await findBase(options.base) }),
-      ...(await readImageOptions(options, context)),
+      ...wanted,
+      ...(name.release !== undefined && { release: name.release }),
+      notes: [...(wanted.notes ?? []), ...(name.notes ?? [])],
       manifests: options.manifests,
       ...(options.strict && { strict: true }),
       attachments: options.attach.map(parseAttachmentRequest),

@@ -1,0 +1,105 @@
+import { mkdir, mkdtemp, rm, rmdir } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import type { Command } from 'commander';
+import type { CreateOptions } from '../../../bundle/create/create-options.ts';
+import { readOpenshiftMedium } from '../../../bundle/create/openshift/openshift-medium.ts';
+import { removeStale, stagingPrefix } from '../../../bundle/create/output/staging-name.ts';
+import { formatReference } from '../../../domain/model/reference.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import type { ImageOptions } from './image-options.ts';
+
+/** Options of `bundle create` that name the bundle. An OpenShift medium may say them. */
+export interface NameOptions {
+  readonly name?: string;
+  readonly version?: string;
+  readonly arch?: string;
+  readonly fromOpenshiftIso?: string;
+}
+
+/** What follows from {@link NameOptions} and the medium. */
+export type BundleName = Pick<CreateOptions, 'name' | 'version' | 'arch' | 'release' | 'notes'>;
+
+/** The stream of an OpenShift release without `--name`. */
+const OPENSHIFT_STREAM = 'ocp';
+
+/** Adds `--from-openshift-iso` to a command. */
+export function addOpenshiftOption(command: Command): Command {
+  return command.option(
+    '--from-openshift-iso <path>',
+    'take the release from an OpenShift medium: an ISO image, a drive with one, or the folder with its files; --version and --arch are found on it, --name is ocp by default, and --release gives the release image another name; needs xorriso, but no root, unless it is a folder',
+  );
+}
+
+/**
+ * Calls `act` with the name of the bundle, and the release of the medium if one is given. Files of
+ * the medium are in a hidden folder beside `--out` meanwhile.
+ *
+ * @throws whatever `act` throws; as `readOpenshiftMedium()`; the error of a missing option
+ */
+export async function withBundleName<T>(
+  options: NameOptions & Pick<ImageOptions, 'release'> & { readonly out: string },
+  command: Command,
+  { signal }: CommandContext,
+  act: (name: BundleName) => Promise<T>,
+): Promise<T> {
+  const { fromOpenshiftIso: path, name, version, arch, release, out } = options;
+  if (path === undefined) {
+    return act({
+      name: name ?? missing(command, '--name <name>'),
+      version: version ?? missing(command, '--version <version>'),
+      arch: arch ?? missing(command, '--arch <arch>'),
+    });
+  }
+  if (release !== undefined && (release.source.kind !== 'skopeo' || !isOwnName(release))) {
+    throw wrong('--release has a source, but --from-openshift-iso is the source: give its name only');
+  }
+  return inFolderBeside(out, async (folder) => {
+    const asked = {
+      ...(release !== undefined && { reference: release.reference }),
+      ...(version !== undefined && { version }),
+      ...(arch !== undefined && { arch }),
+    };
+    const found = await readOpenshiftMedium({ path, folder, ...asked }, signal);
+    return act({
+      name: name ?? OPENSHIFT_STREAM,
+      version: found.version,
+      arch: found.arch,
+      release: found.request,
+      notes: found.notes,
+    });
+  });
+}
+
+/** The source is what a reference alone means. */
+function isOwnName({ reference, source }: NonNullable<ImageOptions['release']>): boolean {
+  const { repository, digest, tag } = reference;
+  const names = [
+    { repository },
+    { repository, ...(tag !== undefined && { tag }) },
+    { repository, ...(digest !== undefined && { digest }) },
+  ];
+  return source.kind === 'skopeo' && names.some((name) => source.location === `docker://${formatReference(name)}`);
+}
+
+async function inFolderBeside<T>(out: string, act: (folder: string) => Promise<T>): Promise<T> {
+  const parent = dirname(resolve(out));
+  const made = await mkdir(parent, { recursive: true });
+  const folder = await mkdtemp(await stagingPrefix(resolve(out)));
+  try {
+    await removeStale(resolve(out));
+    return await act(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+    // Only a folder that is empty again goes.
+    if (made !== undefined) await rmdir(parent).catch(() => undefined);
+  }
+}
+
+function missing(command: Command, flags: string): never {
+  return command.error(`error: required option '${flags}' not specified`);
+}
+
+function wrong(message: string): AppError {
+  return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
+}

@@ -1,0 +1,297 @@
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { storedBlob, writeRegistryStorage } from '../../support/bundles/registry-storage.ts';
+import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
+import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
+import { sampleRelease } from '../../support/bundles/sample-release.ts';
+import { sampleSignature } from '../../support/bundles/sample-signature.ts';
+import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
+import { entriesBelow } from '../../support/entries-below.ts';
+import { have, program } from '../../support/requirements.ts';
+import { runCommand } from '../../support/run-command.ts';
+
+const ART = 'quay.io/openshift-release-dev/ocp-v4.0-art-dev';
+const OCP = 'quay.io/openshift-release-dev/ocp-release';
+const key = sampleKey();
+const etcd = sampleImage({ seed: 'etcd', architecture: 'amd64' });
+const cli = sampleImage({ seed: 'cli', architecture: 'amd64' });
+const extra = sampleImage({ seed: 'extra', architecture: 'amd64' });
+const payload = [
+  { name: 'etcd', reference: `${ART}@${etcd.manifest.digest}` },
+  { name: 'cli', reference: `${ART}@${cli.manifest.digest}` },
+];
+const release = sampleRelease(payload, { labels: { 'io.openshift.release': '4.13.7' } });
+const iso = program('xorriso', 'apt-get install xorriso');
+
+let root: string;
+const at = (name: string) => join(root, name);
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-openshift-'));
+  chmodSync(root, 0o755);
+  writeFileSync(at('factory.key'), key.privatePem);
+  installKeys(at('keys'), [key]);
+  mkdirSync(at('work'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+interface MediumOptions {
+  /** Where the storage is. */
+  readonly below?: string;
+  readonly release?: SampleImage;
+  readonly tag?: string;
+  readonly env?: string;
+}
+
+/** A medium as a folder, in the layout of `openshift-appliance build upgrade-iso`. */
+function writeMedium({ below = 'oc-mirror/install', tag, env, ...more }: MediumOptions = {}): string {
+  const image = more.release ?? release;
+  const own = tag ?? image.top.digest.slice('sha256:'.length);
+  writeRegistryStorage(at(join('medium', below)), [
+    { repository: 'openshift/release-images', image, tags: [own] },
+    { repository: 'openshift/release', image: etcd, tags: ['4.13.7-x86_64-etcd'] },
+    { repository: 'openshift/release', image: cli, tags: [] },
+  ]);
+  if (env !== undefined) writeFileSync(at('medium/release.env'), env);
+  return at('medium');
+}
+
+function makeIso(folder: string, label = 'upgrade_4.13.7'): string {
+  execFileSync('/usr/bin/xorriso', ['-as', 'mkisofs', '-quiet', '-V', label, '-R', '-J', '-o', at('x.iso'), folder], {
+    stdio: 'ignore',
+  });
+  return at('x.iso');
+}
+
+const create = (path: string, ...more: string[]) =>
+  runCommand([
+    ...['bundle', 'create', '--from-openshift-iso', path, '--sequence', '1', '--out', at('work/bundle')],
+    ...['--key', at('factory.key'), ...more],
+  ]);
+const inspect = async () => JSON.parse((await runCommand(['bundle', 'inspect', at('work/bundle'), '--json'])).stdout);
+const images = async (): Promise<{ reference: string; tags: string[]; component: string; attached?: unknown[] }[]> =>
+  (await inspect()).contents.images;
+
+describe('bundle create --from-openshift-iso of a folder', () => {
+  it.each(['', 'oc-mirror/install', 'upgrade/oc-mirror/install', 'images'])(
+    'finds the storage below %j, and the version and platform in the release image',
+    async (below) => {
+      const made = await create(writeMedium({ below }));
+      expect(made).toMatchObject({ exitCode: 0, stderr: '' });
+      expect(made.stdout).toMatch(/^ocp 4\.13\.7 for amd64 is in .*: 3 images/);
+      expect((await images()).map(({ reference, component }) => [component, reference])).toEqual([
+        ['ocp-release', `${OCP}@${release.top.digest}`],
+        ['etcd', payload[0]?.reference],
+        ['cli', payload[1]?.reference],
+      ]);
+      const verified = await runCommand(['bundle', 'verify', at('work/bundle'), '--keys', at('keys'), '--full']);
+      expect(verified.exitCode).toBe(0);
+      expect(readFileSync(storedBlob(at(join('medium', below)), etcd.config))).toEqual(etcd.config.bytes);
+      expect(readdirSync(at('work'))).toEqual(['bundle']);
+    },
+  );
+
+  it('takes the name of the release from a tag, from release.env, or from --release', async () => {
+    const medium = writeMedium({ tag: '4.13.7-x86_64' });
+    await create(medium);
+    expect((await images())[0]).toMatchObject({ tags: [`${OCP}:4.13.7-x86_64`] });
+    rmSync(at('work/bundle'), { recursive: true });
+    writeFileSync(at('medium/release.env'), `RELEASE_IMAGE=registry.example.com/r:4.13.7\nRELEASE_VERSION=4.13.7\n`);
+    await create(medium);
+    expect((await images())[0]).toMatchObject({ tags: ['registry.example.com/r:4.13.7'] });
+    rmSync(at('work/bundle'), { recursive: true });
+    await create(medium, '--release', 'mirror.example.com/ocp:1', '--name', 'edge');
+    expect((await images())[0]).toMatchObject({ tags: ['mirror.example.com/ocp:1'] });
+    expect((await inspect()).payload.name).toBe('edge');
+  });
+
+  it('takes the version from release.env or from --version where the image does not say it', async () => {
+    const silent = sampleRelease(payload);
+    const medium = writeMedium({ release: silent });
+    const unknown = await create(medium);
+    expect(unknown).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('give --version, for example') });
+    expect((await create(medium, '--version', '4.1.2')).stdout).toMatch(/^ocp 4\.1\.2 /);
+    rmSync(at('work/bundle'), { recursive: true });
+    writeFileSync(at('medium/release.env'), 'RELEASE_VERSION=4.2.3\n');
+    expect((await create(medium)).stdout).toMatch(/^ocp 4\.2\.3 /);
+  });
+
+  it('asks which release is meant when there are several, and refuses one that is not there', async () => {
+    const medium = writeMedium();
+    const next = sampleRelease(payload.slice(0, 1), { labels: { 'io.openshift.release': '4.13.8' } });
+    writeRegistryStorage(join(medium, 'oc-mirror/install'), [
+      { repository: 'openshift/release-images', image: next, tags: ['4.13.8-x86_64'] },
+    ]);
+    const several = await create(medium);
+    expect(several).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringMatching(/several releases, .*4\.13\.8.*--version/),
+    });
+    const none = await create(medium, '--version', '4.13.9');
+    expect(none).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringMatching(/4\.13\.9 is not on .*4\.13\.7 \(sha256:/),
+    });
+    const made = await create(medium, '--version', '4.13.8');
+    expect(made.stdout).toMatch(/^ocp 4\.13\.8 for amd64 is in .*: 2 images/);
+  });
+
+  it('takes signatures along, and names images that are not part of the release', async () => {
+    const medium = writeMedium();
+    const storage = join(medium, 'oc-mirror/install');
+    writeRegistryStorage(storage, [
+      { repository: 'openshift/release', image: sampleSignature(etcd.manifest.digest), tags: [signatureTag(etcd)] },
+      { repository: 'tools/extra', image: extra, tags: ['1'] },
+    ]);
+    const made = await create(medium);
+    expect(made.stderr).toBe(
+      `warning: images on ${medium} that are not part of the release are left out: tools/extra (1)\n`,
+    );
+    expect((await images())[1]?.attached).toMatchObject([{ tag: signatureTag(etcd) }]);
+    rmSync(at('work/bundle'), { recursive: true });
+    expect(await create(medium, '--strict')).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('--strict'),
+    });
+    expect(readdirSync(at('work'))).toEqual([]);
+  });
+
+  it('still requires what a bundle without a medium requires', async () => {
+    const named = ['--name', 'ocp', '--version', '1.0.0', '--sequence', '1', '--out', at('work/bundle')];
+    const { exitCode, stderr } = await runCommand(['bundle', 'create', ...named]);
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(/required option '--arch <arch>' not specified; see 'stickpin bundle create --help'/);
+    const twice = await create(writeMedium(), '--release', `a.example.com/r:1=oci:${at('x')}:y`);
+    expect(twice).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('give its name only') });
+  });
+});
+
+describe('a bad OpenShift medium', () => {
+  const blob = (image: SampleImage, at_: 'config' | 'layer' | 'manifest') =>
+    storedBlob(
+      at('medium/oc-mirror/install'),
+      at_ === 'config' ? image.config : at_ === 'layer' ? (image.layers[0] ?? image.config) : image.manifest,
+    );
+  const repositories = () => at('medium/oc-mirror/install/docker/registry/v2/repositories');
+  const releaseLink = () => {
+    const tag = release.top.digest.slice(7);
+    return join(repositories(), `openshift/release-images/_manifests/tags/${tag}/current/link`);
+  };
+  const linkTo = (target: string, path: string) => {
+    rmSync(path, { recursive: true, force: true });
+    symlinkSync(target, path);
+  };
+
+  it.each<[string, () => void, RegExp]>([
+    ['lacks a manifest', () => rmSync(blob(etcd, 'manifest')), /etcd on .*: blob sha256:.* is not on the medium/],
+    ['lacks a layer', () => rmSync(blob(cli, 'layer')), /cli on .*: blob sha256:.* is not on the medium/],
+    ['has a layer that was cut', () => truncateSync(blob(cli, 'layer'), 10), /it has 10 bytes, and \d+ were expected/],
+    ['has a layer with other bytes', () => spoil(blob(cli, 'layer')), /damaged/],
+    ['has a manifest with other bytes', () => spoil(blob(etcd, 'manifest')), /damaged, its digest is not sha256/],
+    ['has a link in place of a blob', () => linkTo('/etc/passwd', blob(etcd, 'config')), /links are not followed/],
+    ['has a link in place of a folder', () => linkTo('/etc', join(repositories(), 'evil')), /it is a link/],
+    ['has a circle of links', () => linkTo('..', join(repositories(), 'openshift/loop')), /it is a link/],
+    ['names no digest', () => writeFileSync(releaseLink(), 'sha256:../../etc/passwd'), /has no sha256 digest/],
+    ['has an endless tag', () => truncateSync(releaseLink(), 1e9), /too large to be a digest/],
+    [
+      'has no release',
+      () => rmSync(join(repositories(), 'openshift/release-images'), { recursive: true }),
+      /no release image/,
+    ],
+    ['has no storage', () => rmSync(at('medium/oc-mirror'), { recursive: true }), /no folder docker\/registry\/v2/],
+    [
+      'has another release than it says',
+      () => writeFileSync(at('medium/release.env'), `RELEASE_IMAGE=${OCP}@sha256:${'0'.repeat(64)}\n`),
+      /it is not complete, or altered/,
+    ],
+    [
+      'has two storages',
+      () => writeRegistryStorage(at('medium/x'), [{ repository: 'a', image: extra, tags: [] }]),
+      /several storages/,
+    ],
+  ])('that %s makes no bundle', async (_name, damage, message) => {
+    const medium = writeMedium();
+    damage();
+    const { exitCode, stderr } = await create(medium);
+    expect(stderr).toMatch(message);
+    expect(exitCode).toBe(1);
+    expect(entriesBelow(at('work'))).toEqual([]);
+  });
+
+  it('that is not there, or is no OpenShift medium, makes no bundle', async () => {
+    expect((await create(at('none.iso'))).stderr).toMatch(/none\.iso can't be read/);
+    writeFileSync(at('noise.iso'), Buffer.alloc(400_000, 7));
+    if (!have(iso)) return;
+    expect((await create(at('noise.iso'))).stderr).toMatch(/no folder docker\/registry\/v2/);
+    expect(entriesBelow(at('work'))).toEqual([]);
+  });
+});
+
+describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', () => {
+  it('makes the same bundle as of its folder', async () => {
+    const medium = writeMedium({ env: 'RELEASE_VERSION=4.13.7\n' });
+    await create(medium);
+    const { bundleId } = await inspect();
+    rmSync(at('work/bundle'), { recursive: true });
+    expect(await create(makeIso(medium))).toMatchObject({ exitCode: 0, stderr: '' });
+    expect((await inspect()).bundleId).toBe(bundleId);
+    expect(readdirSync(at('work'))).toEqual(['bundle']);
+  });
+
+  it('takes the version from the label, and works for a large layer and an index', async () => {
+    const large = sampleLayer({ seed: 'large', sizeBytes: 8 * 1024 * 1024 });
+    const big = sampleImage({ seed: 'big', architecture: 'amd64', layers: [large], withIndex: true });
+    const tags = [{ name: 'big', reference: `${ART}@${big.top.digest}` }];
+    const medium = writeMedium({ release: sampleRelease(tags) });
+    writeRegistryStorage(join(medium, 'oc-mirror/install'), [
+      { repository: 'openshift/release', image: big, tags: [] },
+    ]);
+    const made = await create(makeIso(medium, 'upgrade_4.13.9'));
+    expect(made).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^ocp 4\.13\.9 for amd64/) });
+    expect(made.stderr).toContain('openshift/release (2)');
+  });
+
+  it('with links makes none', async () => {
+    const medium = writeMedium();
+    symlinkSync('/etc', at('medium/oc-mirror/install/docker/registry/v2/repositories/evil'));
+    const { exitCode, stderr } = await create(makeIso(medium));
+    expect(stderr).toMatch(/it is a link, and links are not followed/);
+    expect(exitCode).toBe(1);
+    expect(entriesBelow(at('work'))).toEqual([]);
+  });
+
+  it('needs no root, as docs/factory.md shows', async () => {
+    const programs = await stickpinOnPath(at('programs'));
+    execFileSync('mv', [makeIso(writeMedium()), at('work/upgrade-4.13.7.iso')]);
+    execFileSync('cp', [at('factory.key'), at('work/factory-2026.key')]);
+    execFileSync('chown', ['-R', '65534:65534', root]);
+    const [block = ''] = await blocksBelow('docs/factory.md', '## Take an OpenShift medium');
+    writeFileSync(at('make.sh'), block);
+    const asNobody = 'setpriv --reuid 65534 --regid 65534 --clear-groups';
+    const output = await runBlocks([`${asNobody} sh -eu ../make.sh`], { directory: at('work'), programs });
+    expect(output).toContain('ocp 4.13.7 for amd64 is in ocp-4.13.7-amd64: 3 images');
+  });
+});
+
+/** Other bytes of the same size. */
+function spoil(path: string): void {
+  const bytes = readFileSync(path);
+  bytes.writeUInt8(bytes.readUInt8(bytes.length - 3) ^ 1, bytes.length - 3);
+  writeFileSync(path, bytes);
+}
+
+function signatureTag({ manifest }: SampleImage): string {
+  return `${manifest.digest.replace(':', '-')}.sig`;
+}
