@@ -7,39 +7,11 @@ import { join } from 'node:path';
 import { formatTable } from '../../src/cli/output/table.ts';
 import { writePlainBundle } from '../support/bundles/plain-bundle.ts';
 import { installKeys, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { quickest, runStickpin, type Usage } from './stickpin-process.ts';
 
 const MIB = 1024 * 1024;
 const RUNS = 3;
 const LARGE_MIB = 8 * 4 * 64;
-
-/**
- * How a process ended: wall time from spawn to exit in milliseconds, and its greatest resident
- * memory in MiB.
- */
-interface Usage {
-  readonly wallMs: number;
-  readonly peakMiB: number;
-}
-
-/**
- * Tells file descriptor 3 at the end what the kernel counted (`ru_maxrss` of getrusage(2), in KiB).
- */
-const TELL_PEAK = `data:text/javascript,${encodeURIComponent(
-  "import { writeSync } from 'node:fs'; process.on('exit', () => writeSync(3, String(process.resourceUsage().maxRSS)));",
-)}`;
-
-async function runStickpin(...args: readonly string[]): Promise<Usage> {
-  const startedAt = performance.now();
-  const argv = ['--import', TELL_PEAK, 'dist/cli/main.js', 'bundle', ...args];
-  const child = spawn(process.execPath, argv, { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] });
-  let told = '';
-  child.stdio[3]?.on('data', (chunk: Buffer) => {
-    told += chunk.toString();
-  });
-  const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`stickpin bundle ${args.join(' ')} ended with ${code}`);
-  return { wallMs: performance.now() - startedAt, peakMiB: Number(told) / 1024 };
-}
 
 async function runOpenssl(files: readonly string[]): Promise<Usage> {
   const startedAt = performance.now();
@@ -47,11 +19,6 @@ async function runOpenssl(files: readonly string[]): Promise<Usage> {
   const [code] = await once(child, 'close');
   if (code !== 0) throw new Error(`openssl dgst ended with ${code}`);
   return { wallMs: performance.now() - startedAt, peakMiB: Number.NaN };
-}
-
-/** The quickest of some runs: what else the machine does only makes a run slower. */
-function quickest(runs: readonly Usage[]): Usage {
-  return runs.reduce((best, run) => (run.wallMs < best.wallMs ? run : best));
 }
 
 /**

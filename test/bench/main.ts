@@ -9,6 +9,7 @@ import { trixieRoot } from '../support/rootfs/trixie-root.ts';
 import { benchBundleCommands } from './bundle-commands.ts';
 import { benchDaemon } from './daemon.ts';
 import { runDaemonChild } from './daemon-child.ts';
+import { benchFactory } from './factory.ts';
 import { benchGuest } from './guest/guest.ts';
 import { benchAttack } from './load/attack.ts';
 import { runRegistryChild } from './load/registry-child.ts';
@@ -24,6 +25,7 @@ type Section = (print: (text: string) => void) => Promise<void>;
 
 const SECTIONS: Readonly<Record<string, Section>> = {
   bundle: benchBundleCommands,
+  factory: benchFactory,
   daemon: benchDaemon,
   preload: benchPreload,
   stick: benchStick,
@@ -40,7 +42,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
 const ALONE: readonly string[] = ['guest', 'activation'];
 
 /** Need no runtime, and so no trixie root folder. */
-const PLAIN: readonly (string | undefined)[] = ['bundle', 'attack', 'serve'];
+const PLAIN: readonly (string | undefined)[] = ['bundle', 'factory', 'attack', 'serve'];
 
 async function main(): Promise<void> {
   const [wanted, ...args] = process.argv.slice(2);

@@ -6,7 +6,6 @@ import { isFaulty } from '../../domain/model/medium.ts';
 import { formatReference } from '../../domain/model/reference.ts';
 import { type ManifestImage, manifestWarnings } from '../../domain/release/manifest-warnings.ts';
 import { manifestWarningText } from '../../domain/report/texts/manifest-warning-text.ts';
-import { syncFolderIfPossible } from '../../platform/files/durable-file.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { checkLayoutFile } from '../read/layout-file.ts';
@@ -91,7 +90,6 @@ async function buildTree(
   const blobs = join(directory, 'blobs', 'sha256');
   const attaching = { ...sizeRulesOf(options), totalBytes: options.attachedBytes, onProgress: listenerOf(options) };
   const attachments = await writeAttachments(blobs, options.attachments ?? [], attaching, signal);
-  await syncFolderIfPossible(blobs);
   const warnings = [...known, ...baseWarnings(base, tree.contents)];
   refuseWarnings(warnings, options);
   const based = { ...options, ...baseMembers(base, tree.contents, options) };

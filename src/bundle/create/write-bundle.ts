@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import type { ContentPointer, Contents, Layer } from '../../domain/model/bundle.ts';
 import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import { parseReference } from '../../domain/model/reference.ts';
+import { forEachLimited } from '../../platform/async/concurrency.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { syncFolderIfPossible, writeNewFile } from '../../platform/files/durable-file.ts';
+import { writeTreeFile } from '../../platform/files/durable-file.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Descriptor, mediaTypes } from '../format/oci-schema.ts';
 import { REF_NAME } from './images/layout-source.ts';
@@ -22,7 +23,7 @@ export interface WrittenTree {
 
 /**
  * Writes `blobs/` without what is left to the base, `contents.json` among them, `index.json` and
- * `oci-layout` into an empty directory.
+ * `oci-layout` into an empty directory. Small files are not synced to disk yet.
  *
  * @throws AppError `bundle/source`; system errors of the target as they are.
  */
@@ -34,27 +35,47 @@ export async function writeTree(
 ): Promise<WrittenTree> {
   const blobs = join(directory, 'blobs', 'sha256');
   await mkdir(blobs, { recursive: true });
-  const layers: Layer[] = [];
   const onBytes = countBytes('copy', layerBytes(plan, base), onProgress);
-  for (const layer of plan.layers) {
-    signal.throwIfAborted();
-    const known = base?.layers.get(layer.digest);
-    if (known !== undefined) layers.push(leaveToBase(layer, known));
-    else layers.push(await takeLayer(layer, join(blobs, hexOf(layer.digest)), onBytes, signal));
-  }
-  for (const [digest, bytes] of plan.documents) {
-    signal.throwIfAborted();
-    await writeNewFile(join(blobs, hexOf(digest)), bytes);
-  }
+  const layers = await takeLayers(blobs, plan.layers, { onBytes, base }, signal);
+  await forEachLimited([...plan.documents], SMALL_AT_ONCE, signal, async ([digest, bytes], stopped) => {
+    stopped.throwIfAborted();
+    await writeTreeFile(join(blobs, hexOf(digest)), bytes);
+  });
   const contents = { layers, images: plan.images.map(({ sizeBytes: _, ...image }) => image) };
   const contentsBytes = jsonBytes(contents);
   const contentsPointer = pointerTo(contentsBytes);
-  await writeNewFile(join(blobs, hexOf(contentsPointer.digest)), contentsBytes);
+  await writeTreeFile(join(blobs, hexOf(contentsPointer.digest)), contentsBytes);
   const indexBytes = jsonBytes(indexOf(plan.images));
-  await writeNewFile(join(directory, 'index.json'), indexBytes);
-  await writeNewFile(join(directory, 'oci-layout'), jsonBytes({ imageLayoutVersion: '1.0.0' }));
-  for (const folder of [blobs, join(directory, 'blobs')]) await syncFolderIfPossible(folder);
+  await writeTreeFile(join(directory, 'index.json'), indexBytes);
+  await writeTreeFile(join(directory, 'oci-layout'), jsonBytes({ imageLayoutVersion: '1.0.0' }));
   return { contents, contentsPointer, indexPointer: pointerTo(indexBytes) };
+}
+
+/** Layers below this size are copied side by side, since waiting for the disk takes longest. */
+const SMALL_BYTES = 1024 * 1024;
+const SMALL_AT_ONCE = 8;
+
+/** Copies or moves all layers that are not left to the base. @returns them in their order */
+async function takeLayers(
+  blobs: string,
+  planned: readonly PlannedLayer[],
+  { onBytes, base }: { readonly onBytes: (bytes: number) => void; readonly base: BaseBundle | undefined },
+  signal: AbortSignal,
+): Promise<Layer[]> {
+  const taken = new Map<Digest, Layer>();
+  const take = async (layer: PlannedLayer, stopped: AbortSignal) => {
+    stopped.throwIfAborted();
+    const known = base?.layers.get(layer.digest);
+    const to = join(blobs, hexOf(layer.digest));
+    taken.set(
+      layer.digest,
+      known === undefined ? await takeLayer(layer, to, onBytes, stopped) : leaveToBase(layer, known),
+    );
+  };
+  const isSmall = ({ size }: PlannedLayer) => size < SMALL_BYTES;
+  for (const layer of planned.filter((one) => !isSmall(one))) await take(layer, signal);
+  await forEachLimited(planned.filter(isSmall), SMALL_AT_ONCE, signal, take);
+  return planned.flatMap(({ digest }) => taken.get(digest) ?? []);
 }
 
 async function takeLayer(

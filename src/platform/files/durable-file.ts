@@ -14,6 +14,7 @@ export interface DurableFile {
 }
 
 const MODE = 0o644;
+const LARGE_BYTES = 1024 * 1024;
 
 /**
  * Replaces the content of a file: the new content is staged, synced and renamed over it, with mode
@@ -70,6 +71,27 @@ export async function writeNewFile(
 /** As {@link writeNewFile}, with the content from `write`. @returns the result of `write` */
 export async function fillNewFile<T>(path: string, write: (file: FileHandle) => Promise<T>): Promise<T> {
   return writeThrough(path, 'wx', MODE, write);
+}
+
+/**
+ * As {@link fillNewFile}, for one of many files of a folder that `syncTree()` brings to the disk
+ * at its end: only a file of 1 MiB or more is synced here, so that a long write shows its progress.
+ */
+export async function fillTreeFile<T>(path: string, write: (file: FileHandle) => Promise<T>): Promise<T> {
+  return writeThrough(path, 'wx', MODE, write, LARGE_BYTES);
+}
+
+/** As {@link fillTreeFile}, with this content. */
+export async function writeTreeFile(path: string, content: string | Uint8Array): Promise<void> {
+  await fillTreeFile(path, (file) => file.writeFile(content));
+}
+
+/** As {@link fillTreeFile}, for a file that exists: gives it mode 0644. */
+export async function keepTreeFile(path: string): Promise<void> {
+  await withHandle(path, async (file) => {
+    await file.chmod(MODE);
+    if ((await file.stat()).size >= LARGE_BYTES) await file.sync();
+  });
 }
 
 /** The text of a file, or undefined when there is none. @throws the system's error otherwise. */
@@ -129,11 +151,12 @@ async function writeThrough<T>(
   flag: 'w' | 'wx',
   mode: number,
   write: (file: FileHandle) => Promise<T>,
+  leastSyncedBytes = 0,
 ): Promise<T> {
   const file = await open(path, flag, mode);
   try {
     const result = await write(file);
-    await file.sync();
+    if (leastSyncedBytes === 0 || (await file.stat()).size >= leastSyncedBytes) await file.sync();
     return result;
   } finally {
     await file.close();

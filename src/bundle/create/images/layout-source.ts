@@ -30,14 +30,14 @@ export function refNameOf(entry: IndexEntry): string | undefined {
 /**
  * The selected entry of a layout's `index.json` (image-spec, image-layout.md).
  *
+ * @param manifests all of its entries.
  * @throws AppError `bundle/source` (`reject`) that lists the names to choose from.
  */
-export async function findInLayout(
+export function findInLayout(
   directory: string,
   selector: LayoutSelector,
-  signal: AbortSignal,
-): Promise<IndexEntry> {
-  const manifests = await readLayoutIndex(directory, signal);
+  manifests: readonly IndexEntry[],
+): IndexEntry {
   const found = manifests.filter((entry, at) => isSelected(entry, at, selector));
   const [first] = found;
   if (first === undefined || new Set(found.map((entry) => entry.digest)).size > 1) {

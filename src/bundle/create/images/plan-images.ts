@@ -6,6 +6,7 @@ import {
   configMediaTypes,
   type Descriptor,
   entryForPlatform,
+  type IndexEntry,
   indexMediaTypes,
   parseConfig,
   parseIndex,
@@ -62,6 +63,8 @@ interface Draft {
   readonly layers: Map<Digest, PlannedLayer & { readonly at: number }>;
   readonly warnings: string[];
   readonly resolved: Map<string, Digest>;
+  /** By folder of each layout, its entries. */
+  readonly indexes: Map<string, readonly IndexEntry[]>;
   /** By reference of each image, where it was requested first. */
   readonly origins: Map<string, string>;
 }
@@ -82,6 +85,7 @@ export async function planImages(requests: readonly LayoutRequest[], arch: strin
     warnings: [],
     resolved: new Map(),
     origins: new Map(),
+    indexes: new Map(),
   };
   for (const request of requests) {
     await withOrigin(request.origin, async () => {
@@ -106,7 +110,8 @@ async function planImage(
 ): Promise<PlannedImage> {
   const { reference, directory } = request;
   const name = formatReference(reference);
-  const top = await findInLayout(directory, selectorOf(request), signal);
+  const entries = await entriesOf(draft, directory, signal);
+  const top = findInLayout(directory, selectorOf(request), entries);
   if (reference.digest !== undefined && reference.digest !== top.digest) {
     throw bundleError('bundle/source', `${name}: oci:${directory} holds ${top.digest} instead`);
   }
@@ -127,7 +132,6 @@ async function planImage(
   if (config.architecture !== undefined && config.architecture !== arch) {
     throw bundleError('bundle/source', `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`);
   }
-  const entries = await readLayoutIndex(directory, signal);
   const subjects = [...new Set([top.digest, chosen.digest])];
   const attached = await readSignatures(subjects, { repository: reference.repository, entries, read });
   return {
@@ -142,6 +146,13 @@ async function planImage(
     layers: planLayers(draft, request, manifest.layers, config.rootfs.diff_ids),
     ...(attached.length > 0 && { attached }),
   };
+}
+
+/** The entries of a layout, which is read once however many images it has. */
+async function entriesOf({ indexes }: Draft, directory: string, signal: AbortSignal): Promise<readonly IndexEntry[]> {
+  const entries = indexes.get(directory) ?? (await readLayoutIndex(directory, signal));
+  indexes.set(directory, entries);
+  return entries;
 }
 
 function selectorOf({ selector, reference }: LayoutRequest): LayoutSelector {

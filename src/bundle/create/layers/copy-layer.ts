@@ -3,7 +3,7 @@ import { rename } from 'node:fs/promises';
 import type { Layer } from '../../../domain/model/bundle.ts';
 import { digestFromHex } from '../../../domain/model/digest.ts';
 import { AppError } from '../../../platform/app-error.ts';
-import { fillNewFile, syncFile } from '../../../platform/files/durable-file.ts';
+import { fillTreeFile, keepTreeFile } from '../../../platform/files/durable-file.ts';
 import type { Descriptor } from '../../format/oci-schema.ts';
 import { damagedLayer, streamLayer } from './layer-stream.ts';
 import { createTarMeter, type TarMeter } from './tar-meter.ts';
@@ -16,25 +16,25 @@ interface LayerOptions {
 
 /**
  * Copies a layer blob to another file and measures it in the same pass: digest and size of
- * the blob, `diffId`, size and content of the tar inside. Gzip, zstd and plain tar; the copy is
- * synced to disk.
+ * the blob, `diffId`, size and content of the tar inside. Gzip, zstd and plain tar. A small
+ * copy is not synced to disk yet.
  *
  * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, no tar or
  *   compressed otherwise; system errors of the target (`ENOSPC`, …) as they are.
  */
 export async function copyLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
-  return fillNewFile(to, (target) => measureLayer(from, options, (chunk) => target.writeFile(chunk), signal));
+  return fillTreeFile(to, (target) => measureLayer(from, options, (chunk) => target.writeFile(chunk), signal));
 }
 
 /**
- * Like {@link copyLayer}, for a blob on the same filesystem that nobody else needs: it is measured,
- * synced and moved.
+ * Like {@link copyLayer}, for a blob on the same filesystem that nobody else needs: it is measured
+ * and moved.
  *
  * @throws AppError as {@link copyLayer}
  */
 export async function moveLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
   const measured = await measureLayer(from, options, async () => undefined, signal);
-  await syncFile(from, 0o644);
+  await keepTreeFile(from);
   await rename(from, to);
   return measured;
 }
@@ -61,7 +61,7 @@ async function measureLayer(
     uncompressedBytes += chunk.length;
     meter.write(chunk);
   };
-  await streamLayer(from, { onBlob, onTar }, signal);
+  await streamLayer(from, { sizeBytes: expected.size, onBlob, onTar }, signal);
   const digest = digestFromHex(blobHash.digest('hex'));
   if (digest !== expected.digest || sizeBytes !== expected.size) {
     throw damagedLayer(

@@ -7,9 +7,15 @@ import { bundleError } from '../../bundle-error.ts';
 import { sourceError } from '../images/layout-source.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
+/** Buffers of 1 MiB for thousands of tiny layers would keep the garbage collector busy. */
+const LEAST_CHUNK_BYTES = 16 * 1024;
+/** How much a layer grows when it is unpacked, for the size of a buffer only. */
+const UNPACKED_FACTOR = 4;
 
 /** Receives the content of a layer while it is read. */
 interface LayerSink {
+  /** The expected size of the blob; buffers of a small one are small. Default: a large one. */
+  readonly sizeBytes?: number;
   /**
    * The bytes of the blob as they are in the file; the next ones come when the promise is
    * fulfilled.
@@ -37,9 +43,12 @@ export async function streamLayer(from: string, sink: LayerSink, signal: AbortSi
     for await (const chunk of chunks) sink.onTar(chunk);
   };
   try {
-    const { compression, chunks } = await detectCompression(from, signal);
+    const { compression, chunks } = await detectCompression(from, bufferBytes(sink.sizeBytes), signal);
     const passed = blob(chunks);
-    if (compression === 'gzip') await pipeline(passed, createGunzip({ chunkSize: CHUNK_BYTES }), tar, { signal });
+    if (compression === 'gzip')
+      await pipeline(passed, createGunzip({ chunkSize: bufferBytes(sink.sizeBytes, UNPACKED_FACTOR) }), tar, {
+        signal,
+      });
     else if (compression === 'zstd') await decompressZstd(passed, sink.onTar, from);
     else await tar(passed);
   } catch (error) {
@@ -48,14 +57,18 @@ export async function streamLayer(from: string, sink: LayerSink, signal: AbortSi
   }
 }
 
+function bufferBytes(sizeBytes: number = CHUNK_BYTES, factor = 1): number {
+  return Math.min(CHUNK_BYTES, Math.max(LEAST_CHUNK_BYTES, sizeBytes * factor));
+}
+
 /** `bundle/source` (`reject`) for a layer that is damaged or of another kind. */
 export function damagedLayer(from: string, why: string, cause?: unknown) {
   return bundleError('bundle/source', `layer ${from} is damaged: ${why}`, { cause });
 }
 
 /** Looks at the first bytes, as runtimes do: media types are often wrong about compression. */
-async function detectCompression(from: string, signal: AbortSignal) {
-  const stream = createReadStream(from, { highWaterMark: CHUNK_BYTES, signal });
+async function detectCompression(from: string, highWaterMark: number, signal: AbortSignal) {
+  const stream = createReadStream(from, { highWaterMark, signal });
   const iterator = readFrom(stream, from);
   const first = await iterator.next();
   const head = first.done ? Buffer.alloc(0) : first.value;

@@ -53,10 +53,14 @@ export async function putOut<Built extends BuiltTree>(
       return file;
     });
   } else {
-    await buildDirectory(options.out, async (staging) => {
-      built = await builder.fill(staging);
-      await builder.check(staging);
-    });
+    await buildDirectory(
+      options.out,
+      async (staging) => {
+        built = await builder.fill(staging);
+        await builder.check(staging);
+      },
+      signal,
+    );
   }
   return madeBefore(built);
 }
@@ -86,24 +90,28 @@ async function putVolumes<Built extends BuiltTree>(
 ): Promise<Built & { readonly volumes: number }> {
   const { filesystem } = options;
   let made: (Built & { readonly volumes: number }) | undefined;
-  await buildDirectory(options.out, async (staging) => {
-    const tree = join(staging, 'tree');
-    await mkdir(tree);
-    const built = await builder.fill(tree);
-    await builder.check(tree);
-    const held = built.contents.layers.filter((layer) => !layer.inBase);
-    const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
-    const rules = volumeRules({ filesystem, volumeBytes });
-    const volumes = await spreadOverVolumes(tree, staging, { ...rules, spread }, signal);
-    made = { ...built, volumes };
-    if (filesystem === undefined) return;
-    for (let at = 1; at <= volumes; at += 1) {
-      const medium = join(staging, `medium-${at}`);
-      await mkdir(dirname(bundleFolder(medium, options)), { recursive: true });
-      await rename(join(staging, `${at}`), bundleFolder(medium, options));
-      await imageOf(medium, join(staging, `${at}.img`), { ...options, filesystem, volumeBytes }, built, signal);
-    }
-  });
+  await buildDirectory(
+    options.out,
+    async (staging) => {
+      const tree = join(staging, 'tree');
+      await mkdir(tree);
+      const built = await builder.fill(tree);
+      await builder.check(tree);
+      const held = built.contents.layers.filter((layer) => !layer.inBase);
+      const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
+      const rules = volumeRules({ filesystem, volumeBytes });
+      const volumes = await spreadOverVolumes(tree, staging, { ...rules, spread }, signal);
+      made = { ...built, volumes };
+      if (filesystem === undefined) return;
+      for (let at = 1; at <= volumes; at += 1) {
+        const medium = join(staging, `medium-${at}`);
+        await mkdir(dirname(bundleFolder(medium, options)), { recursive: true });
+        await rename(join(staging, `${at}`), bundleFolder(medium, options));
+        await imageOf(medium, join(staging, `${at}.img`), { ...options, filesystem, volumeBytes }, built, signal);
+      }
+    },
+    signal,
+  );
   return madeBefore(made);
 }
 

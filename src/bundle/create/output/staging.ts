@@ -2,13 +2,14 @@ import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm, rmdir, stat, statfs 
 import { dirname, resolve } from 'node:path';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { syncFolderIfPossible } from '../../../platform/files/durable-file.ts';
+import { syncTree } from '../../../platform/files/sync-tree.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { removeStale, stagingPrefix } from './staging-name.ts';
 
 /**
  * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which is
- * then renamed to `target`. An error or abort leaves nothing behind, no parent directory of
+ * then synced and renamed to `target`. An error or abort leaves nothing behind, no parent directory of
  * `target` either. Unfinished work of a killed process for the same target is removed. Everything
  * is synced to disk when this returns.
  *
@@ -16,12 +17,16 @@ import { removeStale, stagingPrefix } from './staging-name.ts';
  *   mount point, can't be written, or is being written by another process; `bundle/no-space`
  *   (`wait`); whatever `build` throws.
  */
-export async function buildDirectory(target: string, build: (staging: string) => Promise<void>): Promise<void> {
+export async function buildDirectory(
+  target: string,
+  build: (staging: string) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
   await buildBeside(target, refuseOccupied, async (staging) => {
     await build(staging);
     // mkdtemp(3) lets nobody else in; files in it follow the umask.
     await chmod(staging, 0o777 & ~process.umask());
-    await syncFolderIfPossible(staging);
+    await syncTree(staging, signal);
     return staging;
   });
 }

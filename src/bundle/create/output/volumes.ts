@@ -1,7 +1,6 @@
 import { copyFile, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, hexOf } from '../../../domain/model/digest.ts';
-import { syncFile, syncFolderIfPossible } from '../../../platform/files/durable-file.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 
@@ -126,12 +125,8 @@ function inClusters(sizeBytes: number, { clusterBytes = CLUSTER_BYTES }: VolumeR
 
 async function fillVolume(tree: string, volume: string, common: readonly string[], names: readonly string[]) {
   await mkdir(join(volume, BLOBS), { recursive: true });
-  for (const name of common) {
-    await copyFile(join(tree, name), join(volume, name));
-    await syncFile(join(volume, name));
-  }
+  for (const name of common) await copyFile(join(tree, name), join(volume, name));
   for (const name of names) await rename(join(tree, BLOBS, name), join(volume, BLOBS, name));
-  for (const folder of [BLOBS, 'blobs', '.']) await syncFolderIfPossible(join(volume, folder));
 }
 
 async function sumOf(tree: string, names: readonly string[], rules: VolumeRules): Promise<number> {

@@ -4,7 +4,7 @@ import { rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Attachment } from '../../../domain/model/bundle.ts';
 import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
-import { fillNewFile } from '../../../platform/files/durable-file.ts';
+import { fillTreeFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { isPlainFileName } from '../../format/schema.ts';
 import { sourceError } from '../images/layout-source.ts';
@@ -119,7 +119,7 @@ async function copyIn(
   const staged = join(blobs, `.attachment-${randomBytes(4).toString('hex')}`);
   const hash = createHash('sha256');
   let sizeBytes = 0;
-  await fillNewFile(staged, async (target) => {
+  await fillTreeFile(staged, async (target) => {
     for await (const chunk of readSource(path, signal)) {
       hash.update(chunk);
       sizeBytes += chunk.length;

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Attachment, BundleTotals, Contents, Payload } from '../../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../../domain/model/digest.ts';
-import { writeNewFile } from '../../../platform/files/durable-file.ts';
+import { writeTreeFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { formatEnvelope } from '../../format/dsse.ts';
 import type { SigningKey } from '../../keys/signing/signing-key.ts';
@@ -80,6 +80,6 @@ export async function writeEnvelope(
   }
   let envelope = unsignedEnvelope(bytes);
   for (const key of keys) envelope = withSignature(envelope, await signatureOver(envelope, key, signal));
-  await writeNewFile(join(directory, 'bundle.dsse.json'), formatEnvelope(envelope));
+  await writeTreeFile(join(directory, 'bundle.dsse.json'), formatEnvelope(envelope));
   return bundleIdOf(bytes);
 }

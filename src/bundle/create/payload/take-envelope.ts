@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { VerifiedBundle } from '../../../domain/model/bundle.ts';
 import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
 import { AppError } from '../../../platform/app-error.ts';
-import { fillNewFile, syncFolderIfPossible, writeNewFile } from '../../../platform/files/durable-file.ts';
+import { fillTreeFile, writeTreeFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
 import type { BundleFile, BundleReader } from '../../read/bundle-reader.ts';
@@ -35,33 +35,36 @@ export async function takeEnvelope(reader: BundleReader, out: string, signal: Ab
   let files = 0;
   let sizeBytes = 0;
   const write = async (path: string, bytes: Buffer): Promise<void> => {
-    await writeNewFile(path, bytes);
+    await writeTreeFile(path, bytes);
     files += 1;
     sizeBytes += bytes.length;
   };
-  await buildDirectory(out, async (staging) => {
-    const folder = join(staging, 'blobs', 'sha256');
-    await mkdir(folder, { recursive: true });
-    for (const digest of new Set(documents)) {
-      signal.throwIfAborted();
-      const read = await readBlob(reader, { digest, sizeBytes: blobs.get(digest) ?? 0 }, signal);
-      if (read.kind === 'missing') throw unusable(reader, digest, read.missing.why);
-      await write(join(folder, hexOf(digest)), read.bytes);
-    }
-    const known = new Set(documents);
-    for (const digest of new Set(attached.filter((one) => !known.has(one)))) {
-      sizeBytes += await copyBlob(reader, { digest, sizeBytes: blobs.get(digest) ?? 0 }, folder, signal);
-      files += 1;
-    }
-    const { bytes } = await readContents(reader, bundle.payload.contents, signal);
-    await write(join(staging, 'contents.json'), bytes);
-    await write(join(staging, 'index.json'), await reader.readFile('index.json', limits.indexBytes, signal));
-    const layout = await readIfThere(reader, 'oci-layout', limits.layoutBytes, signal);
-    if (layout !== undefined) await write(join(staging, 'oci-layout'), layout);
-    const envelope = await reader.readFile('bundle.dsse.json', limits.envelopeBytes, signal);
-    await write(join(staging, 'bundle.dsse.json'), envelope);
-    for (const directory of [folder, join(staging, 'blobs')]) await syncFolderIfPossible(directory);
-  });
+  await buildDirectory(
+    out,
+    async (staging) => {
+      const folder = join(staging, 'blobs', 'sha256');
+      await mkdir(folder, { recursive: true });
+      for (const digest of new Set(documents)) {
+        signal.throwIfAborted();
+        const read = await readBlob(reader, { digest, sizeBytes: blobs.get(digest) ?? 0 }, signal);
+        if (read.kind === 'missing') throw unusable(reader, digest, read.missing.why);
+        await write(join(folder, hexOf(digest)), read.bytes);
+      }
+      const known = new Set(documents);
+      for (const digest of new Set(attached.filter((one) => !known.has(one)))) {
+        sizeBytes += await copyBlob(reader, { digest, sizeBytes: blobs.get(digest) ?? 0 }, folder, signal);
+        files += 1;
+      }
+      const { bytes } = await readContents(reader, bundle.payload.contents, signal);
+      await write(join(staging, 'contents.json'), bytes);
+      await write(join(staging, 'index.json'), await reader.readFile('index.json', limits.indexBytes, signal));
+      const layout = await readIfThere(reader, 'oci-layout', limits.layoutBytes, signal);
+      if (layout !== undefined) await write(join(staging, 'oci-layout'), layout);
+      const envelope = await reader.readFile('bundle.dsse.json', limits.envelopeBytes, signal);
+      await write(join(staging, 'bundle.dsse.json'), envelope);
+    },
+    signal,
+  );
   return { bundle, files, sizeBytes };
 }
 
@@ -76,7 +79,7 @@ async function copyBlob(
   if (found === undefined) throw unusable(reader, digest, 'absent');
   if (found !== sizeBytes) throw unusable(reader, digest, 'truncated');
   const hash = createHash('sha256');
-  await fillNewFile(join(folder, hexOf(digest)), async (target) => {
+  await fillTreeFile(join(folder, hexOf(digest)), async (target) => {
     for await (const chunk of reader.read(digest, 0, signal)) {
       hash.update(chunk);
       await target.writeFile(chunk);

@@ -30,7 +30,8 @@ function leave(prefix: string, ending = 'AbCd12'): string {
   return basename(path);
 }
 
-const build = (to = target) => buildDirectory(to, (staging) => writeNewFile(join(staging, 'x'), Buffer.from('x')));
+const build = (to = target) =>
+  buildDirectory(to, (staging) => writeNewFile(join(staging, 'x'), Buffer.from('x')), new AbortController().signal);
 
 it('temporary files of a killed process are removed by the next one with the same target, and nothing else', async () => {
   const other = spawn('sleep', ['1000']);

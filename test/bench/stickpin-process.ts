@@ -1,0 +1,37 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+/**
+ * How a process ended: wall time from spawn to exit in milliseconds, and its greatest resident
+ * memory in MiB.
+ */
+export interface Usage {
+  readonly wallMs: number;
+  readonly peakMiB: number;
+}
+
+/**
+ * Tells file descriptor 3 at the end what the kernel counted (`ru_maxrss` of getrusage(2), in KiB).
+ */
+const TELL_PEAK = `data:text/javascript,${encodeURIComponent(
+  "import { writeSync } from 'node:fs'; process.on('exit', () => writeSync(3, String(process.resourceUsage().maxRSS)));",
+)}`;
+
+/** Runs `stickpin bundle …` of `dist/` as a process of its own. */
+export async function runStickpin(...args: readonly string[]): Promise<Usage> {
+  const startedAt = performance.now();
+  const argv = ['--import', TELL_PEAK, 'dist/cli/main.js', 'bundle', ...args];
+  const child = spawn(process.execPath, argv, { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] });
+  let told = '';
+  child.stdio[3]?.on('data', (chunk: Buffer) => {
+    told += chunk.toString();
+  });
+  const [code] = await once(child, 'close');
+  if (code !== 0) throw new Error(`stickpin bundle ${args.join(' ')} ended with ${code}`);
+  return { wallMs: performance.now() - startedAt, peakMiB: Number(told) / 1024 };
+}
+
+/** The quickest of some runs: what else the machine does only makes a run slower. */
+export function quickest(runs: readonly Usage[]): Usage {
+  return runs.reduce((best, run) => (run.wallMs < best.wallMs ? run : best));
+}
