@@ -3,6 +3,7 @@ import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Image } from '../model/bundle.ts';
 import type { Phase } from '../model/phase.ts';
 import { repositoryOf } from '../model/reference.ts';
+import { isRetired } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { isPreloading } from './pull-plan.ts';
@@ -19,7 +20,7 @@ const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['ready', 'activated', 
  * set, and of the releases that are ready, activated, or fallbacks.
  *
  * @param rendered the mirrors of now. While a task runs they stay, since the runtime may come back
- *   to them for the next blob.
+ *   to them for the next blob. Those of a preload stay after a start, until all media were read.
  */
 export function mirrorsWanted(
   rendered: readonly string[],
@@ -27,14 +28,14 @@ export function mirrorsWanted(
   { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
   { serve }: Pick<Policy, 'serve'>,
 ): readonly string[] {
+  // What is not current is listed with a word before it, and is no repository.
+  const current = rendered.filter((name) => !name.includes(' '));
+  const expected = memory.isLooking ? new Set(bundles.filter(mayGoOn).flatMap(repositoriesIn)) : new Set();
   const wanted = new Set([
-    // What is not current is listed with a word before it, and is no repository.
-    ...(memory.running.length > 0 ? rendered.filter((name) => !name.includes(' ')) : []),
+    ...current.filter((name) => memory.running.length > 0 || expected.has(name)),
     ...bundles.flatMap((entry) => repositoriesInWork(entry, memory)),
     ...tags.mirrored.map(({ tag }) => repositoryOf(tag)),
-    ...bundles
-      .filter(isInUse)
-      .flatMap((entry) => repositoriesOf(entry.bundle.contents.images).filter((name) => isServed(name, serve))),
+    ...bundles.filter(isInUse).flatMap((entry) => repositoriesIn(entry).filter((name) => isServed(name, serve))),
   ]);
   return [...wanted].sort();
 }
@@ -51,6 +52,20 @@ export function isServed(repository: string, { activated, except }: Policy['serv
 function isInUse({ bundle, phase, withdrawn }: BundleAssessment): boolean {
   if (withdrawn !== undefined || phase === 'retired') return false;
   return SERVED_PHASES.has(phase) || bundle.readyAt !== undefined;
+}
+
+/**
+ * Whether it is a preload that goes on when its medium is read. After a restart of the daemon that
+ * takes a moment: mirrors that went and came back would cost CRI-O two reloads.
+ */
+function mayGoOn({ bundle, withdrawn }: BundleAssessment): boolean {
+  return (
+    withdrawn === undefined && bundle.readyAt === undefined && bundle.cancelled === undefined && !isRetired(bundle)
+  );
+}
+
+function repositoriesIn({ bundle }: BundleAssessment): readonly string[] {
+  return repositoriesOf(bundle.contents.images);
 }
 
 /**

@@ -12,6 +12,7 @@ import {
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
+import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
 import { freePort } from '../../../support/free-port.ts';
 import { have } from '../../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
@@ -42,10 +43,11 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
   });
 
   /** A daemon as systemd runs it: the port stays the same, and the mirrors stay at its end. */
-  async function start(settings: SettingsOverrides = {}): Promise<void> {
+  async function start(settings: SettingsOverrides = {}, gate?: StickGate): Promise<void> {
     harness = await createDaemonHarness({
       keys: [key],
       keepsMirrors: true,
+      ...(gate !== undefined && { watchBundle: gate.watchBundle }),
       settings: {
         ...crioSettings(double),
         registry: { listen: `127.0.0.1:${await freePort()}` },
@@ -82,6 +84,29 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
     await restarted();
     await restarted();
     expect(reloads).toBe(1);
+  });
+
+  it('are none for a restart of the daemon in mid-preload, and one when the stick is not there any more', async () => {
+    const gate = createStickGate();
+    await start({}, gate);
+    const [layer] = bundle.contents.layers;
+    if (layer !== undefined) gate.hold(layer.digest, 0);
+    harness.plug(bundle.path);
+    await gate.reached();
+    for (let restarts = 0; restarts < 2; restarts += 1) {
+      await harness.stop();
+      await harness.start();
+      await harness.until(({ bundles: [one] }) => one?.phase === 'preloading' && one.media.length > 0);
+      await harness.rounds();
+    }
+    expect(reloads).toBe(1);
+    await harness.stop();
+    harness.unplug();
+    await harness.start();
+    await harness.until(({ bundles: [one] }) => one?.hold === 'media');
+    await harness.rounds();
+    expect(reloads).toBe(2);
+    gate.release();
   });
 
   it('are made up for by the next daemon, once', async () => {

@@ -54,6 +54,35 @@ const at = (bundles: readonly StoredBundle[], policy = POLICY, over: Partial<Sce
   };
 };
 
+describe('mirrors of a preload', () => {
+  const rendered = ['quay.example.com/ocp/api', 'quay.example.com/ocp/gone', 'stale quay.example.com/ocp/etcd'];
+  const kept = (isLooking: boolean, over: Partial<StoredBundle> = {}, scene: Partial<Scene> = {}) => {
+    const observed = observation({ runtime: reachable({}), isLooking, ...scene });
+    const { assessment } = judge(observed, [{ ...stored(newer), ...over }]);
+    return mirrorsWanted(rendered, observed, assessment, POLICY);
+  };
+
+  it('stay after a start while media are read, those of nothing else and stale ones do not', () => {
+    expect(kept(true)).toEqual(['quay.example.com/ocp/api']);
+  });
+
+  it('go when all media were read and none has the release', () => {
+    expect(kept(false)).toEqual([]);
+  });
+
+  it.each([
+    ['was cancelled', { cancelled: { at: NOON, media: [] } }],
+    ['was retired', { retiredAt: NOON }],
+  ])('go after a start when the release %s', (_what, over) => {
+    expect(kept(true, over)).toEqual([]);
+  });
+
+  it('go after a start when the key of the release was revoked', () => {
+    const revocations = { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false };
+    expect(kept(true, {}, { revocations })).toEqual([]);
+  });
+});
+
 describe('mirrors of activated releases', () => {
   it('stay for the present release and its fallback, with the repositories of their tags', () => {
     expect(at([fallback, current]).mirrors).toEqual(['old', 'ocp/api', 'ocp/etcd', 'ocp/floating', 'ocp/old']);
