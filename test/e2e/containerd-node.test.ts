@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { blocksBelow } from '../support/docs/run-blocks.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { installUnpacked } from './machine/product/install-archive.ts';
 import { stickpinOn } from './machine/product/node.ts';
@@ -186,6 +187,68 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     expect(report.rejected).toEqual([]);
     await plugged.unplug();
     await node.until('the stick to be gone', ({ media }) => media.length === before);
+  });
+
+  test.each(['vfat', 'ext4'] as const)(
+    'an image of bundle create --filesystem %s is read as it is',
+    async (filesystem) => {
+      const dir = join(directory, `image-${filesystem}`);
+      const { path } = await makeSampleBundle({ dir, keys: [key], filesystem });
+      const before = (await node.report()).media.length;
+      const plugged = await machine().plug({ image: path, filesystem, partition: 1 });
+      const report = await node.until(
+        'the stick to be read',
+        ({ media }) => media.length > before && media.every(({ state }) => state === 'read'),
+      );
+      expect(report.media.at(-1)).toMatchObject({ medium: expect.stringMatching(/^sd[a-z]1$/), bundles: 1 });
+      expect(report.rejected).toEqual([]);
+      await plugged.unplug();
+      await node.until('the stick to be gone', ({ media }) => media.length === before);
+    },
+  );
+
+  test('bundle write fills a plugged stick, which the node reads at once, and refuses other disks', async () => {
+    const { path: image } = await makeSampleBundle({ dir: join(directory, 'write'), keys: [key], filesystem: 'vfat' });
+    const shared = await machine().share(image);
+    const [command = ''] = await blocksBelow('docs/factory.md', '### Write it to a stick');
+    expect(command).toBe('sudo stickpin bundle write stick.img /dev/sdb\n');
+    const write = (device: string) =>
+      machine().run(
+        `${command.replace('sudo ', '').replace('stick.img', shared).replace('/dev/sdb', device).trim()} --yes`,
+        { timeoutMs: 300_000 },
+      );
+    const system = await machine().output(
+      'lsblk --noheadings --nodeps --paths --output NAME,TYPE | grep disk | head -1',
+    );
+    const refused = await write(system.split(/\s/)[0] ?? '');
+    expect(refused).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('holds filesystems of this machine'),
+    });
+
+    const stick = join(directory, 'blank.img');
+    await writeFile(stick, '');
+    await truncate(stick, 256 * 1024 * 1024);
+    const before = (await node.report()).media.length;
+    const plugged = await machine().plug({ image: stick, filesystem: 'vfat' });
+    await machine().untilOutput('the stick', `test -b ${plugged.devicePath}`);
+    const device = await machine().output(`realpath ${plugged.devicePath}`);
+    const written = await write(device);
+    expect(written).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/written, read back and compared/) });
+    const report = await node.until(
+      'the stick to be read',
+      ({ media }) => media.length > before && media.every(({ state }) => state === 'read'),
+    );
+    expect(report.media.at(-1)).toMatchObject({ medium: expect.stringMatching(/^sd[a-z]1$/), bundles: 1 });
+    expect(await write(device)).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/sd[a-z]1 is mounted at .*stickpin.*: run umount/),
+    });
+    expect(await write(`${device}1`)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('is a partition') });
+    await plugged.unplug();
+    await node.until('the stick to be gone', ({ media }) => media.length === before);
+    const bytes = await readFile(image);
+    expect((await readFile(stick)).subarray(0, bytes.length).equals(bytes)).toBe(true);
   });
 
   test('a hook installs software of the node from the stick before the tags move', async () => {

@@ -16,6 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
 import type { StickFacts } from '../../../src/bundle/create/stick/judge-stick.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
+import { eventually } from '../../support/eventually.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 import { mounting } from '../../support/small-disk.ts';
@@ -170,9 +171,11 @@ describe.runIf(have(...needed))('bundle write', () => {
     } finally {
       execFileSync('umount', [folder]);
     }
-    expect((await write(bundle.path, { facts: { number: '8:16' } })).stderr).toMatch(
-      /is another device than a moment ago/,
-    );
+    // The kernel lets go of a filesystem a moment after umount(8) has ended.
+    await eventually(async () => {
+      const { stderr } = await write(bundle.path, { facts: { number: '8:16' } });
+      expect(stderr).toMatch(/is another device than a moment ago/);
+    });
   });
 
   it('notices a stick that does not keep its content, and leaves no partition table on it', async () => {

@@ -3,6 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createBundle } from '../../../src/bundle/create/create-bundle.ts';
+import type { ImageFilesystem } from '../../../src/bundle/create/image/image-layout.ts';
 import type { AttachmentRequest } from '../../../src/bundle/create/payload/attachments.ts';
 import { type PrivateKey, parsePrivateKey, type SignatureAlgorithm } from '../../../src/bundle/keys/keys.ts';
 import { loadTrustedKeys, type Trust } from '../../../src/bundle/keys/trust.ts';
@@ -61,7 +62,7 @@ interface SampleBundleImage {
 
 /** A signed bundle on disk. */
 export interface SampleBundle {
-  /** The bundle directory. */
+  /** The bundle directory, or the image. */
   readonly path: string;
   readonly bundleId: BundleId;
   readonly payload: Payload;
@@ -90,6 +91,8 @@ export interface SampleBundleOptions {
   readonly base?: string;
   /** Default {@link sampleBundleImages}. */
   readonly images?: readonly SampleBundleImage[];
+  /** Makes the image of a stick `<name>-<version>-<arch>.img` in `dir`. */
+  readonly filesystem?: ImageFilesystem;
   /** Files that travel with it; default none. */
   readonly attachments?: readonly AttachmentRequest[];
   /** Default one new key; none makes an unsigned bundle. */
@@ -116,7 +119,7 @@ function sampleBundleImages(seed = '1.0.0', arch: string = hostArch): SampleBund
  */
 export async function makeSampleBundle(options: SampleBundleOptions): Promise<SampleBundle> {
   const { dir, name = 'ocp', version = '4.13.7', arch = hostArch, keys = [sampleKey()] } = options;
-  const { expires, schedule, update, advisories, base } = options;
+  const { expires, schedule, update, advisories, base, filesystem } = options;
   const images = options.images ?? sampleBundleImages(version, arch);
   const layout = mkdtempSync(join(tmpdir(), 'stickpin-sample-'));
   try {
@@ -126,7 +129,7 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
     );
     const created = await createBundle(
       {
-        out: join(dir, `${name}-${version}-${arch}`),
+        out: join(dir, `${name}-${version}-${arch}${filesystem === undefined ? '' : '.img'}`),
         name,
         version,
         arch,
@@ -137,6 +140,7 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
         ...(update !== undefined && { update }),
         ...(advisories !== undefined && { advisories }),
         ...(base !== undefined && { base }),
+        ...(filesystem !== undefined && { filesystem }),
         images: images.map(({ reference, component, pin }) => ({
           reference: parseReference(reference),
           source: { kind: 'layout', directory: layout, selector: { kind: 'name', name: reference } },
