@@ -87,6 +87,38 @@ export function parseLayoutIndex(bytes: Uint8Array, what: string, code: BundleEr
   return parseJson(bytes, index, what, code, limits.treeItems);
 }
 
+const sourceIndex = v.object({
+  schemaVersion: v.literal(2),
+  manifests: v.array(v.looseObject({ digest: v.string() })),
+});
+
+/** An entry of a layout that a bundle is made of. */
+export type SourceEntry =
+  | { readonly kind: 'usable'; readonly entry: IndexEntry }
+  /** Its digest is of another algorithm than SHA-256, such as `sha512:…`. */
+  | { readonly kind: 'other-algorithm'; readonly digest: string; readonly name?: string };
+
+/** image-spec, descriptor.md, "Digests": another algorithm than SHA-256. */
+const OTHER_ALGORITHM = /^(?!sha256:)[a-z0-9]+(?:[+._-][a-z0-9]+)*:[A-Za-z0-9=_-]+$/;
+
+/**
+ * Parses the `index.json` of a layout that a bundle is made of. Such a layout may have images that
+ * the bundle does not need and could not hold.
+ *
+ * @throws AppError `code` (`reject`) that names `what` and the member
+ */
+export function parseSourceIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): SourceEntry[] {
+  const { manifests } = parseJson(bytes, sourceIndex, what, code, limits.treeItems);
+  return manifests.map((found, at): SourceEntry => {
+    if (!OTHER_ALGORITHM.test(found.digest)) {
+      return { kind: 'usable', entry: validateJson(found, indexEntry, `${what}: manifests.${at}`, code) };
+    }
+    const name = v.safeParse(indexEntry.entries.annotations, found.annotations);
+    const refName = name.success ? name.output?.[REF_NAME] : undefined;
+    return { kind: 'other-algorithm', digest: found.digest, ...(refName !== undefined && { name: refName }) };
+  });
+}
+
 /** Parses an image manifest. @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseManifest(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageManifest {
   return parseJson(bytes, manifest, what, code);

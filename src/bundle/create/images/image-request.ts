@@ -94,6 +94,12 @@ function parseImageSource(text: string): ImageSource {
   if (byDigest?.[1] !== undefined && byDigest[2] !== undefined && isDigest(byDigest[2])) {
     return { kind: 'layout', directory: byDigest[1], selector: { kind: 'digest', digest: byDigest[2] } };
   }
+  if (/@[a-z0-9]+:[0-9a-f]{32,}$/.test(path)) {
+    throw bundleError(
+      'bundle/option',
+      `image source '${text}': bundles and nodes know no other digests than sha256:<64 lower-case hex digits>`,
+    );
+  }
   const colon = path.indexOf(':');
   if (colon < 0) return { kind: 'layout', directory: path, selector: { kind: 'only' } };
   return { kind: 'layout', directory: path.slice(0, colon), selector: parseSelector(path.slice(colon + 1), text) };

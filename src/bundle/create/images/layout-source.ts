@@ -4,7 +4,13 @@ import { type Digest, hexOf } from '../../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { digestOf } from '../../../platform/digest.ts';
 import { bundleError } from '../../bundle-error.ts';
-import { type Descriptor, type IndexEntry, manifestMediaTypes, parseLayoutIndex } from '../../format/oci-schema.ts';
+import {
+  type Descriptor,
+  type IndexEntry,
+  manifestMediaTypes,
+  parseSourceIndex,
+  type SourceEntry,
+} from '../../format/oci-schema.ts';
 import { limits } from '../../limits.ts';
 import type { LayoutSelector } from './image-request.ts';
 
@@ -17,9 +23,23 @@ export function layoutBlobPath(directory: string, digest: Digest): string {
 }
 
 /** All entries of a layout's `index.json`. @throws AppError `bundle/source` (`reject`) */
-export async function readLayoutIndex(directory: string, signal: AbortSignal): Promise<readonly IndexEntry[]> {
+export async function readLayoutIndex(directory: string, signal: AbortSignal): Promise<readonly SourceEntry[]> {
   const path = join(directory, 'index.json');
-  return parseLayoutIndex(await readLimited(path, limits.indexBytes, signal), path, 'bundle/source').manifests;
+  return parseSourceIndex(await readLimited(path, limits.indexBytes, signal), path, 'bundle/source');
+}
+
+/** A sentence for each entry of a layout that is left out, since its digest is not a SHA-256. */
+export function leftOutNotes(directory: string, entries: readonly SourceEntry[]): string[] {
+  return entries.flatMap((found) =>
+    found.kind === 'usable' ? [] : [`oci:${directory}: ${shownEntry(found)} is left out: ${NOT_SHA256}`],
+  );
+}
+
+const NOT_SHA256 = 'its digest is not a SHA-256, and bundles and nodes know no other algorithm';
+
+function shownEntry({ digest, name }: Extract<SourceEntry, { kind: 'other-algorithm' }>): string {
+  const short = digest.length > 40 ? `${digest.slice(0, 40)}…` : digest;
+  return name === undefined ? short : `${name} (${short})`;
 }
 
 /** The name of an entry of a layout (`org.opencontainers.image.ref.name`), if it has one. */
@@ -33,15 +53,21 @@ export function refNameOf(entry: IndexEntry): string | undefined {
  * @param manifests all of its entries.
  * @throws AppError `bundle/source` (`reject`) that lists the names to choose from.
  */
-export function findInLayout(
-  directory: string,
-  selector: LayoutSelector,
-  manifests: readonly IndexEntry[],
-): IndexEntry {
-  const found = manifests.filter((entry, at) => isSelected(entry, at, selector));
-  const [first] = found;
-  if (first === undefined || new Set(found.map((entry) => entry.digest)).size > 1) {
-    const names = manifests.map((entry, at) => refNameOf(entry) ?? `@${at}`).slice(0, 20);
+export function findInLayout(directory: string, selector: LayoutSelector, entries: readonly SourceEntry[]): IndexEntry {
+  const selected = entries.filter((entry, at) => isSelected(entry, at, selector));
+  // Without a name, an entry that can't be taken does not stand in the way of the only one that can.
+  const found = selector.kind === 'only' ? selected.filter(({ kind }) => kind === 'usable') : selected;
+  const [first] = found.length === 0 ? selected : found;
+  const usable = found.flatMap((one) => (one.kind === 'usable' ? one.entry : []));
+  if (first?.kind === 'other-algorithm') {
+    throw bundleError(
+      'bundle/source',
+      `oci:${directory}: ${shownEntry(first)} can't be taken: ${NOT_SHA256}; copy the image into another layout with SHA-256`,
+    );
+  }
+  const [entry] = usable;
+  if (entry === undefined || new Set(usable.map(({ digest }) => digest)).size > 1) {
+    const names = entries.map((one, at) => nameOf(one) ?? `@${at}`).slice(0, 20);
     const wanted = {
       only: 'more than one image or none',
       name: 'no image, or more than one, has that name',
@@ -53,13 +79,17 @@ export function findInLayout(
       `oci:${directory} (${describe(selector)}): ${wanted[selector.kind]}; choose with oci:${directory}:NAME from: ${names.join(', ') || '(empty)'}`,
     );
   }
-  if (!manifestMediaTypes.has(first.mediaType)) {
+  if (!manifestMediaTypes.has(entry.mediaType)) {
     throw bundleError(
       'bundle/source',
-      `oci:${directory}: ${first.digest} is not an image but ${JSON.stringify(first.mediaType)}`,
+      `oci:${directory}: ${entry.digest} is not an image but ${JSON.stringify(entry.mediaType)}`,
     );
   }
-  return first;
+  return entry;
+}
+
+function nameOf(found: SourceEntry): string | undefined {
+  return found.kind === 'usable' ? refNameOf(found.entry) : found.name;
 }
 
 /**
@@ -99,14 +129,14 @@ export function sourceError(path: string, cause: unknown): unknown {
   return bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
 }
 
-function isSelected(entry: IndexEntry, at: number, selector: LayoutSelector): boolean {
+function isSelected(entry: SourceEntry, at: number, selector: LayoutSelector): boolean {
   switch (selector.kind) {
     case 'only':
       return true;
     case 'name':
-      return refNameOf(entry) === selector.name;
+      return nameOf(entry) === selector.name;
     case 'digest':
-      return entry.digest === selector.digest;
+      return entry.kind === 'usable' && entry.entry.digest === selector.digest;
     case 'position':
       return at === selector.position;
   }

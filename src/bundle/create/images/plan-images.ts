@@ -6,16 +6,16 @@ import {
   configMediaTypes,
   type Descriptor,
   entryForPlatform,
-  type IndexEntry,
   indexMediaTypes,
   parseConfig,
   parseIndex,
   parseManifest,
+  type SourceEntry,
 } from '../../format/oci-schema.ts';
 import { limits } from '../../limits.ts';
 import { deriveTags } from './derive-tags.ts';
 import { type ImageRequest, type LayoutSelector, withOrigin } from './image-request.ts';
-import { findInLayout, layoutBlobPath, readLayoutDocument, readLayoutIndex } from './layout-source.ts';
+import { findInLayout, layoutBlobPath, leftOutNotes, readLayoutDocument, readLayoutIndex } from './layout-source.ts';
 import { readSignatures } from './signatures.ts';
 
 /** A request whose source is an OCI image layout on disk. */
@@ -64,7 +64,7 @@ interface Draft {
   readonly warnings: string[];
   readonly resolved: Map<string, Digest>;
   /** By folder of each layout, its entries. */
-  readonly indexes: Map<string, readonly IndexEntry[]>;
+  readonly indexes: Map<string, readonly SourceEntry[]>;
   /** By reference of each image, where it was requested first. */
   readonly origins: Map<string, string>;
 }
@@ -133,7 +133,11 @@ async function planImage(
     throw bundleError('bundle/source', `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`);
   }
   const subjects = [...new Set([top.digest, chosen.digest])];
-  const attached = await readSignatures(subjects, { repository: reference.repository, entries, read });
+  const attached = await readSignatures(subjects, {
+    repository: reference.repository,
+    entries: entries.flatMap((one) => (one.kind === 'usable' ? one.entry : [])),
+    read,
+  });
   return {
     reference: formatReference({ repository: reference.repository, digest: top.digest }),
     digest: top.digest,
@@ -149,9 +153,12 @@ async function planImage(
 }
 
 /** The entries of a layout, which is read once however many images it has. */
-async function entriesOf({ indexes }: Draft, directory: string, signal: AbortSignal): Promise<readonly IndexEntry[]> {
-  const entries = indexes.get(directory) ?? (await readLayoutIndex(directory, signal));
-  indexes.set(directory, entries);
+async function entriesOf(draft: Draft, directory: string, signal: AbortSignal): Promise<readonly SourceEntry[]> {
+  const known = draft.indexes.get(directory);
+  if (known !== undefined) return known;
+  const entries = await readLayoutIndex(directory, signal);
+  draft.indexes.set(directory, entries);
+  draft.warnings.push(...leftOutNotes(directory, entries));
   return entries;
 }
 
