@@ -263,6 +263,18 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
     expect(made.stderr).toContain('openshift/release (2)');
   });
 
+  it('that was cut makes none, and neither does one whose target is there', async () => {
+    const image = makeIso(writeMedium());
+    truncateSync(image, 200_000);
+    const cut = await create(image);
+    expect(cut.exitCode).toBe(1);
+    expect(cut.stderr).toMatch(/^stickpin: (?:xorriso: |.*(?:damaged|not on the medium|no release image))/);
+    expect(entriesBelow(at('work'))).toEqual([]);
+    writeFileSync(at('work/bundle'), 'mine');
+    expect((await create(at('none'))).stderr).toMatch(/exists already and is not an empty directory/);
+    expect(readdirSync(at('work'))).toEqual(['bundle']);
+  });
+
   it('with links makes none', async () => {
     const medium = writeMedium();
     symlinkSync('/etc', at('medium/oc-mirror/install/docker/registry/v2/repositories/evil'));

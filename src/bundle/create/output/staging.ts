@@ -41,6 +41,18 @@ export async function buildFile(target: string, build: (staging: string) => Prom
   await buildBeside(target, refuseExisting, build);
 }
 
+/**
+ * Refuses a target before long work, as {@link buildDirectory} or {@link buildFile} would.
+ *
+ * @throws AppError `bundle/target` (`reject`)
+ */
+export async function checkTarget(target: string, kind: 'directory' | 'file'): Promise<void> {
+  const refuse = kind === 'file' ? refuseExisting : refuseOccupied;
+  await refuse(resolve(target)).catch((error: unknown) => {
+    throw targetError(target, error);
+  });
+}
+
 async function buildBeside(
   target: string,
   refuse: (path: string) => Promise<void>,

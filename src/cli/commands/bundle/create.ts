@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { createBundle } from '../../../bundle/create/create-bundle.ts';
+import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { IMAGE_FILESYSTEMS, type ImageFilesystem } from '../../../bundle/create/image/image-layout.ts';
 import { parseAttachmentRequest } from '../../../bundle/create/payload/attachments.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
@@ -69,12 +70,18 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
     .option('--allow-large-blobs', 'allow layers of 4 GiB and more, for sticks with exFAT or ext4');
   addReleaseOptions(addSigningOptions(command, 'several'))
     .option('--json', 'print as JSON')
-    .action((options: BundleCreateOptions) =>
-      withBundleName(options, command, context, (name) => create(options, name, context)),
-    );
+    .action(async (options: BundleCreateOptions) => {
+      // A person is asked for passphrases before long work.
+      const keys = await readSigningKeys(options, context);
+      await withBundleName(options, command, context, (name) => create(options, { ...name, keys }, context));
+    });
 }
 
-async function create(options: BundleCreateOptions, name: BundleName, context: CommandContext): Promise<void> {
+async function create(
+  options: BundleCreateOptions,
+  name: BundleName & Pick<CreateOptions, 'keys'>,
+  context: CommandContext,
+): Promise<void> {
   const { onProgress, clear } = createProgressPrinter(context);
   const release = await readReleaseOptions(options, context.signal);
   const wanted = await readImageOptions(options, context);
@@ -97,7 +104,7 @@ async function create(options: BundleCreateOptions, name: BundleName, context: C
       manifests: options.manifests,
       ...(options.strict && { strict: true }),
       attachments: options.attach.map(parseAttachmentRequest),
-      keys: await readSigningKeys(options, context),
+      keys: name.keys,
       ...(!options.json && { onProgress }),
     },
     context.signal,

@@ -3,7 +3,9 @@ import { dirname, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { readOpenshiftMedium } from '../../../bundle/create/openshift/openshift-medium.ts';
+import { checkTarget } from '../../../bundle/create/output/staging.ts';
 import { removeStale, stagingPrefix } from '../../../bundle/create/output/staging-name.ts';
+import { isBundleTar } from '../../../bundle/read/open-bundle.ts';
 import { formatReference } from '../../../domain/model/reference.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -54,6 +56,8 @@ export async function withBundleName<T>(
   if (release !== undefined && (release.source.kind !== 'skopeo' || !isOwnName(release))) {
     throw wrong('--release has a source, but --from-openshift-iso is the source: give its name only');
   }
+  // Unpacking an image may take long.
+  await checkTarget(out, isBundleTar(out) || /\.img$/i.test(out) ? 'file' : 'directory');
   return inFolderBeside(out, async (folder) => {
     const asked = {
       ...(release !== undefined && { reference: release.reference }),

@@ -12,7 +12,7 @@ import { openBundle } from '../../../bundle/read/open-bundle.ts';
 import { readUntrusted } from '../../../bundle/verify/judge-bundle.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
-import { AppError } from '../../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -61,7 +61,7 @@ async function write(
   const { signal, env } = context;
   const { readStick } = await context.adapters();
   const facts = await readStick(device, signal);
-  const folder = await mkdtemp(join(env.TMPDIR || '/var/tmp', 'stickpin-write-'));
+  const folder = await makeFolder(env.TMPDIR || '/var/tmp');
   try {
     const { onProgress, clear } = createProgressPrinter(context);
     const writing = await (/\.img$/i.test(path)
@@ -86,6 +86,12 @@ async function write(
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+async function makeFolder(parent: string): Promise<string> {
+  return mkdtemp(join(parent, 'stickpin-write-')).catch((cause: unknown) => {
+    throw wrong(`no folder can be made in ${parent}: ${reasonOf(cause)}; name another one with TMPDIR`);
+  });
 }
 
 async function finishedImage(path: string): Promise<Writing> {
