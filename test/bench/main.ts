@@ -21,7 +21,8 @@ import { benchRace } from './preload/race.ts';
 import { benchReady } from './preload/ready.ts';
 import { benchStick } from './preload/stick.ts';
 
-type Section = (print: (text: string) => void) => Promise<void>;
+/** `part`: what follows the name of the section on the command line. Only `race` has parts. */
+type Section = (print: (text: string) => void, part?: string) => Promise<void>;
 
 const SECTIONS: Readonly<Record<string, Section>> = {
   bundle: benchBundleCommands,
@@ -56,7 +57,7 @@ async function main(): Promise<void> {
     const section = SECTIONS[name];
     if (section === undefined) throw new Error(`there is no section ${name}: ${Object.keys(SECTIONS).join(', ')}`);
     const startedAt = performance.now();
-    await section(print);
+    await section(print, wanted === name ? args[0] : undefined);
     print(`\n${name} took ${Math.round((performance.now() - startedAt) / 1000)} s\n`);
   }
 }

@@ -13,29 +13,43 @@ import { preloadOnce } from './preload-daemon.ts';
 const GIB = 1024 ** 3;
 const BY_HAND = [1, 2, 4] as const;
 
+/** What `npm run bench -- race PART` measures. */
+const PARTS = ['page-cache', '100', '35'] as const;
+type Part = (typeof PARTS)[number];
+
 /** A medium, and how often each contender runs from it; the quickest run counts. */
 interface Course {
+  readonly part: Part;
   readonly name: string;
   readonly turns: number;
   /** The most that a preload may take of the quickest pulls by hand. */
   readonly aim: number;
 }
 
-const PAGE_CACHE: Course = { name: 'page cache', turns: 3, aim: 1.1 };
+const PAGE_CACHE: Course = { part: 'page-cache', name: 'page cache', turns: 3, aim: 1.1 };
 /** Good sticks at USB 3 and at USB 2.0. */
 const STICKS: readonly (Course & { readonly bytesPerSecond: number })[] = [
-  { name: '100 MB/s', turns: 2, aim: 1.05, bytesPerSecond: 100e6 },
-  { name: '35 MB/s', turns: 1, aim: 1.05, bytesPerSecond: 35e6 },
+  { part: '100', name: '100 MB/s', turns: 2, aim: 1.05, bytesPerSecond: 100e6 },
+  { part: '35', name: '35 MB/s', turns: 1, aim: 1.05, bytesPerSecond: 35e6 },
 ];
 
 /**
  * Prints a preload with the default settings beside 1, 2 and 4 pulls at once by hand, for both
  * runtimes, from page cache and from disks that are as slow as sticks, and the daemon's processor
- * time for each GiB.
+ * time for each GiB. Each row is printed as soon as it is measured.
+ *
+ * @param part one of {@link PARTS}; default all
  */
-export async function benchRace(print: (text: string) => void): Promise<void> {
+export async function benchRace(print: (text: string) => void, part?: string): Promise<void> {
+  if (part !== undefined && !PARTS.some((one) => one === part)) {
+    throw new Error(`race has no part ${part}: ${PARTS.join(', ')}`);
+  }
+  const isWanted = (course: Course) => part === undefined || course.part === part;
   const folder = mkdtempSync('/var/tmp/stickpin-bench-');
-  const rows: string[][] = [];
+  const hands = BY_HAND.map((parallel) => `${parallel} by hand`);
+  const header = ['from', 'runtime', 'stickpin', ...hands, 'stickpin / quickest', 'aim', 'daemon CPU a GiB', 'peak'];
+  const printRow = (row: readonly string[]) => print(`| ${row.join(' | ')} |\n`);
+  print(`\n${markdownTable(header, [])}`);
   try {
     const medium = join(folder, 'medium');
     const bundle = await makeSampleBundle({
@@ -44,12 +58,12 @@ export async function benchRace(print: (text: string) => void): Promise<void> {
       images: layeredImages(PRELOAD_IMAGES),
       schedule: 'manual',
     });
-    rows.push(...(await race(bundle, PAGE_CACHE, () => execute(['sync']))));
-    for (const stick of STICKS) {
+    if (isWanted(PAGE_CACHE)) await race(bundle, PAGE_CACHE, { before: () => execute(['sync']), printRow });
+    for (const stick of STICKS.filter(isWanted)) {
       const disk = await throttledDisk(medium, folder, stick.bytesPerSecond);
       try {
         const there = { ...bundle, path: join(disk.path, relative(medium, bundle.path)) };
-        rows.push(...(await race(there, stick, disk.cool)));
+        await race(there, stick, { before: disk.cool, printRow });
       } finally {
         await disk.release();
       }
@@ -57,13 +71,13 @@ export async function benchRace(print: (text: string) => void): Promise<void> {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-  const hands = BY_HAND.map((parallel) => `${parallel} by hand`);
-  const header = ['from', 'runtime', 'stickpin', ...hands, 'stickpin / quickest', 'aim', 'daemon CPU a GiB', 'peak'];
-  print(`\n${markdownTable(header, rows)}`);
 }
 
-async function race(bundle: SampleBundle, course: Course, before: () => Promise<unknown>): Promise<string[][]> {
-  const rows: string[][] = [];
+async function race(
+  bundle: SampleBundle,
+  course: Course,
+  { before, printRow }: { before: () => Promise<unknown>; printRow: (row: readonly string[]) => void },
+): Promise<void> {
   for (const kind of ['containerd', 'cri-o'] as const) {
     const best = await quickest(kind, bundle, course, before);
     const preload = best.get('stickpin');
@@ -71,7 +85,7 @@ async function race(bundle: SampleBundle, course: Course, before: () => Promise<
     const hands = BY_HAND.map((parallel) => best.get(`${parallel}`)?.wallMs ?? Number.NaN);
     const ms = (value: number) => `${Math.round(value).toLocaleString('en')} ms`;
     const ownSeconds = preload.ownCpuMs / 1000 / (bundle.payload.totals.sizeBytes / GIB);
-    rows.push([
+    printRow([
       course.name,
       kind === 'cri-o' ? 'CRI-O double' : kind,
       ms(preload.wallMs),
@@ -82,7 +96,6 @@ async function race(bundle: SampleBundle, course: Course, before: () => Promise<
       `${preload.peakMiB.toFixed(0)} MiB`,
     ]);
   }
-  return rows;
 }
 
 /** By turns, each other turn backwards, so that a neighbour's load falls on all. */
