@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { lastingStatus } from '../../domain/report/lasting-status.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { keepUnclaimedLines } from '../../domain/report/texts/images-env.ts';
@@ -67,7 +67,7 @@ export function createPublishedFiles(options: PublishedFilesOptions): PublishedF
       const [path, file] = next;
       const text = file.wanted;
       try {
-        await writeDurably({ path }, text);
+        await writeDurably({ path, isVolatile: dirname(path) === runDirectory }, text);
         file.trouble = undefined;
       } catch (error) {
         const trouble = reasonOf(error);

@@ -11,6 +11,11 @@ export interface DurableFile {
    * the directory of the file.
    */
   readonly stagingDirectory?: string;
+  /**
+   * Nothing of it has to survive a power cut, as in `/run`: nothing is synced. A reader still sees
+   * the old or the new content. Default false.
+   */
+  readonly isVolatile?: boolean;
 }
 
 const MODE = 0o644;
@@ -31,19 +36,20 @@ export async function replaceFile(
   signal: AbortSignal = NEVER_ABORTED,
 ): Promise<boolean> {
   const directory = dirname(file.path);
-  const { stagingDirectory = directory } = file;
+  const { stagingDirectory = directory, isVolatile = false } = file;
   signal.throwIfAborted();
   if (await isAsWanted(file.path, content)) return false;
   await mkdir(directory, { recursive: true });
   await mkdir(stagingDirectory, { recursive: true });
   const staged = join(stagingDirectory, `.${basename(file.path)}.stickpin-new`);
-  await writeThrough(staged, 'w', MODE, async (handle) => {
+  const write = async (handle: FileHandle) => {
     await handle.chmod(MODE); // the umask may have removed bits
     await handle.writeFile(content);
-  });
+  };
+  await writeThrough(staged, 'w', MODE, write, isVolatile ? Number.POSITIVE_INFINITY : 0);
   signal.throwIfAborted();
   await rename(staged, file.path);
-  await syncFolder(directory);
+  if (!isVolatile) await syncFolder(directory);
   return true;
 }
 

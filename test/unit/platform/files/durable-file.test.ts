@@ -1,7 +1,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   fillNewFile,
   replaceFile,
@@ -46,6 +47,21 @@ describe('files that outlive a power cut', () => {
     expect(await replaceFile({ path: at('deep/er/file') }, 'two')).toBe(true);
     expect(readdirSync(at('deep/er'))).toEqual(['file']);
     expect([readFileSync(at('deep/er/file'), 'utf8'), modeOf('deep/er/file')]).toEqual(['two', 0o644]);
+  });
+
+  it('are synced with their folder, and not at all where nothing outlives a power cut', async () => {
+    const handle = await open(folder, 'r');
+    const syncs = vi.spyOn(Object.getPrototypeOf(handle), 'sync');
+    await handle.close();
+    try {
+      expect(await replaceFile({ path: at('a'), isVolatile: true }, 'one')).toBe(true);
+      expect(syncs).toHaveBeenCalledTimes(0);
+      expect([readFileSync(at('a'), 'utf8'), modeOf('a'), readdirSync(folder)]).toEqual(['one', 0o644, ['a']]);
+      expect(await replaceFile({ path: at('a') }, 'two')).toBe(true);
+      expect(syncs).toHaveBeenCalledTimes(2);
+    } finally {
+      syncs.mockRestore();
+    }
   });
 
   it('keep what they had when the replacement is aborted', async () => {
