@@ -5,6 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { blocksBelow, runBlocks } from '../../support/docs/run-blocks.ts';
 import { makePackage } from '../../support/packages/make-packages.ts';
 import { have, program } from '../../support/requirements.ts';
 
@@ -114,6 +115,30 @@ describe.runIf(have(program('npm', 'apt-get install npm')))('the package that np
     expect(files).toContain('package/proto/runtime/v1/api.proto');
     expect(files.filter((file) => /^package\/(?:src|test|node_modules\/(?:typescript|vitest))\//.test(file))).toEqual(
       [],
+    );
+  });
+});
+
+describe.runIf(have(program('npm', 'apt-get install npm')))('docs/factory.md, "Get the command"', () => {
+  it('has commands that work: with npm in a clone, and with the archive', async () => {
+    const [withNpm = '', withArchive = ''] = await blocksBelow('docs/factory.md', '## Get the command');
+    const clone = join(work, 'clone');
+    mkdirSync(clone);
+    const copy = `git ls-files -z | tar --null -T - -cf - | tar -xf - -C '${clone}'; cp -al node_modules '${clone}' || cp -r node_modules '${clone}'`;
+    await runBlocks([copy], { directory: repository, programs: dirname(process.execPath) });
+    expect(withNpm).toMatch(/^npm ci\n/);
+    // The clone has the modules that `npm ci` has put into this one.
+    const printed = await runBlocks([withNpm.replace('npm ci', ':')], {
+      directory: clone,
+      programs: dirname(process.execPath),
+      env: { HOME: work, npm_config_offline: 'true' },
+    });
+    expect(printed.trim().split('\n').at(-1)).toBe(packageJson.version);
+    const folder = join(work, 'download');
+    mkdirSync(folder);
+    await makePackage('archive', folder);
+    expect(await runBlocks([withArchive], { directory: folder, programs: '/usr/bin' })).toBe(
+      `${packageJson.version}\n`,
     );
   });
 });
