@@ -149,6 +149,21 @@ describe.runIf(have(...needed))('bundle write', () => {
     expect((await write(bundle.path, { args: [], answer: true })).exitCode).toBe(0);
   });
 
+  it('writes nothing when another stick is in its place after the question', async () => {
+    const adapters = { ...commandAdapters, readStick: async () => facts };
+    const { exitCode, stderr } = await runCommand(['bundle', 'write', bundle.path, device], {
+      adapters,
+      env: { TMPDIR: root },
+      confirm: async () => {
+        facts = { ...facts, serial: '5678' };
+        return true;
+      },
+    });
+    expect(stderr).toMatch(/is another stick than a moment ago, or was changed: look at it again\n$/);
+    expect(exitCode).toBe(1);
+    expect(onStick().equals(Buffer.alloc(STICK_BYTES, 0xee))).toBe(true);
+  });
+
   it('refuses what is not a stick, by what this machine says of it', async () => {
     const real = (path: string) => runCommand(['bundle', 'write', bundle.path, path, '--yes']);
     expect((await real(device)).stderr).toMatch(/is not removable and not on USB/);

@@ -72,6 +72,7 @@ async function write(
     await confirmed(facts, writing, options, context);
     try {
       const image = await writing.prepare(folder);
+      checkUnchanged(facts, await readStick(device, signal), writing.imageBytes);
       const { number, sizeBytes: deviceBytes } = facts;
       const { imageBytes } = writing;
       await writeStick({ image, imageBytes, device: facts.node, number, deviceBytes, onProgress }, signal);
@@ -125,6 +126,18 @@ async function imageOfBundle(
       return image;
     },
   };
+}
+
+/**
+ * Sticks may have been swapped while a person thought or the image was made. @throws AppError
+ * `bundle/stick` (`reject`)
+ */
+function checkUnchanged(before: StickFacts, now: StickFacts, imageBytes: number): void {
+  const refusal = refusalOf(now, imageBytes);
+  if (refusal !== undefined) throw new AppError({ code: 'bundle/stick', message: refusal, disposition: 'reject' });
+  if (describeStick(before).join('\n') === describeStick(now).join('\n') && before.number === now.number) return;
+  const message = `${now.node} is another stick than a moment ago, or was changed: look at it again`;
+  throw new AppError({ code: 'bundle/stick', message, disposition: 'reject' });
 }
 
 /** @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can be asked */
