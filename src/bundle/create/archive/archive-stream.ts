@@ -31,6 +31,7 @@ export async function streamArchive(path: string, sink: ArchiveSink, signal: Abo
       if (!first.done) yield first.value;
       yield* chunks;
     })();
+    refuseOthers(path, head);
     if (head[0] === 0x1f && head[1] === 0x8b) await gunzip(all, sink, signal);
     else for await (const part of isZstd(head) ? unzstd(all, CHUNK_BYTES) : all) await sink.onTar(part);
   } catch (error) {
@@ -44,6 +45,19 @@ export async function streamArchive(path: string, sink: ArchiveSink, signal: Abo
 /** `bundle/source` (`reject`) for an archive that is damaged, or none. */
 export function badArchive(path: string, why: string, cause?: unknown): AppError {
   return bundleError('bundle/source', `archive ${path}: ${why}`, { cause });
+}
+
+/** Packers that Node.js has no reader for, and what unpacks their files. */
+const OTHER_PACKERS = [
+  { magic: Buffer.from('fd377a585a00', 'hex'), name: 'xz', unpacker: 'unxz' },
+  { magic: Buffer.from('BZh'), name: 'bzip2', unpacker: 'bunzip2' },
+  { magic: Buffer.from('04224d18', 'hex'), name: 'lz4', unpacker: 'unlz4' },
+] as const;
+
+function refuseOthers(path: string, head: Buffer): void {
+  const packer = OTHER_PACKERS.find(({ magic }) => head.subarray(0, magic.length).equals(magic));
+  if (packer === undefined) return;
+  throw badArchive(path, `it is packed with ${packer.name}: unpack it with ${packer.unpacker}, and give the .tar`);
 }
 
 /** A frame, or a frame to skip, which pzstd begins with. */

@@ -2,6 +2,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { formatReference } from '../../../domain/model/reference.ts';
+import { limits } from '../../limits.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
 import type { LayoutRequest } from '../images/plan-images.ts';
 import { countBytes, type ProgressListener } from '../output/progress.ts';
@@ -75,6 +76,9 @@ function chooseImages(images: readonly ArchiveImage[], arch: string, path: strin
     byName.set(name, [...(byName.get(name) ?? []), image]);
   }
   if (byName.size === 0) throw badArchive(path, 'it lists no image');
+  if (byName.size > limits.tags) {
+    throw badArchive(path, `it lists ${byName.size} names of images, and ${limits.tags} are allowed`);
+  }
   return [...byName].map(([name, all]) => {
     const digests = new Set(all.map(({ descriptor }) => descriptor.digest));
     const fitting = digests.size === 1 ? all : all.filter(({ architecture }) => architecture === arch);

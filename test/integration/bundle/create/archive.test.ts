@@ -240,10 +240,15 @@ describe('a bad archive', () => {
   it.each([
     ['is empty', Buffer.alloc(0), /neither index\.json nor manifest\.json/],
     ['is another kind of file', Buffer.alloc(4096, 'text'), /not a tar archive/],
+    ['is packed with xz', Buffer.from('fd377a585a000004', 'hex'), /it is packed with xz: unpack it with unxz/],
+    ['is packed with bzip2', Buffer.from('BZh91AY&SY'), /it is packed with bzip2/],
+    ['is packed with lz4', Buffer.from('04224d1864', 'hex'), /it is packed with lz4/],
     [
-      'is packed otherwise',
-      Buffer.concat([Buffer.from('fd377a585a00', 'hex'), Buffer.alloc(506)]),
-      /it is compressed|not a tar/,
+      'lists very many names',
+      layout(
+        Array.from({ length: 20_001 }, (_, at) => entry(web, { 'io.containerd.image.name': `quay.io/x/web:${at}` })),
+      ),
+      /it lists 20001 names of images, and 20000 are allowed/,
     ],
     ['lists nothing', layout([]), /it lists no image/],
     ['is cut off', good.subarray(0, good.length - 2500), /cut off/],
