@@ -10,13 +10,23 @@ import { unitObjectPath, unitOfObjectPath } from './unit-object.ts';
 /** The calls below end with the connection, so they need no other signal. */
 const forever = NEVER_ABORTED;
 
-/** Watches device units. `resync` comes after each connection. */
+/**
+ * Watches device units. `resync` comes after each connection, and after each reload of systemd: in
+ * between it forgets all units and reports them as removed (org.freedesktop.systemd1(5),
+ * `Reloading`), which says nothing about devices.
+ */
 export function watchDeviceUnits(bus: SystemBus, listener: (event: DeviceUnitEvent) => void): Unsubscribe {
+  let isReloading = false;
   const byName = (kind: 'new' | 'removed') => (signal: BusSignal) => {
     const unit = String(signal.body[0]);
-    if (unit.endsWith('.device')) listener({ kind, unit });
+    if (unit.endsWith('.device') && !isReloading) listener({ kind, unit });
+  };
+  const onReloading = ({ body: [begins] }: BusSignal): void => {
+    isReloading = begins === true;
+    if (!isReloading) listener({ kind: 'resync' });
   };
   const resync = (): void => {
+    isReloading = false;
     subscribeToSignals(bus, forever).then(
       () => listener({ kind: 'resync' }),
       () => undefined, // there is no connection now; the next one repeats this
@@ -25,6 +35,7 @@ export function watchDeviceUnits(bus: SystemBus, listener: (event: DeviceUnitEve
   const stops = [
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitNew' }, byName('new')),
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitRemoved' }, byName('removed')),
+    bus.onSignal({ ...MANAGER_SIGNALS, member: 'Reloading' }, onReloading),
     // When another unit keeps a device unit loaded, a new device gives only this signal.
     bus.onSignal(
       { sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', arg0: `${SYSTEMD}.Device` },

@@ -183,6 +183,20 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     off();
   });
 
+  it('takes no device for removed while systemd reloads, and looks again afterwards', async () => {
+    systemd.plug(STICK, SYSFS);
+    systemd.reload();
+    systemd.removeUnit(STICK);
+    await eventually(() =>
+      expect(events).toEqual([
+        { kind: 'resync' },
+        { kind: 'new', unit: STICK },
+        { kind: 'resync' },
+        { kind: 'removed', unit: STICK },
+      ]),
+    );
+  });
+
   it('accepts signals only from the owner of the name of systemd', async () => {
     const stranger = await connectMessageBus(daemon.address, never);
     const path = '/org/freedesktop/systemd1';

@@ -39,6 +39,8 @@ export interface SystemdDouble {
   addUnit(unit: string, properties: Readonly<Record<string, Readonly<Record<string, unknown>>>>): void;
   /** Takes a unit out of memory and announces it with UnitRemoved. */
   removeUnit(unit: string): void;
+  /** `systemctl daemon-reload`: all units are forgotten and read again. */
+  reload(): void;
   /** A device unit in state `active`, as a plugged-in device has it. */
   plug(unit: string, sysfsPath: string): void;
   /** Sends PropertiesChanged of a unit's interface (`Unit`, `Device`, `Service`). */
@@ -71,6 +73,13 @@ export async function startSystemdDouble(address: string): Promise<SystemdDouble
     removeUnit: (unit) => {
       units.delete(unit);
       emit(MANAGER_PATH, MANAGER, 'UnitRemoved', 'so', [unit, unitObjectPath(unit)]);
+    },
+    reload: () => {
+      emit(MANAGER_PATH, MANAGER, 'Reloading', 'b', [true]);
+      for (const member of ['UnitRemoved', 'UnitNew']) {
+        for (const unit of units.keys()) emit(MANAGER_PATH, MANAGER, member, 'so', [unit, unitObjectPath(unit)]);
+      }
+      emit(MANAGER_PATH, MANAGER, 'Reloading', 'b', [false]);
     },
     plug: (unit, sysfsPath) =>
       double.addUnit(unit, { Unit: { ActiveState: 'active' }, Device: { SysFSPath: sysfsPath } }),
