@@ -13,7 +13,7 @@ interface MarkedBlock {
  *
  * @throws Error when a block has no mark, so that nobody would notice that no test runs it
  */
-function markedBlocks(path: string): readonly MarkedBlock[] {
+export function markedBlocks(path: string): readonly MarkedBlock[] {
   const page = readFileSync(path, 'utf8');
   return [...page.matchAll(/^(.*)\n```sh\n([\s\S]*?)^```$/gm)].map(([, above = '', text = '']) => {
     const [, kind, name = ''] = /^<!-- (run|unproven): (.+) -->$/.exec(above) ?? [];
