@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { blocksBelow } from '../support/docs/run-blocks.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { installUnpacked } from './machine/product/install-archive.ts';
+import { installCopied } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 import type { PluggedStick } from './machine/qemu/usb.ts';
@@ -36,7 +36,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
       table: 'none',
     });
     first = await machine().plug(stick);
-    await installUnpacked(machine(), {});
+    await installCopied(machine(), {});
     const report = await node.until('the rejection', ({ rejected }) => rejected.length > 0);
     expect(report.status).toMatch(/^Rejected bundle on sd[a-z]: .*\/etc\/stickpin\/keys\.d/);
     expect(report.runtime.name).toMatch(/^containerd /);

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { startInstalled } from './machine/product/install-archive.ts';
+import { startInstalled } from './machine/product/install-package.ts';
 import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
 const LINK = '/etc/crio/crio.conf.d/99-stickpin.conf';
 const PINS = '/run/crio/crio.conf.d/99-stickpin.conf';
 /**
- * Everything that install.sh lays into /usr, as an image of the system or an extension would carry
+ * Everything that the package lays into /usr, as an image of the system or an extension would carry
  * it.
  */
 const PROGRAM =
@@ -124,7 +124,7 @@ describeMachine('a node whose stickpin is damaged', 'installed', (machine) => {
   });
 
   test('starts after the package was removed, without any file of stickpin', async () => {
-    await machine().output('systemctl start stickpin.service && /root/stickpin/uninstall.sh');
+    await machine().output('systemctl start stickpin.service && dpkg --remove stickpin');
     await machine().reboot();
     await expectStarted(false);
     expect(await machine().run(`ls ${LINK} /etc/systemd/system/crio.service.d/10-stickpin.conf`)).toMatchObject({

@@ -6,7 +6,7 @@ import { messageIds } from '../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { startInstalled } from './machine/product/install-archive.ts';
+import { startInstalled } from './machine/product/install-package.ts';
 import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
 import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';
 
@@ -58,7 +58,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  test('is installed from the archive, starts, and says that it waits', async () => {
+  test('is installed from the .deb, starts, and says that it waits', async () => {
     await machine().output('systemctl enable --now crio.service');
     await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem }, configuration });
     expect(await machine().output('systemctl is-active stickpin')).toBe('active');

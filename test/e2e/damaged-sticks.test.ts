@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { StatusReport } from '../../src/domain/report/report.ts';
 import { makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { startInstalled } from './machine/product/install-archive.ts';
+import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { askForPanic, type Damage, damageStick } from './machine/qemu/damage.ts';
 import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';

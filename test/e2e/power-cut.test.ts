@@ -8,7 +8,7 @@ import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundl
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 import { expectConsistentState, readStateScript, type StateRows } from '../support/daemon/node-consistency.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { startInstalled } from './machine/product/install-archive.ts';
+import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { makeStick, type Stick } from './machine/qemu/stick.ts';
 import type { PluggedStick } from './machine/qemu/usb.ts';

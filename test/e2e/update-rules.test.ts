@@ -7,7 +7,7 @@ import { programLayer } from '../support/bundles/program-image.ts';
 import { sampleKey } from '../support/bundles/sample-bundle.ts';
 import { makeRunningRelease, type RunningRelease } from '../support/daemon/running-release.ts';
 import { describeMachine } from './machine/describe-machine.ts';
-import { startInstalled } from './machine/product/install-archive.ts';
+import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { type MachinePods, startContainerdWithPods } from './machine/product/pods.ts';
 import { makeStick } from './machine/qemu/stick.ts';

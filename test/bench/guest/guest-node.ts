@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Machine } from '../../e2e/machine/machine.ts';
-import { installArchive } from '../../e2e/machine/product/install-archive.ts';
+import { installPackage } from '../../e2e/machine/product/install-package.ts';
 import type { Stick } from '../../e2e/machine/qemu/stick.ts';
 import type { PluggedStick } from '../../e2e/machine/qemu/usb.ts';
 import { bundleProgram } from '../../support/bundles/bundle-program.ts';
@@ -60,8 +60,8 @@ const noteStatus = [
 export async function prepareGuestNode(machine: Machine, key: SampleKey, scratch: string): Promise<GuestNode> {
   // As seen from the built bench, which lies one folder deeper than this file.
   const repository = fileURLToPath(new URL('../../../../', import.meta.url));
-  const archive = await makePackage('archive', scratch);
-  await installArchive(machine, archive, { keys: { [key.name]: key.publicPem }, start: false });
+  const deb = await makePackage('deb', scratch);
+  await installPackage(machine, deb, { keys: { [key.name]: key.publicPem }, start: false });
   const program = join(scratch, 'puller.cjs');
   await bundleProgram(join(repository, 'test/bench/guest/guest-puller.ts'), program);
   const slow = (command: string) => machine.output(command, { timeoutMs: SLOW_MS });

@@ -5,12 +5,12 @@ import { makePackage } from '../../../support/packages/make-packages.ts';
 import { have } from '../../../support/requirements.ts';
 import { type Machine, makeRunDirectory, restoreMachine, type SavedMachine, startMachine } from '../machine.ts';
 import { machineNeeds } from '../needs.ts';
-import { installUnpacked, unpackArchive } from './install-archive.ts';
+import { copyPackage, installCopied } from './install-package.ts';
 
 /**
- * The machines that test files go on from. `booted`: systemd has started everything, and the
- * archive lies unpacked in the guest. `installed`: its `install.sh` has run as well, and stickpin
- * has never been started.
+ * The machines that test files go on from. `booted`: systemd has started everything, and the `.deb`
+ * lies in the guest. `installed`: it has been installed as well, and stickpin has never been
+ * started.
  */
 export type SavedMachines = Readonly<Record<'booted' | 'installed', SavedMachine>>;
 
@@ -21,7 +21,7 @@ declare module 'vitest' {
 }
 
 /**
- * Boots a machine once for all test files of a run and installs the archive of this working tree
+ * Boots a machine once for all test files of a run and installs the `.deb` of this working tree
  * there.
  */
 export async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
@@ -38,12 +38,10 @@ export async function setup({ provide }: TestProject): Promise<() => Promise<voi
 }
 
 async function saveMachines(directory: string): Promise<SavedMachines> {
-  const archive = await makePackage('archive', directory);
-  const booted = await savedIn(join(directory, 'booted'), await startMachine(), (machine) =>
-    unpackArchive(machine, archive),
-  );
+  const deb = await makePackage('deb', directory);
+  const booted = await savedIn(join(directory, 'booted'), await startMachine(), (machine) => copyPackage(machine, deb));
   const installed = await savedIn(join(directory, 'installed'), await restoreMachine(booted), (machine) =>
-    installUnpacked(machine, { start: false }),
+    installCopied(machine, { start: false }),
   );
   return { booted, installed };
 }

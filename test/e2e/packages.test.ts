@@ -1,0 +1,120 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
+import { commandsOf } from '../support/docs/marked-blocks.ts';
+import { makePackage } from '../support/packages/make-packages.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { guestPackage } from './machine/product/install-package.ts';
+import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
+import { makeStick } from './machine/qemu/stick.ts';
+
+const MIB = 1024 * 1024;
+const FOLDER = '/root/packages';
+const MIRRORS = '/run/stickpin/registries.conf';
+/** Everything of ours outside of /usr, but keys, settings and state. */
+const OUTSIDE =
+  "find /etc /run/crio /run/stickpin -name '*stickpin*' ! -path '/etc/stickpin*' ! -path '/etc/systemd/system/stickpin.service.d*'";
+
+/**
+ * Each kind of package on one node with CRI-O, one after the other, by the commands of
+ * docs/install.md, with a reboot after each step. Tests lean on the ones before.
+ */
+describeMachine('packages on a node', 'booted', (machine) => {
+  const node = stickpinOn(machine);
+  const key = sampleKey('factory-2026');
+  let directory: string;
+  let bundle: SampleBundle;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-packages-'));
+    const layer = sampleLayer({ seed: 'large', sizeBytes: 16 * MIB });
+    bundle = await makeSampleBundle({
+      dir: join(directory, 'stick/stickpin'),
+      keys: [key],
+      images: [{ reference: 'quay.example.com/ocp/etcd:4.13.7', image: sampleImage({ seed: 'it', layers: [layer] }) }],
+    });
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  /** Runs the commands of the page, in the folder where the packages lie. */
+  const run = (name: string) =>
+    machine().output(`cd ${FOLDER} && ${commandsOf('docs/install.md', name)}`, { timeoutMs: 600_000 });
+
+  async function bring(path: string): Promise<void> {
+    await machine().output(`mkdir -p ${FOLDER} && cp ${await machine().share(path)} ${FOLDER}/${basename(path)}`);
+  }
+
+  const isPinned = () =>
+    node.until('the release to be activated and pinned', ({ runtime, operation, bundles: [entry] }) => {
+      const total = bundle.contents.images.length;
+      const { present, pinned } = entry?.images ?? {};
+      const isWhole = present === total && pinned === total;
+      return runtime.reachable && operation === 'idle' && entry?.phase === 'activated' && isWhole;
+    });
+
+  const starts = async () =>
+    (await node.journal()).filter(({ MESSAGE }) => MESSAGE?.startsWith('stickpin started;')).length;
+
+  /** CRI-O starts and reads no word of ours. */
+  async function expectNothingLeft(): Promise<void> {
+    expect((await machine().run(OUTSIDE)).stdout).toBe('');
+    await machine().output('systemctl restart crio.service');
+    await machine().untilOutput('CRI-O to be active', 'systemctl is-active crio.service');
+    expect(await crioConfiguration(machine())).not.toContain(bundle.contents.images[0]?.reference ?? '');
+    await machine().output('test ! -e /usr/lib/systemd/system/stickpin.service && test ! -e /usr/bin/stickpin');
+  }
+
+  test('the archive: installed, and a stick is being read', async () => {
+    await machine().output('systemctl enable --now crio.service');
+    await bring(await makePackage('archive', directory));
+    await writeFile(join(directory, 'factory-2026.pub'), key.publicPem);
+    await bring(join(directory, 'factory-2026.pub'));
+    await run('archive-install');
+    await machine().until('the first steps to find no fault', async () => (await run('first-steps')) !== '');
+    const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
+    await machine().plug(stick, { bytesPerSecond: MIB / 4 });
+    await node.until('the transfer', ({ bundles: [entry] }) => entry !== undefined && entry.phase !== 'detected');
+  });
+
+  test('the .deb over the archive: one restart, and the transfer goes on', async () => {
+    await machine().output(`cp ${guestPackage} ${FOLDER}/stickpin_0_amd64.deb`);
+    await run('deb-install');
+    await isPinned();
+    expect(await starts()).toBe(2);
+    expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
+    expect(await machine().output('cat /usr/lib/stickpin/format')).toBe('deb');
+  });
+
+  test('after a reboot everything is as it was; the same .deb again is one restart', async () => {
+    await machine().reboot();
+    await isPinned();
+    expect(await starts()).toBe(1);
+    await run('deb-install');
+    await machine().output(`dpkg --install ${guestPackage}`, { timeoutMs: 600_000 });
+    await isPinned();
+    expect(await starts()).toBe(2);
+    const enabled = 'systemctl is-enabled stickpin.service stickpin-registry.socket stickpin-clear-mirrors.service';
+    expect(await machine().output(enabled)).toBe('enabled\nenabled\nenabled');
+  });
+
+  test('the .deb is removed: CRI-O starts and pulls without it, also after a reboot; the state stays', async () => {
+    await run('deb-remove');
+    await expectNothingLeft();
+    expect(await machine().run(`cat ${MIRRORS}`)).toMatchObject({ exitCode: 1 });
+    await machine().reboot();
+    await expectNothingLeft();
+    await machine().output('test -s /var/lib/stickpin/state.db && test -s /etc/stickpin/keys.d/factory-2026.pub');
+  });
+
+  test('the archive is removed with its own command', async () => {
+    await run('archive-install');
+    await isPinned();
+    await run('archive-remove');
+    await expectNothingLeft();
+    await run('deb-purge');
+    expect(await machine().run('ls /etc/stickpin /var/lib/stickpin')).toMatchObject({ exitCode: 2, stdout: '' });
+  });
+});
