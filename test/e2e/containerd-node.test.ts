@@ -217,10 +217,8 @@ describeMachine('a node with containerd', 'booted', (machine) => {
         `${command.replace('sudo ', '').replace('stick.img', shared).replace('/dev/sdb', device).trim()} --yes`,
         { timeoutMs: 300_000 },
       );
-    const system = await machine().output(
-      'lsblk --noheadings --nodeps --paths --output NAME,TYPE | grep disk | head -1',
-    );
-    const refused = await write(system.split(/\s/)[0] ?? '');
+    const system = await machine().output('findmnt --noheadings --output SOURCE /');
+    const refused = await write(system);
     expect(refused).toMatchObject({
       exitCode: 1,
       stderr: expect.stringContaining('holds filesystems of this machine'),
