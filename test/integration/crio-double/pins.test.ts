@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { type SourceAndDouble, startSourceAndDouble } from '../../support/crio-double/source-and-double.ts';
+import { eventually } from '../../support/eventually.ts';
 import { have, program } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
 
@@ -148,7 +149,7 @@ describe.runIf(have('root', 'mmdebstrap', program('perl', 'apt-get install perl-
       await it_.client.pullImage(`${repository}:v2`);
       it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 100 });
       const pull = it_.client.pullImage('quay.example.com/app/db:v1');
-      await vi.waitFor(() => expect(it_.source.getCount(layer.digest)).toBe(1), { timeout: 60_000 });
+      await eventually(() => expect(it_.source.getCount(layer.digest)).toBe(1));
       await it_.client.removeImage(`${repository}:v1`);
       it_.source.mend(layer.digest);
       await pull;

@@ -1,9 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { digestOf, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { mirrorToml, type SourceAndDouble, startSourceAndDouble } from '../../support/crio-double/source-and-double.ts';
 import type { StartOptions } from '../../support/crio-double/start-crio-double.ts';
+import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
 
@@ -139,7 +140,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     for (const tag of tags) it_.source.add('app/web', sampleImage({ seed: tag, layers: [shared] }), [tag]);
     it_.source.breakDown(shared.digest, { kind: 'stall', atByte: 100 });
     const pulls = tags.map((tag) => it_.client.pullImage(`${repository}:${tag}`));
-    await vi.waitFor(() => expect(it_.source.getCount(shared.digest)).toBe(3), { timeout: 60_000 });
+    await eventually(() => expect(it_.source.getCount(shared.digest)).toBe(3));
     it_.source.mend(shared.digest);
     expect(await Promise.all(pulls)).toHaveLength(3);
   });
@@ -150,7 +151,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     it_.source.add('app/web', image, ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 100 });
     const first = it_.client.pullImage(`${repository}:v1`);
-    await vi.waitFor(() => expect(it_.source.getCount(layer.digest)).toBe(1), { timeout: 60_000 });
+    await eventually(() => expect(it_.source.getCount(layer.digest)).toBe(1));
     const second = it_.client.pullImage(`${repository}:v1`);
     await it_.double.waitForLog(/(?:[\s\S]*Pulling image){2}/);
     it_.source.mend(layer.digest);
@@ -182,7 +183,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     it_.source.forget();
     it_.source.breakDown(layer.digest, { kind: 'break', atByte: 1000, times: 1 });
     const pull = it_.client.pullImage(`${repository}:v1`);
-    await vi.waitFor(() => expect(it_.source.getCount(layer.digest)).toBe(1), { timeout: 60_000, interval: 1 });
+    await eventually(() => expect(it_.source.getCount(layer.digest)).toBe(1), 60_000, 1);
     it_.source.breakDown(layer.digest, { kind: 'break', atByte: 2000, times: 1 });
     await expect(pull).rejects.toThrow(/unable to pull image or OCI artifact: .*unexpected EOF/);
   });
@@ -192,7 +193,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 5000 });
     const pull = it_.client.pullImage(`${repository}:v1`);
-    await vi.waitFor(() => expect(it_.source.bytesSent(layer.digest)).toBe(5000), { timeout: 60_000 });
+    await eventually(() => expect(it_.source.bytesSent(layer.digest)).toBe(5000));
     expect(await it_.client.listImages()).toEqual([]);
     it_.source.mend(layer.digest);
     await pull;
@@ -227,7 +228,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 1_900_000 });
     const pull = it_.client.pullImage(`${repository}:v1`);
     const { staging, graphRoot } = it_.double.dirs;
-    await vi.waitFor(() => expect(sizeBelow(staging)).toBeGreaterThan(1_000_000), { timeout: 60_000 });
+    await eventually(() => expect(sizeBelow(staging)).toBeGreaterThan(1_000_000));
     expect(sizeBelow(graphRoot)).toBeLessThan(500_000);
     it_.source.mend(layer.digest);
     await pull;
@@ -265,12 +266,12 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 100 });
     const controller = new AbortController();
     const pull = it_.client.pullImage(`${repository}:v1`, controller.signal);
-    await vi.waitFor(() => expect(it_.source.getCount(layer.digest)).toBe(1), { timeout: 60_000 });
+    await eventually(() => expect(it_.source.getCount(layer.digest)).toBe(1));
     expect(childrenOf(it_.double.process.pid)).toHaveLength(1);
     controller.abort();
     await expect(pull).rejects.toMatchObject({ code: 1 });
-    await vi.waitFor(() => expect(childrenOf(it_.double.process.pid)).toEqual([]), { timeout: 60_000 });
-    await vi.waitFor(() => expect(readdirSync(it_.double.dirs.staging)).toEqual([]), { timeout: 60_000 });
+    await eventually(() => expect(childrenOf(it_.double.process.pid)).toEqual([]));
+    await eventually(() => expect(readdirSync(it_.double.dirs.staging)).toEqual([]));
     it_.source.mend(layer.digest);
     expect(await it_.client.pullImage(`${repository}:v1`)).toBe(idOf('one', [layer]));
   });
@@ -330,7 +331,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     it_.source.add('app/web', sampleImage({ seed: 'one', layers: [layer] }), ['v1']);
     it_.source.breakDown(layer.digest, { kind: 'stall', atByte: 100 });
     const pull = it_.client.pullImage(`${repository}:v1`);
-    await vi.waitFor(() => expect(it_.source.getCount(layer.digest)).toBe(1), { timeout: 60_000 });
+    await eventually(() => expect(it_.source.getCount(layer.digest)).toBe(1));
     const stopped = it_.double.stop();
     await it_.double.waitForLog(/Received SIGTERM/);
     it_.source.mend(layer.digest);

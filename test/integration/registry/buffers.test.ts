@@ -1,12 +1,13 @@
 import { once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
 import type { BlobSource } from '../../../src/ports/blobs.ts';
 import { createCheckedSource } from '../../../src/registry/checked-source.ts';
 import { createRegistry } from '../../../src/registry/server.ts';
+import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 
 const MIB = 1024 * 1024;
@@ -49,7 +50,7 @@ it('reads for 64 clients that take nothing into few buffers, and sends a whole b
         return response;
       }),
     );
-    await vi.waitFor(() => expect(registry.meter.flow([digestOf(BLOB)]).awaitingRuntime).toBe(CLIENTS), 20_000);
+    await eventually(() => expect(registry.meter.flow([digestOf(BLOB)]).awaitingRuntime).toBe(CLIENTS));
     const sizes = reads.flatMap((buffers) => [...buffers].map(({ byteLength }) => byteLength));
     expect(reads).toHaveLength(CLIENTS);
     // 8 of 1 MiB, 8 of half of it, 16 of a quarter, and 32 of an eighth, as they come one by one.

@@ -3,11 +3,12 @@ import { once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
 import { readTable } from '../../../src/registry/peers/read-table.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
+import { eventually } from '../../support/eventually.ts';
 import { createPublicNode, type PublicNode } from '../../support/public-node.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
@@ -90,7 +91,7 @@ describe('registry: many connections that are closed at once', () => {
       }`);
     expect(String(spawnSync(process.execPath, ['-e', script]).stdout)).toBe('done');
     const before = connected();
-    await vi.waitFor(() => expect(connected()).toBeLessThanOrEqual(before));
+    await eventually(() => expect(connected()).toBeLessThanOrEqual(before));
     expect(await ping()).toBe(200);
     expect(reads).toBe(1); // for the ping
   });
@@ -115,7 +116,7 @@ describe.runIf(have('root'))('registry: many connections of a user who is not ad
     for (let asked = 0; asked < 10; asked += 1) expect(await ping()).toBe(200);
     expect(await closed).toBe('all closed');
     expect(reads).toBeLessThan(count / 10);
-    await vi.waitFor(() => expect(connected()).toBe(0));
+    await eventually(() => expect(connected()).toBe(0));
   });
 
   it('answers root while another user connects, asks and resets without end', async () => {
@@ -162,9 +163,9 @@ describe('registry: many connections of an admitted user', () => {
 
   it('are limited to 256; one more gets the reason', async () => {
     for (let count = 0; count < 256; count += 1) half();
-    await vi.waitFor(async () => expect(await ping()).toBe(503));
+    await eventually(async () => expect(await ping()).toBe(503));
     for (const socket of sockets.splice(0, 10)) socket.destroy();
-    await vi.waitFor(async () => expect(await ping()).toBe(200));
+    await eventually(async () => expect(await ping()).toBe(200));
   });
 
   it('must send their headers within some seconds, and not too many of them', async () => {

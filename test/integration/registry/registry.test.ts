@@ -4,7 +4,7 @@ import { EventEmitter, once } from 'node:events';
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { buffer, text } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Arriving, Catalog } from '../../../src/domain/decide/catalog.ts';
 import { type Digest, digestFromHex } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
@@ -13,6 +13,7 @@ import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
 import type { ChangingBlobSource } from '../../../src/ports/blobs.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
+import { eventually } from '../../support/eventually.ts';
 import { createPublicNode } from '../../support/public-node.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
@@ -219,7 +220,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
         letIn = () => resolve('anybody');
       });
     const client = ask(`GET ${blobPath} HTTP/1.1\r\nhost: ${authority}\r\n\r\n`);
-    await vi.waitFor(() => expect(admissions).toBe(1));
+    await eventually(() => expect(admissions).toBe(1));
     client.resetAndDestroy();
     letIn();
     admit = async () => 'anybody';
@@ -275,9 +276,9 @@ describe('registry: pull, after the OCI distribution specification', () => {
     const leaves = ask(request);
     leaves.end();
     leaves.on('data', () => undefined);
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(2));
+    await eventually(() => expect(registry.meter.waiting()).toBe(2));
     leaves.destroy();
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1), { timeout: 60_000 });
+    await eventually(() => expect(registry.meter.waiting()).toBe(1));
     shelf.breakAt = undefined;
     shelf.change();
     const answer = await buffer(stays);
@@ -503,14 +504,15 @@ describe('registry: transfers', () => {
     const response = await open(at(`blobs/${hashOf(large)}`));
     response.pause();
     let before = -1;
-    await vi.waitFor(
+    await eventually(
       () => {
         const now = shelf.given;
         const isStill = now === before;
         before = now;
         expect(isStill).toBe(true);
       },
-      { timeout: 60_000, interval: 200 },
+      60_000,
+      200,
     );
     expect(shelf.given).toBeLessThan(20 * 1024 ** 2);
     const hash = createHash('sha256');
@@ -527,7 +529,7 @@ describe('registry: transfers', () => {
       await start();
       const response = await open(at(`blobs/${hashOf(large)}`));
       response.pause();
-      await vi.waitFor(() => expect(registry.meter.flow([hashOf(large)]).awaitingRuntime).toBe(1), { timeout: 60_000 });
+      await eventually(() => expect(registry.meter.flow([hashOf(large)]).awaitingRuntime).toBe(1));
       const hash = createHash('sha256');
       for await (const chunk of response) hash.update(chunk as Buffer);
       expect(digestFromHex(hash.digest('hex'))).toBe(hashOf(large));
@@ -539,7 +541,7 @@ describe('registry: transfers', () => {
     await start();
     shelf.breakAt = { byte: 100_000, error: gone() };
     const answer = get(blobPath, { headers: { range: 'bytes=1000-' } });
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    await eventually(() => expect(registry.meter.waiting()).toBe(1));
     shelf.blobs.delete(hashOf(blob));
     shelf.change();
     shelf.breakAt = undefined;
@@ -558,7 +560,7 @@ describe('registry: transfers', () => {
     await start();
     shelf.breakAt = { byte: 100_000, error: gone() };
     const answer = get(blobPath);
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    await eventually(() => expect(registry.meter.waiting()).toBe(1));
     shelf.blobs.delete(hashOf(blob));
     const { sizeOf } = shelf;
     shelf.sizeOf = async (digest, signal) => {
@@ -580,7 +582,7 @@ describe('registry: transfers', () => {
     const error = new AppError({ code: 'media/read', message: 'EIO', disposition: 'retry' });
     shelf.breakAt = { byte: 70_000, error };
     const answer = get(blobPath);
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    await eventually(() => expect(registry.meter.waiting()).toBe(1));
     shelf.breakAt = undefined;
     expect((await answer).body.equals(blob)).toBe(true);
     expect(shelf.given).toBe(300_000);
@@ -594,7 +596,7 @@ describe('registry: transfers', () => {
       else yield blob.subarray(0, 5);
     };
     const answer = get(blobPath);
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    await eventually(() => expect(registry.meter.waiting()).toBe(1));
     shelf.change();
     expect((await answer).body.equals(blob)).toBe(true);
   });
@@ -607,7 +609,7 @@ describe('registry: transfers', () => {
     const ended = (async () => {
       for await (const chunk of response) chunks.push(chunk as Buffer);
     })();
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    await eventually(() => expect(registry.meter.waiting()).toBe(1));
     shelf.blobs.delete(hashOf(blob));
     await expect(ended).rejects.toMatchObject({ code: 'ECONNRESET' });
     expect(Buffer.concat(chunks).equals(blob.subarray(0, 100_000))).toBe(true);
@@ -628,9 +630,9 @@ describe('registry: transfers', () => {
     const response = await open(blobPath);
     response.resume();
     response.on('error', () => undefined);
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    await eventually(() => expect(registry.meter.waiting()).toBe(1));
     response.destroy();
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(0));
+    await eventually(() => expect(registry.meter.waiting()).toBe(0));
     expect(log.lines).toEqual([]);
   });
 
@@ -639,7 +641,7 @@ describe('registry: transfers', () => {
     shelf.breakAt = { byte: 100_000, error: gone() };
     const waiting = get(blobPath);
     waiting.catch(() => undefined);
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    await eventually(() => expect(registry.meter.waiting()).toBe(1));
     expect((await get(at('manifests/v3.5'))).status).toBe(200);
   });
 
@@ -670,10 +672,10 @@ describe('registry: listening', () => {
     shelf.breakAt = { byte: 100_000, error: gone() };
     const waiting = get(blobPath);
     const broken = expect(waiting).rejects.toThrow();
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(1));
+    await eventually(() => expect(registry.meter.waiting()).toBe(1));
     await registry.close();
     await broken;
     await expect(get('/v2/')).rejects.toThrow(/ECONNREFUSED/);
-    await vi.waitFor(() => expect(registry.meter.waiting()).toBe(0));
+    await eventually(() => expect(registry.meter.waiting()).toBe(0));
   });
 });

@@ -14,12 +14,13 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import type { AttachmentStore, DocumentStore } from '../../../src/ports/blobs.ts';
 import { createBlobStore } from '../../../src/store/files/blob-store.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';
+import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 
 const { signal } = new AbortController();
@@ -81,7 +82,7 @@ describe('blob store', () => {
       const putting = held.put(digest, Buffer.from(text), signal).then(() => {
         isPut = true;
       });
-      await vi.waitFor(() => expect(ends).toHaveLength(1));
+      await eventually(() => expect(ends).toHaveLength(1));
       expect([isPut, readdirSync(join(folder, 'sha256')).length]).toEqual([false, 1]);
       ends.pop()?.(fail);
       await putting;

@@ -11,13 +11,14 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reviveBundle } from '../../../src/app/daemon/revive-bundle.ts';
 import type { EventRow } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
 import { createStateStore } from '../../../src/store/database/state-store.ts';
 import { digestOf, NOON, verified } from '../../support/daemon/scenario.ts';
+import { eventually } from '../../support/eventually.ts';
 
 const { signal } = new AbortController();
 const bundle = verified();
@@ -374,7 +375,7 @@ describe('a sync of the log to the disk', () => {
         write = resolve;
       });
     const store = createStateStore(database, reviveBundle, { sync });
-    await vi.waitFor(() => expect(runs).toBe(1));
+    await eventually(() => expect(runs).toBe(1));
     write();
     await store.settled(signal);
     store.append(event(1, 'filler'));
@@ -382,7 +383,7 @@ describe('a sync of the log to the disk', () => {
     const settled = store.settled(signal).then(() => {
       isSettled = true;
     });
-    await vi.waitFor(() => expect(runs).toBe(2));
+    await eventually(() => expect(runs).toBe(2));
     expect([isSettled, store.events(undefined, 10).length]).toEqual([false, 1]);
     write();
     await settled;
@@ -400,7 +401,7 @@ describe('a sync of the log to the disk', () => {
         };
       });
     const store = createStateStore(database, reviveBundle, { sync });
-    await vi.waitFor(() => expect(write).toBeDefined());
+    await eventually(() => expect(write).toBeDefined());
     const stop = new AbortController();
     const settled = store.settled(stop.signal);
     const other = store.settled(signal);

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { createTasks, type TaskEnd } from '../../../../src/engine/tasks/tasks.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
+import { eventually } from '../../../support/eventually.ts';
 
 const activation = { kind: 'activate', bundleId: digestOf('bundle') } as const;
 const pull = { kind: 'pull', bundleId: digestOf('bundle'), reference: 'quay.example.com/etcd' } as const;
@@ -17,10 +18,10 @@ describe('tasks', () => {
     tasks.start(pull, work);
     tasks.start({ ...pull }, work);
     expect(tasks.running()).toEqual([pull]);
-    await vi.waitFor(() => expect(seen).toEqual([['pull', 'pulled', 0]]));
+    await eventually(() => expect(seen).toEqual([['pull', 'pulled', 0]]));
     expect(work).toHaveBeenCalledTimes(1);
     tasks.start(pull, work);
-    await vi.waitFor(() => expect(seen).toHaveLength(2));
+    await eventually(() => expect(seen).toHaveLength(2));
     expect(work).toHaveBeenCalledTimes(2);
   });
 
@@ -28,7 +29,7 @@ describe('tasks', () => {
     const onEnd = vi.fn();
     const tasks = createTasks(onEnd);
     tasks.start(pull, async () => Promise.reject(new Error('no')));
-    await vi.waitFor(() => expect(onEnd).toHaveBeenCalledExactlyOnceWith(pull, 'ended'));
+    await eventually(() => expect(onEnd).toHaveBeenCalledExactlyOnceWith(pull, 'ended'));
     expect(tasks.running()).toEqual([]);
   });
 
