@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
 import { openSocketDiag } from '../../../src/registry/peers/socket-diag.ts';
+import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 
 const NOBODY = 65_534;
@@ -74,9 +75,12 @@ describe.runIf(have('root'))('the user at the other end of a connection, asked o
     const clientPort = socket.remotePort ?? 0;
     client.resetAndDestroy();
     await once(client, 'close');
-    const other = createServer().listen(clientPort, '127.0.0.1');
-    await once(other, 'listening');
-    closing.push(() => other.close());
+    // The kernel may hold the port for a moment longer.
+    await eventually(async () => {
+      const other = createServer().listen(clientPort, '127.0.0.1');
+      await once(other, 'listening');
+      closing.push(() => other.close());
+    });
     expect(await scan.uidOf(socket)).toBeUndefined();
   });
 });
