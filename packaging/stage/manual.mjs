@@ -98,13 +98,17 @@ function literal(text) {
 }
 
 function escaped(text) {
-  return text
-    .replace(/\\/g, '\\e')
-    .replace(/-/g, '\\-')
-    .replace(
-      /[^\x20-\x7e\n]/gu,
-      (character) => `\\[u${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}]`,
-    );
+  return (
+    text
+      .replace(/\\/g, '\\e')
+      .replace(/-/g, '\\-')
+      // A terminal without UTF-8 has no character for it.
+      .replace(/…/g, '...')
+      .replace(
+        /[^\x20-\x7e\n]/gu,
+        (character) => `\\[u${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}]`,
+      )
+  );
 }
 
 function unescapedEntities(text) {
