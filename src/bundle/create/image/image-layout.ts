@@ -72,14 +72,17 @@ const FAT_BYTES = 8;
 const ENTRY_BYTES = 6 * 32;
 
 function vfatLayout({ files, folders }: ImageContent): ImageLayout {
+  let tooSmall = 0;
   for (const { bytes, upTo } of CLUSTERS) {
     const clusters =
       files.reduce((sum, size) => sum + Math.ceil(size / bytes), 0) +
       folders +
       Math.ceil((files.length * ENTRY_BYTES) / bytes);
-    const enough = Math.max(MIN_CLUSTERS * (bytes + FAT_BYTES), withReserve(clusters * (bytes + FAT_BYTES)));
+    // Larger clusters have smaller tables: the image must not be of a size that has smaller ones.
+    const enough = Math.max(tooSmall, MIN_CLUSTERS * (bytes + FAT_BYTES), withReserve(clusters * (bytes + FAT_BYTES)));
     const layout = sized(enough + MiB, { unitBytes: bytes, inodes: 0 });
     if (layout.imageBytes <= upTo) return layout;
+    tooSmall = upTo;
   }
   throw new RangeError('an image with FAT has at most 2 TiB');
 }

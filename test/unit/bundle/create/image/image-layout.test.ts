@@ -26,6 +26,8 @@ describe.each(IMAGE_FILESYSTEMS)('the layout of an image with %s', (filesystem) 
         expect(partitionBytes - taken(files, unitBytes)).toBeGreaterThan(16 * MiB);
         expect(unitBytes).toBe(unitOf(filesystem, imageBytes));
       }),
+      // Just too large for clusters of 4 KiB, and with their larger tables only.
+      { examples: [[[620109825, 3560243201, 483672065, 2263347201, 1558814721, 4097]]] },
     );
   });
 
