@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { type AppError, reasonOf } from '../../../platform/app-error.ts';
+import { linkSignals } from '../../../platform/async/abort.ts';
 import { formatDuration } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 
@@ -35,8 +36,8 @@ export async function runSigner(signer: SignerCommand, message: Buffer, signal: 
     stdio: ['pipe', 'pipe', isInteractive ? 'inherit' : 'pipe'],
     detached: !isInteractive,
   });
-  const deadline = AbortSignal.timeout(timeoutMs);
-  const ended = await outcomeOf(child, message, AbortSignal.any([signal, deadline]));
+  const either = linkSignals([signal, AbortSignal.timeout(timeoutMs)]);
+  const ended = await outcomeOf(child, message, either.signal).finally(either.release);
   if (ended.kind === 'stopped') stop(child, isInteractive);
   signal.throwIfAborted();
   if (ended.kind === 'done') return ended.output;
