@@ -33,8 +33,8 @@ export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): Runt
       if (runtime.isStorageDamaged === true) {
         return {
           word: 'StorageDamaged',
-          what: `${runtime.name} answers, but can't list its images, since its storage is damaged: ${sentence(runtime.reason)}`,
-          next: "Drain the node and run 'systemctl stop crio', 'crio check --quick --repair --force', 'systemctl start crio'; stickpin then pulls what is missing again.",
+          what: `${runtime.name} can't list its images: its storage is damaged.`,
+          next: "Drain the node, then run 'systemctl stop crio', 'crio check --quick --repair --force' and 'systemctl start crio'.",
         };
       }
       return {

@@ -174,14 +174,19 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
   describe('with CRI-O', () => {
     let node: CrioNode;
     afterEach(() => node?.dispose());
-
-    it('are named, and are pulled again from the stick', async () => {
+    /** A node whose release is activated, with the stick still in. */
+    const activated = async () => {
       node = await createCrioNode();
       const { harness } = node;
       const bundle = await makeBundle(factory, harness);
       harness.plug(bundle.path);
       await harness.start();
       await harness.until(isActivated);
+      return node;
+    };
+
+    it('are named, and are pulled again from the stick', async () => {
+      const { harness } = await activated();
       harness.unplug();
       await harness.stop();
 
@@ -207,12 +212,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
     });
 
     it('that keep CRI-O from listing any are told with what to do, and are pulled again after a repair', async () => {
-      node = await createCrioNode();
-      const { harness } = node;
-      const bundle = await makeBundle(factory, harness);
-      harness.plug(bundle.path);
-      await harness.start();
-      await harness.until(isActivated);
+      const { harness } = await activated();
       const { graphRoot } = node.double().dirs;
       const [layersFile, imagesFile] = ['vfs-layers/layers.json', 'vfs-images/images.json'].map((name) =>
         join(graphRoot, name),
@@ -222,9 +222,11 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       writeFileSync(layersFile, JSON.stringify(recorded.filter(({ id }) => id !== lost)));
       harness.daemon().engine.kick();
       const report = await harness.until(({ runtime }) => runtime.reason !== undefined);
-      const advice = /its storage is damaged: .*layer not known.*crio check --quick --repair --force/;
+      const advice = /its storage is damaged.*crio check --quick --repair --force/;
       expect(report.status).toMatch(advice);
-      expect(harness.log.lines.map(({ message }) => message)).toContainEqual(expect.stringMatching(advice));
+      expect(report.status.length).toBeLessThanOrEqual(200);
+      const toldWhy = new RegExp(`${advice.source}.*layer not known`);
+      expect(harness.log.lines.map(({ message }) => message)).toContainEqual(expect.stringMatching(toldWhy));
       // What the repair does: the image without its layer goes.
       const images = JSON.parse(readFileSync(imagesFile, 'utf8')) as { readonly layer?: string }[];
       writeFileSync(imagesFile, JSON.stringify(images.filter(({ layer }) => layer !== lost)));

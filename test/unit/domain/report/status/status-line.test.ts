@@ -291,7 +291,7 @@ describe('statusLine: the wording of the design', () => {
       },
       bundles: [adopted],
       reads:
-        "cri-o 1.36.3 answers, but can't list its images, since its storage is damaged: layer not known. ocp 4.13.7 waits for it. Drain the node and run 'systemctl stop crio', 'crio check --quick --repair --force', 'systemctl start crio'; stickpin then pulls what is missing again.",
+        "cri-o 1.36.3 can't list its images: its storage is damaged. ocp 4.13.7 waits for it. Drain the node, then run 'systemctl stop crio', 'crio check --quick --repair --force' and 'systemctl start crio'.",
     },
     {
       when: 'the runtime is being stopped and a bundle waits for it',
