@@ -41,56 +41,66 @@ export async function putOut<Built extends BuiltTree>(
   if (options.filesystem !== undefined) await requireTools(imageTools[options.filesystem]);
   if (options.volumeBytes !== undefined) return putVolumes(options, options.volumeBytes, builder, signal);
   if (options.filesystem !== undefined) return putImage(options, options.filesystem, builder, signal);
-  let built: Built | undefined;
-  if (isBundleTar(options.out)) {
-    await buildFile(options.out, async (staging) => {
-      const tree = join(staging, 'tree');
-      const file = join(staging, 'new.stickpin.tar');
-      await mkdir(tree);
-      built = await builder.fill(tree);
-      await packDirectory(tree, file, { created: options.created, onProgress: listenerOf(options) }, signal);
-      await builder.check(file);
-      return file;
-    });
-  } else {
-    await buildDirectory(
-      options.out,
-      async (staging) => {
-        built = await builder.fill(staging);
-        await builder.check(staging);
-      },
-      signal,
-    );
-  }
-  return madeBefore(built);
+  return isBundleTar(options.out) ? putTar(options, builder, signal) : putFolder(options, builder, signal);
 }
 
-async function putImage<Built extends BuiltTree>(
+function putFolder<Built extends BuiltTree>(
+  options: CreateOptions,
+  builder: TreeBuilder<Built>,
+  signal: AbortSignal,
+): Promise<Built> {
+  return buildDirectory(
+    options.out,
+    async (staging) => {
+      const built = await builder.fill(staging);
+      await builder.check(staging);
+      return built;
+    },
+    signal,
+  );
+}
+
+function putTar<Built extends BuiltTree>(
+  options: CreateOptions,
+  builder: TreeBuilder<Built>,
+  signal: AbortSignal,
+): Promise<Built> {
+  return buildFile(options.out, async (staging) => {
+    const tree = join(staging, 'tree');
+    const path = join(staging, 'new.stickpin.tar');
+    await mkdir(tree);
+    const built = await builder.fill(tree);
+    await packDirectory(tree, path, { created: options.created, onProgress: listenerOf(options) }, signal);
+    await builder.check(path);
+    return { path, built };
+  });
+}
+
+function putImage<Built extends BuiltTree>(
   options: CreateOptions,
   filesystem: ImageFilesystem,
   builder: TreeBuilder<Built>,
   signal: AbortSignal,
 ): Promise<Built> {
-  let built: Built | undefined;
-  await buildFile(options.out, async (staging) => {
-    const tree = bundleFolder(join(staging, 'medium'), options);
+  return buildFile(options.out, async (staging) => {
+    const medium = join(staging, 'medium');
+    const tree = bundleFolder(medium, options);
     await mkdir(tree, { recursive: true });
-    built = await builder.fill(tree);
+    const built = await builder.fill(tree);
     await builder.check(tree);
-    return imageOf(join(staging, 'medium'), join(staging, 'new.img'), { ...options, filesystem }, built, signal);
+    const path = await imageOf(medium, join(staging, 'new.img'), { ...options, filesystem }, built, signal);
+    return { path, built };
   });
-  return madeBefore(built);
 }
 
-async function putVolumes<Built extends BuiltTree>(
+function putVolumes<Built extends BuiltTree>(
   options: CreateOptions,
   volumeBytes: number,
   builder: TreeBuilder<Built>,
   signal: AbortSignal,
 ): Promise<Built & { readonly volumes: number }> {
   const { filesystem } = options;
-  let made: (Built & { readonly volumes: number }) | undefined;
-  await buildDirectory(
+  return buildDirectory(
     options.out,
     async (staging) => {
       const tree = join(staging, 'tree');
@@ -101,18 +111,16 @@ async function putVolumes<Built extends BuiltTree>(
       const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
       const rules = volumeRules({ filesystem, volumeBytes });
       const volumes = await spreadOverVolumes(tree, staging, { ...rules, spread }, signal);
-      made = { ...built, volumes };
-      if (filesystem === undefined) return;
-      for (let at = 1; at <= volumes; at += 1) {
+      for (let at = 1; filesystem !== undefined && at <= volumes; at += 1) {
         const medium = join(staging, `medium-${at}`);
         await mkdir(dirname(bundleFolder(medium, options)), { recursive: true });
         await rename(join(staging, `${at}`), bundleFolder(medium, options));
         await imageOf(medium, join(staging, `${at}.img`), { ...options, filesystem, volumeBytes }, built, signal);
       }
+      return { ...built, volumes };
     },
     signal,
   );
-  return madeBefore(made);
 }
 
 /** Makes an image and removes what it was made of. @returns its path */
@@ -152,9 +160,4 @@ export function volumeRules({
 /** Where nodes look for a bundle on a medium. */
 function bundleFolder(medium: string, { name, version, arch }: CreateOptions): string {
   return join(medium, 'stickpin', `${name}-${version}-${arch}`);
-}
-
-function madeBefore<T>(made: T | undefined): T {
-  if (made === undefined) throw new TypeError('the bundle was put in place before it was built');
-  return made;
 }

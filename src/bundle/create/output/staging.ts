@@ -13,32 +13,40 @@ import { removeStale, stagingPrefix } from './staging-name.ts';
  * `target` either. Unfinished work of a killed process for the same target is removed. Everything
  * is synced to disk when this returns.
  *
+ * @returns what `build` returns.
  * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty, is a link or a
  *   mount point, can't be written, or is being written by another process; `bundle/no-space`
  *   (`wait`); whatever `build` throws.
  */
-export async function buildDirectory(
+export async function buildDirectory<T>(
   target: string,
-  build: (staging: string) => Promise<void>,
+  build: (staging: string) => Promise<T>,
   signal: AbortSignal,
-): Promise<void> {
-  await buildBeside(target, refuseOccupied, async (staging) => {
-    await build(staging);
+): Promise<T> {
+  return buildBeside(target, refuseOccupied, async (staging) => {
+    const built = await build(staging);
     // mkdtemp(3) lets nobody else in; files in it follow the umask.
     await chmod(staging, 0o777 & ~process.umask());
     await syncTree(staging, signal);
-    return staging;
+    return { path: staging, built };
   });
+}
+
+/** What was built, and where below the staging directory. */
+export interface BuiltFile<T> {
+  readonly path: string;
+  readonly built: T;
 }
 
 /**
  * Like {@link buildDirectory}, for one file: `build` makes it anywhere in the hidden directory and
  * returns its path; all other files there are removed.
  *
+ * @returns what `build` returns as built.
  * @throws AppError as {@link buildDirectory}; `bundle/target` (`reject`) when `target` is there.
  */
-export async function buildFile(target: string, build: (staging: string) => Promise<string>): Promise<void> {
-  await buildBeside(target, refuseExisting, build);
+export async function buildFile<T>(target: string, build: (staging: string) => Promise<BuiltFile<T>>): Promise<T> {
+  return buildBeside(target, refuseExisting, build);
 }
 
 /**
@@ -53,11 +61,11 @@ export async function checkTarget(target: string, kind: 'directory' | 'file'): P
   });
 }
 
-async function buildBeside(
+async function buildBeside<T>(
   target: string,
   refuse: (path: string) => Promise<void>,
-  build: (staging: string) => Promise<string>,
-): Promise<void> {
+  build: (staging: string) => Promise<BuiltFile<T>>,
+): Promise<T> {
   const path = resolve(target);
   let staging: string | undefined;
   let isDone = false;
@@ -69,12 +77,13 @@ async function buildBeside(
     // one sees the other.
     staging = await mkdtemp(await stagingPrefix(path));
     await removeStale(path);
-    const made = await build(staging);
+    const { path: made, built } = await build(staging);
     // Checked again: building may have taken an hour.
     await refuse(path);
     await rename(made, path);
     isDone = true;
     await syncFolderIfPossible(dirname(path));
+    return built;
   } catch (error) {
     throw targetError(path, error);
   } finally {
