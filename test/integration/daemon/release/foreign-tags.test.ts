@@ -61,8 +61,12 @@ describe('a tag that two streams name', () => {
     await started();
     const both = { alpha: await release('alpha', 'one'), beta: await release('beta', 'two') };
     await plug(both.alpha, both.beta);
-    const report = await node.until(({ bundles }) =>
-      bundles.some(({ reason }) => reason?.code === 'engine/tag-of-other-stream'),
+    // An activation that has begun holds the tag already.
+    const report = await node.until(
+      ({ bundles, operation }) =>
+        operation === 'idle' &&
+        bundles.some(({ phase }) => phase === 'activated') &&
+        bundles.some(({ phase, reason }) => phase === 'ready' && reason?.code === 'engine/tag-of-other-stream'),
     );
     const holder = report.bundles.find(({ phase }) => phase === 'activated')?.name === 'alpha' ? 'alpha' : 'beta';
     const other = holder === 'alpha' ? 'beta' : 'alpha';
