@@ -5,6 +5,7 @@
  */
 const domain = [
   'model',
+  'fleet',
   'time',
   'settings',
   'trust',
@@ -37,7 +38,8 @@ const rooms = {
   bundle: ['domain', 'platform', 'config'],
   ports: ['domain', 'platform'],
   engine: ['ports', ...core],
-  media: ['ports', ...core],
+  offers: ['ports', ...core],
+  media: ['offers', 'ports', ...core],
   registry: ['ports', ...core],
   runtime: ['ports', ...core],
   store: ['ports', ...core],

@@ -1,5 +1,6 @@
 import type { Section } from './section.ts';
 import { crioSection } from './sections/crio.ts';
+import { fleetSection } from './sections/fleet.ts';
 import { hooksSection } from './sections/hooks.ts';
 import { lifecycleSection } from './sections/lifecycle.ts';
 import { mediaSection } from './sections/media.ts';
@@ -31,5 +32,6 @@ export const settingsTable = {
   update: updateSection,
   streams: streamsSection,
   hooks: hooksSection,
+  fleet: fleetSection,
   paths: pathsSection,
 } satisfies Readonly<Record<string, Section>>;

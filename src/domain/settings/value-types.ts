@@ -84,6 +84,12 @@ export const absolutePath: ValueType<string> = {
   schema: v.pipe(v.string(), v.startsWith('/', 'must be an absolute path')),
 };
 
+/** An absolute path, or `"auto"` for what is found on the node. */
+export const absolutePathOrAuto: ValueType<string> = {
+  name: '`"auto"` or absolute path',
+  schema: v.union([v.literal('auto'), absolutePath.schema], 'must be "auto" or an absolute path'),
+};
+
 /** Any number of absolute paths. */
 export const absolutePaths: ValueType<readonly string[]> = {
   name: 'list of absolute paths',
@@ -199,6 +205,13 @@ export const streamName = v.pipe(
   v.string(),
   v.regex(STREAM_NAME, `must be the name of a stream, ${STREAM_NAME.source}`),
 );
+
+/** Any number of names of release streams. */
+export const streamNames: ValueType<readonly string[]> = {
+  name: 'list of streams',
+  range: 'names of release streams, as `"ocp"`',
+  schema: v.array(streamName),
+};
 
 const filesystem = v.pipe(
   v.string(),

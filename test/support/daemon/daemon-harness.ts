@@ -217,6 +217,7 @@ async function harnessSettings(at: (name: string) => string, over: SettingsOverr
     update: { ...defaults.update, ...over.update },
     streams: { ...defaults.streams, ...over.streams },
     hooks: { ...defaults.hooks, ...over.hooks },
+    fleet: { ...defaults.fleet, ...over.fleet },
     paths: { state_dir: at('state'), run_dir: at('run'), ...over.paths },
   };
 }

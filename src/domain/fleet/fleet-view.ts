@@ -1,0 +1,60 @@
+import type { BundleId } from '../model/digest.ts';
+import type { NodeStatus } from './node-status.ts';
+
+/** A bundle that a node offers to others. */
+export interface OfferedBundle {
+  readonly bundleId: BundleId;
+  /** Of its payload, for people. Nobody has verified it. */
+  readonly name: string;
+  readonly version: string;
+  readonly sequence: number;
+  /** Whether the node has every blob that the bundle itself carries. */
+  readonly isWhole: boolean;
+  /** Changes with the set of blobs that are there. */
+  readonly revision: string;
+}
+
+/** The place of this node among those that wait for a peer. */
+export interface QueuePlace {
+  /** 1: next. */
+  readonly place: number;
+  readonly waiting: number;
+  /** About how long until its turn, in milliseconds; absent when nothing tells. */
+  readonly waitMs?: number;
+}
+
+/** Another node as a source of bundles. */
+export interface Peer {
+  /** The name of its Node, or its address where that is not known. */
+  readonly name: string;
+  /** `10.0.0.4:9777`. */
+  readonly address: string;
+  /** Why it can't be asked now; absent while it answers. */
+  readonly trouble?: string;
+  readonly bundles: readonly OfferedBundle[];
+  /** Present while this node waits for its turn there. */
+  readonly queue?: QueuePlace;
+}
+
+/** A node of the cluster as this node knows it. */
+export interface FleetNode {
+  readonly name: string;
+  /** What it told last; absent when it never told anything that could be read. */
+  readonly status?: NodeStatus;
+  /**
+   * The last sign of life, in milliseconds since the epoch: its own word, or that of the API server
+   * about its kubelet.
+   */
+  readonly seenAt?: number;
+}
+
+/** Everything that the fleet process tells the daemon about the cluster. */
+export interface FleetView {
+  /** The name of the own Node. */
+  readonly self: string;
+  /** All known nodes, by name, with the own one. */
+  readonly nodes: readonly FleetNode[];
+  readonly peers: readonly Peer[];
+  /** Why the Kubernetes API is not read now; absent while it is. */
+  readonly apiTrouble?: string;
+}

@@ -1,0 +1,70 @@
+import * as v from 'valibot';
+import { PHASES, type Phase } from '../model/phase.ts';
+
+/** Most bytes of the JSON: annotations of a Node are read by many programs. */
+const NODE_STATUS_BYTES = 2_048;
+
+/** One release as other nodes see it. */
+export interface ReleaseStatus {
+  readonly name: string;
+  readonly version: string;
+  /** The first 16 hex digits of the id of its bundle. */
+  readonly bundle: string;
+  readonly phase: Phase;
+  /** Whether it is the one of its stream that was activated last, whose tags hold. */
+  readonly current?: boolean;
+  /**
+   * Whether containers run from it, where that shows; absent when it does not, or is not known.
+   */
+  readonly runs?: boolean;
+  /** Share of its images that is loaded, 0 to 100; while it is preloaded. */
+  readonly percent?: number;
+  /** Code of the reason why it does not go on. */
+  readonly reason?: string;
+}
+
+/** What a node tells the others about itself: version 1 of the annotation. */
+export interface NodeStatus {
+  readonly version: 1;
+  readonly releases: readonly ReleaseStatus[];
+  /** How many older releases did not fit. */
+  readonly more?: number;
+}
+
+const shortText = (maximum: number) => v.pipe(v.string(), v.minLength(1), v.maxLength(maximum));
+
+const release = v.object({
+  name: shortText(253),
+  version: shortText(253),
+  bundle: v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/)),
+  phase: v.picklist(PHASES.map(({ phase }) => phase)),
+  current: v.optional(v.boolean()),
+  runs: v.optional(v.boolean()),
+  percent: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(100))),
+  reason: v.optional(shortText(253)),
+});
+
+const nodeStatus: v.GenericSchema<unknown, NodeStatus> = v.object({
+  version: v.literal(1),
+  releases: v.pipe(v.array(release), v.maxLength(100)),
+  more: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
+}) as v.GenericSchema<unknown, NodeStatus>;
+
+/**
+ * Reads a status that another node wrote. Unknown members are ignored. Undefined for what is no
+ * status of this version: another tool may have written the annotation.
+ */
+export function parseNodeStatus(document: unknown): NodeStatus | undefined {
+  const result = v.safeParse(nodeStatus, document);
+  return result.success ? result.output : undefined;
+}
+
+/** As {@link parseNodeStatus}, for the text of the annotation. */
+export function parseStatusAnnotation(text: string): NodeStatus | undefined {
+  if (text.length > 4 * NODE_STATUS_BYTES) return undefined;
+  try {
+    return parseNodeStatus(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}

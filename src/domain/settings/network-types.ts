@@ -1,0 +1,82 @@
+import * as v from 'valibot';
+import type { ValueType } from './value-types.ts';
+
+/** The TCP port of the fleet process where none is given. */
+const FLEET_PORT = 9777;
+
+/** An IP address with a port. */
+export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** `10.0.0.4`, `10.0.0.4:9777`, `fd00::4` or `[fd00::4]:9777`. Undefined for anything else. */
+export function parseEndpoint(text: string, defaultPort: number): Endpoint | undefined {
+  if (isAddress(text)) return { host: text, port: defaultPort };
+  const [, bracketed, plain, digits = ''] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
+  const host = bracketed ?? plain ?? '';
+  const isRight = bracketed === undefined ? v.is(ipv4, host) : v.is(ipv6, host);
+  const port = Number(digits);
+  return isRight && port >= 1 && port <= 65_535 ? { host, port } : undefined;
+}
+
+/** `10.0.0.4:9777`, or `[fd00::4]:9777`. */
+export function formatEndpoint({ host, port }: Endpoint): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+const ipv4 = v.pipe(v.string(), v.ipv4());
+const ipv6 = v.pipe(v.string(), v.ipv6());
+
+function isAddress(text: string): boolean {
+  return v.is(ipv4, text) || v.is(ipv6, text);
+}
+
+const ENDPOINT_FAULT = 'must be an IP address with or without a port, such as "10.0.0.4" or "[fd00::4]:9777"';
+
+const endpoint = v.pipe(
+  v.string(ENDPOINT_FAULT),
+  v.check((text) => parseEndpoint(text, FLEET_PORT) !== undefined, ENDPOINT_FAULT),
+);
+
+/** An address to listen on, or `"auto"` for the address that the node has in the cluster. */
+export const listenAddress: ValueType<string> = {
+  name: '`"auto"` or address',
+  range: `\`"auto"\`, or an IP address; the port is ${FLEET_PORT} when none is given`,
+  schema: v.union([v.literal('auto'), endpoint], 'must be "auto", or an IP address with or without a port'),
+};
+
+/** Any number of addresses of other nodes. */
+export const peerAddresses: ValueType<readonly string[]> = {
+  name: 'list of addresses',
+  range: `IP addresses; the port is ${FLEET_PORT} when none is given`,
+  schema: v.array(endpoint),
+};
+
+const RATE = /^(\d+(?:\.\d+)?)\s*(kbit|Mbit|Gbit)\/s$/;
+const BITS: Readonly<Record<string, number>> = { kbit: 1e3, Mbit: 1e6, Gbit: 1e9 };
+const RATE_FAULT = 'must be "unlimited", or a rate above 0 such as "200 Mbit/s"';
+
+/** A data rate as networks name it: `"200 Mbit/s"`. Becomes bytes per second. */
+export const dataRate: ValueType<number | 'unlimited'> = {
+  name: '`"unlimited"` or data rate',
+  unit: 'kbit/s, Mbit/s, Gbit/s (powers of 1000)',
+  range: '`"unlimited"`, or more than 0',
+  schema: v.union(
+    [
+      v.literal('unlimited'),
+      v.pipe(
+        v.string(),
+        v.transform(bytesPerSecondOf),
+        v.check((rate) => rate >= 1, RATE_FAULT),
+      ),
+    ],
+    RATE_FAULT,
+  ),
+};
+
+/** 0 for what is no rate. */
+function bytesPerSecondOf(text: string): number {
+  const [, amount = '0', unit = ''] = RATE.exec(text) ?? [];
+  return Math.floor((Number(amount) * (BITS[unit] ?? 0)) / 8);
+}
