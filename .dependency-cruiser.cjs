@@ -40,6 +40,7 @@ const rooms = {
   engine: ['ports', ...core],
   offers: ['ports', ...core],
   media: ['offers', 'ports', ...core],
+  fleet: ['offers', 'ports', ...core],
   registry: ['ports', ...core],
   runtime: ['ports', ...core],
   store: ['ports', ...core],

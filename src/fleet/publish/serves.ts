@@ -1,0 +1,53 @@
+import * as v from 'valibot';
+import { type BundleId, isDigest } from '../../domain/model/digest.ts';
+import type { Endpoint } from '../../domain/settings/network-types.ts';
+
+/** Most bundles that are named. Who takes bundles asks the node for all of them. */
+const MOST_BUNDLES = 32;
+const MOST_CHARACTERS = 8_192;
+
+/** What the own node gives to others, and where. */
+export interface OwnServes {
+  /** An IP address. */
+  readonly address: string;
+  readonly port: number;
+  readonly bundles: readonly BundleId[];
+}
+
+/** What another node gives, and where. */
+export interface Serves {
+  readonly endpoint: Endpoint;
+  readonly bundles: readonly BundleId[];
+}
+
+const address = v.union([v.pipe(v.string(), v.ipv4()), v.pipe(v.string(), v.ipv6())]);
+const bundleId = v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value));
+
+const serves = v.object({
+  version: v.literal(1),
+  address,
+  port: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(65_535)),
+  bundles: v.pipe(v.array(bundleId), v.maxLength(MOST_BUNDLES)),
+});
+
+/** The text of the annotation `stickpin.io/serves`, version 1. The same for the same set of bundles. */
+export function servesAnnotation({ address, port, bundles }: OwnServes): string {
+  const named = [...new Set(bundles)].sort().slice(0, MOST_BUNDLES);
+  return JSON.stringify({ version: 1, address, port, bundles: named });
+}
+
+/**
+ * Reads the annotation of another node. Unknown members are ignored. Undefined for what is no such
+ * text of this version: another tool may have written it.
+ */
+export function parseServes(text: string): Serves | undefined {
+  if (text.length > MOST_CHARACTERS) return undefined;
+  try {
+    const result = v.safeParse(serves, JSON.parse(text));
+    if (!result.success) return undefined;
+    const { address: host, port, bundles } = result.output;
+    return { endpoint: { host, port }, bundles };
+  } catch {
+    return undefined;
+  }
+}

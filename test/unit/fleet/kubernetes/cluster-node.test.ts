@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import type { ClusterNode } from '../../../../src/fleet/cluster.ts';
+import { clusterNodeOf } from '../../../../src/fleet/kubernetes/cluster-node.ts';
+import { parseServes, servesAnnotation } from '../../../../src/fleet/publish/serves.ts';
+import { digestOf } from '../../../../src/platform/digest.ts';
+import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
+
+const status = {
+  version: 1,
+  releases: [{ name: 'ocp', version: '4.13.7', bundle: '0123456789abcdef', phase: 'ready' }],
+} as const;
+
+describe('clusterNodeOf', () => {
+  it('reads what another node has published', () => {
+    const bundles = [digestOf('b'), digestOf('a')];
+    const expected: ClusterNode = {
+      name: 'n2',
+      endpoint: { host: '10.0.0.2', port: 9777 },
+      serves: [...bundles].sort(),
+      status,
+    };
+    const annotations = {
+      'stickpin.io/status': JSON.stringify(status),
+      'stickpin.io/serves': servesAnnotation({ address: '10.0.0.2', port: 9777, bundles }),
+    };
+    expect(clusterNodeOf({ name: 'n2', annotations })).toEqual(expected);
+  });
+
+  it('takes a node without stickpin for one that gives and tells nothing', () => {
+    expect(clusterNodeOf({ name: 'n3' })).toEqual({ name: 'n3', serves: [] });
+  });
+
+  it.each([
+    '',
+    'true',
+    'null',
+    '{"version":2}',
+    '{"version":1,"address":"example.org","port":9777,"bundles":[]}',
+    '{"version":1,"address":"10.0.0.2","port":0,"bundles":[]}',
+    '{"version":1,"address":"10.0.0.2","port":9777,"bundles":["sha256:1"]}',
+    `{"version":1,"address":"10.0.0.2","port":9777,"bundles":[],"more":"${'x'.repeat(9_000)}"}`,
+  ])('takes an annotation of another tool for none: %.60s', (text) => {
+    const annotations = { 'stickpin.io/status': text, 'stickpin.io/serves': text };
+    expect(clusterNodeOf({ name: 'n4', annotations })).toEqual({ name: 'n4', serves: [] });
+  });
+});
+
+describe('servesAnnotation', () => {
+  it('is the same for the same bundles in another order, and names at most 32', () => {
+    const bundles = Array.from({ length: 40 }, (_, at) => digestOf(String(at)));
+    const text = servesAnnotation({ address: 'fd00::4', port: 1, bundles });
+    expect(servesAnnotation({ address: 'fd00::4', port: 1, bundles: [...bundles].reverse() })).toBe(text);
+    expect(parseServes(text)).toEqual({ endpoint: { host: 'fd00::4', port: 1 }, bundles: bundles.sort().slice(0, 32) });
+  });
+});
+
+it('is followed as one node of a cluster', () => {
+  const cluster = fixedCluster('n1', '10.0.0.1');
+  const seen: (readonly ClusterNode[])[] = [];
+  const stop = cluster.onChange(() => seen.push(cluster.nodes()));
+  const node = clusterNodeOf({ name: 'n3' });
+  cluster.set([node], 'no API server');
+  stop();
+  cluster.set([]);
+  expect(seen).toEqual([[node]]);
+});
