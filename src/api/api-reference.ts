@@ -67,6 +67,7 @@ const BUNDLE_ABOUT: Readonly<Record<keyof BundleValues, string>> = {
   rules: 'Its rules: name, value and effect.',
   warnings: 'What its maker was warned of.',
   current: 'Whether it is the release of its stream that was activated last.',
+  runs: 'Of that release: whether containers run from it; absent when none shows it.',
   kept: 'Of one that was activated and is not the current one: why it is kept, and until when.',
   advisory: 'What a bundle of the stream says about this release.',
 };

@@ -64,7 +64,14 @@ const peer = v.object({
 export const fleetSchema = v.object({
   version: v.literal(1),
   self: shortText,
-  nodes: v.array(v.object({ name: shortText, status: v.optional(status), seenAt: v.optional(v.number()) })),
+  nodes: v.array(
+    v.object({
+      name: shortText,
+      status: v.optional(status),
+      seenAt: v.optional(v.number()),
+      isAbsent: v.boolean(),
+    }),
+  ),
   peers: v.array(peer),
   apiTrouble: v.optional(v.string()),
 });

@@ -65,6 +65,7 @@ export const BUNDLE_PROPERTIES: FieldTypes<BundleValues> = {
   ),
   warnings: optional(list(text)),
   current: optional(flag),
+  runs: optional(flag),
   kept: optional(text),
   advisory: optional(
     dictionary<NonNullable<BundleReport['advisory']>>({

@@ -4,6 +4,7 @@ import type { Effect } from '../../domain/state/effect.ts';
 import type { BundleAccess, MediaProvider } from '../../media/provider/media-provider.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
+import type { FleetPort } from '../../ports/fleet.ts';
 import type { HookRunner } from '../../ports/hooks.ts';
 import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
 import type { StaticPodsPort } from '../../ports/static-pods.ts';
@@ -22,6 +23,8 @@ export interface DaemonOptions {
   readonly hookRunner?: HookRunner;
   /** The manifests of static pods. Default: there are none. */
   readonly staticPods?: StaticPodsPort;
+  /** Default: nothing is known of other nodes. */
+  readonly fleet?: FleetPort;
   /** Providers of media other than the directories of the settings: the devices of this machine. */
   readonly providers: readonly MediaProvider[];
   /** An inherited socket for the registry. Default: it opens one. */

@@ -149,8 +149,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     source,
     trust,
     node,
-    ...(options.staticPods !== undefined && { staticPods: options.staticPods }),
-    hookRunner: options.hookRunner ?? NO_SYSTEMD,
+    ...optionalPorts(options),
     meter: registry.meter,
     probes: registry.probes,
     notifier: options.notifier,
@@ -161,6 +160,11 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     ...listeners(options, { state, trust, published }),
   });
   return { engine, media, runtime, trust, authority, state };
+}
+
+/** What is not everywhere. */
+function optionalPorts({ staticPods, fleet, hookRunner = NO_SYSTEMD }: DaemonOptions) {
+  return { hookRunner, ...(staticPods !== undefined && { staticPods }), ...(fleet !== undefined && { fleet }) };
 }
 
 /** What the engine needs of all that a node records. */

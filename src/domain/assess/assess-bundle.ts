@@ -83,6 +83,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     bundles: stored.bundles,
     foreignTag: foreignTag(bundle, stored.bundles),
     imageUses: observed.imageUses,
+    fleet: observed.fleet,
     ...memory,
   });
   const failures = isRetired(bundle) ? [] : openFailures(bundle, images.absentImages, activation.activationDue, memory);

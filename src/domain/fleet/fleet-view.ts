@@ -41,11 +41,13 @@ export interface FleetNode {
   readonly name: string;
   /** What it told last; absent when it never told anything that could be read. */
   readonly status?: NodeStatus;
-  /**
-   * The last sign of life, in milliseconds since the epoch: its own word, or that of the API server
-   * about its kubelet.
-   */
+  /** Its last sign of life, in milliseconds since the epoch, for people; absent when there was none. */
   readonly seenAt?: number;
+  /**
+   * It gave no sign of life for `fleet.absent`, by the monotonic clock, while the fleet process
+   * listened. A jump of the wall clock and a restart of the process make nobody absent.
+   */
+  readonly isAbsent: boolean;
 }
 
 /** Everything that the fleet process tells the daemon about the cluster. */

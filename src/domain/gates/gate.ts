@@ -1,3 +1,4 @@
+import type { FleetView } from '../fleet/fleet-view.ts';
 import type { ImageUses } from '../model/image-use.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
@@ -37,6 +38,8 @@ export interface GateContext {
   readonly failures: readonly TaskFailure[];
   /** Images that static pods and running containers ask for; undefined when that is not known. */
   readonly imageUses: ImageUses | undefined;
+  /** What is known of the cluster; undefined when the fleet process does not answer. */
+  readonly fleet: FleetView | undefined;
 }
 
 /** What gates look at that hold an activation until a time. */

@@ -6,6 +6,7 @@ import { type ClockFault, clockFault } from '../time/clock-fault.ts';
 import { cancellation } from './cancellation.ts';
 import { clock } from './clock.ts';
 import { denied } from './denied.ts';
+import { fleet } from './fleet.ts';
 import { floor } from './floor.ts';
 import { foreignTags } from './foreign-tags.ts';
 import type { Gate, GateContext, GateVerdict, Hold, TimedContext } from './gate.ts';
@@ -44,6 +45,7 @@ const GATES = {
   schedule,
   foreignTags,
   pullsElsewhere,
+  fleet,
   tagsInMotion,
   retry,
   hook,

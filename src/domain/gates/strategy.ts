@@ -2,11 +2,19 @@ import type { NodeFacts } from '../model/node-facts.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { StoredBundle } from '../state/state.ts';
 
-/**
- * Whether a release is activated without being asked for: neither it nor the node wants a person.
- */
-export function isAutomatic({ payload }: Pick<StoredBundle, 'payload'>, { update }: Pick<Policy, 'update'>): boolean {
-  return update.strategy !== 'manual' && (payload.schedule ?? 'immediate') === 'immediate';
+/** What wants a person to ask for an activation; undefined when nothing does. */
+export function manualBy(
+  { payload }: Pick<StoredBundle, 'payload'>,
+  { update, fleet }: Pick<Policy, 'update' | 'fleet'>,
+): 'release' | 'node' | 'fleet' | undefined {
+  if (payload.schedule === 'manual') return 'release';
+  if (update.strategy === 'manual') return 'node';
+  return fleet.enabled && fleet.activate === 'manual' ? 'fleet' : undefined;
+}
+
+/** Whether a release is activated without being asked for. */
+export function isAutomatic(bundle: Pick<StoredBundle, 'payload'>, policy: Pick<Policy, 'update' | 'fleet'>): boolean {
+  return manualBy(bundle, policy) === undefined;
 }
 
 /** The time zone of the windows: that of the setting, or the node's own. */

@@ -28,6 +28,8 @@ export interface LifeAssessment {
    * at.
    */
   readonly soaks: ReadonlyMap<BundleId, SoakVerdict>;
+  /** Releases that are not proven while an older one of their stream runs, as far as seen. */
+  readonly outrun: ReadonlySet<BundleId>;
   /** Digests of images that the runtime has and that did not come with us. */
   readonly foreign: ReadonlySet<string>;
 }
@@ -53,7 +55,7 @@ export function assessLife(
   const { runtime, containers } = observed;
   const foreign = foreignDigests(runtime, stored);
   const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
-  const nothing = { verdicts: [], wakeAt: unpinAt[0], soaks: new Map(), foreign };
+  const nothing = { verdicts: [], wakeAt: unpinAt[0], soaks: new Map(), outrun: new Set<BundleId>(), foreign };
   if (runtime.kind !== 'reachable') return nothing;
   const twins = takeOvers(stored, policy);
   if (twins.length > 0) return { ...nothing, verdicts: twins };
@@ -96,6 +98,7 @@ export function assessLife(
     wakeAt: due.length === 0 ? undefined : Math.min(...due),
     foreign,
     soaks: new Map(unproven.map(({ bundle, verdict }) => [bundle.bundleId, verdict])),
+    outrun: new Set(unproven.flatMap(({ bundle, isOtherRunning }) => (isOtherRunning ? [bundle.bundleId] : []))),
   };
 }
 
@@ -114,7 +117,12 @@ interface Followed {
   readonly dueInMs: number | undefined;
 }
 
-function follow(bundle: StoredBundle, look: ContainerLook): Followed & { readonly verdict: SoakVerdict } {
+interface FollowedUnproven extends Followed {
+  readonly verdict: SoakVerdict;
+  readonly isOtherRunning: boolean;
+}
+
+function follow(bundle: StoredBundle, look: ContainerLook): FollowedUnproven {
   const { observed, stored, policy } = look;
   const { bundleId, activatedAt = 0 } = bundle;
   const witnesses = witnessesOf(bundle, stored.bundles, look, policy.lifecycle);
@@ -135,6 +143,7 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed & { readonl
   return {
     bundle,
     verdict,
+    isOtherRunning,
     isBack,
     verdicts: [...verdicts, ...back.verdicts],
     dueInMs: isBack ? back.dueInMs : (soaksMs ?? unseen.dueInMs),

@@ -7,6 +7,7 @@ import type { BundleId } from '../model/digest.ts';
 import type { Medium } from '../model/medium.ts';
 import { type EffectiveAdvisory, effectiveAdvisories } from '../path/milestones.ts';
 import { isRecordingTrouble } from '../preload/disk-trouble.ts';
+import type { LifeAssessment } from '../release/lifecycle.ts';
 import { currentIds } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
@@ -60,6 +61,10 @@ export interface BundleReport {
    * hold.
    */
   readonly current?: boolean;
+  /**
+   * Of the one that was activated last: whether containers run from it; absent when none shows it.
+   */
+  readonly runs?: boolean;
   /** Of one that was activated and is not the current one: why it is kept, and until when. */
   readonly kept?: string;
   /** What the maker of the bundle was warned of; absent when of nothing. */
@@ -104,10 +109,16 @@ export function releaseReports(
     return {
       ...bundleReport(entry, conditions.get(entry.bundle.bundleId)),
       current: current.has(entry.bundle.bundleId),
+      ...(current.has(entry.bundle.bundleId) && runsOf(entry, assessment.life)),
       ...(why !== undefined && { kept: keptText(entry.bundle, why) }),
       ...(advisory !== undefined && { advisory: { ...advisory, effect: 'holds-others' } }),
     };
   });
+}
+
+function runsOf({ bundle, phase }: BundleAssessment, { outrun }: LifeAssessment): { readonly runs?: boolean } {
+  if (phase === 'active' || phase === 'proven') return { runs: true };
+  return outrun.has(bundle.bundleId) ? { runs: false } : {};
 }
 
 function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] | undefined): BundleReport {

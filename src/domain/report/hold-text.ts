@@ -5,6 +5,7 @@ import { bundleName, bundleTitle } from '../model/bundle.ts';
 import { RULE_CODES } from '../model/rule-code.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
+import { notReadyClause, orderClause } from './texts/fleet-text.ts';
 import { hookClause } from './texts/hook-text.ts';
 import { elsewhereClause } from './texts/pulls-text.ts';
 import { clockClause, doubt, rolloutClause, windowClause } from './texts/time-text.ts';
@@ -46,13 +47,17 @@ export function holdClause(hold: ActivationHold): string {
     case 'clock':
       return clockClause(hold.data);
     case 'engine/manual':
-      return hold.data.by === 'release'
-        ? 'its schedule is "manual": a person activates it'
-        : 'the setting update.strategy is "manual" on this node: a person activates it';
+      return MANUAL[hold.data.by];
     case 'engine/tag-of-other-stream':
       return foreignTagText(hold.data);
     case 'engine/pulls-from-elsewhere':
       return elsewhereClause(hold.data);
+    case 'fleet/unknown':
+      return "stickpin-fleet.service does not answer, so nothing is known of the other nodes: see 'systemctl status stickpin-fleet'";
+    case 'fleet/not-ready':
+      return notReadyClause(hold.data);
+    case 'fleet/order':
+      return orderClause(hold.data);
     case 'engine/tags-in-motion':
       return 'another release is being activated now; this one comes after it';
     case 'engine/activation-failed':
@@ -63,6 +68,12 @@ export function holdClause(hold: ActivationHold): string {
       return unworded(hold);
   }
 }
+
+const MANUAL: Readonly<Record<HeldData<'engine/manual'>['by'], string>> = {
+  release: 'its schedule is "manual": a person activates it',
+  node: 'the setting update.strategy is "manual" on this node: a person activates it',
+  fleet: 'the setting fleet.activate is "manual" on this node: a person activates it',
+};
 
 type DataOf<Code extends RuleHold['code']> = Extract<RuleHold, { readonly code: Code }>['data'];
 
@@ -158,6 +169,10 @@ export function heldReason({
   if (hold.code === 'hook') return { code: hold.code, message: `It is not activated yet: ${holdClause(hold)}` };
   if (hold.code === 'engine/tag-of-other-stream' || hold.code === 'engine/pulls-from-elsewhere') {
     return { code: hold.code, message: `It is not activated: ${holdClause(hold)}` };
+  }
+  if (hold.gate === 'fleet') {
+    const now = `To activate it on this node now, run 'stickpin activate ${bundleName(bundle.payload)}'`;
+    return { code: hold.code, message: `It is not activated yet: ${holdClause(hold)}. ${now}` };
   }
   const ask = `Run 'stickpin activate ${bundleName(bundle.payload)}' if it is the release that you want`;
   return { code: hold.code, message: `It is not activated automatically: ${holdClause(hold)}. ${ask}` };

@@ -1,3 +1,4 @@
+import type { FleetView } from '../fleet/fleet-view.ts';
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { ImageUses } from '../model/image-use.ts';
@@ -100,4 +101,6 @@ export interface Observed {
    * Images that static pods and running containers ask for; undefined when they were not looked at.
    */
   readonly imageUses?: ImageUses | undefined;
+  /** What is known of the cluster; undefined when the fleet process does not answer or is off. */
+  readonly fleet?: FleetView | undefined;
 }

@@ -6,6 +6,7 @@ import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { KnownRelease } from '../../domain/state/known-release.ts';
 import type { BlobSource, LayerCopies, LayerInventory } from '../../ports/blobs.ts';
+import type { FleetPort } from '../../ports/fleet.ts';
 import type { HookRunner, HookStore } from '../../ports/hooks.ts';
 import type { BootMark } from '../../ports/image-content.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
@@ -73,6 +74,8 @@ export interface EngineDependencies
   readonly hookStore: HookStore;
   /** Default: there are no static pods. */
   readonly staticPods?: StaticPodsPort;
+  /** Default: the fleet process does not answer. */
+  readonly fleet?: FleetPort | undefined;
   readonly notifier: ServiceNotifier;
   /** 0 to 1, as Math.random. Spreads retries over time. */
   readonly random: () => number;

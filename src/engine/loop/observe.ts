@@ -8,6 +8,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { DocumentStore, LayerInventory } from '../../ports/blobs.ts';
+import type { FleetPort } from '../../ports/fleet.ts';
 import type { MediaView } from '../../ports/media.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
@@ -27,6 +28,7 @@ export interface ObserveDependencies {
   readonly layers: LayerInventory;
   readonly mediaJobs: Pick<MediaJobs, 'busy'>;
   readonly imageUses: ImageUsesLook;
+  readonly fleet?: Pick<FleetPort, 'view'> | undefined;
 }
 
 /** How long the runtime may take to answer before it counts as unreachable. */
@@ -68,6 +70,7 @@ export async function observe(
     runtime,
     containers,
     imageUses,
+    fleet: deps.fleet?.view(),
     boot: deps.node.boot(),
   };
 }

@@ -23,6 +23,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   const unsubscribe = [
     deps.media.onChange(wantRound),
     deps.runtime.onChange(wantRound),
+    ...(deps.fleet === undefined ? [] : [deps.fleet.onChange(wantRound)]),
     deps.meter.onManifestRequest((path, reference) => followRequest(loop, path, reference)),
   ];
   try {

@@ -21,7 +21,10 @@ describe('the documents of the wire form', () => {
     const fleet: FleetDocument = {
       version: 1,
       self: 'worker-2',
-      nodes: [{ name: 'worker-1', status: STATUS, seenAt: 1 }, { name: 'worker-2' }],
+      nodes: [
+        { name: 'worker-1', status: STATUS, seenAt: 1, isAbsent: true },
+        { name: 'worker-2', isAbsent: false },
+      ],
       peers: [
         { name: 'worker-1', address: '10.0.0.4:9777', bundles: [OFFER], queue: { place: 1, waiting: 2, waitMs: 5 } },
       ],

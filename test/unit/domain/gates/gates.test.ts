@@ -20,6 +20,7 @@ const context = (over: Partial<GateContext> = {}): GateContext => ({
   bundle,
   bundles: [bundle],
   imageUses: undefined,
+  fleet: undefined,
   path: pathWith(),
   policy: POLICY,
   now: NOON,

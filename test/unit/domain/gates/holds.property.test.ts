@@ -54,6 +54,7 @@ const contexts = fc
       bundle,
       bundles: [here, bundle],
       imageUses: undefined,
+      fleet: undefined,
       path: pathWith([here, bundle]),
       policy: { ...POLICY, update: { ...POLICY.update, strategy, windows, rollout_wariness: drawn.wariness } },
       now: NOON,

@@ -26,6 +26,7 @@ const LAST = { ...POLICY, update: { ...POLICY.update, rollout_wariness: 1 } };
 const CONTEXT = {
   bundles: [],
   imageUses: undefined,
+  fleet: undefined,
   path: pathWith([plain]),
   policy: LAST,
   now: NOON,

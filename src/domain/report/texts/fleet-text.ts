@@ -1,0 +1,27 @@
+import { formatCount } from '../../../platform/sizes.ts';
+import type { ActivationHold } from '../../gates/gates.ts';
+
+type DataOf<Code extends ActivationHold['code']> = Extract<ActivationHold, { readonly code: Code }>['data'];
+
+/** Which nodes still have to load the release: a clause without full stop. */
+export function notReadyClause({ node, phase, percent, reason, more, absent }: DataOf<'fleet/not-ready'>): string {
+  const others = more === 0 ? '' : `; ${formatCount(more, 'other node')} too`;
+  return `all nodes load it first, and ${node} ${loadText(phase, percent, reason)}${others}${leftOut(absent)}`;
+}
+
+function loadText(phase: string | undefined, percent: number | undefined, reason: string | undefined): string {
+  if (phase === undefined) return 'does not have it yet';
+  if (percent !== undefined) return `has loaded ${percent} % of it`;
+  return reason === undefined ? `has not loaded it yet (${phase})` : `does not load it (${phase}: ${reason})`;
+}
+
+/** Which node has to activate the release before this one: a clause without full stop. */
+export function orderClause({ node, phase, reason, absent }: DataOf<'fleet/order'>): string {
+  const what = phase === 'activated' ? 'does not run from it' : 'has not activated it';
+  const why = reason === undefined ? '' : ` (${reason})`;
+  return `nodes activate it by name, one after the other, and ${node} ${what} yet${why}${leftOut(absent)}`;
+}
+
+function leftOut(absent: string | undefined): string {
+  return absent === undefined ? '' : `. Left out, since they are silent: ${absent}`;
+}

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import type { FleetNode } from '../../../../src/domain/fleet/fleet-view.ts';
+import { fleet } from '../../../../src/domain/gates/fleet.ts';
+import { schedule } from '../../../../src/domain/gates/schedule.ts';
+import { hexOf } from '../../../../src/domain/model/digest.ts';
+import { holdClause } from '../../../../src/domain/report/hold-text.ts';
+import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
+
+const bundle = stored(verified(), { readyAt: NOON });
+const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true } };
+const id = hexOf(bundle.bundleId).slice(0, 16);
+const node = (name: string, release: object | undefined, isAbsent = false): FleetNode => ({
+  name,
+  isAbsent,
+  status: {
+    version: 1,
+    releases: release ? [{ name: 'ocp', version: '4.13.7', bundle: id, phase: 'ready', ...release }] : [],
+  },
+});
+const view = (...nodes: readonly FleetNode[]) => ({ self: 'worker-2', nodes, peers: [] });
+const gate = (over: Partial<Parameters<typeof fleet>[0]>) => fleet({ bundle, policy, fleet: view(), ...over });
+
+function text(over: Partial<Parameters<typeof fleet>[0]>): string {
+  const verdict = gate(over);
+  return verdict.kind === 'pass' ? 'pass' : holdClause({ ...verdict.hold, gate: 'fleet' });
+}
+
+describe('the gate of the fleet', () => {
+  it('passes where the fleet is off, where each node decides alone, and once a person asked', () => {
+    const waiting = { fleet: view(node('worker-1', undefined)) };
+    expect(text(waiting)).not.toBe('pass');
+    expect(text({ ...waiting, policy: POLICY })).toBe('pass');
+    expect(text({ ...waiting, policy: { ...policy, fleet: { ...policy.fleet, activate: 'each' } } })).toBe('pass');
+    expect(text({ ...waiting, bundle: { ...bundle, activationRequestedAt: NOON } })).toBe('pass');
+  });
+
+  it('holds while nothing is known of the other nodes', () => {
+    expect(text({ fleet: undefined })).toContain('stickpin-fleet.service does not answer');
+  });
+
+  it.each<[string, readonly FleetNode[]]>([
+    ['all nodes load it first, and worker-1 does not have it yet', [node('worker-1', undefined)]],
+    [
+      'all nodes load it first, and worker-3 has loaded 40 % of it; 1 other node too',
+      [node('worker-3', { phase: 'preloading', percent: 40 }), node('worker-4', undefined)],
+    ],
+    [
+      'all nodes load it first, and worker-3 does not load it (held: engine/space)',
+      [node('worker-3', { phase: 'held', reason: 'engine/space' })],
+    ],
+    [
+      'nodes activate it by name, one after the other, and worker-1 has not activated it yet. Left out, since they are silent: worker-9',
+      [node('worker-1', {}), node('worker-9', undefined, true)],
+    ],
+    [
+      'nodes activate it by name, one after the other, and worker-1 does not run from it yet',
+      [node('worker-1', { phase: 'activated', runs: false })],
+    ],
+  ])('says: %s', (words, nodes) => {
+    expect(text({ fleet: view(...nodes) })).toBe(words);
+  });
+
+  it('leaves the activation to a person with "manual"', () => {
+    const manual = { ...policy, fleet: { ...policy.fleet, activate: 'manual' as const } };
+    const verdict = schedule({ bundle, policy: manual });
+    expect(verdict).toMatchObject({ kind: 'hold', hold: { code: 'engine/manual', data: { by: 'fleet' } } });
+    expect(schedule({ bundle, policy })).toEqual({ kind: 'pass' });
+  });
+});
