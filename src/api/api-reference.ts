@@ -24,7 +24,8 @@ const MANAGER_ABOUT: Readonly<Record<keyof ManagerValues, string>> = {
   operation: '`idle`, `verifying`, `preloading` or `activating`.',
   progress: 'Percentage, message and nesting depth, as in RAUC.',
   lastError: 'The last error that still matters, or empty.',
-  transfer: 'The preload that runs or the last one: `doneBytes`, `totalBytes`, `bytesPerSecond`, `isUnpacking`.',
+  transfer:
+    'The preload that runs or the last one: `doneBytes`, `totalBytes`, `bytesPerSecond`, `isUnpacking`, and `images`, which are pulled now.',
   bundles: 'The objects of all bundles, in the order in which `stickpin list` shows them.',
   runtime: 'The container runtime: `reachable`, `name`, `reason`.',
   media: 'The media that are plugged in: `medium`, `state`, `bundles`, `reason`.',

@@ -25,6 +25,7 @@ import { registerUnpin } from './commands/node/unpin.ts';
 import { registerVerifyImages } from './commands/node/verify-images.ts';
 import type { CommandContext } from './context/command-context.ts';
 import { exitCodeOf, exitCodes } from './context/exit-code.ts';
+import { addExamples, optionDescription } from './examples.ts';
 
 /**
  * Runs one command line, without the program's own name, and returns its exit code. Never throws.
@@ -89,6 +90,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
         context.stderr(`stickpin: ${what}; see '${commandPath(program, args)} --help'\n`);
       },
     })
+    .configureHelp({ optionDescription })
     .enablePositionalOptions()
     .exitOverride();
   program
@@ -117,6 +119,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerBundleVerify(bundle, context);
   registerBundleServe(bundle, context);
   registerBundleRehearse(bundle, context);
+  addExamples(program);
   return program;
 }
 

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { connectApi } from '../../src/api/client.ts';
+import { type ApiClient, connectApi } from '../../src/api/client.ts';
 import { commandAdapters } from '../../src/app/command-line/command-adapters.ts';
 import type { CommandAdapters } from '../../src/cli/context/command-adapters.ts';
 import type { CommandContext } from '../../src/cli/context/command-context.ts';
@@ -26,6 +26,10 @@ export async function runCommand(
     confirm?: CommandContext['confirm'];
     now?: CommandContext['now'];
     stdin?: string | Buffer;
+    /** The terminal of stdout; by default it is none. */
+    terminal?: Pick<CommandContext, 'columns' | 'hasColour'>;
+    /** The daemon; by default the one that answers on the bus of `env`. */
+    client?: Partial<ApiClient>;
     onOutput?: (stdout: string, stderr: string) => void;
   } = {},
 ): Promise<CommandRun> {
@@ -41,12 +45,16 @@ export async function runCommand(
       options.onOutput?.(stdout, stderr);
     },
     stdin: () => Readable.from([Buffer.from(options.stdin ?? '')]),
-    isTerminal: false,
+    isTerminal: options.terminal !== undefined,
+    ...options.terminal,
     signal: options.signal ?? new AbortController().signal,
     now: options.now ?? (() => Date.parse('2026-03-04T05:06:07.890Z')),
     ...(options.confirm !== undefined && { confirm: options.confirm }),
     env: options.env ?? {},
-    connect: (signal) => connectApi({ ...options.env }, signal),
+    connect: async (signal) =>
+      options.client === undefined
+        ? connectApi({ ...options.env }, signal)
+        : ({ close: () => undefined, ...options.client } as ApiClient),
     adapters: async () => options.adapters ?? commandAdapters,
   });
   return { exitCode, stdout, stderr };

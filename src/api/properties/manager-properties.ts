@@ -60,6 +60,7 @@ export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
     totalBytes: large,
     bytesPerSecond: optional(large),
     isUnpacking: optional(set),
+    images: optional(list(text)),
   }),
   bundles: list(objectPath),
   runtime: dictionary<StatusReport['runtime']>({ reachable: flag, name: optional(text), reason: optional(text) }),

@@ -3,6 +3,7 @@ import { connectApi } from '../../api/client.ts';
 import { createAskSecret } from '../../cli/context/ask-secret.ts';
 import { createConfirm } from '../../cli/context/confirm.ts';
 import { exitCodes } from '../../cli/context/exit-code.ts';
+import { wantsColour } from '../../cli/output/colour.ts';
 import { runProgram } from '../../cli/program.ts';
 
 /**
@@ -17,6 +18,7 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
     stderr: (text) => void process.stderr.write(text),
     stdin: () => addAbortSignal(stop.signal, process.stdin),
     isTerminal: process.stdout.isTTY === true,
+    ...(process.stdout.isTTY && { columns: process.stdout.columns || 80, hasColour: wantsColour(process.env) }),
     ...(process.stderr.isTTY && { stderrColumns: process.stderr.columns || 80 }),
     ...(process.stdin.isTTY &&
       process.stderr.isTTY && {

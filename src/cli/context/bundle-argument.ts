@@ -1,5 +1,7 @@
 import { readdir } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
+import { type BundleCandidate, findBundles } from '../../bundle/read/find-bundles.ts';
 import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
 import { openVolumes, volumesIn } from '../../bundle/verify/open-volumes.ts';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
@@ -41,6 +43,24 @@ export async function volumesOfNamed(path: string): Promise<[string, ...string[]
     );
   }
   return [path];
+}
+
+/**
+ * The bundles of a stick, when `path` is the folder in which its folder `stickpin` is; paths are
+ * relative to it. Undefined for anything else.
+ *
+ * @throws AppError `cli/no-bundle` (`reject`) for a stick without bundles; `media/read`,
+ *   `media/gone`
+ */
+export async function bundlesOfStick(
+  path: string,
+  signal: AbortSignal,
+): Promise<readonly BundleCandidate[] | undefined> {
+  const names = (await readdir(path).catch(() => [])).map((name) => name.toLowerCase());
+  if (!names.includes('stickpin') || names.includes('bundle.dsse.json')) return undefined;
+  const found = await findBundles(resolve(path), 'medium', signal);
+  if (found.length === 0) throw noBundle(`${path} is a stick without bundles: its folder stickpin holds none`);
+  return found;
 }
 
 function noBundle(message: string): AppError {

@@ -65,10 +65,10 @@ export async function readWithKeys(
 
 /**
  * Converts an error about a bundle for commands that verify. Other errors, for example that the
- * medium was removed, stay unchanged.
+ * medium was removed or that nothing is at the path, stay unchanged.
  */
 export function unverified(path: string, error: unknown): unknown {
-  if (!(error instanceof AppError) || error.code.startsWith('media/')) return error;
+  if (!(error instanceof AppError) || error.code.startsWith('media/') || error.code === 'cli/no-bundle') return error;
   return new AppError({
     code: 'cli/unverified',
     message: namedBy(path, error.message),

@@ -2,9 +2,11 @@ import type { ActivationHoldReport, BundleReport } from '../../domain/report/bun
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../platform/plain-text.ts';
+import type { Tone } from './colour.ts';
 import { roleText } from './role-text.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
-import { formatTable } from './table.ts';
+import { formatTable, type Layout } from './table.ts';
+import { wrapLines } from './wrap-words.ts';
 
 /**
  * A bundle for `stickpin show`: an adopted release, one that waits for approval, a notice, a
@@ -16,11 +18,13 @@ export type ShownBundle =
   | (StatusReport['rejected'][number] & { readonly phase: string })
   | (StatusReport['rejectedNames'][number] & { readonly phase: string; readonly bundleId?: undefined });
 
+const LABEL_WIDTH = 14;
+
 /**
  * The output of `stickpin show`: a line for each member, with nested ones in JSON; all holds of its
  * activation; its rules and their effect; its conditions; and the keys and rules of trust in use.
  */
-export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
+export function renderShow(bundle: ShownBundle, trust: TrustReport, layout: Layout = {}): string {
   const {
     conditions,
     rules = [],
@@ -38,17 +42,26 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport): string {
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
     ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
   ];
-  const lines = shown.map(([name, text]) => `${`${name}:`.padEnd(14)}${oneLine(text)}\n`);
+  const lines = shown.map(([name, text]) => `${`${name}:`.padEnd(LABEL_WIDTH)}${oneLine(text)}\n`);
   const rows = (conditions ?? []).map(({ type, status, lastTransitionTime, reason, message }) => [
     type,
-    status,
+    { text: status, tone: toneOf(type, status) },
     lastTransitionTime,
     reason,
     oneLine(message),
   ]);
   const table =
-    rows.length === 0 ? '' : `\n${formatTable(['CONDITION', 'STATUS', 'SINCE', 'REASON', 'MESSAGE'], rows)}`;
-  return `${lines.join('')}${table}\n${renderTrust(trust, members.signerKeyIds ?? [])}`;
+    rows.length === 0 ? '' : `\n${formatTable(['CONDITION', 'STATUS', 'SINCE', 'REASON', 'MESSAGE'], rows, layout)}`;
+  const text = wrapLines(lines.join(''), layout.columns, LABEL_WIDTH);
+  return `${text}${table}\n${renderTrust(trust, members.signerKeyIds ?? [], layout)}`;
+}
+
+/** `Degraded` is bad when it is true, all others when they are false. */
+function toneOf(type: string, status: string): Tone | undefined {
+  if (status === 'Unknown') return 'warning';
+  const isBad = (status === 'True') === (type === 'Degraded');
+  if (type === 'Degraded') return isBad ? 'bad' : undefined;
+  return isBad ? undefined : 'good';
 }
 
 /** One hold and what ends it: `its end of life was on … (rule "endOfLife"); a person ends it`. */
@@ -62,6 +75,7 @@ function holdText({ message, releasedBy, until }: ActivationHoldReport): string 
 function renderTrust(
   { require, threshold, keys, roles = [], revoked, problems }: TrustReport,
   signers: readonly string[],
+  layout: Layout,
 ): string {
   const markOf = (keyId: string) => (signers.includes(keyId) ? 'signed this' : '');
   const rows = [
@@ -87,7 +101,7 @@ function renderTrust(
     ]),
   ];
   const policy = `Trust in force: trust.require = "${require}", trust.threshold = ${threshold}\n`;
-  const table = rows.length === 0 ? 'No key is trusted.\n' : formatTable(['KEY', 'KEY ID', 'STATE', ''], rows);
+  const table = rows.length === 0 ? 'No key is trusted.\n' : formatTable(['KEY', 'KEY ID', 'STATE', ''], rows, layout);
   const lines = [...roles.map(roleText), ...problems].map((line) => `${oneLine(line)}\n`);
-  return `${policy}${table}${lines.join('')}`;
+  return `${policy}${table}${wrapLines(lines.join(''), layout.columns, 4)}`;
 }

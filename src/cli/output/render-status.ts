@@ -3,45 +3,65 @@ import type { StatusReport } from '../../domain/report/report.ts';
 import { progressText } from '../../domain/report/status/progress-text.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { formatBytes } from '../../platform/sizes.ts';
-import { progressBar } from './progress-bar.ts';
+import { paint, type Tone } from './colour.ts';
+import { barWithText } from './progress-bar.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
-import { formatTable } from './table.ts';
+import { type Cell, formatTable, type Layout } from './table.ts';
+import { wrapLines } from './wrap-words.ts';
 
 /**
  * The output of `stickpin status`: the STATUS line, the progress of a preload, the runtime and the
  * media.
  */
-export function renderStatus(report: StatusReport): string {
+export function renderStatus(report: StatusReport, layout: Layout = {}): string {
   const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
   const media = report.media.map(({ medium, state, bundles }) => `${oneLine(medium)} (${state}, ${countOf(bundles)})`);
-  return `${[
-    oneLine(report.status),
-    ...progressLine(report),
-    `Runtime: ${oneLine(runtime ?? '')}`,
-    `Media:   ${media.length === 0 ? 'none' : media.join(', ')}`,
-    ...pullLines(report),
-    ...hookLines(report),
-    ...unreadableMedia(report),
-  ].join('\n')}\n`;
+  const lines: readonly { readonly text: string; readonly tone?: Tone | undefined; readonly indent?: number }[] = [
+    { text: oneLine(report.status), tone: toneOfStatus(report), indent: 0 },
+    ...progressLines(report, layout).map((text) => ({ text })),
+    { text: `Runtime: ${oneLine(runtime ?? '')}`, tone: report.runtime.reachable ? undefined : 'bad' },
+    { text: `Media:   ${media.length === 0 ? 'none' : media.join(', ')}` },
+    ...pullLines(report).map((text) => ({ text, tone: 'warning' as const })),
+    ...hookLines(report).map((text) => ({ text })),
+    ...unreadableMedia(report).map((text) => ({ text, tone: 'bad' as const })),
+  ];
+  return lines
+    .flatMap(({ text, tone, indent = LABEL_WIDTH }) =>
+      wrapLines(text, layout.columns, indent)
+        .split('\n')
+        .map((line) => `${paint(line, tone, layout.hasColour)}\n`),
+    )
+    .join('');
+}
+
+/** `Runtime: ` and the like. */
+const LABEL_WIDTH = 9;
+
+/** The colour of the STATUS line: that of the worst that is known, while nothing is being done. */
+function toneOfStatus({ operation, runtime, bundles, rejected, media }: StatusReport): Tone | undefined {
+  if (!runtime.reachable) return 'bad';
+  if (operation !== 'idle') return undefined;
+  const isBad = rejected.length > 0 || bundles.some(({ degraded }) => degraded !== undefined);
+  if (isBad || media.some(({ reason }) => reason !== undefined)) return 'bad';
+  return bundles.some(({ phase, reason }) => phase === 'held' || reason !== undefined) ? 'warning' : 'good';
 }
 
 /**
  * The output of `stickpin list`: a line for each known and each rejected bundle, with reasons
  * below.
  */
-export function renderList(report: StatusReport): string {
+export function renderList(report: StatusReport, layout: Layout = {}): string {
   const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
   const rejectedNames = report.rejectedNames.map(({ reason }) => oneLine(reason.message));
   if (report.bundles.length + report.rejected.length + report.notices.length === 0) {
     const names = rejectedNames.map((line) => `${line}\n`);
-    return ['No bundle is known and none is plugged in.\n', ...names, ...unreadable, ...unclaimedLines(report)].join(
-      '',
-    );
+    const lines = ['No bundle is known and none is plugged in.\n', ...names, ...unreadable, ...unclaimedLines(report)];
+    return wrapLines(lines.join(''), layout.columns, 4);
   }
-  const rows = [
+  const rows: (readonly Cell[])[] = [
     ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
       shownName(bundle),
-      shownPhase(phase, hold, bundle),
+      { text: shownPhase(phase, hold, bundle), tone: toneOfPhase(phase, bundle) },
       `${images.present}/${images.total}`,
       `${images.pinned}`,
       formatBytes(sizeBytes),
@@ -50,7 +70,7 @@ export function renderList(report: StatusReport): string {
     ]),
     ...report.rejected.map(({ name, path, medium }) => [
       oneLine(name ?? path),
-      'rejected',
+      { text: 'rejected', tone: 'bad' } as const,
       '-',
       '-',
       '-',
@@ -58,7 +78,7 @@ export function renderList(report: StatusReport): string {
       '-',
     ]),
   ];
-  const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows);
+  const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows, layout);
   const reasons = [
     ...report.bundles.flatMap(({ reason, ...bundle }) => {
       const message = reason?.message ?? firstHold(bundle);
@@ -87,23 +107,24 @@ export function renderList(report: StatusReport): string {
   ];
   const told = reasons.map((reason) => `${oneLine(reason)}\n`);
   const below = [...told, ...unclaimedLines(report)];
-  return [table, ...(below.length === 0 ? [] : [`\n${below.join('')}`]), ...unreadable].join('');
+  const lines = [...(below.length === 0 ? [] : [`\n${below.join('')}`]), ...unreadable].join('');
+  return `${table}${wrapLines(lines, layout.columns, 4)}`;
 }
 
 /** A line for each condition of the node that is bad. */
 function pullLines({ conditions }: StatusReport): string[] {
   const isBad = { PullsAnswered: 'False', PullsFromElsewhere: 'True' } as const;
   const bad = conditions.filter(({ type, status }) => status === isBad[type]);
-  return bad.map(({ message }) => oneLine(`Pulls:   ${message}`));
+  return bad.map(({ message }) => `Pulls:   ${oneLine(message)}`);
 }
 
 /** A line for each hook that runs, is tried again or has failed. */
 function hookLines({ hooks }: StatusReport): string[] {
   return hooks.map(({ hook, unit, state, bundle, at, message }) => {
-    const about = `Hook:    ${hook} of ${bundle}`;
+    const about = `Hook:    ${oneLine(`${hook} of ${bundle}`)}`;
     if (state === 'running') return `${about} runs (${unit}) since ${at}`;
     const when = state === 'retrying' ? `it is tried again on ${at}` : `it failed on ${at} and is not tried again`;
-    return oneLine(`${about}: ${message ?? unit}; ${when}`);
+    return `${about}: ${oneLine(message ?? unit)}; ${when}`;
   });
 }
 
@@ -160,9 +181,18 @@ function shownName({ name, version, bundleId }: Pick<BundleReport, 'name' | 'ver
   return name === '' ? bundleId : `${name}@${version}`;
 }
 
-function progressLine({ progress }: StatusReport): string[] {
+/** One bar for the bytes of the preload, and the images that are pulled now. */
+function progressLines({ progress }: StatusReport, { columns }: Layout): string[] {
   if (progress.totalBytes === 0) return [];
-  return [`${progressBar(progress.doneBytes / progress.totalBytes)}  ${progressText(progress)}`];
+  const { doneBytes, totalBytes, images = [] } = progress;
+  const bar = barWithText(doneBytes / totalBytes, progressText(progress), columns);
+  return [bar, ...(images.length === 0 ? [] : [`Images:  ${images.map(oneLine).join(', ')}`])];
+}
+
+function toneOfPhase(phase: string, { degraded }: Pick<BundleReport, 'degraded'>): Tone | undefined {
+  if (phase === 'rejected' || degraded !== undefined) return 'bad';
+  if (phase === 'held') return 'warning';
+  return phase === 'proven' || phase === 'active' ? 'good' : undefined;
 }
 
 function countOf(bundles: number): string {

@@ -1,4 +1,6 @@
 import { plainText } from '../../platform/plain-text.ts';
+import { paint, type Tone } from './colour.ts';
+import { wrapWords } from './wrap-words.ts';
 
 /** The output of a command. Injected, so that commands can be tested without a process. */
 export interface CommandOutput {
@@ -6,21 +8,145 @@ export interface CommandOutput {
   readonly stderr: (text: string) => void;
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
+  /** Width of the terminal of stdout. Absent when stdout is not a terminal: lines are not wrapped. */
+  readonly columns?: number;
+  /** Whether stdout shows colours. Default false. */
+  readonly hasColour?: boolean;
   /** Width of the terminal of stderr. Absent when stderr is not a terminal. */
   readonly stderrColumns?: number;
 }
 
-/** A table with aligned columns and two spaces between them, each line ended by a newline. */
-export function formatTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [header, ...rows].map((line) => line.map(plainText));
-  const widths = header.map((_title, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)));
+/** How text is laid out: a width to stay within, and colours. Default: neither. */
+export type Layout = Pick<CommandOutput, 'columns' | 'hasColour'>;
+
+/** A cell of a table; `tone` gives it a colour on a terminal that has them. */
+export type Cell = string | { readonly text: string; readonly tone: Tone | undefined };
+
+const GAP = '  ';
+/** Text columns are not made narrower than this to keep a table on one line a row. */
+const MIN_TEXT_WIDTH = 16;
+
+/**
+ * A table with aligned columns and two spaces between them, each line ended by a newline.
+ *
+ * On a terminal it stays within its width: the widest cells are wrapped between words. A row whose
+ * words are too wide for that is not aligned, and continues on indented lines. A word is never
+ * broken, so one that is wider than the terminal sticks out.
+ */
+export function formatTable(
+  header: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  layout: Layout = {},
+): string {
+  const lines = [header, ...rows].map((line) => header.map((_title, at) => cellOf(line[at] ?? '')));
+  const { fitting, widths } = fittingLines(lines, layout.columns);
+  const isTitle = (at: number) => at === 0 && header.some((title) => title !== '');
   return lines
-    .map(
-      (line) =>
-        `${line
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join('  ')
-          .trimEnd()}\n`,
-    )
+    .map((line, at) => {
+      const painted = isTitle(at) ? line.map(({ text }) => ({ text, tone: 'title' as const })) : line;
+      return fitting.has(line) ? aligned(painted, widths, layout) : flowed(painted, layout);
+    })
     .join('');
+}
+
+interface PlainCell {
+  readonly text: string;
+  readonly tone: Tone | undefined;
+}
+
+function cellOf(cell: Cell): PlainCell {
+  return typeof cell === 'string'
+    ? { text: plainText(cell), tone: undefined }
+    : { text: plainText(cell.text), tone: cell.tone };
+}
+
+type Line = readonly PlainCell[];
+
+/** The lines that can be aligned within `columns`, as many as possible, and the width of each column. */
+function fittingLines(
+  lines: readonly Line[],
+  columns: number | undefined,
+): { readonly fitting: ReadonlySet<Line>; readonly widths: readonly number[] } {
+  let fitting = lines;
+  for (;;) {
+    const widths = widthsWithin(fitting, columns);
+    if (widths !== undefined) return { fitting: new Set(fitting), widths };
+    const widest = fitting.reduce((one, other) => (leastWidth(other) > leastWidth(one) ? other : one));
+    const rest = fitting.filter((line) => leastWidth(line) < leastWidth(widest));
+    // The titles alone are no table.
+    if (rest.length <= 1) return { fitting: new Set(), widths: [] };
+    fitting = rest;
+  }
+}
+
+/** How wide a line is at least, with its words unbroken. */
+function leastWidth(line: Line): number {
+  return sum(line.map(({ text }) => longestWord(text)));
+}
+
+/** The width of each column. Undefined when the lines can't be aligned within `columns`. */
+function widthsWithin(lines: readonly Line[], columns: number | undefined): readonly number[] | undefined {
+  const natural = (lines[0] ?? []).map((_cell, at) => Math.max(...lines.map((line) => line[at]?.text.length ?? 0)));
+  if (columns === undefined) return natural;
+  const least = natural.map((width, at) =>
+    Math.min(width, Math.max(MIN_TEXT_WIDTH, ...lines.map((line) => longestWord(line[at]?.text ?? '')))),
+  );
+  const widths = [...natural];
+  const room = columns - GAP.length * (natural.length - 1);
+  let over = sum(widths) - room;
+  while (over > 0) {
+    // The widest column that may become narrower gives way first.
+    const at = widths.reduce((best, width, index) => {
+      const canShrink = width > (least[index] ?? width);
+      return canShrink && (best === -1 || width > (widths[best] ?? 0)) ? index : best;
+    }, -1);
+    if (at === -1) return undefined;
+    widths[at] = (widths[at] ?? 0) - 1;
+    over -= 1;
+  }
+  return widths;
+}
+
+function aligned(line: Line, widths: readonly number[], { hasColour = false }: Layout): string {
+  const cells = line.map(({ text }, at) => (text.length <= (widths[at] ?? 0) ? [text] : wrapWords(text, widths[at])));
+  const height = Math.max(1, ...cells.map((pieces) => pieces.length));
+  return Array.from({ length: height }, (_none, row) => {
+    const pieces = cells.map((all) => all[row] ?? '');
+    const last = pieces.findLastIndex((piece) => piece !== '');
+    const shown = pieces.slice(0, last + 1).map((piece, at) => {
+      const blanks = at === last ? '' : ' '.repeat(Math.max(0, (widths[at] ?? 0) - piece.length));
+      return `${paint(piece, line[at]?.tone, hasColour)}${blanks}`;
+    });
+    return `${shown.join(GAP).trimEnd()}\n`;
+  }).join('');
+}
+
+/** One row as text: what does not fit continues four columns in. */
+function flowed(line: Line, { columns = Number.POSITIVE_INFINITY, hasColour = false }: Layout): string {
+  const lines: string[] = [];
+  let width = 0;
+  for (const { text, tone } of line) {
+    if (text === '') continue;
+    const fits = width > 0 && width + GAP.length + text.length <= columns;
+    if (fits) {
+      lines.push(`${lines.pop()}${GAP}${paint(text, tone, hasColour)}`);
+      width += GAP.length + text.length;
+      continue;
+    }
+    const indent = lines.length === 0 ? '' : '    ';
+    const pieces = wrapWords(text, columns - 4);
+    for (const [at, piece] of pieces.entries()) {
+      lines.push(`${at === 0 ? indent : '    '}${paint(piece, tone, hasColour)}`);
+    }
+    width = (lines.length > 1 ? 4 : 0) + (pieces.at(-1)?.length ?? 0);
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function longestWord(text: string): number {
+  return Math.max(0, ...text.split(/\s+/).map((word) => word.length));
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }

@@ -100,6 +100,11 @@ export interface StatusReport {
     readonly bytesPerSecond?: number;
     /** All that was asked for is transferred, and the runtime unpacks it. */
     readonly isUnpacking?: true;
+    /**
+     * The images that are pulled now, by their components, or by their repositories where they have
+     * none. Absent while none is.
+     */
+    readonly images?: readonly string[];
   };
 }
 
@@ -162,8 +167,20 @@ export function reportOf(
       totalBytes: progress.totalBytes,
       ...(progress.bytesPerSecond !== undefined && { bytesPerSecond: Math.round(progress.bytesPerSecond) }),
       ...(progress.isUnpacking === true && { isUnpacking: true as const }),
+      ...pulledNow(memory, assessment),
     },
   });
+}
+
+/** The images that are pulled now, as people call them. */
+function pulledNow({ running }: Memory, { bundles }: Assessment): { readonly images?: readonly string[] } {
+  const names = running.flatMap((task) => {
+    if (task.kind !== 'pull') return [];
+    const images = bundles.find(({ bundle }) => bundle.bundleId === task.bundleId)?.bundle.contents.images ?? [];
+    const component = images.find(({ reference }) => reference === task.reference)?.component;
+    return [component ?? task.reference.split('@')[0] ?? task.reference];
+  });
+  return names.length === 0 ? {} : { images: names };
 }
 
 function runtimeReason(runtime: Observed['runtime']): { readonly reason?: string } {

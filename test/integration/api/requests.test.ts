@@ -35,7 +35,7 @@ describe.runIf(have('dbus-daemon'))('commands that ask the daemon for one thing'
     ['cancel', [], 'cancel', ''],
     ['rescan', [], 'rescan', ''],
     ['approve', ['ocp@4'], 'approve ocp@4', 'ocp@4 is approved.\n'],
-    ['approve', ['--json', 'ocp@4'], 'approve ocp@4', '{"message":"ocp@4 is approved."}\n'],
+    ['approve', ['--json', 'ocp@4'], 'approve ocp@4', '{"schemaVersion":1,"message":"ocp@4 is approved."}\n'],
     ['load', ['/mnt/../share'], 'load /share', expect.stringMatching(/^share is being read; /)],
   ])('%s %j', async (command, args, what, stdout) => {
     expect(await api.run(command, ...args)).toEqual({ exitCode: 0, stdout, stderr: '' });

@@ -137,12 +137,18 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     expect(stdout).toContain('2026-03-10T12:00:00.000Z  sdb1 found\n');
     expect(stdout).not.toContain('\u001b');
     const json: unknown = JSON.parse((await run('history', 'ocp@4.13.7', '--json')).stdout);
-    expect(json).toEqual([events[0], { at: NOON + 1, kind: 'pullFailed', message: 'two lines  [2J' }]);
+    expect(json).toEqual({
+      schemaVersion: 1,
+      events: [
+        { ...events[0], at: '2026-03-10T12:00:00.000Z' },
+        { at: '2026-03-10T12:00:00.001Z', kind: 'pullFailed', message: 'two lines  [2J' },
+      ],
+    });
   });
 
   it('history without events says so, and is an empty list for programs', async () => {
     expect((await run('history')).stdout).toBe('Nothing has happened yet.\n');
-    expect((await run('history', '--json')).stdout).toBe('[]\n');
+    expect((await run('history', '--json')).stdout).toBe('{"schemaVersion":1,"events":[]}\n');
   });
 
   it('history of an unknown bundle fails with the reason', async () => {

@@ -57,7 +57,7 @@ describe.runIf(have('dbus-daemon'))('trust over the bus', () => {
       `${remembered} revoked a file that is gone`,
       '',
     ]);
-    expect(JSON.parse((await api.run('trust', 'list', '--json')).stdout)).toEqual(report);
+    expect(JSON.parse((await api.run('trust', 'list', '--json')).stdout)).toEqual({ schemaVersion: 1, ...report });
   });
 
   it('restores nothing without a terminal unless it is forced', async () => {

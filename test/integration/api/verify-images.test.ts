@@ -59,8 +59,11 @@ describe.runIf(have('dbus-daemon'))('stickpin verify-images', () => {
   it('prints JSON for programs, and asks for one release', async () => {
     answer = [damaged];
     const { stdout, exitCode } = await api.run('verify-images', '--json');
-    expect({ exitCode, ...JSON.parse(stdout) }).toEqual({ exitCode: 4, images: [damaged] });
-    expect(JSON.parse((await api.run('verify-images', 'ocp@5', '--json')).stdout)).toEqual({ images: [whole] });
+    expect({ exitCode, ...JSON.parse(stdout) }).toEqual({ exitCode: 4, schemaVersion: 1, images: [damaged] });
+    expect(JSON.parse((await api.run('verify-images', 'ocp@5', '--json')).stdout)).toEqual({
+      schemaVersion: 1,
+      images: [whole],
+    });
   });
 
   it('says that no release is known, and why the daemon refuses', async () => {

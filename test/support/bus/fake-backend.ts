@@ -165,7 +165,13 @@ export function sampleReport(): StatusReport {
       cause: 'the folder is gone',
     },
     protected: [{ name: 'ocp', version: '4.13.5', ownBytes: 2 ** 41 }],
-    progress: { doneBytes: 2 ** 33, totalBytes: 2 ** 33, bytesPerSecond: 41_000_000, isUnpacking: true },
+    progress: {
+      doneBytes: 2 ** 33,
+      totalBytes: 2 ** 33,
+      bytesPerSecond: 41_000_000,
+      isUnpacking: true,
+      images: ['etcd'],
+    },
   });
 }
 

@@ -1,26 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
-import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { buildProgram } from '../../../src/cli/program.ts';
 import type { Section } from '../../../src/domain/settings/section.ts';
 import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
 import { faultOf, flagsOf, leafCommands, shownCommands } from '../../support/docs/command-lines.ts';
+import { commandProgram } from '../../support/docs/command-program.ts';
 import { readDoc, readDocs, readProductText } from '../../support/docs/doc-files.ts';
 
 const docs = readDocs();
 const product = readProductText();
-const program = buildProgram({
-  stdout: () => undefined,
-  stderr: () => undefined,
-  stdin: () => Readable.from([]),
-  isTerminal: false,
-  signal: new AbortController().signal,
-  now: () => 0,
-  env: {},
-  connect: () => Promise.reject(new Error('no command runs here')),
-  adapters: () => Promise.reject(new Error('no command runs here')),
-});
+const program = commandProgram();
 const scripts = Object.keys(JSON.parse(readFileSync('package.json', 'utf8')).scripts);
 const places = (path: string, faults: readonly { readonly line: number; readonly what: string }[]) =>
   faults.map(({ line, what }) => `${path}:${line}: ${what}`);

@@ -2,7 +2,7 @@ import type { CreateProgress, ProgressListener } from '../../../bundle/create/ou
 import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { progressBar } from '../../output/progress-bar.ts';
+import { barWithText } from '../../output/progress-bar.ts';
 
 /** Shows the progress of `bundle create` and `bundle write`. */
 export interface ProgressPrinter {
@@ -32,12 +32,13 @@ function barPrinter({ stderr, now }: Pick<CommandContext, 'stderr' | 'now'>, col
   let painted = '';
   return {
     onProgress: (progress) => {
-      const text = progress.kind === 'fetch' ? fetchBar(progress) : `${copyBar(progress)}${pace(progress)}`;
+      // The last column stays free, because some terminals wrap there.
+      const width = Math.max(1, columns - 1);
+      const text = progress.kind === 'fetch' ? fetchBar(progress, width) : copyBar(progress, pace(progress), width);
       const isFinal = progress.kind !== 'fetch' && progress.doneBytes === progress.totalBytes;
       if (paintedAt !== undefined && now() - paintedAt < REPAINT_MS && !isFinal) return;
       paintedAt = now();
-      // The last column stays free, because some terminals wrap there.
-      const line = clip(text, Math.max(1, columns - 1));
+      const line = clip(text, width);
       if (line !== painted) stderr(`\r${line}\u001b[K`);
       painted = line;
     },
@@ -71,16 +72,23 @@ function plainPrinter({ stderr, now }: Pick<CommandContext, 'stderr' | 'now'>): 
   };
 }
 
-function fetchBar({ image, position, total, bytes }: Extract<CreateProgress, { kind: 'fetch' }>): string {
+function fetchBar(
+  { image, position, total, bytes }: Extract<CreateProgress, { kind: 'fetch' }>,
+  width: number,
+): string {
   const so = bytes === 0 ? '' : `, ${formatBytes(bytes)}`;
-  return `${progressBar((position - 1) / total)}  fetching ${position} of ${total}${so}  ${oneLine(image)}`;
+  const text = `fetching ${position} of ${total}${so}`;
+  const name = `  ${oneLine(image)}`;
+  // Of a long name the beginning is enough.
+  const bar = barWithText((position - 1) / total, text, Math.max(1, width - Math.min(name.length, width / 3)));
+  return `${bar}${name}`;
 }
 
 type CopyProgress = Exclude<CreateProgress, { kind: 'fetch' }>;
 
-function copyBar({ kind, doneBytes, totalBytes }: CopyProgress): string {
+function copyBar({ kind, doneBytes, totalBytes }: CopyProgress, rest: string, width: number): string {
   const share = totalBytes === 0 ? 1 : doneBytes / totalBytes;
-  return `${progressBar(share)}  ${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}`;
+  return barWithText(share, `${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${rest}`, width);
 }
 
 /**

@@ -11,6 +11,7 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
+import { jsonText } from '../../output/json.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
 import { addOpenshiftOption, type BundleName, type NameOptions, withBundleName } from './openshift-options.ts';
@@ -114,7 +115,7 @@ async function create(
   for (const warning of warnings) context.stderr(`warning: ${warning}\n`);
   if (options.key.length + options.signer.length === 0) context.stderr(unsignedWarning(path, options));
   if (options.json) {
-    context.stdout(`${JSON.stringify({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) })}\n`);
+    context.stdout(jsonText({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) }));
     return;
   }
   const { images, blobs, sizeBytes } = payload.totals;

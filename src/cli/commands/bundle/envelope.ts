@@ -5,6 +5,7 @@ import { parseReference } from '../../../domain/model/reference.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { openNamedBundle } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { jsonText } from '../../output/json.ts';
 
 interface BundleEnvelopeOptions {
   readonly out: string;
@@ -29,7 +30,7 @@ export function registerBundleEnvelope(bundle: Command, context: CommandContext)
       const left = contents.layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
       context.stdout(
         json
-          ? `${JSON.stringify({ path: out, bundleId, files, sizeBytes, registries })}\n`
+          ? jsonText({ path: out, bundleId, files, sizeBytes, registries })
           : `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(contents.layers.length, 'layer')} of ${formatBytes(left)}, which nodes pull from ${registries.join(', ')}\n`,
       );
     });

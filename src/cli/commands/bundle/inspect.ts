@@ -10,7 +10,9 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { openNamedBundle } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withPath } from '../../context/read-with-keys.ts';
-import { formatTable } from '../../output/table.ts';
+import { jsonText } from '../../output/json.ts';
+import { formatTable, type Layout } from '../../output/table.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 /** Adds `inspect` to the command `bundle`. */
 export function registerBundleInspect(bundle: Command, context: CommandContext): void {
@@ -24,7 +26,7 @@ export function registerBundleInspect(bundle: Command, context: CommandContext):
       const found = await readUntrusted(reader, context.signal).catch((error: unknown) => {
         throw withPath(path, error);
       });
-      context.stdout(options.json ? `${JSON.stringify(asJson(found))}\n` : asText(found));
+      context.stdout(options.json ? jsonText(asJson(found)) : asText(found, context));
     });
 }
 
@@ -54,7 +56,7 @@ function baseOf({ update, annotations }: Payload, left: ReadonlyMap<Digest, numb
   return `${name === undefined ? '' : `${name}, `}${update.base}; ${blobs}`;
 }
 
-function asText(found: UntrustedBundle): string {
+function asText(found: UntrustedBundle, layout: Layout): string {
   const { envelope, bundle } = found;
   const missing = found.missing.filter(isFaulty);
   const { payload, contents, bundleId } = bundle;
@@ -97,8 +99,8 @@ function asText(found: UntrustedBundle): string {
     ...attached,
     ...warnings,
   ];
-  const table = contents.images.length === 0 ? '' : `\n${imageTable(contents)}`;
-  return `${head.join('\n')}\n${table}`;
+  const table = contents.images.length === 0 ? '' : `\n${imageTable(contents, layout)}`;
+  return `${wrapLines(head.join('\n'), layout.columns, 12)}\n${table}`;
 }
 
 function adviceText(isDeadEnd = false, isBarrier = false): string {
@@ -122,7 +124,7 @@ function trustLines({ trust }: Payload): string[] {
   ];
 }
 
-function imageTable(contents: Contents): string {
+function imageTable(contents: Contents, layout: Layout): string {
   const rows = contents.images.map((image) => [
     image.component ?? '-',
     formatBytes(sizeOf(image, contents)),
@@ -130,7 +132,7 @@ function imageTable(contents: Contents): string {
     image.reference,
     image.tags.map((tag) => tag.slice(tag.lastIndexOf(':') + 1)).join(', '),
   ]);
-  return formatTable(['COMPONENT', 'SIZE', 'PIN', 'REFERENCE', 'TAGS'], rows);
+  return formatTable(['COMPONENT', 'SIZE', 'PIN', 'REFERENCE', 'TAGS'], rows, layout);
 }
 
 function sizeOf(image: Image, contents: Contents): number {

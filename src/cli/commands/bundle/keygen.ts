@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import { generateKey } from '../../../bundle/create/payload/generate-key.ts';
 import type { SignatureAlgorithm } from '../../../bundle/keys/keys.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { jsonText } from '../../output/json.ts';
 
 interface KeygenOptions {
   readonly out: string;
@@ -26,7 +27,7 @@ export function registerKeygen(program: Command, context: CommandContext): void 
       const made = await generateKey(options.out, options.algorithm);
       context.stdout(
         options.json
-          ? `${JSON.stringify(made)}\n`
+          ? jsonText(made)
           : `private key ${made.privatePath}\npublic key  ${made.publicPath}\nkey id      ${made.keyId}\n`,
       );
     });

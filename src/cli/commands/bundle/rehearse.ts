@@ -18,6 +18,7 @@ import { openNamedBundle, volumesOfNamed } from '../../context/bundle-argument.t
 import type { Rehearsal, RehearsedImage } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
+import { jsonText } from '../../output/json.ts';
 import { progressBar } from '../../output/progress-bar.ts';
 
 interface BundleRehearseOptions {
@@ -60,7 +61,7 @@ async function rehearse(path: string, options: BundleRehearseOptions, context: C
   ).finally(printer.clear);
   const causes = done.fault === undefined ? [] : await causesOf(reader, read, done, signal);
   const need = needOf(read.bundle.contents, read);
-  context.stdout(options.json ? `${JSON.stringify(asJson(read, done, causes, need))}\n` : asText(read, done, need));
+  context.stdout(options.json ? jsonText(asJson(read, done, causes, need)) : asText(read, done, need));
   if (done.fault !== undefined) throw failed(read, done.fault, causes);
 }
 

@@ -9,7 +9,8 @@ import { openNamedBundle } from '../../context/bundle-argument.ts';
 import type { ServedBundle } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
-import { formatTable } from '../../output/table.ts';
+import { jsonText } from '../../output/json.ts';
+import { formatTable, type Layout } from '../../output/table.ts';
 
 interface BundleServeOptions {
   readonly listen: Address;
@@ -51,7 +52,7 @@ async function serve(path: string, options: BundleServeOptions, context: Command
   try {
     for (const line of [...exposureOf(served), ...warningsOf(read)]) warn(line);
     const tags = new Map([...repositories].map(([name, found]) => [name, [...found.tags.keys()]]));
-    context.stdout(options.json ? `${JSON.stringify(asJson(read, served, tags))}\n` : asText(read, served, tags));
+    context.stdout(options.json ? jsonText(asJson(read, served, tags)) : asText(read, served, tags, context));
     await until(signal);
   } finally {
     await served.close();
@@ -95,14 +96,19 @@ function asJson({ bundle, judgement, missing }: ReadBundle, { authority, paths }
   };
 }
 
-function asText({ bundle, judgement }: ReadBundle, { authority, paths }: ServedBundle, tags: Tags): string {
+function asText(
+  { bundle, judgement }: ReadBundle,
+  { authority, paths }: ServedBundle,
+  tags: Tags,
+  layout: Layout,
+): string {
   const rows = [...paths].map(([name, all]) => [all.join(', '), (tags.get(name) ?? []).join(', ') || '(by digest)']);
   return `${[
     `${bundleTitle(bundle.payload)} for ${bundle.payload.arch}, ${formatCount(bundle.payload.totals.images, 'image')}: ${judgement.text}`,
     `Serving on http://${authority} until interrupted. Pull for example with`,
     ...examples({ bundle }, authority, paths),
     '',
-  ].join('\n')}\n${formatTable(['REPOSITORY', 'TAGS'], rows)}`;
+  ].join('\n')}\n${formatTable(['REPOSITORY', 'TAGS'], rows, layout)}`;
 }
 
 function examples(

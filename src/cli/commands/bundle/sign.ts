@@ -6,6 +6,7 @@ import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withPath } from '../../context/read-with-keys.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
+import { jsonText } from '../../output/json.ts';
 
 interface BundleSignOptions extends SigningOptions {
   readonly json?: true;
@@ -31,7 +32,7 @@ export function registerBundleSign(bundle: Command, context: CommandContext): vo
       const has = last === first ? 'it has' : 'they have';
       context.stdout(
         options.json
-          ? `${JSON.stringify({ path, paths, keyId: key.keyId, signatures: keyIds })}\n`
+          ? jsonText({ path, paths, keyId: key.keyId, signatures: keyIds })
           : `${signed} signed by ${key.keyId}; ${has} ${keyIds.length} ${keyIds.length === 1 ? 'signature' : 'signatures'} now\n`,
       );
     });

@@ -1,4 +1,7 @@
+import { join } from 'node:path';
 import type { Command } from 'commander';
+import type { Trust } from '../../../bundle/keys/trust.ts';
+import type { BundleCandidate } from '../../../bundle/read/find-bundles.ts';
 import { checkLayoutFile } from '../../../bundle/read/layout-file.ts';
 import { type JudgedBundle, judgeBundle } from '../../../bundle/verify/judge-bundle.ts';
 import { blobsLeftToBase, type CheckedBase, checkBase } from '../../../bundle/verify/verify-base.ts';
@@ -7,10 +10,12 @@ import { BASE_ANNOTATION, bundleTitle, type Payload } from '../../../domain/mode
 import { type Digest, shortDigest } from '../../../domain/model/digest.ts';
 import { type FaultyBlob, isFaulty } from '../../../domain/model/medium.ts';
 import { AppError } from '../../../platform/app-error.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
-import { openNamedBundle } from '../../context/bundle-argument.ts';
+import { bundlesOfStick, openNamedBundle } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { threshold, trustOf, unverified } from '../../context/read-with-keys.ts';
+import { jsonText } from '../../output/json.ts';
 
 interface BundleVerifyOptions {
   readonly keys: string;
@@ -28,7 +33,7 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
   bundle
     .command('verify')
     .description('check that a bundle is signed and complete, as a node does')
-    .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
+    .argument('<bundle>', 'bundle directory, *.stickpin.tar, or a stick: all bundles in its folder stickpin')
     .requiredOption('--keys <dir>', 'folder with the trusted *.pub files')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--base <bundle>', 'for a delta: its base, whose layers are checked too')
@@ -39,6 +44,70 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
 
 async function verify(path: string, options: BundleVerifyOptions, context: CommandContext): Promise<void> {
   const trust = await trustOf(options.keys, options.threshold, context);
+  const onStick = await bundlesOfStick(path, context.signal);
+  if (onStick !== undefined) return verifyStick(path, onStick, { trust, options }, context);
+  const { text, json, fault } = await verifyOne(path, { trust, options }, context);
+  context.stdout(options.json ? jsonText(json) : text);
+  if (fault !== undefined) throw fault;
+}
+
+/** By what a bundle is verified. */
+interface Measure {
+  readonly trust: Trust;
+  readonly options: BundleVerifyOptions;
+}
+
+/** What was found out about a bundle. `fault`: why a node would not take it. */
+interface Verified {
+  readonly text: string;
+  readonly json: object;
+  readonly fault?: AppError | undefined;
+}
+
+/** Verifies all bundles of a stick; a bad one does not keep the others from being looked at. */
+async function verifyStick(
+  path: string,
+  found: readonly BundleCandidate[],
+  measure: Measure,
+  context: CommandContext,
+): Promise<void> {
+  const results: Verified[] = [];
+  for (const candidate of found) {
+    results.push(await verifyOnStick(path, candidate, measure, context));
+  }
+  const faults = results.flatMap(({ fault }) => fault ?? []);
+  const bundles = results.map(({ json, fault }) => ({
+    ...json,
+    ...(fault && { verified: false, why: fault.message }),
+  }));
+  const lines = results.map(
+    ({ text, fault }) => `${text}${fault === undefined ? '' : `  ${oneLine(fault.message)}\n`}`,
+  );
+  context.stdout(measure.options.json ? jsonText({ bundles }) : lines.join(''));
+  if (faults.length === 0) return;
+  const message = `${faults.length} of ${formatCount(found.length, 'bundle')} on ${path} would not be taken; the lines above say why`;
+  throw new AppError({ code: 'cli/unverified', message, disposition: 'reject' });
+}
+
+async function verifyOnStick(
+  root: string,
+  candidate: BundleCandidate,
+  measure: Measure,
+  context: CommandContext,
+): Promise<Verified> {
+  const path = join(root, candidate.path);
+  try {
+    if (candidate.kind === 'bundle') return await verifyOne(path, measure, context);
+    const { code, message } = candidate.reason;
+    throw new AppError({ code, message, disposition: 'reject' });
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (!(error instanceof AppError)) throw error;
+    return { text: `${path}: not verified\n`, json: { path }, fault: error };
+  }
+}
+
+async function verifyOne(path: string, { trust, options }: Measure, context: CommandContext): Promise<Verified> {
   const reader = await openNamedBundle(path, context.signal).catch((error: unknown) => {
     throw unverified(path, error);
   });
@@ -56,19 +125,20 @@ async function verify(path: string, options: BundleVerifyOptions, context: Comma
   const base = await lookAtBase(judged, left, options, context);
   const missing = [...own, ...(base.checked?.faulty ?? [])];
   const found = judged.blobs.size - base.unchecked - missing.length;
-  context.stdout(
-    options.json
-      ? `${JSON.stringify({ ...asJson(judged, missing, base), ...expiryJson(judged, context.now()) })}\n`
-      : asText(judged, { missing, found, base }, options),
-  );
-  refuseExpired(judged, path, context.now());
-  if (missing.length > 0) {
-    throw new AppError({
-      code: 'cli/unverified',
-      message: `${path} is not complete: ${missing.length} of ${judged.blobs.size} blobs are absent or damaged; copy the bundle again`,
-      disposition: 'reject',
-    });
-  }
+  return {
+    text: asText(judged, { missing, found, base }, options),
+    json: { ...asJson(judged, missing, base), ...expiryJson(judged, context.now()) },
+    fault: expiredFault(judged, path, context.now()) ?? incompleteFault(judged, path, missing.length),
+  };
+}
+
+function incompleteFault({ blobs }: JudgedBundle, path: string, missing: number): AppError | undefined {
+  if (missing === 0) return undefined;
+  return new AppError({
+    code: 'cli/unverified',
+    message: `${path} is not complete: ${missing} of ${blobs.size} blobs are absent or damaged; copy the bundle again`,
+    disposition: 'reject',
+  });
 }
 
 /** Whether a node that does not know the bundle would refuse it, by the clock of this machine. */
@@ -84,14 +154,11 @@ function expiryJson(judged: JudgedBundle, now: number) {
   return { expires, expired: isOver, judgedAt: new Date(now).toISOString(), ...(isOver && { verified: false }) };
 }
 
-/**
- * Bundle format, `expires`. A node that has taken the bundle up before goes on with it. @throws
- * AppError `cli/unverified`
- */
-function refuseExpired(judged: JudgedBundle, path: string, now: number): void {
-  if (!isExpired(judged, now)) return;
+/** Bundle format, `expires`. A node that has taken the bundle up before goes on with it. */
+function expiredFault(judged: JudgedBundle, path: string, now: number): AppError | undefined {
+  if (!isExpired(judged, now)) return undefined;
   const { expires } = judged.bundle.payload;
-  throw new AppError({
+  return new AppError({
     code: 'cli/unverified',
     message: `${path} expired on ${expires}: this machine's clock says ${new Date(now).toISOString()}. A node that does not know it yet refuses it; make it again, or set this clock right`,
     disposition: 'reject',

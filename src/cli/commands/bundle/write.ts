@@ -16,6 +16,7 @@ import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { jsonText } from '../../output/json.ts';
 import { createProgressPrinter } from './create-progress.ts';
 
 interface BundleWriteOptions {
@@ -81,7 +82,7 @@ async function write(
     }
     context.stdout(
       options.json
-        ? `${JSON.stringify({ path, device: facts.node, imageBytes: writing.imageBytes })}\n`
+        ? jsonText({ path, device: facts.node, imageBytes: writing.imageBytes })
         : `${writing.title} is on ${facts.node}: ${formatBytes(writing.imageBytes)} written, read back and compared. The stick can be pulled out.\n`,
     );
   } finally {

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { loadSettings, NODE_SOURCES, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { jsonText } from '../../output/json.ts';
 
 /** Adds `config check` and `config show` to the program. Neither needs the daemon. */
 export function registerConfig(program: Command, context: CommandContext): void {
@@ -19,6 +20,6 @@ export function registerConfig(program: Command, context: CommandContext): void 
     .option('--json', 'print as JSON')
     .action(async (options: { readonly json?: true }) => {
       const written = writtenSettings((await readSettings(NODE_SOURCES, context.signal)).file);
-      context.stdout(options.json ? `${JSON.stringify(written)}\n` : printSettings(written));
+      context.stdout(options.json ? jsonText(written) : printSettings(written));
     });
 }

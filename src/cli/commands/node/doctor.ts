@@ -8,7 +8,8 @@ import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
-import { formatTable } from '../../output/table.ts';
+import { jsonText } from '../../output/json.ts';
+import { formatTable, type Layout } from '../../output/table.ts';
 
 /** Adds `doctor` to the program. */
 export function registerDoctor(program: Command, context: CommandContext): void {
@@ -23,7 +24,7 @@ async function doctor(options: { readonly json?: true }, context: CommandContext
   const { examineNode } = await context.adapters();
   const answer = await askDaemon(context);
   const findings = [...(await examineNode(context.env, answer.trust, context.signal)), ...answer.findings];
-  context.stdout(options.json ? `${JSON.stringify({ findings })}\n` : asText(findings));
+  context.stdout(options.json ? jsonText({ findings }) : asText(findings, context));
   const faults = findings.filter(({ verdict }) => verdict === 'fault').length;
   if (faults === 0) return;
   throw new AppError({
@@ -163,7 +164,13 @@ function textOf(finding: Finding): string {
 
 const WORDS = { ok: 'ok', warning: 'WARNING', fault: 'FAULT' } as const;
 
-function asText(findings: readonly Finding[]): string {
-  const rows = findings.map((finding) => [WORDS[finding.verdict], finding.subject, oneLine(textOf(finding))]);
-  return formatTable(['', 'WHAT', 'FOUND'], rows);
+const TONES = { ok: 'good', warning: 'warning', fault: 'bad' } as const;
+
+function asText(findings: readonly Finding[], layout: Layout): string {
+  const rows = findings.map((finding) => [
+    { text: WORDS[finding.verdict], tone: TONES[finding.verdict] },
+    finding.subject,
+    oneLine(textOf(finding)),
+  ]);
+  return formatTable(['', 'WHAT', 'FOUND'], rows, layout);
 }

@@ -3,6 +3,8 @@ import type { ResultOf } from '../../../api/backend.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { jsonText } from '../../output/json.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 /** Adds `history` to the program. */
 export function registerHistory(program: Command, context: CommandContext): void {
@@ -14,12 +16,25 @@ export function registerHistory(program: Command, context: CommandContext): void
     .action((bundle: string | undefined, options: { readonly json?: true }) =>
       withDaemon(context, async (client) => {
         const events = await client.getHistory({ bundle: bundle ?? '' }, context.signal);
-        context.stdout(options.json ? `${JSON.stringify(events)}\n` : linesOf(events));
+        context.stdout(
+          options.json
+            ? jsonText({ events: events.map((event) => ({ ...event, at: timeOf(event) })) })
+            : linesOf(events, context),
+        );
       }),
     );
 }
 
-function linesOf(events: ResultOf<'getHistory'>): string {
+type Events = ResultOf<'getHistory'>;
+
+function linesOf(events: Events, { columns }: CommandContext): string {
   if (events.length === 0) return 'Nothing has happened yet.\n';
-  return events.map(({ at, message }) => `${new Date(at).toISOString()}  ${oneLine(message)}\n`).join('');
+  const lines = events.map((event) => `${timeOf(event)}  ${oneLine(event.message)}\n`);
+  return wrapLines(lines.join(''), columns, 26);
+}
+
+/** RFC 3339. The clock of a node may have been anything, so a time that no date can say stays a number. */
+function timeOf({ at }: Events[number]): string {
+  const date = new Date(at);
+  return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();
 }

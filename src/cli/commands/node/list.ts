@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { jsonText } from '../../output/json.ts';
 import { renderList } from '../../output/render-status.ts';
 
 /** Adds `list` to the program. */
@@ -13,8 +14,11 @@ export function registerList(program: Command, context: CommandContext): void {
       withDaemon(context, async (client) => {
         const report = await client.report(context.signal);
         const { bundles, notices, rejected, rejectedNames, unclaimed } = report;
-        const json = JSON.stringify({ bundles, notices, rejected, rejectedNames, unclaimed });
-        context.stdout(options.json ? `${json}\n` : renderList(report));
+        context.stdout(
+          options.json
+            ? jsonText({ bundles, notices, rejected, rejectedNames, unclaimed })
+            : renderList(report, context),
+        );
       }),
     );
 }

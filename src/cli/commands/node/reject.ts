@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { jsonText } from '../../output/json.ts';
 
 /** Adds `reject` to the program. */
 export function registerReject(program: Command, context: CommandContext): void {
@@ -16,7 +17,7 @@ export function registerReject(program: Command, context: CommandContext): void 
           reason === undefined
             ? await client.reject({ bundle }, context.signal)
             : await client.rejectWithReason({ bundle, reason }, context.signal);
-        context.stdout(json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
+        context.stdout(json ? jsonText({ message }) : `${message}\n`);
       }),
     );
 }

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { jsonText } from '../../output/json.ts';
 
 /**
  * A command that makes one call to the daemon, with at most one argument and without a question.
@@ -89,7 +90,7 @@ function registerRequest(request: Request, program: Command, context: CommandCon
       const message = await request.ask(client, command.args[0] ?? '', context.signal);
       if (message === undefined) return;
       const { json } = command.opts<{ readonly json?: true }>();
-      context.stdout(json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
+      context.stdout(json ? jsonText({ message }) : `${message}\n`);
     }),
   );
 }

@@ -4,7 +4,9 @@ import { graphText } from '../../../domain/report/texts/graph-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
+import { jsonText } from '../../output/json.ts';
 import { renderShow } from '../../output/render-show.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 /** Adds `show` to the program. */
 export function registerShow(program: Command, context: CommandContext): void {
@@ -23,11 +25,11 @@ export function registerShow(program: Command, context: CommandContext): void {
         const stream = report.streams.find((one) => one.name === name);
         const found = stream === undefined || countOf(report, name) === 1 ? findShown(report, name) : undefined;
         if (options.json) {
-          context.stdout(`${JSON.stringify({ ...(found ?? { stream }), windows, trust })}\n`);
+          context.stdout(jsonText({ ...(found ?? { stream }), windows, trust }));
           return;
         }
-        const graph = stream === undefined ? '' : graphText(stream);
-        const bundle = found === undefined ? '' : renderShow(found, trust);
+        const graph = stream === undefined ? '' : wrapLines(graphText(stream), context.columns, 4);
+        const bundle = found === undefined ? '' : renderShow(found, trust, context);
         context.stdout([graph, bundle, windowsText(windows)].filter((text) => text !== '').join('\n'));
       }),
     );

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { jsonText } from '../../output/json.ts';
 import { renderStatus } from '../../output/render-status.ts';
 
 interface StatusOptions {
@@ -18,13 +19,18 @@ export function registerStatus(program: Command, context: CommandContext): void 
     .action((options: StatusOptions) => status(options, context));
 }
 
+/** From the top of the terminal. Each line is cleared as it is written, so that nothing flickers. */
+function repainted(text: string): string {
+  return `\u001b[H${text.replaceAll('\n', '\u001b[K\n')}\u001b[J`;
+}
+
 async function status(options: StatusOptions, context: CommandContext): Promise<void> {
   await withDaemon(context, async (client) => {
     const print = async () => {
       const report = await client.report(context.signal);
-      const text = options.json ? `${JSON.stringify(report)}\n` : renderStatus(report);
+      const text = options.json ? jsonText(report) : renderStatus(report, context);
       const isRepainted = options.watch && !options.json && context.isTerminal;
-      context.stdout(isRepainted ? `\u001b[H\u001b[2J${text}` : text);
+      context.stdout(isRepainted ? repainted(text) : text);
     };
     await print();
     if (!options.watch) return;

@@ -5,8 +5,10 @@ import { AppError } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { jsonText } from '../../output/json.ts';
 import { roleText } from '../../output/role-text.ts';
-import { formatTable } from '../../output/table.ts';
+import { formatTable, type Layout } from '../../output/table.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 interface ChangeFlags {
   readonly force?: true;
@@ -68,7 +70,7 @@ export function registerTrust(program: Command, context: CommandContext): void {
     .action((options: { readonly json?: true }) =>
       withDaemon(context, async (client) => {
         const { trust: report } = await client.report(context.signal);
-        context.stdout(options.json ? `${JSON.stringify(report)}\n` : asText(report));
+        context.stdout(options.json ? jsonText(report) : asText(report, context));
       }),
     );
   for (const [name, change] of Object.entries(CHANGES)) registerChange(trust, name, change, context);
@@ -86,7 +88,7 @@ function registerChange(trust: Command, name: string, change: Change, context: C
       withDaemon(context, async (client) => {
         if (flags.force !== true && flags.yes !== true) await confirm(change, subject, context);
         const message = await change.ask(client, subject, context.signal);
-        context.stdout(flags.json ? `${JSON.stringify({ message })}\n` : `${message}\n`);
+        context.stdout(flags.json ? jsonText({ message }) : `${message}\n`);
       }),
     );
 }
@@ -106,7 +108,7 @@ function declined(message: string): AppError {
   return new AppError({ code: 'cli/declined', message, disposition: 'reject' });
 }
 
-function asText({ keys, roles = [], revoked, problems }: TrustReport): string {
+function asText({ keys, roles = [], revoked, problems }: TrustReport, layout: Layout): string {
   const rows = [
     ...keys.map(({ name, keyId, broughtBy }) => [
       keyId,
@@ -122,9 +124,10 @@ function asText({ keys, roles = [], revoked, problems }: TrustReport): string {
     ),
     ...revoked.map((one) => [one.keyId, 'revoked', oneLine(revokedWhere(one))]),
   ];
-  const table = rows.length === 0 ? 'No key is trusted or revoked.\n' : formatTable(['KEY ID', 'STATE', 'FROM'], rows);
+  const table =
+    rows.length === 0 ? 'No key is trusted or revoked.\n' : formatTable(['KEY ID', 'STATE', 'FROM'], rows, layout);
   const lines = [...roles.map(roleText), ...problems].map((line) => `${oneLine(line)}\n`);
-  return `${table}${lines.join('')}`;
+  return `${table}${wrapLines(lines.join(''), layout.columns, 4)}`;
 }
 
 function revokedWhere({ file, byPerson, revokedBy, role }: TrustReport['revoked'][number]): string {

@@ -7,7 +7,8 @@ import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
-import { formatTable } from '../../output/table.ts';
+import { jsonText } from '../../output/json.ts';
+import { formatTable, type Layout } from '../../output/table.ts';
 
 /** Adds `verify-images` to the program. */
 export function registerVerifyImages(program: Command, context: CommandContext): void {
@@ -21,7 +22,7 @@ export function registerVerifyImages(program: Command, context: CommandContext):
 
 async function verify(bundle: string, options: { readonly json?: true }, context: CommandContext): Promise<void> {
   const images = await withDaemon(context, (client) => withProgress(client, bundle, context));
-  context.stdout(options.json ? `${JSON.stringify({ images })}\n` : asText(images));
+  context.stdout(options.json ? jsonText({ images }) : asText(images, context));
   const damaged = images.filter(({ result }) => result === 'damaged').length;
   const unknown = images.filter(({ result }) => result === 'unknown').length;
   if (damaged > 0) {
@@ -59,14 +60,16 @@ async function withProgress(
   }
 }
 
-function asText(images: readonly CheckedImage[]): string {
+const TONES = { whole: 'good', damaged: 'bad', absent: 'bad', unknown: 'warning' } as const;
+
+function asText(images: readonly CheckedImage[], layout: Layout): string {
   if (images.length === 0) return 'No release is known here, so that there is nothing to check.\n';
   const rows = images.map(({ image, releases, result, found, next }) => [
-    result,
+    { text: result, tone: TONES[result] },
     releases.join(' '),
     image,
     oneLine(found),
     oneLine(next),
   ]);
-  return formatTable(['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'], rows);
+  return formatTable(['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'], rows, layout);
 }

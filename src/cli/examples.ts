@@ -1,0 +1,69 @@
+import { type Command, Help, type Option } from 'commander';
+
+/**
+ * One command line for each command, as its `--help` shows it. A unit test checks that each command
+ * has one, and that its flags exist.
+ */
+const EXAMPLES: Readonly<Record<string, string>> = {
+  version: 'stickpin version',
+  status: 'stickpin status --watch',
+  list: 'stickpin list',
+  activate: 'sudo stickpin activate ocp@4.13.7',
+  rollback: 'sudo stickpin rollback ocp',
+  cancel: 'sudo stickpin cancel',
+  approve: 'sudo stickpin approve ocp@4.13.7',
+  prove: 'sudo stickpin prove ocp@4.13.7',
+  rescan: 'sudo stickpin rescan',
+  load: 'sudo stickpin load /mnt/nas/bundles',
+  reject: "sudo stickpin reject ocp@4.13.7 --reason 'etcd may lose writes'",
+  unpin: 'sudo stickpin unpin ocp@4.13.6',
+  show: 'stickpin show ocp@4.13.7',
+  history: 'stickpin history ocp@4.13.7',
+  'trust list': 'stickpin trust list',
+  'trust revoke': 'sudo stickpin trust revoke 5f0c1d2e3a4b',
+  'trust restore': 'sudo stickpin trust restore 5f0c1d2e3a4b',
+  'trust reset': 'sudo stickpin trust reset ocp',
+  doctor: 'sudo stickpin doctor',
+  'verify-images': 'sudo stickpin verify-images ocp@4.13.7',
+  'config check': 'stickpin config check',
+  'config show': 'stickpin config show',
+  keygen: 'stickpin keygen --out factory-2026',
+  'bundle create':
+    'stickpin bundle create --name ocp --version 4.13.7 --arch amd64 --sequence 37 --key factory-2026.key --images-file images.txt --out /media/stick/stickpin/ocp-4.13.7-amd64',
+  'bundle sign': 'stickpin bundle sign ocp-4.13.7-amd64 --key factory-2026.key',
+  'bundle envelope': 'stickpin bundle envelope ocp-4.13.7-amd64 --out ocp-4.13.7-amd64-envelope',
+  'bundle write': 'sudo stickpin bundle write ocp-4.13.7-amd64 /dev/sdb',
+  'bundle inspect': 'stickpin bundle inspect ocp-4.13.7-amd64',
+  'bundle verify': 'stickpin bundle verify /media/stick --keys keys --full',
+  'bundle serve': 'stickpin bundle serve ocp-4.13.7-amd64 --keys keys',
+  'bundle rehearse': 'stickpin bundle rehearse ocp-4.13.7-amd64 --keys keys',
+};
+
+/** Adds the example to the `--help` of each command below `program`. */
+export function addExamples(program: Command, path = ''): void {
+  for (const command of program.commands) {
+    const name = `${path}${command.name()}`;
+    const example = EXAMPLES[name];
+    if (example !== undefined) command.addHelpText('after', `\nExample:\n${folded(example)}`);
+    addExamples(command, `${name} `);
+  }
+}
+
+/** The description of an option, without the default of one that may be repeated and has none. */
+export function optionDescription(option: Option): string {
+  return new Help().optionDescription(option).replace(' (default: [])', '');
+}
+
+const WIDTH = 78;
+
+/** A command line within 80 columns, continued as a shell continues one. */
+function folded(commandLine: string): string {
+  const lines: string[] = [];
+  // A flag stays with its value.
+  for (const words of commandLine.split(/ (?=--)/)) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + words.length + 1 < WIDTH) lines.splice(-1, 1, `${last} ${words}`);
+    else lines.push(last === undefined ? `  ${words}` : `    ${words}`);
+  }
+  return lines.join(' \\\n');
+}

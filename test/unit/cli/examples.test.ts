@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest';
+import { faultOf, leafCommands } from '../../support/docs/command-lines.ts';
+import { commandProgram } from '../../support/docs/command-program.ts';
+import { runCommand } from '../../support/run-command.ts';
+
+const commands = leafCommands(commandProgram());
+
+describe.each(commands.map(({ path }) => path))('stickpin %s --help', (path) => {
+  it('has an example that the program takes, and no default that says nothing', async () => {
+    const { exitCode, stdout } = await runCommand([...path.split(' '), '--help']);
+    expect(exitCode).toBe(0);
+    expect(stdout).not.toContain('(default: [])');
+    const [, example = ''] = /\nExample:\n([\s\S]+)$/.exec(stdout) ?? [];
+    const words = example
+      .replaceAll('\\\n', ' ')
+      .trim()
+      .replace(/^sudo /, '')
+      .split(/\s+/);
+    expect(words.slice(0, path.split(' ').length + 1)).toEqual(['stickpin', ...path.split(' ')]);
+    expect(faultOf({ line: 0, words: words.slice(1) }, commandProgram())).toBeUndefined();
+    for (const line of example.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+  });
+});

@@ -1,0 +1,79 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { wantsColour } from '../../../../src/cli/output/colour.ts';
+import { barWithText } from '../../../../src/cli/output/progress-bar.ts';
+import { formatTable } from '../../../../src/cli/output/table.ts';
+import { wrapLines } from '../../../../src/cli/output/wrap-words.ts';
+
+const word = fc.stringMatching(/^[a-z0-9@.:/-]{1,30}$/);
+const cell = fc.array(word, { maxLength: 12 }).map((words) => words.join(' '));
+const wordsOf = (text: string) => text.split(/\s+/).filter((one) => one !== '');
+
+describe('a table on a terminal', () => {
+  it('stays within the width, loses nothing and breaks no word', () => {
+    const rows = fc.array(fc.array(cell, { minLength: 4, maxLength: 4 }), { minLength: 1, maxLength: 6 });
+    fc.assert(
+      fc.property(rows, fc.integer({ min: 40, max: 200 }), (cells, columns) => {
+        const header = ['NAME', 'STATE', 'SIZE', 'TEXT'];
+        const text = formatTable(header, cells, { columns });
+        for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(columns);
+        expect(wordsOf(text).sort()).toEqual([...header, ...cells.flat().flatMap(wordsOf)].sort());
+      }),
+    );
+  });
+
+  it('wraps the widest column, and is as wide as the terminal', () => {
+    const rows = [['ok', 'one two three four five six seven']];
+    expect(formatTable(['', 'FOUND'], rows, { columns: 22 })).toBe(
+      '    FOUND\nok  one two three four\n    five six seven\n',
+    );
+    expect(formatTable(['', 'FOUND'], rows, { columns: 80 })).toBe(
+      '    FOUND\nok  one two three four five six seven\n',
+    );
+  });
+
+  it('continues rows on indented lines where words are too wide for columns', () => {
+    const digest = `sha256:${'a'.repeat(64)}`;
+    expect(formatTable(['KEY', 'STATE'], [[digest, 'trusted by nobody']], { columns: 80 })).toBe(
+      `KEY  STATE\n${digest}\n    trusted by nobody\n`,
+    );
+  });
+
+  it('has one line a row where nobody looks at it, however long', () => {
+    expect(formatTable(['A', 'B'], [['x '.repeat(60).trim(), 'y']]).split('\n')).toHaveLength(3);
+  });
+
+  it('has colours only where they are wanted, around the text and not around the blanks', () => {
+    const rows = [[{ text: 'FAULT', tone: 'bad' as const }, 'keys']];
+    expect(formatTable(['', 'WHAT'], rows, { columns: 80, hasColour: true })).toContain(
+      '\u001b[1;31mFAULT\u001b[0m  keys\n',
+    );
+    expect(formatTable(['', 'WHAT'], rows, { columns: 80 })).not.toContain('\u001b');
+    expect(wantsColour({})).toBe(true);
+    expect(wantsColour({ NO_COLOR: '' })).toBe(true);
+    expect(wantsColour({ NO_COLOR: '1' })).toBe(false);
+    expect(wantsColour({ TERM: 'dumb' })).toBe(false);
+  });
+});
+
+describe('a bar', () => {
+  const text = '5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left';
+
+  it('gives way to its text, so that the time left is never cut', () => {
+    for (let columns = 10; columns < 120; columns += 1) {
+      const line = barWithText(0.31, text, columns);
+      expect(line.endsWith(text)).toBe(true);
+      expect(line.length).toBeLessThanOrEqual(Math.max(columns, text.length));
+    }
+    expect(barWithText(0.31, text, 80)).toBe(`[#######................] 31 %  ${text}`);
+    expect(barWithText(0.31, text, 50)).toBe(text);
+  });
+});
+
+describe('long lines', () => {
+  it('are broken at blanks only, with an indent', () => {
+    expect(wrapLines('a bb ccc dddd\nx', 6, 2)).toBe('a bb\n  ccc\n  dddd\nx');
+    expect(wrapLines('  a bb ccc', 6, 2)).toBe('  a bb\n    ccc');
+    expect(wrapLines('a bb', undefined)).toBe('a bb');
+  });
+});
