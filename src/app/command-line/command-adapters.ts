@@ -5,9 +5,11 @@ import { queryUdev } from '../../media/device/udev.ts';
 import { examineNode } from '../doctor/examine-node.ts';
 import { rehearseBundle } from '../rehearsal/rehearse-bundle.ts';
 import { serveBundle } from './serve-bundle.ts';
+import { createStoredState } from './stored-state.ts';
 
 /** The adapters of the command line. */
 export const commandAdapters: CommandAdapters = {
+  storedState: createStoredState(),
   serveBundle,
   rehearseBundle,
   examineNode,

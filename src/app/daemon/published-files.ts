@@ -1,6 +1,7 @@
 import { dirname, join } from 'node:path';
 import { lastingStatus } from '../../domain/report/lasting-status.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
+import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
 import { keepUnclaimedLines } from '../../domain/report/texts/images-env.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -87,7 +88,12 @@ export function createPublishedFiles(options: PublishedFilesOptions): PublishedF
     const text = JSON.stringify(report);
     if (text === told) return;
     told = text;
-    const stamped = { ...report, writtenAt: new Date(clock.now()).toISOString(), bootId };
+    const stamped = {
+      schemaVersion: JSON_SCHEMA_VERSION,
+      ...report,
+      writtenAt: new Date(clock.now()).toISOString(),
+      bootId,
+    };
     const wanted = `${JSON.stringify(stamped)}\n`;
     want(join(runDirectory, 'status.json'), wanted);
     const now = lastingStatus(report);

@@ -4,7 +4,9 @@ import type { BundleRepository } from '../../bundle/verify/list-repositories.ts'
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Finding } from '../../domain/model/finding.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
+import type { EventRow } from '../../ports/state.ts';
 
 /** A bundle to serve, and the address. */
 export interface ServeRequest {
@@ -61,8 +63,32 @@ export interface Rehearsal {
   readonly fault: ShownReason | undefined;
 }
 
+/** A report that the daemon wrote into `status.json`. */
+export interface StoredReport {
+  readonly report: StatusReport;
+  /** RFC 3339. */
+  readonly writtenAt: string;
+  readonly bootId: string;
+  /** Whether the machine was started since. */
+  readonly isFromBefore: boolean;
+}
+
+/** What the daemon left on the disk, for commands while it does not run. Changes nothing. */
+export interface StoredState {
+  /** Undefined when there is no `status.json` that can be read. */
+  report(signal: AbortSignal): Promise<StoredReport | undefined>;
+  /**
+   * The newest 1,000 events of the database, oldest first; of all bundles without `bundleId`.
+   *
+   * @throws AppError `cli/no-state` (`reject`) when the database can't be read
+   */
+  history(bundleId: string | undefined, signal: AbortSignal): Promise<readonly EventRow[]>;
+}
+
 /** Functions of other rooms that commands use. The composition root provides them. */
 export interface CommandAdapters {
+  /** What the daemon left on the disk of this node. */
+  readonly storedState: StoredState;
   /**
    * Checks everything on this node that stickpin needs, except the daemon. `env` may name the
    * system bus; `trust` is from the daemon.

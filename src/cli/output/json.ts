@@ -1,8 +1,4 @@
-/**
- * The version of the documents that commands print with `--json`. It grows when a member changes
- * its meaning or goes; new members do not change it.
- */
-export const JSON_SCHEMA_VERSION = 1;
+import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
 
 /** What a command prints with `--json`: one document in one line, with its `schemaVersion`. */
 export function jsonText(document: object): string {

@@ -1,8 +1,11 @@
 import type { Command } from 'commander';
 import type { ResultOf } from '../../../api/backend.ts';
+import { isDigest } from '../../../domain/model/digest.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
+import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { withDaemon } from '../../context/daemon-client.ts';
+import { findShown } from '../../context/find-shown.ts';
+import { withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
 
@@ -13,16 +16,34 @@ export function registerHistory(program: Command, context: CommandContext): void
     .description('show the events on this node, or of one bundle, oldest first')
     .argument('[bundle]', 'NAME@VERSION, or the digest of the bundle')
     .option('--json', 'print as JSON')
-    .action((bundle: string | undefined, options: { readonly json?: true }) =>
-      withDaemon(context, async (client) => {
-        const events = await client.getHistory({ bundle: bundle ?? '' }, context.signal);
+    .action((bundle: string | undefined, options: { readonly json?: true }) => {
+      const print = (events: Events) =>
         context.stdout(
           options.json
             ? jsonText({ events: events.map((event) => ({ ...event, at: timeOf(event) })) })
             : linesOf(events, context),
         );
-      }),
-    );
+      return withDaemonOrStored(
+        context,
+        async (client) => print(await client.getHistory({ bundle: bundle ?? '' }, context.signal)),
+        async (state) => {
+          print(await state.history(await storedId(bundle, state, context), context.signal));
+          return 'what it recorded until it ended';
+        },
+      );
+    });
+}
+
+/** The digest of a bundle by the report that the daemon wrote last. @throws as `findShown` */
+async function storedId(
+  bundle: string | undefined,
+  state: StoredState,
+  { signal }: CommandContext,
+): Promise<string | undefined> {
+  if (bundle === undefined || isDigest(bundle)) return bundle;
+  const stored = await state.report(signal);
+  const nothing = { bundles: [], notices: [], rejected: [], rejectedNames: [] };
+  return findShown(stored?.report ?? nothing, bundle).bundleId;
 }
 
 type Events = ResultOf<'getHistory'>;

@@ -2,8 +2,8 @@ import type { Command } from 'commander';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import { graphText } from '../../../domain/report/texts/graph-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { withDaemon } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
+import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { renderShow } from '../../output/render-show.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
@@ -18,9 +18,8 @@ export function registerShow(program: Command, context: CommandContext): void {
       'NAME@VERSION, NAME, the digest of the bundle or its first digits, or a name or path of a rejected one in list',
     )
     .option('--json', 'print as JSON')
-    .action((name: string, options: { readonly json?: true }) =>
-      withDaemon(context, async (client) => {
-        const report = await client.report(context.signal);
+    .action((name: string, options: { readonly json?: true }) => {
+      const print = (report: StatusReport) => {
         const { trust, windows } = report;
         const stream = report.streams.find((one) => one.name === name);
         const found = stream === undefined || countOf(report, name) === 1 ? findShown(report, name) : undefined;
@@ -31,8 +30,18 @@ export function registerShow(program: Command, context: CommandContext): void {
         const graph = stream === undefined ? '' : wrapLines(graphText(stream), context.columns, 4);
         const bundle = found === undefined ? '' : renderShow(found, trust, context);
         context.stdout([graph, bundle, windowsText(windows)].filter((text) => text !== '').join('\n'));
-      }),
-    );
+      };
+      return withDaemonOrStored(
+        context,
+        async (client) => print(await client.report(context.signal)),
+        async (state) => {
+          const stored = await state.report(context.signal);
+          if (stored === undefined) return undefined;
+          print(stored.report);
+          return whenStored(stored);
+        },
+      );
+    });
 }
 
 /** When activations may begin next; empty where they wait for no window. */

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
+import type { ApiClient } from '../../../api/client.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { withDaemon } from '../../context/daemon-client.ts';
+import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { renderStatus } from '../../output/render-status.ts';
 
@@ -25,7 +26,7 @@ function repainted(text: string): string {
 }
 
 async function status(options: StatusOptions, context: CommandContext): Promise<void> {
-  await withDaemon(context, async (client) => {
+  const live = async (client: ApiClient) => {
     const print = async () => {
       const report = await client.report(context.signal);
       const text = options.json ? jsonText(report) : renderStatus(report, context);
@@ -50,5 +51,12 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
       context.signal.addEventListener('abort', () => resolve(), { once: true });
     });
     await latest.catch(() => undefined); // may be interrupted during its output
+  };
+  await withDaemonOrStored(context, live, async (state) => {
+    const stored = await state.report(context.signal);
+    if (stored === undefined) return undefined;
+    const { report, writtenAt, bootId } = stored;
+    context.stdout(options.json ? jsonText({ ...report, writtenAt, bootId }) : renderStatus(report, context));
+    return whenStored(stored);
   });
 }

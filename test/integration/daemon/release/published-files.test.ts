@@ -54,6 +54,7 @@ describe('files for other programs', () => {
   it('writes the status to both places, with the time and the boot id', async () => {
     await publish(report(1));
     const written = {
+      schemaVersion: 1,
       ...JSON.parse(JSON.stringify(report(1))),
       writtenAt: '2026-03-10T12:00:01.000Z',
       bootId: 'boot-1',

@@ -1,0 +1,106 @@
+import { copyFile, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { StoredReport, StoredState } from '../../cli/context/command-adapters.ts';
+import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
+import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
+import { bootTime } from '../../host/machine.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import type { EventRow } from '../../ports/state.ts';
+
+type Paths = Settings['paths'];
+
+/** As many events as the daemon answers. */
+const SHOWN_EVENTS = 1_000;
+
+/** Members that an older daemon did not write. */
+const NOTHING: Omit<StatusReport, 'status' | 'operation' | 'runtime' | 'trust' | 'progress'> = {
+  media: [],
+  bundles: [],
+  rejected: [],
+  rejectedNames: [],
+  notices: [],
+  conditions: [],
+  unclaimed: [],
+  streams: [],
+  windows: [],
+  stateProblems: [],
+  hooks: [],
+  protected: [],
+};
+
+/** What the daemon of this node left on the disk. `pathsOf`: default those of the settings. */
+export function createStoredState(pathsOf: (signal: AbortSignal) => Promise<Paths> = nodePaths): StoredState {
+  return {
+    report: async (signal) => readReport(await pathsOf(signal), signal),
+    history: async (bundleId, signal) => readHistory((await pathsOf(signal)).state_dir, bundleId, signal),
+  };
+}
+
+/** With settings that are wrong, the built-in ones: they are probably those of the daemon too. */
+async function nodePaths(signal: AbortSignal): Promise<Paths> {
+  return loadSettings(NODE_SOURCES, signal).then(
+    ({ paths }) => paths,
+    () => defaultSettings.paths,
+  );
+}
+
+/** The one of this boot, otherwise the one that outlasts a boot. */
+async function readReport({ run_dir, state_dir }: Paths, signal: AbortSignal): Promise<StoredReport | undefined> {
+  for (const folder of [run_dir, state_dir]) {
+    const text = await readFile(join(folder, 'status.json'), { encoding: 'utf8', signal }).catch(() => undefined);
+    const stored = text === undefined ? undefined : storedReport(text, bootTime().bootId);
+    if (stored !== undefined) return stored;
+  }
+  return undefined;
+}
+
+/** Undefined for a file that is damaged. */
+function storedReport(text: string, bootId: string): StoredReport | undefined {
+  try {
+    const { schemaVersion: _version, writtenAt, bootId: writtenIn, ...members } = JSON.parse(text);
+    const isWhole = [members.status, writtenAt, writtenIn].every((member) => typeof member === 'string');
+    if (!isWhole || members.runtime === undefined || members.trust === undefined) return undefined;
+    const report = { ...NOTHING, ...members } as StatusReport;
+    return { report, writtenAt, bootId: writtenIn, isFromBefore: bootId !== writtenIn };
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Reads a copy: a database with a write-ahead log can't be opened without writing beside it, and
+ * the daemon may be started meanwhile.
+ */
+async function readHistory(
+  folder: string,
+  bundleId: string | undefined,
+  signal: AbortSignal,
+): Promise<readonly EventRow[]> {
+  const path = join(folder, 'state.db');
+  const copies = await mkdtemp(join(tmpdir(), 'stickpin-history-'));
+  try {
+    signal.throwIfAborted();
+    const copy = join(copies, 'state.db');
+    await copyFile(`${path}-wal`, `${copy}-wal`).catch((error: unknown) => {
+      if (systemCodeOf(error) !== 'ENOENT') throw error;
+    });
+    await copyFile(path, copy);
+    const { readEvents } = await import('../../store/database/read-events.ts');
+    return readEvents(copy, bundleId as BundleId | undefined, SHOWN_EVENTS);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw unreadable(path, error);
+  } finally {
+    await rm(copies, { recursive: true, force: true });
+  }
+}
+
+function unreadable(path: string, cause: unknown): AppError {
+  const isDenied = ['EACCES', 'EPERM'].includes(systemCodeOf(cause) ?? '');
+  const what = isDenied ? 'only root may read it: run this command with sudo' : reasonOf(cause);
+  const message = `the stickpin daemon does not run, and its history in ${path} can't be read: ${what}`;
+  return new AppError({ code: 'cli/no-state', message, disposition: 'reject', cause });
+}

@@ -1,0 +1,106 @@
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { commandAdapters } from '../../../../src/app/command-line/command-adapters.ts';
+import { createStoredState } from '../../../../src/app/command-line/stored-state.ts';
+import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { runCommand } from '../../../support/run-command.ts';
+
+let harness: DaemonHarness;
+let bundleId: string;
+
+/** A command line on a node whose daemon does not run. */
+const run = (...args: readonly string[]) =>
+  runCommand(args, {
+    env: { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nonexistent/bus' },
+    adapters: { ...commandAdapters, storedState: createStoredState(async () => harness.settings.paths) },
+  });
+const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const copies = () => readdirSync(tmpdir()).filter((name) => name.startsWith('stickpin-history-'));
+
+describe('commands after the daemon has ended', () => {
+  beforeAll(async () => {
+    harness = await createDaemonHarness();
+    const bundle = await makeSampleBundle({ dir: join(harness.base, 'factory'), keys: [harness.key] });
+    await harness.start();
+    harness.plug(bundle.path);
+    const done = await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
+    bundleId = done.bundles[0]?.bundleId ?? '';
+    await harness.stop();
+  });
+  afterAll(() => harness.dispose());
+
+  it('status and list show what it wrote last, say so, and still tell by the exit code that it is down', async () => {
+    const status = await run('status');
+    expect(status).toMatchObject({ exitCode: 3, stdout: expect.stringMatching(/^.+\nRuntime: embedded/) });
+    expect(status.stderr).toMatch(
+      /^stickpin: The D-Bus system bus can't be reached.+\. Shown is what it wrote on \d{4}-\S+Z\n$/,
+    );
+    const json = JSON.parse((await run('status', '--json')).stdout);
+    expect(json).toMatchObject({
+      schemaVersion: 1,
+      writtenAt: expect.stringMatching(RFC_3339),
+      bundles: [{ bundleId }],
+    });
+    const list = await run('list');
+    expect(list).toMatchObject({ exitCode: 3, stdout: expect.stringContaining('activated (current)') });
+    expect(JSON.parse((await run('list', '--json')).stdout)).toMatchObject({ writtenAt: json.writtenAt });
+  });
+
+  it('show has everything about a bundle', async () => {
+    const { exitCode, stdout, stderr } = await run('show', bundleId);
+    expect(exitCode).toBe(3);
+    expect(stdout).toContain('AllImagesPresent');
+    expect(stderr).toContain('Shown is what it wrote on');
+    expect(await run('show', 'ocp@9')).toMatchObject({ exitCode: 1, stdout: '' });
+  });
+
+  it('history reads the database and leaves it as it is, also by name and version', async () => {
+    const before = readFileSync(join(harness.settings.paths.state_dir, 'state.db'));
+    const all = await run('history');
+    expect(all).toMatchObject({ exitCode: 3, stdout: expect.stringContaining('is ready') });
+    expect(all.stderr).toContain('Shown is what it recorded until it ended');
+    const { name, version } = JSON.parse((await run('list', '--json')).stdout).bundles[0];
+    const { events } = JSON.parse((await run('history', `${name}@${version}`, '--json')).stdout);
+    expect(events.length).toBeGreaterThan(1);
+    for (const event of events) expect(event).toMatchObject({ bundleId, at: expect.stringMatching(RFC_3339) });
+    expect(await run('history', 'ocp@9')).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(readFileSync(join(harness.settings.paths.state_dir, 'state.db'))).toEqual(before);
+    expect(copies()).toEqual([]);
+  });
+
+  it('what outlasts a boot is taken where the run directory is empty, and is told to be old', async () => {
+    const { run_dir: runDirectory, state_dir: stateDirectory } = harness.settings.paths;
+    rmSync(join(runDirectory, 'status.json'));
+    expect((await run('status')).stderr).not.toContain('before the last boot');
+    const kept = join(stateDirectory, 'status.json');
+    const document = JSON.parse(readFileSync(kept, 'utf8'));
+    // As an older version wrote it: without members that are new.
+    const { hooks: _hooks, windows: _windows, ...older } = document;
+    writeFileSync(kept, JSON.stringify({ ...older, bootId: 'another' }));
+    expect(await run('status')).toMatchObject({
+      exitCode: 3,
+      stdout: expect.stringContaining('Runtime: embedded'),
+      stderr: expect.stringMatching(/Shown is what it wrote on \S+Z, before the last boot\n$/),
+    });
+  });
+
+  it('without a file, or with a damaged one, there is only the reason', async () => {
+    for (const text of ['{"status":', '{"status":1}', '[]', 'null']) {
+      writeFileSync(join(harness.settings.paths.state_dir, 'status.json'), text);
+      const { exitCode, stdout, stderr } = await run('list');
+      expect({ exitCode, stdout }).toEqual({ exitCode: 3, stdout: '' });
+      expect(stderr).not.toContain('Shown is');
+    }
+    rmSync(join(harness.settings.paths.state_dir, 'state.db'));
+    expect(await run('history')).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(
+        /^stickpin: the stickpin daemon does not run, and its history in \S+ can't be read:/,
+      ),
+    });
+    expect(copies()).toEqual([]);
+  });
+});
