@@ -1,14 +1,16 @@
 import type { ServerResponse } from 'node:http';
 import { isDigest } from '../domain/model/digest.ts';
 import { withEither } from '../platform/async/abort.ts';
-import { closeSignal, type Exchange, offered, type PullApi, type PullApiOptions } from './answers/exchange.ts';
+import { closeSignal } from '../platform/http/close-signal.ts';
+import { respondJson } from '../platform/http/respond-json.ts';
+import { type Exchange, offered, type PullApi, type PullApiOptions } from './answers/exchange.ts';
 import { sendBlob } from './answers/send-blob.ts';
 import { sendReferrers, sendTags } from './answers/send-lists.ts';
 import { sendManifest } from './answers/send-manifest.ts';
 import { refuseProbeConfig, sendProbeManifest } from './answers/send-probe.ts';
 import type { Offer } from './offer.ts';
 import { createReadTurns } from './read-turns.ts';
-import { respondError, respondJson } from './respond.ts';
+import { respondError } from './respond.ts';
 import { parseRoute, queryOf, type Route } from './route.ts';
 
 /** Answers GET and HEAD requests of the OCI distribution-spec 1.1 (pull, tags, referrers). */

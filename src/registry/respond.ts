@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { respondJson } from '../platform/http/respond-json.ts';
 
 /** The error codes of a pull (OCI distribution-spec 1.1, "Error Codes"). */
 export type RegistryErrorCode =
@@ -21,20 +22,4 @@ export interface RegistryError {
 /** Answers with an error body of the specification. */
 export function respondError(response: ServerResponse, status: number, error: RegistryError): void {
   respondJson(response, status, { errors: [error] });
-}
-
-/** Answers with a JSON body, by default `application/json`. */
-export function respondJson(
-  response: ServerResponse,
-  status: number,
-  value: unknown,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  const body = JSON.stringify(value);
-  response.writeHead(status, {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-    ...headers,
-  });
-  response.end(body);
 }

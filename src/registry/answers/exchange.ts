@@ -52,19 +52,3 @@ export interface PullApi extends PullApiOptions {
 export function offered(digest: Digest | undefined, { digests }: Offer): Digest | undefined {
   return digest === undefined || digests === undefined || digests.has(digest) ? digest : undefined;
 }
-
-/**
- * One shared error: every response ends with an abort, and a new error each time would also record
- * a stack.
- */
-export const CLOSED = new Error('the connection to the runtime is closed');
-
-/** Aborts when the connection of the response closes, or at once when it is closed already. */
-export function closeSignal(response: ServerResponse): AbortSignal {
-  const controller = new AbortController();
-  // The client may have closed the connection while it was being admitted, before there was a
-  // listener.
-  if (response.destroyed) controller.abort(CLOSED);
-  else response.once('close', () => controller.abort(CLOSED));
-  return controller.signal;
-}

@@ -1,17 +1,17 @@
 import type { ServerResponse } from 'node:http';
 import type { Digest } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { untilAborted } from '../../platform/async/abort.ts';
 import { oneBuffer } from '../../platform/files/chunk-buffer.ts';
+import { CLOSED, closeSignal } from '../../platform/http/close-signal.ts';
+import { sendContentHead } from '../../platform/http/content-head.ts';
+import { writeFlushed } from '../../platform/http/write-flushed.ts';
 import type { LayerWriter } from '../../ports/blobs.ts';
 import type { MeteredTransfer } from '../meter.ts';
 import type { Offer } from '../offer.ts';
-import { entityTagOf, isUnmodified, rangeInForce } from '../preconditions.ts';
-import { parseRange } from '../range.ts';
 import { respondError } from '../respond.ts';
 import type { Route } from '../route.ts';
 import { type TransferRange, transfer } from '../transfer.ts';
-import { CLOSED, closeSignal, type Exchange, offered, type PullApi } from './exchange.ts';
+import { type Exchange, offered, type PullApi } from './exchange.ts';
 
 /** Sends a blob, or the part of it that `Range` asks for. */
 export async function sendBlob(
@@ -29,29 +29,11 @@ export async function sendBlob(
     return respondError(response, 404, error);
   }
   response.setHeader('docker-content-digest', digest);
-  response.setHeader('etag', entityTagOf(digest));
-  if (isUnmodified(request.headers, digest)) return void response.writeHead(304).end();
-  // RFC 9110, section 14.2: a Range counts for GET only.
-  const header = request.method === 'GET' ? rangeInForce(request.headers, digest) : undefined;
-  const range = parseRange(header, sizeBytes);
-  response.setHeader('accept-ranges', 'bytes');
-  if (range.kind === 'unsatisfiable') {
-    response.writeHead(416, { 'content-range': `bytes */${sizeBytes}`, 'content-length': 0 }).end();
-    return;
-  }
-  const firstByte = range.kind === 'part' ? range.first : 0;
-  const lastByte = range.kind === 'part' ? range.last : sizeBytes - 1;
-  if (range.kind === 'part') response.setHeader('content-range', `bytes ${firstByte}-${lastByte}/${sizeBytes}`);
-  response.writeHead(range.kind === 'part' ? 206 : 200, {
-    'content-type': 'application/octet-stream',
-    'content-length': lastByte - firstByte + 1,
-  });
-  if (request.method === 'HEAD') response.end();
-  else {
-    const isWaitedFor = offer.waitsForAll !== false || offer.layers.has(digest);
-    const graceMs = isWaitedFor ? api.graceMs : 0;
-    await stream({ ...api, graceMs }, { digest, firstByte, lastByte, sizeBytes }, response, signal);
-  }
+  const body = sendContentHead(request, response, { version: digest, sizeBytes });
+  if (body === undefined) return;
+  const isWaitedFor = offer.waitsForAll !== false || offer.layers.has(digest);
+  const graceMs = isWaitedFor ? api.graceMs : 0;
+  await stream({ ...api, graceMs }, { digest, sizeBytes, ...body }, response, signal);
 }
 
 /**
@@ -117,21 +99,15 @@ async function* replayed(
   }
 }
 
-/**
- * Writes a chunk and waits until the kernel has it, because its buffer is used again afterwards.
- */
 async function flushed(
   chunk: Buffer,
   response: ServerResponse,
   metered: MeteredTransfer,
   signal: AbortSignal,
 ): Promise<void> {
-  const written = new Promise<void>((resolve, reject) => {
-    response.write(chunk, (error) => (error ? reject(CLOSED) : resolve()));
-  });
   metered.awaitsRuntime(1);
   try {
-    await untilAborted(written, signal);
+    await writeFlushed(response, chunk, signal);
   } finally {
     metered.awaitsRuntime(-1);
   }

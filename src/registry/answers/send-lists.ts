@@ -1,6 +1,7 @@
 import type { Digest } from '../../domain/model/digest.ts';
+import { respondJson } from '../../platform/http/respond-json.ts';
 import { type Offer, pageOfTags, referrersIndex } from '../offer.ts';
-import { respondError, respondJson } from '../respond.ts';
+import { respondError } from '../respond.ts';
 import { basePath, queryOf } from '../route.ts';
 import type { Exchange, PullApi } from './exchange.ts';
 

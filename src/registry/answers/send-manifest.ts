@@ -1,12 +1,13 @@
 import { clientOf } from '../../domain/decide/answer.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
+import { closeSignal } from '../../platform/http/close-signal.ts';
+import { entityTagOf, isAccepted, isUnmodified } from '../../platform/http/preconditions.ts';
 import { readManifest } from '../manifest.ts';
 import type { Offer } from '../offer.ts';
-import { entityTagOf, isAccepted, isUnmodified } from '../preconditions.ts';
 import { respondError } from '../respond.ts';
 import type { Route } from '../route.ts';
 import { mayBegin } from './begin.ts';
-import { closeSignal, type Exchange, type PullApi } from './exchange.ts';
+import type { Exchange, PullApi } from './exchange.ts';
 
 /** What was asked for: an offer, and the digest in it if there is one. */
 export interface Wanted {

@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { mediaTypes } from '../../bundle/format/oci-schema.ts';
 import type { Digest } from '../../domain/model/digest.ts';
+import { closeSignal } from '../../platform/http/close-signal.ts';
 import { respondError } from '../respond.ts';
-import { closeSignal, type Exchange, type PullApi } from './exchange.ts';
+import type { Exchange, PullApi } from './exchange.ts';
 
 /**
  * How long the configuration of a probe is not answered. The daemon aborts the pull meanwhile.

@@ -1,31 +1,30 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Digest } from '../domain/model/digest.ts';
 
 /**
- * The entity tag of content: its digest in quotes (RFC 9110, section 8.8.3). Content by digest
- * never changes, so it is a strong one.
+ * The entity tag of content: its digest, or another text without quotes, in quotes (RFC 9110,
+ * section 8.8.3). Content by digest never changes, so it is a strong one.
  */
-export function entityTagOf(digest: Digest): string {
-  return `"${digest}"`;
+export function entityTagOf(version: string): string {
+  return `"${version}"`;
 }
 
 /**
  * Whether the client has this content: `If-None-Match` names it, or is `*` (RFC 9110, section
  * 13.1.2; weak comparison).
  */
-export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, digest: Digest): boolean {
+export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, version: string): boolean {
   if (header === undefined) return false;
   const tags = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  return tags.includes('*') || tags.includes(entityTagOf(digest));
+  return tags.includes('*') || tags.includes(entityTagOf(version));
 }
 
 /**
  * The `Range` to use: none when `If-Range` names other content (RFC 9110, section 13.1.5; strong
  * comparison). A date never matches, because content has no date here.
  */
-export function rangeInForce(headers: IncomingHttpHeaders, digest: Digest): string | undefined {
+export function rangeInForce(headers: IncomingHttpHeaders, version: string): string | undefined {
   const validator = headers['if-range'];
-  const matches = validator === undefined || String(validator).trim() === entityTagOf(digest);
+  const matches = validator === undefined || String(validator).trim() === entityTagOf(version);
   return matches ? headers.range : undefined;
 }
 
