@@ -43,11 +43,11 @@ const offeredBundle = v.object({
 const bundles = v.pipe(v.array(offeredBundle), v.maxLength(1_000));
 
 /** Reads `offers`. Unknown members are ignored; a status that can't be read is left out. */
-export const offersSchema = v.object({
+export const offersSchema: v.GenericSchema<unknown, OffersDocument> = v.object({
   version: v.literal(1),
   bundles,
   node: v.optional(v.object({ name: shortText, status: v.optional(status) })),
-});
+}) as v.GenericSchema<unknown, OffersDocument>;
 
 /** Reads `blobs.json`. */
 export const blobsSchema = v.object({ version: v.literal(1), blobs: v.record(digest, count) });
@@ -61,7 +61,7 @@ const peer = v.object({
 });
 
 /** Reads `fleet`. */
-export const fleetSchema = v.object({
+export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   version: v.literal(1),
   self: shortText,
   nodes: v.array(
@@ -74,4 +74,4 @@ export const fleetSchema = v.object({
   ),
   peers: v.array(peer),
   apiTrouble: v.optional(v.string()),
-});
+}) as v.GenericSchema<unknown, FleetDocument>;
