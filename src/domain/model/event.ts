@@ -13,6 +13,8 @@ export interface Event {
   readonly digest?: Digest;
   /** The file of that blob on the medium, relative to its root. */
   readonly file?: string;
+  /** The code of the reason, as `status --json` has it. */
+  readonly code?: string;
   /** Reference of the image that the event is about. */
   readonly image?: string;
 }

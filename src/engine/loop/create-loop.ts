@@ -1,4 +1,5 @@
 import { trustedReleases } from '../../domain/assess/trusted-releases.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
 import { createLayerKeeper } from '../blobs/layer-keeper.ts';
 import { createRunningReleases } from '../commands/running-releases.ts';
 import { createEffects } from '../effects/effects.ts';
@@ -26,6 +27,12 @@ import { alive, type EngineDependencies, kick, type Loop, type LoopState } from 
 import { lookAtContainers } from './observe.ts';
 import { createPace } from './pace.ts';
 
+/** What the journal says of a bundle beside its digest. */
+function releaseIn({ snapshot }: LoopState, bundleId: BundleId) {
+  const entry = snapshot?.assessment.bundles.find(({ bundle }) => bundle.bundleId === bundleId);
+  return entry && { version: entry.bundle.payload.version, phase: entry.phase };
+}
+
 /** Builds the parts of an engine, before its first round. */
 export function createLoop(deps: EngineDependencies): Loop {
   const { clock, store } = deps;
@@ -34,7 +41,7 @@ export function createLoop(deps: EngineDependencies): Loop {
   const queue = createRunningQueue();
   const wantRound = () => kick({ queue, wake });
   const isAlive = () => alive({ deps, state });
-  const recorder = createEventRecorder(deps);
+  const recorder = createEventRecorder({ ...deps, releaseOf: (bundleId) => releaseIn(state, bundleId) });
   const failures = createFailureLedger(deps.random);
   const tasks = createTasks((task, end) => followTask(loop, task, end));
   const mediaJobs = createMediaJobs(clock, wantRound);

@@ -33,12 +33,14 @@ export interface EventRecorderDependencies {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: Pick<EventLog, 'append'>;
+  /** The release of a bundle and its phase in the last round. Undefined when it is not adopted. */
+  readonly releaseOf?: (bundleId: BundleId) => { readonly version: string; readonly phase: string } | undefined;
 }
 
 const REPEAT_MS = 60_000;
 
 /** A recorder with nothing told yet. */
-export function createEventRecorder({ clock, log, store }: EventRecorderDependencies): EventRecorder {
+export function createEventRecorder({ clock, log, store, releaseOf }: EventRecorderDependencies): EventRecorder {
   let lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
   const row = ({ kind, message, bundleId, medium }: Event): EventRow => ({
     at: clock.now(),
@@ -47,14 +49,17 @@ export function createEventRecorder({ clock, log, store }: EventRecorderDependen
     ...(bundleId !== undefined && { bundleId }),
     ...(medium !== undefined && { medium: plainText(medium) }),
   });
-  const write = ({ kind, level, message, bundleId, medium, digest, file, image }: Event) => {
+  const write = ({ kind, level, message, bundleId, medium, digest, file, image, code }: Event) => {
+    const release = bundleId === undefined ? undefined : releaseOf?.(bundleId);
     const fields = {
       messageId: messageIds[kind],
       ...(bundleId !== undefined && { bundleId }),
+      ...(release !== undefined && { bundleVersion: release.version, phase: release.phase }),
       ...(medium !== undefined && { medium }),
       ...(digest !== undefined && { digest }),
       ...(file !== undefined && { file }),
       ...(image !== undefined && { image }),
+      ...(code !== undefined && { code }),
     };
     log[level](fields, message);
   };

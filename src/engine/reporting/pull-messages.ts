@@ -34,6 +34,7 @@ export function pullFailedEvent(
   return {
     ...about,
     kind: pullFailureKind(reason.code),
+    code: reason.code,
     level: 'warn',
     message: [`${reason.message}${again}`, ...where].join(' '),
     ...(blob !== undefined && { digest: blob.digest, file: blob.file ?? NOT_KNOWN }),

@@ -116,7 +116,7 @@ function stateEvents(medium: Medium): Event[] {
   }
   if (state.kind === 'failed') {
     const message = `${label} can't be read: ${state.reason.message}`;
-    return [{ kind: 'mediumFailed', level: 'warn', medium: label, message }];
+    return [{ kind: 'mediumFailed', level: 'warn', medium: label, message, code: state.reason.code }];
   }
   if (state.kind !== 'read') return [];
   const count = state.bundles.length;
@@ -139,6 +139,7 @@ function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot)
       level: 'warn',
       medium: label,
       message: `Rejected ${path} on ${label}: ${reasonText(reason)}`,
+      code: reason.code,
       ...(bundleId !== undefined && { bundleId }),
     }));
 }
@@ -151,7 +152,16 @@ function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot):
   return assessment.awaiting.flatMap(({ bundleId, label, reason }): Event[] => {
     if (told.has(bundleId)) return [];
     told.add(bundleId);
-    return [{ kind: 'approvalAwaited', level: 'warn', medium: label, bundleId, message: reasonText(reason) }];
+    return [
+      {
+        kind: 'approvalAwaited',
+        level: 'warn',
+        medium: label,
+        bundleId,
+        message: reasonText(reason),
+        code: reason.code,
+      },
+    ];
   });
 }
 
@@ -216,7 +226,9 @@ function noticeEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
     const old = was.get(bundle.bundleId);
     if (old?.code === withdrawn?.code) return [];
     if (withdrawn === undefined) return restoredEvents(entry);
-    return [{ kind: heldKind(withdrawn), level: 'warn', message: reasonText(withdrawn), bundleId: bundle.bundleId }];
+    const { code } = withdrawn;
+    const message = reasonText(withdrawn);
+    return [{ kind: heldKind(withdrawn), level: 'warn', message, code, bundleId: bundle.bundleId }];
   });
 }
 
@@ -289,5 +301,5 @@ function phaseEvents(entry: BundleAssessment): Event[] {
     return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }
   if (reason === undefined || TOLD_ELSEWHERE.has(reason.code)) return [];
-  return [{ kind: heldKind(reason), level: 'warn', message: reasonText(reason), ...about }];
+  return [{ kind: heldKind(reason), level: 'warn', message: reasonText(reason), code: reason.code, ...about }];
 }

@@ -76,6 +76,22 @@ describe('recorder', () => {
     ]);
   });
 
+  it('names the version and the phase of a release that is known, and the code of a reason', () => {
+    const { log, rows } = make();
+    const recorder = createEventRecorder({
+      clock: createVirtualClock(),
+      log,
+      store: { append: (row) => void rows.push(row) },
+      releaseOf: (bundleId) => (bundleId === bundle.bundleId ? { version: '4.13.7', phase: 'held' } : undefined),
+    });
+    recorder.tell({ ...event, bundleId: bundle.bundleId, code: 'engine/no-space' });
+    recorder.tell({ ...event, bundleId: digestOf('other') as typeof bundle.bundleId });
+    expect(log.lines.map(({ fields }) => fields)).toEqual([
+      expect.objectContaining({ bundleVersion: '4.13.7', phase: 'held', code: 'engine/no-space' }),
+      expect.not.objectContaining({ phase: expect.anything() }),
+    ]);
+  });
+
   it('logs an event when the history is full, and logs once that it is full', () => {
     const { recorder, log, rows, disk } = make();
     disk.isFull = true;
