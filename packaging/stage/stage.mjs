@@ -1,6 +1,8 @@
 import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { completionFiles } from '../../src/cli/completion/completion-files.ts';
+import { definedProgram } from '../../src/cli/defined-program.ts';
 import { licencesOf } from './licences.mjs';
 import { manualPage } from './manual.mjs';
 import { moduleFolder, nativeModules, runtimeModule } from './modules.mjs';
@@ -9,6 +11,14 @@ import { billOfMaterials } from './sbom.mjs';
 
 /** Documentation of the repository that goes to a node. */
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs'];
+
+/** Manual pages, and the documents that they are made of. */
+const MANUAL = [
+  { path: 'docs/cli.md', name: 'stickpin', section: 1, summary: 'upgrades nodes from a USB stick' },
+  { path: 'docs/settings.md', name: 'stickpin.toml', section: 5, summary: 'settings of stickpin' },
+  { path: 'docs/bundle-format.md', name: 'stickpin-bundle', section: 5, summary: 'bundles of stickpin' },
+  { path: 'docs/service.md', name: 'stickpin.service', section: 8, summary: 'the daemon of stickpin' },
+];
 
 /** Parts of `lib` that are not a program: scripts and files that setup puts where they belong. */
 const SCRIPTS = ['setup', 'remove', 'uninstall'];
@@ -27,6 +37,7 @@ export async function stageArchive(stage, arch) {
   const native = await stageModules(lib, arch);
   await stageIntegration(stage, lib);
   await stageDocuments(stage);
+  await stageCompletion(stage);
   const folders = { ...Object.fromEntries(bundled.map((folder) => [folder, join(root, folder)])), ...native };
   await stageLicences(stage, arch, folders);
   await writeFile(join(stage, 'doc/sbom.cdx.json'), await billOfMaterials(arch, folders));
@@ -72,20 +83,14 @@ async function stageDocuments(stage) {
   await cp(join(root, 'LICENSE'), join(stage, 'doc/LICENSE'));
   const date = new Date(Number(epoch) * 1000).toISOString().slice(0, 10);
   const source = `stickpin ${about.version}`;
-  await stageManual(stage, 'docs/cli.md', {
-    name: 'stickpin',
-    section: 1,
-    summary: 'upgrades nodes from a USB stick',
-    date,
-    source,
-  });
-  await stageManual(stage, 'docs/settings.md', {
-    name: 'stickpin.toml',
-    section: 5,
-    summary: 'settings of stickpin',
-    date,
-    source,
-  });
+  for (const { path, ...page } of MANUAL) await stageManual(stage, path, { ...page, date, source });
+}
+
+/** For each shell, made from the definitions of the commands. */
+async function stageCompletion(stage) {
+  await mkdir(join(stage, 'completion'), { recursive: true });
+  for (const [name, text] of Object.entries(completionFiles(definedProgram())))
+    await writeFile(join(stage, 'completion', name), text);
 }
 
 async function stageManual(stage, path, page) {

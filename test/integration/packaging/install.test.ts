@@ -66,10 +66,16 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
       '/usr/lib/systemd/system/stickpin.service',
       '/usr/lib/tmpfiles.d/stickpin.conf',
       '/usr/lib/udev/rules.d/90-stickpin.rules',
+      '/usr/share/bash-completion/completions/stickpin',
       '/usr/share/dbus-1/system.d/io.stickpin1.conf',
+      '/usr/share/fish/vendor_completions.d/stickpin.fish',
       '/usr/share/man/man1/stickpin.1.gz',
+      '/usr/share/man/man5/stickpin-bundle.5.gz',
       '/usr/share/man/man5/stickpin.toml.5.gz',
+      '/usr/share/man/man8/stickpin.service.8.gz',
       '/usr/share/polkit-1/actions/io.stickpin1.policy',
+      '/usr/share/zsh/site-functions/_stickpin',
+      '/usr/share/zsh/vendor-completions/_stickpin',
     ]);
     expect(statSync(installed('etc/stickpin/keys.d')).isDirectory()).toBe(true);
     for (const document of ['README.md', 'LICENSE', 'LICENSES.third-party.txt', 'sbom.cdx.json', 'docs/install.md'])

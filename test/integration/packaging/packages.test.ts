@@ -174,6 +174,8 @@ describe.runIf(have('openssl', ...needs))('npm run package', () => {
     for (const [page, text] of [
       ['man1/stickpin.1.gz', 'stickpin bundle create'],
       ['man5/stickpin.toml.5.gz', 'registry'],
+      ['man5/stickpin-bundle.5.gz', 'bundle.dsse.json'],
+      ['man8/stickpin.service.8.gz', 'SIGHUP'],
     ]) {
       const { stdout, stderr } = shell(`MANWIDTH=80 man --warnings --local-file ${join(man, page ?? '')}`);
       expect(stderr).toBe('');

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { definedProgram } from '../../../src/cli/defined-program.ts';
 import { faultOf, leafCommands } from '../../support/docs/command-lines.ts';
-import { commandProgram } from '../../support/docs/command-program.ts';
 import { runCommand } from '../../support/run-command.ts';
 
-const commands = leafCommands(commandProgram());
+const commands = leafCommands(definedProgram());
 
 describe.each(commands.map(({ path }) => path))('stickpin %s --help', (path) => {
   it('has an example that the program takes, and no default that says nothing', async () => {
@@ -17,7 +17,7 @@ describe.each(commands.map(({ path }) => path))('stickpin %s --help', (path) => 
       .replace(/^sudo /, '')
       .split(/\s+/);
     expect(words.slice(0, path.split(' ').length + 1)).toEqual(['stickpin', ...path.split(' ')]);
-    expect(faultOf({ line: 0, words: words.slice(1) }, commandProgram())).toBeUndefined();
+    expect(faultOf({ line: 0, words: words.slice(1) }, definedProgram())).toBeUndefined();
     for (const line of example.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   });
 });

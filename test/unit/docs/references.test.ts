@@ -1,15 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { definedProgram } from '../../../src/cli/defined-program.ts';
 import type { Section } from '../../../src/domain/settings/section.ts';
 import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
 import { faultOf, flagsOf, leafCommands, shownCommands } from '../../support/docs/command-lines.ts';
-import { commandProgram } from '../../support/docs/command-program.ts';
 import { readDoc, readDocs, readProductText } from '../../support/docs/doc-files.ts';
 
 const docs = readDocs();
 const product = readProductText();
-const program = commandProgram();
+const program = definedProgram();
 const scripts = Object.keys(JSON.parse(readFileSync('package.json', 'utf8')).scripts);
 const places = (path: string, faults: readonly { readonly line: number; readonly what: string }[]) =>
   faults.map(({ line, what }) => `${path}:${line}: ${what}`);

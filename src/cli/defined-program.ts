@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 import type { Command } from 'commander';
-import { buildProgram } from '../../../src/cli/program.ts';
+import { buildProgram } from './program.ts';
 
-/** The command line as it is defined. Its commands can't be run. */
-export function commandProgram(): Command {
+/** The command line as it is defined, for what is made from it. Its commands can't be run. */
+export function definedProgram(): Command {
   return buildProgram({
     stdout: () => undefined,
     stderr: () => undefined,

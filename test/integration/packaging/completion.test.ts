@@ -1,0 +1,102 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { completionFiles } from '../../../src/cli/completion/completion-files.ts';
+import { definedProgram } from '../../../src/cli/defined-program.ts';
+import { flagsOf, leafCommands } from '../../support/docs/command-lines.ts';
+import { have } from '../../support/requirements.ts';
+
+let folder: string;
+const run = (program: string, ...args: readonly string[]) =>
+  execFileSync(program, args, { cwd: join(folder, 'empty'), encoding: 'utf8', timeout: 60_000 });
+
+/** What each shell must offer for the last word of a command line. */
+const CASES = [
+  ['stickpin stat', ['status']],
+  ['stickpin tru', ['trust']],
+  ['stickpin bundle cre', ['create']],
+  ['stickpin bundle write x --filesystem v', ['vfat']],
+  ['stickpin bundle verify --th', ['--threshold']],
+] as const;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-completion-'));
+  mkdirSync(join(folder, 'empty'));
+  for (const [name, text] of Object.entries(completionFiles(definedProgram()))) writeFileSync(join(folder, name), text);
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('completion in bash', () => {
+  /** As readline calls it for the last word of `line`. */
+  function offered(line: string): string[] {
+    const script = `set -u; source "$1"; COMP_WORDS=($2); [[ $2 == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); COMPREPLY=()
+      _stickpin stickpin; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const out = run('bash', '--noprofile', '--norc', '-c', script, 'bash', join(folder, 'stickpin.bash'), line);
+    return out.split('\n').filter((word) => word !== '');
+  }
+
+  it.each(CASES)('offers for %j', (line, words) => {
+    expect(offered(line)).toEqual(words);
+  });
+
+  it.each(leafCommands(definedProgram()).map(({ path, command }) => [path, command] as const))(
+    'offers each flag of stickpin %s, and nothing else',
+    (path, command) => {
+      expect(offered(`stickpin ${path} -`).sort()).toEqual([...flagsOf(command)].sort());
+    },
+  );
+
+  it('offers the commands of a group, and leaves files to the shell', () => {
+    expect(offered('stickpin config ')).toEqual(['check', 'show']);
+    expect(offered('stickpin bundle create --key ')).toEqual([]);
+    expect(offered('stickpin bundle verify ')).toEqual([]);
+  });
+});
+
+describe.runIf(have('fish'))('completion in fish', () => {
+  const offered = (line: string) =>
+    run(
+      'fish',
+      '--no-config',
+      '-c',
+      'source $argv[1]; complete --do-complete $argv[2]',
+      join(folder, 'stickpin.fish'),
+      line,
+    )
+      .split('\n')
+      .filter((shown) => shown !== '')
+      .map((shown) => shown.split('\t')[0]);
+
+  it.each(CASES)('offers for %j', (line, words) => {
+    expect(offered(line)).toEqual(words);
+  });
+});
+
+describe.runIf(have('zsh'))('completion in zsh', () => {
+  /** Types `line` and a tab into a real zsh, and resolves to the line when it is complete. */
+  const typed = (line: string, completed: string) =>
+    run(
+      'zsh',
+      '-f',
+      '-c',
+      `zmodload zsh/zpty
+      zpty z zsh -f -i
+      zpty -w z "PS1=; fpath=($1 \\$fpath); autoload -Uz compinit; compinit -u -D; zle -V ''; print REA''DY"
+      zpty -r z out '*READY*'
+      zpty -w -n z "$2"$'\\t'
+      zpty -r z out "*$3*"
+      print -r -- "$out"
+      zpty -d z`,
+      'zsh',
+      folder,
+      line,
+      completed,
+    );
+
+  it.each(CASES)('completes %j', (line, [word]) => {
+    const completed = line.replace(/\S+$/, word);
+    expect(typed(line, completed)).toContain(completed);
+  });
+});
