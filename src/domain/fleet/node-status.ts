@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { PHASES, type Phase } from '../model/phase.ts';
 
 /** Most bytes of the JSON: annotations of a Node are read by many programs. */
-const NODE_STATUS_BYTES = 2_048;
+export const NODE_STATUS_BYTES = 2_048;
 
 /** One release as other nodes see it. */
 export interface ReleaseStatus {

@@ -1,0 +1,152 @@
+import type { ReleaseStatus } from '../../domain/fleet/node-status.ts';
+import { bundleTitle } from '../../domain/model/bundle.ts';
+import type { Phase } from '../../domain/model/phase.ts';
+import { digestOf } from '../../platform/digest.ts';
+import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
+import { formatBytes, formatCount } from '../../platform/sizes.ts';
+import { releaseStatusesOf, shortBundle } from './node-status.ts';
+import type { OwnBundle, OwnReport } from './own-report.ts';
+
+/** The reasons of all events on a Node, in the order of a release's life. */
+export const EVENT_REASONS = [
+  'BundleFound',
+  'BundleRejected',
+  'StickWanted',
+  'PreloadBegun',
+  'ReleaseReady',
+  'ReleaseActivated',
+  'ReleaseProven',
+  'ReleaseRolledBack',
+  'ReleaseDegraded',
+] as const;
+
+/** One event on the own Node. */
+export interface NodeEvent {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: (typeof EVENT_REASONS)[number];
+  /** At most 1024 bytes, as the API wants. */
+  readonly message: string;
+  /** The same for the same occurrence, also after a restart: 16 hex digits. */
+  readonly id: string;
+}
+
+/** What was told before. */
+export interface Told {
+  /** Of all releases; undefined on a node that never told anything. */
+  readonly releases: readonly ReleaseStatus[] | undefined;
+  /**
+   * Ids of the events about what was wrong then; undefined after a restart, when only the Node says
+   * what was told.
+   */
+  readonly standing: ReadonlySet<string> | undefined;
+}
+
+const MESSAGE_CHARACTERS = 1_000;
+const BEFORE_READY: readonly (Phase | undefined)[] = [
+  undefined,
+  'detected',
+  'rejected',
+  'held',
+  'preloading',
+  'retired',
+];
+const BEFORE_ACTIVATED: readonly (Phase | undefined)[] = [...BEFORE_READY, 'ready', 'superseded'];
+/** The daemon looks first what is plugged in; nobody has to do anything then. */
+const LOOKING = ['media/looking', 'media/reading'];
+
+/**
+ * What has happened between what was told and this report. A node that never told anything begins
+ * with what needs a person: how its releases became what they are is in its journal.
+ */
+export function eventsOf(told: Told, report: OwnReport): readonly NodeEvent[] {
+  const before = new Map(told.releases?.map((release) => [release.bundle, release]));
+  const isFirst = told.releases === undefined;
+  const now = new Map(releaseStatusesOf(report).map((release) => [release.bundle, release]));
+  const life = report.bundles.flatMap((bundle) =>
+    isFirst || !now.has(shortBundle(bundle)) ? [] : lifeEvents(before.get(shortBundle(bundle))?.phase, bundle),
+  );
+  const troubles = report.bundles.flatMap((bundle) => {
+    const is = now.get(shortBundle(bundle));
+    const was = before.get(shortBundle(bundle));
+    const isKnown = told.standing === undefined && was?.phase === is?.phase && was?.reason === is?.reason;
+    return is === undefined || isKnown ? [] : troubleEvents(bundle);
+  });
+  return [...[...rejectionEvents(report), ...troubles].filter(({ id }) => told.standing?.has(id) !== true), ...life];
+}
+
+/** What counts as told after this report. */
+export function toldAfter(report: OwnReport): Told {
+  const standing = [...rejectionEvents(report), ...report.bundles.flatMap(troubleEvents)];
+  return { releases: releaseStatusesOf(report), standing: new Set(standing.map(({ id }) => id)) };
+}
+
+function rejectionEvents({ rejected }: OwnReport): NodeEvent[] {
+  return rejected.map(({ medium, path, reason }) =>
+    event('Warning', 'BundleRejected', `${path} on ${medium} was rejected: ${reason.message}`, path, reason.message),
+  );
+}
+
+function lifeEvents(was: Phase | undefined, bundle: OwnBundle): NodeEvent[] {
+  const { phase, bundleId, media, signedBy, images, sizeBytes, activatedAt = '' } = bundle;
+  const title = bundleTitle(bundle);
+  const normal = (reason: NodeEvent['reason'], message: string, ...occurrence: readonly string[]) =>
+    event('Normal', reason, message, bundleId, ...occurrence);
+  const events: NodeEvent[] = [];
+  const where = media.length === 0 ? '' : ` on ${media.join(', ')}`;
+  const isNew = was === undefined && phase !== 'retired' && phase !== 'superseded';
+  if (isNew) {
+    const signers = signedBy.length === 0 ? 'no trusted key signed it' : `signed by ${signedBy.join(', ')}`;
+    events.push(normal('BundleFound', `${title} was found${where}: ${signers}`));
+  }
+  if (phase === 'preloading' && was !== 'preloading') {
+    const size = `${formatCount(images.total, 'image')}, ${formatBytes(sizeBytes)}`;
+    events.push(normal('PreloadBegun', `The preload of ${title} has begun: ${size}`));
+  }
+  if (phase === 'ready' && BEFORE_READY.includes(was)) {
+    events.push(
+      normal('ReleaseReady', `${title} is ready: all ${formatCount(images.total, 'image')} are present and pinned`),
+    );
+  }
+  const isActivated = phase === 'activated' || phase === 'active' || phase === 'proven';
+  if (isActivated && BEFORE_ACTIVATED.includes(was)) {
+    events.push(normal('ReleaseActivated', `${title} is activated: its tags name its images`, activatedAt));
+  }
+  if (phase === 'proven' && was !== 'proven' && was !== 'superseded') {
+    events.push(normal('ReleaseProven', `${title} is proven: it is the last known good release`, activatedAt));
+  }
+  return events;
+}
+
+function troubleEvents(bundle: OwnBundle): NodeEvent[] {
+  const { hold, reason, bundleId, conditions, activatedAt = '' } = bundle;
+  const title = bundleTitle(bundle);
+  const warning = (name: NodeEvent['reason'], message: string, ...occurrence: readonly string[]) => [
+    event('Warning', name, message, bundleId, ...occurrence),
+  ];
+  if (reason?.code === 'engine/rolled-back') {
+    return warning('ReleaseRolledBack', `${title} was rolled back: ${reason.message}`, activatedAt);
+  }
+  if (reason !== undefined && (hold === 'media' || hold === 'base') && !LOOKING.includes(reason.code)) {
+    const message = `${sentence(reason.message)} A stick in any node of the cluster will do.`;
+    return warning('StickWanted', message, reason.code);
+  }
+  const degraded = conditions.find(({ type, status }) => type === 'Degraded' && status === 'True');
+  if (degraded === undefined) return [];
+  return warning('ReleaseDegraded', `${title} is degraded: ${degraded.message}`, degraded.reason);
+}
+
+function event(
+  type: NodeEvent['type'],
+  reason: NodeEvent['reason'],
+  message: string,
+  ...occurrence: readonly string[]
+): NodeEvent {
+  const id = digestOf([reason, ...occurrence].join('\n')).slice('sha256:'.length, 'sha256:'.length + 16);
+  return { type, reason, message: clipBytes(oneLine(message)), id };
+}
+
+function clipBytes(message: string): string {
+  let text = clip(message, MESSAGE_CHARACTERS);
+  while (Buffer.byteLength(text) > MESSAGE_CHARACTERS) text = clip(text, Math.floor(text.length * 0.9));
+  return text;
+}

@@ -1,0 +1,47 @@
+import { bundleTitle } from '../../domain/model/bundle.ts';
+import type { ConditionVerdict } from '../../domain/model/condition.ts';
+import { clip, oneLine } from '../../platform/plain-text.ts';
+import type { OwnReport } from './own-report.ts';
+
+/** The condition on the own Node. It is good when it is `True`. */
+export type Health = ConditionVerdict<'StickpinHealthy'>;
+
+/** Messages of conditions are shown in tables. */
+const MESSAGE_CHARACTERS = 1_000;
+
+/**
+ * The condition for a report. It changes with what is wrong and with the phases of releases, not
+ * with each image.
+ *
+ * @param report undefined while the daemon is silent
+ */
+export function healthOf(report: OwnReport | undefined): Health {
+  if (report === undefined) {
+    const message = "stickpin.service does not answer on this node. Look at 'systemctl status stickpin'.";
+    return health('Unknown', 'DaemonSilent', message);
+  }
+  const { runtime, bundles, stateProblems } = report;
+  if (!runtime.reachable) {
+    return health('False', 'RuntimeUnreachable', runtime.reason ?? 'the container runtime does not answer');
+  }
+  const degraded = bundles.flatMap((bundle) => {
+    const verdict = bundle.conditions.find(({ type, status }) => type === 'Degraded' && status === 'True');
+    return verdict === undefined ? [] : [`${bundleTitle(bundle)}: ${verdict.message}`];
+  });
+  if (degraded.length > 0) return health('False', 'ReleaseDegraded', degraded.join('; '));
+  if (stateProblems.length > 0) {
+    return health('False', 'StateDamaged', stateProblems.map(({ message }) => message).join('; '));
+  }
+  return health('True', 'AsExpected', summaryOf(report));
+}
+
+function health(status: Health['status'], reason: string, message: string): Health {
+  return { type: 'StickpinHealthy', status, reason, message: clip(oneLine(message), MESSAGE_CHARACTERS) };
+}
+
+function summaryOf({ bundles }: OwnReport): string {
+  const shown = bundles.filter(({ name, phase }) => name !== '' && phase !== 'retired');
+  if (shown.length === 0) return 'no release is known';
+  const texts = shown.map((bundle) => `${bundleTitle(bundle)} is ${bundle.phase}`);
+  return texts.sort().join(', ');
+}

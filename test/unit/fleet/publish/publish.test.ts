@@ -1,0 +1,148 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { releaseLabel, versionInLabels } from '../../../../src/domain/fleet/node-labels.ts';
+import { parseNodeStatus } from '../../../../src/domain/fleet/node-status.ts';
+import { healthOf } from '../../../../src/fleet/publish/health.ts';
+import { labelsOf } from '../../../../src/fleet/publish/labels.ts';
+import { nodeStatusOf, publishedStatus, shortBundle } from '../../../../src/fleet/publish/node-status.ts';
+import { ownBundle, ownReport } from '../../../support/kubernetes/own-report.ts';
+
+const proven = ownBundle({ version: '4.13.6', sequence: 6, phase: 'proven', current: true });
+const ready = ownBundle({ phase: 'ready' });
+const verdict = (type: string, status: string, reason = 'Because') => ({ type, status, reason, message: 'so it is' });
+
+describe('nodeStatusOf', () => {
+  it('tells the current release first, then the newest', () => {
+    const retired = ownBundle({ version: '4.13.4', phase: 'retired', adoptedAt: '2026-12-01T00:00:00.000Z' });
+    const newer = ownBundle({ version: '4.14.0', phase: 'held', adoptedAt: '2026-11-24T00:00:00.000Z' });
+    const { releases } = nodeStatusOf(ownReport([retired, ready, newer, proven]));
+    expect(releases.map(({ version }) => version)).toEqual(['4.13.6', '4.14.0', '4.13.7', '4.13.4']);
+    expect(releases[0]).toEqual({
+      name: 'ocp',
+      version: '4.13.6',
+      bundle: shortBundle(proven),
+      phase: 'proven',
+      current: true,
+    });
+  });
+
+  it('leaves out what no key signed, and so has no name', () => {
+    expect(nodeStatusOf(ownReport([ownBundle({ name: '', version: '', phase: 'held' })])).releases).toEqual([]);
+  });
+
+  it.each([
+    [verdict('Active', 'True', 'ContainersRun'), true],
+    [verdict('Active', 'False', 'NoContainers'), false],
+    [verdict('Active', 'Unknown', 'RuntimeUnreachable'), undefined],
+  ])('says whether containers run, where that shows: %o', (condition, runs) => {
+    const report = ownReport([ownBundle({ phase: 'active', conditions: [condition] })]);
+    expect(nodeStatusOf(report).releases[0]?.runs).toBe(runs);
+  });
+
+  it('takes a proof by containers for containers, and no other proof', () => {
+    const runs = (proof: string) => {
+      const conditions = [verdict('Active', 'True', 'Proven'), verdict('Proven', 'True', proof)];
+      return nodeStatusOf(ownReport([ownBundle({ phase: 'proven', conditions })])).releases[0]?.runs;
+    };
+    expect(runs('SoakDone')).toBe(true);
+    expect(runs('WithoutEvidence')).toBeUndefined();
+  });
+
+  it('counts bytes of a preload that is alone, and images otherwise', () => {
+    const bundle = ownBundle({ images: { total: 10, present: 3, pinned: 0 } });
+    const progress = { doneBytes: 59, totalBytes: 100 };
+    const other = ownBundle({ version: '4.14.0' });
+    expect(nodeStatusOf(ownReport([bundle], { progress })).releases[0]?.percent).toBe(59);
+    expect(
+      nodeStatusOf(ownReport([bundle, other], { progress }))
+        .releases.map(({ percent }) => percent)
+        .sort(),
+    ).toEqual([0, 30]);
+    const published = publishedStatus(nodeStatusOf(ownReport([bundle], { progress })));
+    expect(published.releases[0]?.percent).toBe(50);
+  });
+
+  it('fits into 2 KiB, tells how many are left out, and can be read by others', () => {
+    const version = fc.stringMatching(/^[0-9]{1,60}[+é]{0,60}$/);
+    fc.assert(
+      fc.property(fc.uniqueArray(version, { maxLength: 40 }), (versions) => {
+        const status = nodeStatusOf(ownReport([proven, ...versions.map((text) => ownBundle({ version: text }))]));
+        expect(Buffer.byteLength(JSON.stringify(status))).toBeLessThanOrEqual(2_048);
+        expect(status.releases.length + (status.more ?? 0)).toBe(1 + versions.length);
+        expect(status.releases[0]?.version).toBe('4.13.6');
+        expect(parseNodeStatus(JSON.parse(JSON.stringify(status)))).toEqual(status);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+describe('labelsOf', () => {
+  it('names the activated release and the newest one that is ready', () => {
+    expect(labelsOf(ownReport([proven, ready]))).toEqual({
+      'stickpin.io/ready-ocp': '4.13.7',
+      'stickpin.io/release-ocp': '4.13.6',
+    });
+  });
+
+  it('has none for what is not ready, and none for what was rolled back', () => {
+    const rolledBack = ownBundle({ phase: 'activated', current: false, conditions: [verdict('Preloaded', 'False')] });
+    expect(labelsOf(ownReport([ownBundle(), rolledBack]))).toEqual({});
+  });
+
+  it.each(['Preloaded', 'Pinned'])('takes the label away when %s is False, not when it is Unknown', (type) => {
+    const labels = (status: string) =>
+      labelsOf(ownReport([ownBundle({ phase: 'ready', conditions: [verdict(type, status)] })]));
+    expect(labels('False')).toEqual({});
+    expect(labels('Unknown')).toEqual({ 'stickpin.io/ready-ocp': '4.13.7' });
+  });
+
+  it('replaces what is no valid label', () => {
+    expect(versionInLabels({ version: '1.2.3+build', bundle: '0123456789abcdef' })).toBe('v-0123456789abcdef');
+    expect(releaseLabel('ready', 'a'.repeat(55))).toBe(`stickpin.io/ready-${'a'.repeat(55)}`);
+    expect(releaseLabel('ready', 'a'.repeat(56))).toMatch(/^stickpin\.io\/ready-[0-9a-f]{12}$/);
+    expect(releaseLabel('release', 'ends-')).toMatch(/^stickpin\.io\/release-[0-9a-f]{12}$/);
+  });
+
+  it('makes only labels that Kubernetes takes', () => {
+    const name = fc.stringMatching(/^[a-z0-9][a-z0-9-]{0,62}$/);
+    const form = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
+    fc.assert(
+      fc.property(name, fc.string({ minLength: 1 }), (stream, version) => {
+        const [, key = ''] = releaseLabel('release', stream).split('/');
+        const value = versionInLabels({ version, bundle: '0123456789abcdef' });
+        for (const text of [key, value]) {
+          expect(text).toMatch(form);
+          expect(text.length).toBeLessThanOrEqual(63);
+        }
+      }),
+    );
+  });
+});
+
+describe('healthOf', () => {
+  const degraded = ownBundle({ conditions: [verdict('Degraded', 'True')] });
+  const problem = { code: 'store/damaged', message: 'state.db was damaged' };
+  const away = { reachable: false, reason: 'crio does not answer' };
+
+  it.each([
+    ['the daemon is silent', undefined, 'Unknown', 'DaemonSilent', /systemctl status stickpin/],
+    ['nothing is known', ownReport([]), 'True', 'AsExpected', /^no release is known$/],
+    ['all is well', ownReport([ready, proven]), 'True', 'AsExpected', /^ocp 4.13.6 is proven, ocp 4.13.7 is ready$/],
+    ['no runtime', ownReport([degraded], { runtime: away }), 'False', 'RuntimeUnreachable', /^crio does not answer$/],
+    ['degraded', ownReport([degraded]), 'False', 'ReleaseDegraded', /^ocp 4.13.7: so it is$/],
+    ['lost state', ownReport([], { stateProblems: [problem] }), 'False', 'StateDamaged', /^state.db was damaged$/],
+  ])('%s', (_, report, status, reason, message) => {
+    expect(healthOf(report)).toEqual({
+      type: 'StickpinHealthy',
+      status,
+      reason,
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it('does not change with each image of a preload', () => {
+    const at = (present: number) => ownReport([ownBundle({ images: { total: 10, present, pinned: 0 } })]);
+    expect(healthOf(at(1))).toEqual(healthOf(at(9)));
+  });
+});
