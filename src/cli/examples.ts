@@ -27,6 +27,8 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   'verify-images': 'sudo stickpin verify-images ocp@4.13.7',
   'config check': 'stickpin config check',
   'config show': 'stickpin config show',
+  'fleet status': 'sudo stickpin fleet status',
+  'fleet wait': 'sudo stickpin fleet wait ocp@4.13.7',
   keygen: 'stickpin keygen --out factory-2026',
   'bundle create':
     'stickpin bundle create --name ocp --version 4.13.7 --arch amd64 --sequence 37 --key factory-2026.key --images-file images.txt --out /media/stick/stickpin/ocp-4.13.7-amd64',

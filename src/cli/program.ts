@@ -11,6 +11,8 @@ import { registerBundleServe } from './commands/bundle/serve.ts';
 import { registerBundleSign } from './commands/bundle/sign.ts';
 import { registerBundleVerify } from './commands/bundle/verify.ts';
 import { registerBundleWrite } from './commands/bundle/write.ts';
+import { registerFleetStatus } from './commands/fleet/status.ts';
+import { registerFleetWait } from './commands/fleet/wait.ts';
 import { registerActivate } from './commands/node/activate.ts';
 import { registerConfig } from './commands/node/config.ts';
 import { registerDoctor } from './commands/node/doctor.ts';
@@ -110,6 +112,9 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerVerifyImages(program, context);
   registerConfig(program, context);
   registerKeygen(program, context);
+  const fleet = program.command('fleet').description('the nodes of the cluster');
+  registerFleetStatus(fleet, context);
+  registerFleetWait(fleet, context);
   const bundle = program.command('bundle').description('make, sign, check and try bundles');
   registerBundleCreate(bundle, context);
   registerBundleSign(bundle, context);

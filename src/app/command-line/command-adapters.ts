@@ -6,6 +6,7 @@ import { examineNode } from '../doctor/examine-node.ts';
 import { rehearseBundle } from '../rehearsal/rehearse-bundle.ts';
 import { serveBundle } from './serve-bundle.ts';
 import { createStoredState } from './stored-state.ts';
+import { watchFleet } from './watch-fleet.ts';
 
 /** The adapters of the command line. */
 export const commandAdapters: CommandAdapters = {
@@ -13,5 +14,6 @@ export const commandAdapters: CommandAdapters = {
   serveBundle,
   rehearseBundle,
   examineNode,
+  watchFleet,
   readStick: (path, signal) => readStickFacts(path, queryUdev, { ...machinePaths, swaps: '/proc/swaps' }, signal),
 };

@@ -1,6 +1,7 @@
 import type { StickFacts } from '../../bundle/create/stick/judge-stick.ts';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
+import type { FleetView } from '../../domain/fleet/fleet-view.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Finding } from '../../domain/model/finding.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
@@ -102,6 +103,12 @@ export interface CommandAdapters {
    * What the machine says of the block device at a path. @throws AppError `bundle/stick` (`reject`)
    */
   readStick(path: string, signal: AbortSignal): Promise<StickFacts>;
+  /**
+   * What the fleet process knows of the cluster, now and after each change.
+   *
+   * @throws AppError `fleet/unreachable` when it does not answer, `fleet/denied` for others than root
+   */
+  watchFleet(signal: AbortSignal): AsyncIterable<FleetView>;
   /** Serves until it is closed. @throws AppError `registry/listen` */
   serveBundle(request: ServeRequest): Promise<ServedBundle>;
   /**

@@ -14,8 +14,10 @@ export function exitCodeOf(error: unknown): number {
     case 'domain/reference':
       return exitCodes.usage;
     case 'api/unreachable':
+    case 'fleet/unreachable':
       return exitCodes.unreachable;
     case 'api/denied':
+    case 'fleet/denied':
       return exitCodes.denied;
     case 'cli/unverified':
       return exitCodes.unverified;

@@ -216,6 +216,7 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
     rules: [{ rule: 'from', value: '>=4.12.0', effect: 'holds-activation' }],
     warnings: ['an image has no tag'],
     current: false,
+    runs: false,
     kept: 'kept as the last known good release',
     advisory: {
       version: '4.13.7',

@@ -1,0 +1,74 @@
+import { connect } from 'node:net';
+import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
+import type { FleetView } from '../../domain/fleet/fleet-view.ts';
+import { createOffersClient } from '../../offers/client.ts';
+import { fleetPaths } from '../../offers/fleet-paths.ts';
+import { createWireConnection } from '../../offers/wire-connection.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+
+/** How long the fleet process may hold an answer, in milliseconds. */
+const WAIT_MS = 30_000;
+
+/**
+ * What the fleet process of this node knows of the cluster, now and after each change.
+ *
+ * @throws AppError `fleet/unreachable` (`retry`), `fleet/denied` (`reject`); whatever aborted
+ *   `signal`
+ */
+export async function* watchFleet(signal: AbortSignal): AsyncGenerator<FleetView> {
+  const { fleet, paths } = await loadSettings(NODE_SOURCES, signal);
+  if (!fleet.enabled) throw fleetOff();
+  yield* watchFleetAt(fleetPaths(paths).peersSocket, signal);
+}
+
+/** As {@link watchFleet}, of the fleet process that listens on a socket. */
+export async function* watchFleetAt(path: string, signal: AbortSignal): AsyncGenerator<FleetView> {
+  const connection = createWireConnection({ who: 'stickpin-fleet.service', connect: () => connect(path) });
+  const client = createOffersClient(connection);
+  try {
+    let etag: string | undefined;
+    for (;;) {
+      const next = await client.fleet({ etag, waitMs: WAIT_MS }, signal);
+      if (next === undefined) continue;
+      etag = next.etag;
+      const { version: _, ...view } = next.document;
+      yield view;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    throw fleetError(error);
+  } finally {
+    connection.close();
+  }
+}
+
+function fleetOff(): AppError {
+  return new AppError({
+    code: 'fleet/unreachable',
+    message: "fleet.enabled is false on this node: set it, then run 'systemctl enable --now stickpin-fleet.service'",
+    disposition: 'reject',
+  });
+}
+
+function fleetError(error: unknown): AppError {
+  if (systemCodesOf(error).includes('EACCES')) {
+    return new AppError({
+      code: 'fleet/denied',
+      message: 'Only root may ask the fleet process: run this with sudo',
+      disposition: 'reject',
+      cause: error,
+    });
+  }
+  return new AppError({
+    code: 'fleet/unreachable',
+    message: `${reasonOf(error)}; see 'systemctl status stickpin-fleet.service'`,
+    disposition: 'retry',
+    cause: error,
+  });
+}
+
+/** Of an error and its causes. */
+function systemCodesOf(error: unknown): readonly string[] {
+  if (!(error instanceof Error)) return [];
+  return [systemCodeOf(error) ?? '', ...systemCodesOf(error.cause)];
+}

@@ -1,0 +1,76 @@
+import { type Command, Option } from 'commander';
+import * as v from 'valibot';
+import { laggingNodes, WAIT_GOALS, type WaitGoal } from '../../../domain/fleet/progress.ts';
+import { duration } from '../../../domain/settings/value-types.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { withEither } from '../../../platform/async/abort.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import { waitLine } from '../../output/render-fleet.ts';
+
+interface WaitOptions {
+  readonly for: WaitGoal;
+  readonly timeout: string;
+}
+
+/** Adds `fleet wait` to the program. */
+export function registerFleetWait(fleet: Command, context: CommandContext): void {
+  fleet
+    .command('wait')
+    .description('wait until all nodes of the cluster have a release')
+    .argument('<release>', 'NAME@VERSION')
+    .addOption(new Option('--for <phase>', 'how far each node has to be').choices([...WAIT_GOALS]).default('ready'))
+    .option('--timeout <duration>', 'give up after this time, as "30 min"; 0 asks once', '1 h')
+    .action((release: string, options: WaitOptions) => wait(release, options, context));
+}
+
+async function wait(text: string, options: WaitOptions, context: CommandContext): Promise<void> {
+  const wanted = releaseOf(text);
+  const timeoutMs = timeoutOf(options.timeout);
+  const { watchFleet } = await context.adapters();
+  let line = '';
+  const follow = async (signal: AbortSignal) => {
+    for await (const { nodes } of watchFleet(signal)) {
+      const lagging = laggingNodes(nodes, wanted, options.for);
+      const next = waitLine(lagging, nodes.length);
+      if (next !== line) context.stderr(`${next}\n`);
+      line = next;
+      if (lagging.length === 0) return;
+      if (timeoutMs === 0) throw timedOut(text, line);
+    }
+  };
+  const clock = timeoutMs === 0 ? undefined : AbortSignal.timeout(timeoutMs);
+  try {
+    await (clock === undefined ? follow(context.signal) : withEither([context.signal, clock], follow));
+  } catch (error) {
+    context.signal.throwIfAborted();
+    throw clock?.aborted === true ? timedOut(text, line) : error;
+  }
+  context.stdout(`${text} is ${options.for} on all nodes\n`);
+}
+
+function releaseOf(text: string): { readonly name: string; readonly version: string } {
+  const [, name, version] = /^([^@\s]+)@([^@\s]+)$/.exec(text) ?? [];
+  if (name === undefined || version === undefined) {
+    throw usage(`'${text}' names no release: write NAME@VERSION, as ocp@4.13.7`);
+  }
+  return { name, version };
+}
+
+function timeoutOf(text: string): number {
+  const parsed = v.safeParse(duration.schema, /^\d+$/.test(text) ? Number(text) : text);
+  if (!parsed.success) throw usage(`--timeout '${text}' is no duration: write it as "30 min" or "2 h"`);
+  return parsed.output;
+}
+
+function usage(message: string): AppError {
+  return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
+}
+
+function timedOut(release: string, line: string): AppError {
+  const state = line === '' ? 'stickpin-fleet.service told nothing' : line;
+  return new AppError({
+    code: 'cli/timeout',
+    message: `${release} is not there in time: ${state}`,
+    disposition: 'wait',
+  });
+}

@@ -1,0 +1,68 @@
+import type { FleetNode, FleetView, Peer } from '../../domain/fleet/fleet-view.ts';
+import type { ReleaseStatus } from '../../domain/fleet/node-status.ts';
+import type { LaggingNode } from '../../domain/fleet/progress.ts';
+import { formatCount, formatDuration } from '../../platform/sizes.ts';
+import type { Tone } from './colour.ts';
+import { type Cell, formatTable, type Layout } from './table.ts';
+
+/** The cluster for people: a row for each release of each node, and what is wrong. */
+export function renderFleet(view: FleetView, now: number, layout: Layout = {}): string {
+  const rows = view.nodes.flatMap((node) => nodeRows(node, view, now));
+  const trouble = view.apiTrouble === undefined ? '' : `\nThe Kubernetes API: ${view.apiTrouble}\n`;
+  const peers = view.peers.flatMap(({ name, trouble: why }) => (why === undefined ? [] : [`${name}: ${why}\n`]));
+  const unreachable = peers.length === 0 ? '' : `\nNodes that can't be asked now:\n${peers.join('')}`;
+  return `${formatTable(['NODE', 'RELEASE', 'PHASE', 'GIVES IT', 'SEEN'], rows, layout)}${trouble}${unreachable}`;
+}
+
+function nodeRows(node: FleetNode, { self, peers }: FleetView, now: number): readonly (readonly Cell[])[] {
+  const title = node.name === self ? `${node.name} (this)` : node.name;
+  const seen = node.name === self ? 'now' : seenText(node, now);
+  const releases = (node.status?.releases ?? []).filter(({ phase }) => phase !== 'retired');
+  if (releases.length === 0) return [[title, '-', node.status === undefined ? 'not known' : 'no release', '', seen]];
+  const peer = peers.find(({ name }) => name === node.name);
+  return releases.map((release, at) => [
+    at === 0 ? title : '',
+    `${release.name} ${release.version}`,
+    { text: phaseText(release), tone: toneOf(release) },
+    givesText(release, peer),
+    at === 0 ? seen : '',
+  ]);
+}
+
+function toneOf({ phase, reason }: ReleaseStatus): Tone | undefined {
+  if (phase === 'rejected') return 'bad';
+  if (phase === 'held' || reason !== undefined) return 'warning';
+  return phase === 'proven' ? 'good' : undefined;
+}
+
+function phaseText({ phase, percent, reason }: ReleaseStatus): string {
+  if (percent !== undefined && phase === 'preloading') return `${phase} ${Math.floor(percent)} %`;
+  return reason === undefined ? phase : `${phase} (${reason})`;
+}
+
+/** Whether another node can take the release from this one. */
+function givesText({ bundle }: ReleaseStatus, peer: Peer | undefined): string {
+  const offered = peer?.bundles.find(({ bundleId }) => bundleId.startsWith(`sha256:${bundle}`));
+  if (offered === undefined) return '';
+  return offered.isWhole ? 'yes' : 'in part';
+}
+
+function seenText({ seenAt, isAbsent }: FleetNode, now: number): string {
+  if (seenAt === undefined) return isAbsent ? 'never' : 'not yet';
+  const ago = Math.max(0, now - seenAt);
+  return ago < 5_000 ? 'now' : `${formatDuration(ago)} ago`;
+}
+
+/** What is waited for: one line without newline. */
+export function waitLine(lagging: readonly LaggingNode[], total: number): string {
+  const [first, ...others] = lagging;
+  if (first === undefined) return `${formatCount(total, 'node')} done`;
+  const named = [first, ...others].slice(0, 3).map(laggingText).join(', ');
+  const more = lagging.length > 3 ? ` and ${lagging.length - 3} more` : '';
+  return `${total - lagging.length} of ${formatCount(total, 'node')} done; waiting for ${named}${more}`;
+}
+
+function laggingText({ node, release }: LaggingNode): string {
+  const state = release === undefined ? 'does not have it' : phaseText(release);
+  return `${node.name} (${node.isAbsent ? 'silent' : state})`;
+}

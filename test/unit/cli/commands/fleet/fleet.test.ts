@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest';
+import { commandAdapters } from '../../../../../src/app/command-line/command-adapters.ts';
+import type { FleetNode, FleetView } from '../../../../../src/domain/fleet/fleet-view.ts';
+import type { ReleaseStatus } from '../../../../../src/domain/fleet/node-status.ts';
+import { digestFromHex } from '../../../../../src/domain/model/digest.ts';
+import { JSON_SCHEMA_VERSION } from '../../../../../src/domain/report/schema-version.ts';
+import { AppError } from '../../../../../src/platform/app-error.ts';
+import { runCommand } from '../../../../support/run-command.ts';
+
+const NOW = Date.parse('2026-03-04T05:06:07.890Z');
+const RELEASE: ReleaseStatus = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16), phase: 'ready' };
+const OFFER = {
+  bundleId: digestFromHex('a'.repeat(64)),
+  name: 'ocp',
+  version: '4.13.7',
+  sequence: 7,
+  isWhole: true,
+  revision: '1',
+};
+
+function node(name: string, release?: Partial<ReleaseStatus>, over: Partial<FleetNode> = {}): FleetNode {
+  const releases = release === undefined ? [] : [{ ...RELEASE, ...release }];
+  return { name, isAbsent: false, seenAt: NOW, status: { version: 1, releases }, ...over };
+}
+
+function viewOf(...nodes: readonly FleetNode[]): FleetView {
+  const peers = [{ name: 'worker-2', address: '10.0.0.5:9777', bundles: [OFFER] }];
+  return { self: 'worker-1', nodes, peers };
+}
+
+/** Runs a command against a fleet process that tells these views, and then nothing more. */
+function run(args: readonly string[], ...views: readonly (FleetView | AppError)[]) {
+  async function* watchFleet(signal: AbortSignal): AsyncGenerator<FleetView> {
+    for (const view of views) {
+      if (view instanceof AppError) throw view;
+      yield view;
+    }
+    await new Promise((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    });
+  }
+  return runCommand(['fleet', ...args], { adapters: { ...commandAdapters, watchFleet } });
+}
+
+describe('stickpin fleet status', () => {
+  it('shows the releases of each node, who gives them, and what is wrong', async () => {
+    const view = {
+      ...viewOf(
+        node('worker-1', { phase: 'preloading', percent: 41.7 }),
+        node('worker-2', {}, { seenAt: NOW - 130_000 }),
+        node('worker-3', { phase: 'held', reason: 'engine/space' }),
+        { name: 'worker-4', isAbsent: true },
+      ),
+      apiTrouble: 'it does not answer',
+    };
+    const { exitCode, stdout } = await run(['status'], view);
+    expect(exitCode).toBe(0);
+    expect(stdout).toBe(
+      [
+        'NODE             RELEASE     PHASE                GIVES IT  SEEN',
+        'worker-1 (this)  ocp 4.13.7  preloading 41 %                now',
+        'worker-2         ocp 4.13.7  ready                yes       2 min 10 s ago',
+        'worker-3         ocp 4.13.7  held (engine/space)            now',
+        'worker-4         -           not known                      never',
+        '',
+        'The Kubernetes API: it does not answer',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('prints the whole view as JSON', async () => {
+    const view = viewOf(node('worker-1', {}));
+    const { stdout } = await run(['status', '--json'], view);
+    expect(JSON.parse(stdout)).toEqual({ schemaVersion: JSON_SCHEMA_VERSION, ...view });
+  });
+
+  it('ends with 3 when the fleet process does not answer', async () => {
+    const message = 'stickpin-fleet.service does not answer';
+    const { exitCode, stderr } = await run(
+      ['status'],
+      new AppError({ code: 'fleet/unreachable', message, disposition: 'retry' }),
+    );
+    expect([exitCode, stderr]).toEqual([3, `stickpin: ${message}\n`]);
+  });
+});
+
+describe('stickpin fleet wait', () => {
+  it('waits until all nodes are ready, and tells who lacks what', async () => {
+    const { exitCode, stdout, stderr } = await run(
+      ['wait', 'ocp@4.13.7'],
+      viewOf(node('worker-1', {}), node('worker-2'), node('worker-3', { phase: 'preloading', percent: 5 })),
+      viewOf(node('worker-1', {}), node('worker-2', {}), node('worker-3', { phase: 'proven' })),
+    );
+    expect(exitCode).toBe(0);
+    expect(stderr).toBe(
+      '1 of 3 nodes done; waiting for worker-2 (does not have it), worker-3 (preloading 5 %)\n3 nodes done\n',
+    );
+    expect(stdout).toBe('ocp@4.13.7 is ready on all nodes\n');
+  });
+
+  it('waits for other phases, and counts silent nodes', async () => {
+    const view = viewOf(node('worker-1', { phase: 'activated' }), node('worker-2', undefined, { isAbsent: true }));
+    const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7', '--for', 'proven', '--timeout', '0'], view);
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain('0 of 2 nodes done; waiting for worker-1 (activated), worker-2 (silent)');
+    expect(stderr).toContain('stickpin: ocp@4.13.7 is not there in time');
+  });
+
+  it('gives up after the time', async () => {
+    const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7', '--timeout', '20 ms'], viewOf(node('worker-1')));
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain('is not there in time: 0 of 1 node done; waiting for worker-1 (does not have it)');
+  });
+
+  it.each([
+    ['a name alone', ['wait', 'ocp']],
+    ['a bad time', ['wait', 'ocp@1', '--timeout', 'soon']],
+    ['a phase that does not exist', ['wait', 'ocp@1', '--for', 'happy']],
+  ])('refuses %s as wrong usage', async (_what, args) => {
+    expect((await run(args, viewOf())).exitCode).toBe(2);
+  });
+});
