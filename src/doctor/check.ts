@@ -22,6 +22,10 @@ export interface ExaminedNode {
   readonly services: SystemServices | undefined;
   /** Finds the container runtime of this node; close it after use. Undefined when there is none. */
   findRuntime(signal: AbortSignal): Promise<ExaminedRuntime | undefined>;
+  /** What the kubelet of this node does with images. */
+  kubelet(signal: AbortSignal): Promise<ExaminedKubelet>;
+  /** The database of the state. @throws errors of the filesystem */
+  database(signal: AbortSignal): Promise<ExaminedDatabase>;
   /** Undefined on a node without CRI-O. */
   readonly crio: ExaminedCrio | undefined;
 }
@@ -60,6 +64,26 @@ export type MirrorReading =
   | { readonly kind: 'unset' }
   /** `config_path` is a list, for which the transfer service of containerd finds no mirror. */
   | { readonly kind: 'bypassed'; readonly configPath: string };
+
+/** The kubelet's own files, and the repositories of the images that are pinned here. */
+export interface ExaminedKubelet {
+  /** Undefined when no configuration is found: probably there is no kubelet. */
+  readonly configFile: string | undefined;
+  /** Undefined: the default, which verifies no image that others pulled. */
+  readonly verificationPolicy: string | undefined;
+  readonly allowlist: readonly string[];
+  /** How full the disk is when the kubelet collects images, in percent. */
+  readonly collectsAtPercent: number;
+  readonly pullIntents: readonly string[];
+  readonly secretRepositories: readonly string[];
+  readonly repositories: readonly string[];
+}
+
+/** What a look at the database found. */
+export type ExaminedDatabase =
+  | { readonly kind: 'absent'; readonly path: string }
+  | { readonly kind: 'whole'; readonly path: string; readonly sizeBytes: number }
+  | { readonly kind: 'damaged'; readonly path: string; readonly reason: string };
 
 /** A filesystem and its space. */
 export interface FilesystemSpace {

@@ -1,8 +1,10 @@
 import type { Check, ExaminedNode } from './check.ts';
 import { checkBusPolicy } from './check-bus-policy.ts';
 import { checkClock } from './check-clock.ts';
+import { checkDatabase } from './check-database.ts';
 import { checkHooks } from './check-hooks.ts';
 import { checkKeys } from './check-keys.ts';
+import { checkKubelet } from './check-kubelet.ts';
 import { checkRegistrySocket } from './check-registry-socket.ts';
 import { checkRuntime } from './check-runtime.ts';
 import { checkServe } from './check-serve.ts';
@@ -21,6 +23,7 @@ import { checkCrioPins } from './crio/check-crio-pins.ts';
  */
 const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkKeys,
+  checkDatabase,
   checkUdevRules,
   checkBusPolicy,
   checkUnits,
@@ -29,6 +32,7 @@ const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkClock,
   checkWindows,
   checkRuntime,
+  checkKubelet,
   checkServe,
   checkCrioLink,
   checkCrioBoot,

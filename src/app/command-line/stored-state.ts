@@ -1,5 +1,4 @@
-import { copyFile, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StoredReport, StoredState } from '../../cli/context/command-adapters.ts';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
@@ -9,6 +8,7 @@ import { defaultSettings, type Settings } from '../../domain/settings/settings.t
 import { bootTime } from '../../host/machine.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import type { EventRow } from '../../ports/state.ts';
+import { withDatabaseCopy } from './database-copy.ts';
 
 type Paths = Settings['paths'];
 
@@ -70,31 +70,20 @@ function storedReport(text: string, bootId: string): StoredReport | undefined {
   }
 }
 
-/**
- * Reads a copy: a database with a write-ahead log can't be opened without writing beside it, and
- * the daemon may be started meanwhile.
- */
 async function readHistory(
   folder: string,
   bundleId: string | undefined,
   signal: AbortSignal,
 ): Promise<readonly EventRow[]> {
   const path = join(folder, 'state.db');
-  const copies = await mkdtemp(join(tmpdir(), 'stickpin-history-'));
   try {
-    signal.throwIfAborted();
-    const copy = join(copies, 'state.db');
-    await copyFile(`${path}-wal`, `${copy}-wal`).catch((error: unknown) => {
-      if (systemCodeOf(error) !== 'ENOENT') throw error;
+    return await withDatabaseCopy(path, signal, async (copy) => {
+      const { readEvents } = await import('../../store/database/read-events.ts');
+      return readEvents(copy, bundleId as BundleId | undefined, SHOWN_EVENTS);
     });
-    await copyFile(path, copy);
-    const { readEvents } = await import('../../store/database/read-events.ts');
-    return readEvents(copy, bundleId as BundleId | undefined, SHOWN_EVENTS);
   } catch (error) {
     signal.throwIfAborted();
     throw unreadable(path, error);
-  } finally {
-    await rm(copies, { recursive: true, force: true });
   }
 }
 

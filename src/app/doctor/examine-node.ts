@@ -2,12 +2,13 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import { createSystemBus, type SystemBus } from '../../dbus/system-bus.ts';
-import type { ExaminedCrio, ExaminedRuntime, SystemServices } from '../../doctor/check.ts';
+import type { ExaminedCrio, ExaminedKubelet, ExaminedRuntime, SystemServices } from '../../doctor/check.ts';
 import { checksOf } from '../../doctor/checks.ts';
 import { runChecks } from '../../doctor/run-checks.ts';
 import { type Finding, findingsOn } from '../../domain/model/finding.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
+import { readKubelet } from '../../host/kubelet.ts';
 import { isClockSynchronized } from '../../host/machine.ts';
 import { loadedUnitProperty } from '../../host/systemd/loaded-unit.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -16,6 +17,8 @@ import { silentLog } from '../../platform/log.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
 import { detectRuntime } from '../../runtime/detect.ts';
+import { openPinLedger } from '../../store/files/pin-ledger.ts';
+import { examineDatabase } from './examined-database.ts';
 import { createExaminedRuntime } from './examined-runtime.ts';
 
 /**
@@ -51,6 +54,8 @@ export async function examineNode(
       trust,
       services: isConnected ? servicesOver(bus) : undefined,
       findRuntime: (inner) => findRuntime(settings, inner),
+      kubelet: (inner) => examineKubelet(settings, inner),
+      database: (inner) => examineDatabase(settings.paths.state_dir, inner),
       crio: (await hasCrio(settings)) ? examinedCrio(settings) : undefined,
     });
     return [finding, ...(await runChecks(checks, signal))];
@@ -94,6 +99,13 @@ async function findRuntime({ runtime }: Settings, signal: AbortSignal): Promise<
     socketPath: socket,
     ...(certsDirectory !== undefined && { certsDirectory }),
   });
+}
+
+async function examineKubelet({ paths }: Settings, signal: AbortSignal): Promise<ExaminedKubelet> {
+  const facts = await readKubelet(signal);
+  const { ledger } = await openPinLedger(join(paths.state_dir, 'pins.json'), systemClock.now());
+  const references = ledger.load()?.releases.flatMap((release) => release.references) ?? [];
+  return { ...facts, repositories: [...new Set(references.map((one) => one.replace(/@.*$/, '')))].sort() };
 }
 
 function examinedCrio(settings: Settings): ExaminedCrio {

@@ -17,3 +17,19 @@ export function readEvents(path: string, bundleId: BundleId | undefined, limit: 
     database.close();
   }
 }
+
+/**
+ * What is wrong with the database at `path`, by SQLite's own check. Undefined when it is whole. As
+ * {@link readEvents}, `path` must be a copy.
+ *
+ * @throws as `openDatabase`
+ */
+export function damageIn(path: string): string | undefined {
+  const database = openDatabase(path);
+  try {
+    const found = String(database.pragma('quick_check(1)', { simple: true }));
+    return found === 'ok' ? undefined : found;
+  } finally {
+    database.close();
+  }
+}

@@ -56,7 +56,7 @@ describe('stickpin doctor', () => {
 
   it('shows the space that protected releases use, and the faults of the other releases', () => {
     expect(findingsOfReport(REPORT)).toEqual([
-      { subject: 'daemon', verdict: 'ok', message: 'the daemon answers: Idle.' },
+      { subject: 'daemon', verdict: 'ok', message: 'the daemon answers' },
       {
         subject: 'trust',
         verdict: 'ok',
@@ -106,6 +106,17 @@ describe('stickpin doctor', () => {
     });
     const nothing = { ...condition('PullsAnswered', 'Unknown'), reason: 'NothingActivated' };
     expect(findingsOfReport({ ...REPORT, conditions: [nothing], protected: [] })).toHaveLength(2);
+  });
+
+  it('reports a daemon that does not reach the runtime, and does not repeat its STATUS line', () => {
+    const runtime = { reachable: false, reason: 'no answer on /run/crio/crio.sock' };
+    const [answers, fault] = findingsOfReport({ ...REPORT, runtime });
+    expect(answers).toEqual({ subject: 'daemon', verdict: 'ok', message: 'the daemon answers' });
+    expect(fault).toMatchObject({
+      verdict: 'fault',
+      message: 'it does not reach the runtime: no answer on /run/crio/crio.sock',
+      remedy: expect.stringContaining('restart stickpin'),
+    });
   });
 
   it('lists the keys that the daemon trusts, those that bundles brought, and the revoked ones', () => {

@@ -100,7 +100,7 @@ describe('what doctor finds wrong', () => {
   it('has a remedy for each finding of the daemon', () => {
     const reason = { code: 'x', message: 'it is wrong' };
     const report = {
-      status: 'Idle.',
+      runtime: { reachable: true },
       bundles: [{ bundleId: 'sha256:a', name: 'ocp', version: '1', reason }],
       rejected: [{ medium: 'sdb1', path: 'stickpin/x', reason }],
       protected: [],

@@ -66,7 +66,7 @@ async function reportWithPulls(client: ApiClient, signal: AbortSignal): Promise<
 
 /** The findings from the report of the daemon. */
 export function findingsOfReport({
-  status,
+  runtime,
   bundles,
   rejected,
   trust,
@@ -95,7 +95,10 @@ export function findingsOfReport({
     ),
   );
   return [
-    daemon.ok(`the daemon answers: ${status}`),
+    daemon.ok('the daemon answers'),
+    ...(runtime.reachable
+      ? []
+      : [daemon.fault(`it does not reach the runtime: ${runtime.reason ?? 'no reason is known'}`, SEE_RUNTIME)]),
     trustFinding(trust),
     ...stateProblems.map(({ message }) => findingsOn('state').warning(message, CHECK_DISK)),
     ...conditions.flatMap(nodeConditionFindings),
@@ -130,6 +133,8 @@ const BRING_IMAGES =
   'add these images to a bundle under these names, or let the pods use names that a release provides; on a node with a network it may stay like this';
 const LOOK_AT_MANIFESTS = "mend what it names, then run 'stickpin doctor' again";
 
+const SEE_RUNTIME =
+  "see the lines about the runtime above; if it answers there, restart stickpin, and look into 'journalctl -u stickpin'";
 const CHECK_DISK = "check the disk, plug in the stick of each release that is to stay, and see 'stickpin list'";
 
 function unclaimedFinding({ name, version, references }: StatusReport['unclaimed'][number]): Finding {

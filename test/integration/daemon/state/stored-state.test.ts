@@ -18,7 +18,7 @@ const run = (...args: readonly string[]) =>
     adapters: { ...commandAdapters, storedState: createStoredState(async () => harness.settings.paths) },
   });
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-const copies = () => readdirSync(tmpdir()).filter((name) => name.startsWith('stickpin-history-'));
+const copies = () => readdirSync(tmpdir()).filter((name) => name.startsWith('stickpin-state-copy-'));
 
 describe('commands after the daemon has ended', () => {
   beforeAll(async () => {

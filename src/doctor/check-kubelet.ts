@@ -1,0 +1,109 @@
+import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { formatCount } from '../platform/sizes.ts';
+import type { Check, ExaminedKubelet, ExaminedNode } from './check.ts';
+
+/** The part of the node that {@link checkKubelet} uses. */
+type NodeWithKubelet = Pick<ExaminedNode, 'kubelet'> & {
+  readonly settings: { readonly preload: Pick<ExaminedNode['settings']['preload'], 'min_free_percent'> };
+};
+
+const { ok, warning } = findingsOn('kubelet');
+const RECORDS = '/var/lib/kubelet/image_manager';
+
+/**
+ * Whether the kubelet uses images that it did not pull itself (KEP-2535), and whether it collects
+ * images before stickpin stops pulling. A node without a kubelet has no finding.
+ */
+export function checkKubelet({ kubelet, settings }: NodeWithKubelet): readonly Check[] {
+  return [
+    {
+      subject: 'kubelet',
+      remedy: "run 'sudo stickpin doctor'",
+      look: async (signal) => {
+        const found = await kubelet(signal);
+        if (found.configFile === undefined && found.pullIntents.length + found.secretRepositories.length === 0)
+          return [];
+        return [...policyOf(found), ...recordsOf(found), ...marksOf(found, settings.preload.min_free_percent)];
+      },
+    },
+  ];
+}
+
+/** What the kubelet does with images that have no record of a pull, as ours. */
+function policyOf({ verificationPolicy, allowlist, repositories, configFile }: ExaminedKubelet): readonly Finding[] {
+  const named = `imagePullCredentialsVerificationPolicy in ${configFile}`;
+  switch (verificationPolicy) {
+    case undefined:
+    case 'NeverVerify':
+    case 'NeverVerifyPreloadedImages':
+      return [ok('it uses images that were pulled by others, as those of a stick')];
+    case 'AlwaysVerify':
+      return [
+        warning(
+          `${named} is AlwaysVerify: it asks the registry of each image whether a pod may use it, so that no pod starts without a network`,
+          'set it to NeverVerifyPreloadedImages, and restart the kubelet',
+        ),
+      ];
+    default: {
+      const missing = repositories.filter((repository) => !allowlist.some((entry) => isListed(repository, entry)));
+      if (missing.length === 0) return [ok('it uses the images of all releases without asking their registries')];
+      const [first, ...others] = missing;
+      const more = others.length === 0 ? '' : ` and ${formatCount(others.length, 'other')}`;
+      return [
+        warning(
+          `${named} is ${verificationPolicy}, and its allow-list lacks ${first}${more}: pods with these images need a network`,
+          'add the repositories to preloadedImagesVerificationAllowlist, or set the policy to NeverVerifyPreloadedImages, and restart the kubelet',
+        ),
+      ];
+    }
+  }
+}
+
+/** An entry names a repository, or with `/*` all below it (KubeletConfiguration v1beta1). */
+function isListed(repository: string, entry: string): boolean {
+  return entry.endsWith('/*') ? repository.startsWith(entry.slice(0, -1)) : repository === entry;
+}
+
+/** Records that make the kubelet ask the registry for an image of ours all the same. */
+function recordsOf({ pullIntents, secretRepositories, repositories }: ExaminedKubelet): readonly Finding[] {
+  const ours = new Set(repositories);
+  const begun = pullIntents.filter((image) => ours.has(repositoryOf(image)));
+  const secret = [...new Set(secretRepositories.filter((repository) => ours.has(repository)))];
+  return [
+    ...(begun.length === 0
+      ? []
+      : [
+          warning(
+            `it began to pull ${begun[0]} itself and has not noted the end, so that it may ask for a password for this image after its next start`,
+            `when the image is present, remove the file of ${RECORDS}/pulling that names it, and restart the kubelet`,
+          ),
+        ]),
+    ...(secret.length === 0
+      ? []
+      : [
+          warning(
+            `it pulled ${secret[0]} with the secret of a pod, so that other pods need a secret and a network for the same content`,
+            `give these pods the secret, or remove the file of ${RECORDS}/pulled that names it, and restart the kubelet`,
+          ),
+        ]),
+  ];
+}
+
+function repositoryOf(image: string): string {
+  const [name = ''] = image.split('@');
+  return name.replace(/:[^:/]*$/, '');
+}
+
+/** stickpin must stop pulling before the kubelet begins to collect images. */
+function marksOf({ collectsAtPercent }: ExaminedKubelet, minFreePercent: number): readonly Finding[] {
+  const { ok: fine, warning: warn } = findingsOn('space');
+  const kept = 100 - collectsAtPercent;
+  if (minFreePercent >= kept)
+    return [fine(`the kubelet collects images when ${collectsAtPercent} % are used, and stickpin pulls none then`)];
+  return [
+    warn(
+      `stickpin fills the disk up to ${100 - minFreePercent} %, and the kubelet collects images from ${collectsAtPercent} % on: images that are not pinned go while a release is pulled`,
+      `set preload.min_free_percent = ${Math.min(90, kept)}, or a higher imageGCHighThresholdPercent of the kubelet`,
+    ),
+  ];
+}

@@ -1,0 +1,39 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { examineDatabase } from '../../../src/app/doctor/examined-database.ts';
+import { checkDatabase } from '../../../src/doctor/check-database.ts';
+import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { openDatabase } from '../../../src/store/database/database.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-database-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const path = () => join(folder, 'state.db');
+const found = () =>
+  runChecks(checkDatabase({ database: (signal) => examineDatabase(folder, signal) }), AbortSignal.timeout(20_000));
+
+describe('the check of the database', () => {
+  it('tells whether it is there and whole, also while another program has it open', async () => {
+    expect(await found()).toMatchObject([{ verdict: 'warning', message: expect.stringContaining('is not there') }]);
+    const database = openDatabase(path());
+    database.exec('CREATE TABLE x (y); INSERT INTO x VALUES (1)');
+    expect(await found()).toMatchObject([{ verdict: 'ok', message: expect.stringMatching(/is whole \(\d+ KiB\)$/) }]);
+    database.close();
+  });
+
+  it('tells that it is damaged, and leaves it as it is', async () => {
+    openDatabase(path()).close();
+    const bytes = readFileSync(path());
+    bytes.fill(0x5a, 4096, 12_288);
+    writeFileSync(path(), bytes);
+    expect(await found()).toMatchObject([{ verdict: 'fault', message: expect.stringContaining('is damaged: ') }]);
+    writeFileSync(path(), 'no database');
+    expect(await found()).toMatchObject([{ verdict: 'fault', message: expect.stringContaining('is damaged: ') }]);
+    expect(readFileSync(path(), 'utf8')).toBe('no database');
+  });
+});
