@@ -1,0 +1,132 @@
+import { open, stat } from 'node:fs/promises';
+import type { Settings } from '../../domain/settings/settings.ts';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { fleetError } from '../fleet-error.ts';
+import { DISTRIBUTIONS, type Distribution, KUBELET_CERTIFICATE } from './distributions.ts';
+import { type ClientKeyPair, clientCaFileOf, keyPairOf, type PemSource } from './kubeconfig.ts';
+
+/** What a node proves itself with, as PEM. */
+export interface IdentityText {
+  /** The certificate of the node, and those between it and its authority, if there are any. */
+  readonly certificate: string;
+  readonly key: string;
+  /** The authorities that sign the certificates of kubelets. */
+  readonly authorities: string;
+  /** Where the certificate and the authorities come from, for messages. */
+  readonly certificateFrom: string;
+  readonly authoritiesFrom: string;
+  /** All files that were read. A change of one is a change of the identity. */
+  readonly files: readonly string[];
+}
+
+/** The settings that name the files. */
+export type IdentitySettings = Pick<Settings['fleet'], 'kubeconfig' | 'client_ca'>;
+
+/** Most bytes of any of the files: a bundle of authorities has some 10 KiB. */
+const FILE_BYTES = 1024 * 1024;
+
+/**
+ * Finds and reads the files of the kubelet.
+ *
+ * @param root where the files of the machine begin, for tests; default `/`
+ * @throws AppError `fleet/identity`: which file lacks, or can't be used
+ */
+export async function findIdentity(
+  { kubeconfig, client_ca }: IdentitySettings,
+  signal: AbortSignal,
+  root = '',
+): Promise<IdentityText> {
+  const reader = readerOf(root, signal);
+  const distribution = await distributionOf(kubeconfig, reader);
+  const pair = await keyPair(kubeconfig === 'auto' ? distribution?.kubeconfig : kubeconfig, reader);
+  const caFile = client_ca === 'auto' ? await clientCa(distribution, reader) : client_ca;
+  return {
+    certificate: await pemText(pair.certificate, reader),
+    key: await pemText(pair.key, reader),
+    authorities: await reader.text(caFile),
+    certificateFrom: 'file' in pair.certificate ? pair.certificate.file : `${distribution?.kubeconfig ?? kubeconfig}`,
+    authoritiesFrom: caFile,
+    files: reader.files,
+  };
+}
+
+/** Reads files, and remembers which. */
+interface Reader {
+  readonly files: readonly string[];
+  /** @throws AppError `fleet/identity` */
+  text(path: string): Promise<string>;
+  isThere(path: string): Promise<boolean>;
+}
+
+function readerOf(root: string, signal: AbortSignal): Reader {
+  const files: string[] = [];
+  return {
+    files,
+    isThere: (path) =>
+      stat(`${root}${path}`).then(
+        () => true,
+        () => false,
+      ),
+    text: async (path) => {
+      signal.throwIfAborted();
+      files.push(`${root}${path}`);
+      return readSmallFile(`${root}${path}`);
+    },
+  };
+}
+
+async function readSmallFile(path: string): Promise<string> {
+  try {
+    const file = await open(path, 'r');
+    try {
+      const { size } = await file.stat();
+      if (size > FILE_BYTES) throw fleetError('fleet/identity', `${path} has ${size} bytes, and should have some KiB`);
+      return await file.readFile('utf8');
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    const why = systemCodeOf(error) === 'ENOENT' ? 'is not there' : `can't be read: ${reasonOf(error)}`;
+    throw fleetError('fleet/identity', `${path} ${why}`, { cause: error });
+  }
+}
+
+async function distributionOf(kubeconfig: string, reader: Reader): Promise<Distribution | undefined> {
+  for (const distribution of DISTRIBUTIONS) {
+    if (kubeconfig === distribution.kubeconfig) return distribution;
+    if (kubeconfig === 'auto' && (await reader.isThere(distribution.kubeconfig))) return distribution;
+  }
+  return undefined;
+}
+
+/** Of the kubeconfig; of the kubelet's own file, where the kubeconfig names none yet. */
+async function keyPair(kubeconfig: string | undefined, reader: Reader): Promise<ClientKeyPair> {
+  const pair = kubeconfig === undefined ? undefined : keyPairOf(await reader.text(kubeconfig), kubeconfig);
+  if (pair !== undefined) return pair;
+  if (await reader.isThere(KUBELET_CERTIFICATE)) {
+    return { certificate: { file: KUBELET_CERTIFICATE }, key: { file: KUBELET_CERTIFICATE } };
+  }
+  const looked = kubeconfig ?? DISTRIBUTIONS.map((known) => known.kubeconfig).join(', ');
+  const message = `no client certificate of a kubelet was found in ${looked}, and ${KUBELET_CERTIFICATE} is not there; set fleet.kubeconfig`;
+  throw fleetError('fleet/identity', message, { disposition: 'wait' });
+}
+
+async function clientCa(distribution: Distribution | undefined, reader: Reader): Promise<string> {
+  const { kubeletConfigs, clientCa: usual } = distribution ?? {
+    kubeletConfigs: DISTRIBUTIONS.flatMap((known) => known.kubeletConfigs),
+    clientCa: undefined,
+  };
+  for (const path of kubeletConfigs) {
+    if (!(await reader.isThere(path))) continue;
+    const file = clientCaFileOf(await reader.text(path), path);
+    if (file !== undefined) return file;
+  }
+  if (usual !== undefined) return usual;
+  throw fleetError('fleet/identity', 'the clientCAFile of the kubelet was not found; set fleet.client_ca', {
+    disposition: 'wait',
+  });
+}
+
+async function pemText(source: PemSource, reader: Reader): Promise<string> {
+  return 'pem' in source ? source.pem : reader.text(source.file);
+}
