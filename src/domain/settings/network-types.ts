@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import type { ValueType } from './value-types.ts';
 
 /** The TCP port of the fleet process where none is given. */
-const FLEET_PORT = 9777;
+export const FLEET_PORT = 9777;
 
 /** An IP address with a port. */
 export interface Endpoint {

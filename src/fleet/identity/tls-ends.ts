@@ -10,7 +10,7 @@ import { type ChainProof, checkPeer, type PeerVerdict, type RefusalCause } from 
 import type { Identity } from './identity.ts';
 
 /** How long a handshake may take, at either end. */
-export const HANDSHAKE_MS = 10_000;
+const HANDSHAKE_MS = 10_000;
 
 /** A connection whose other end is known. */
 export interface KnownConnection {
@@ -24,8 +24,8 @@ export interface TlsGateOptions {
   /** The own identity now; while there is none, connections are closed. */
   readonly identity: () => Identity | undefined;
   readonly clock: Clock;
-  /** Takes a connection from which no byte of a request was read. */
-  readonly onKnown: (connection: KnownConnection) => void;
+  /** Takes a connection from which no byte of a request was read. `raw` is what it was made of. */
+  readonly onKnown: (connection: KnownConnection & { readonly raw: Socket }) => void;
   /** Told why one was closed. `address` is that of the other end. */
   readonly onRefused: (
     address: string,
@@ -45,6 +45,7 @@ export interface TlsGate {
  */
 export function createTlsGate({ identity, clock, onKnown, onRefused }: TlsGateOptions): TlsGate {
   let inUse: Identity | undefined;
+  const raws = new Map<string, Socket>();
   const server = createServer({
     requestCert: true,
     rejectUnauthorized: false,
@@ -56,8 +57,9 @@ export function createTlsGate({ identity, clock, onKnown, onRefused }: TlsGateOp
     socket.on('error', ignore);
     const proof = { authorized: socket.authorized, error: socket.authorizationError };
     const verdict = verdictOf(socket, inUse, clock.now(), proof);
-    if (verdict.kind === 'node') return onKnown({ socket, node: verdict.node });
-    onRefused(addressOf(socket), verdict);
+    const raw = raws.get(endOf(socket));
+    if (verdict.kind === 'node' && raw !== undefined) return onKnown({ raw, socket, node: verdict.node });
+    if (verdict.kind === 'refused') onRefused(addressOf(socket), verdict);
     socket.destroy();
   });
   server.on('tlsClientError', (error, socket) => {
@@ -73,6 +75,9 @@ export function createTlsGate({ identity, clock, onKnown, onRefused }: TlsGateOp
         server.setSecureContext(now.options);
         inUse = now;
       }
+      const end = endOf(socket);
+      raws.set(end, socket);
+      socket.once('close', () => raws.delete(end));
       server.emit('connection', socket);
     },
   };
@@ -132,6 +137,11 @@ function connectFault(error: unknown): string {
   if (code === 'ECONNREFUSED') return 'refuses connections; is stickpin-fleet.service running there?';
   if (code === 'platform/deadline') return `did not answer within ${HANDSHAKE_MS} ms`;
   return `can't be reached: ${reasonOf(error)}`;
+}
+
+/** The other end: unique among the connections to one port. */
+function endOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }
 
 function addressOf(socket: Socket): string {

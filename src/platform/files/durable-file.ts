@@ -16,14 +16,16 @@ export interface DurableFile {
    * the old or the new content. Default false.
    */
   readonly isVolatile?: boolean;
+  /** Default 0644. */
+  readonly mode?: number;
 }
 
 const MODE = 0o644;
 const LARGE_BYTES = 1024 * 1024;
 
 /**
- * Replaces the content of a file: the new content is staged, synced and renamed over it, with mode
- * 0644. A reader sees the old or the new content, and one of them survives a power cut. Missing
+ * Replaces the content of a file: the new content is staged, synced and renamed over it, with its
+ * mode. A reader sees the old or the new content, and one of them survives a power cut. Missing
  *       directories are made. A file that has this content and mode already isn't touched. An abort
  *       before the rename leaves the old content; after it the new content is made durable.
  *
@@ -36,17 +38,17 @@ export async function replaceFile(
   signal: AbortSignal = NEVER_ABORTED,
 ): Promise<boolean> {
   const directory = dirname(file.path);
-  const { stagingDirectory = directory, isVolatile = false } = file;
+  const { stagingDirectory = directory, isVolatile = false, mode = MODE } = file;
   signal.throwIfAborted();
-  if (await isAsWanted(file.path, content)) return false;
+  if (await isAsWanted(file.path, content, mode)) return false;
   await mkdir(directory, { recursive: true });
   await mkdir(stagingDirectory, { recursive: true });
   const staged = join(stagingDirectory, `.${basename(file.path)}.stickpin-new`);
   const write = async (handle: FileHandle) => {
-    await handle.chmod(MODE); // the umask may have removed bits
+    await handle.chmod(mode); // the umask may have removed bits
     await handle.writeFile(content);
   };
-  await writeThrough(staged, 'w', MODE, write, isVolatile ? Number.POSITIVE_INFINITY : 0);
+  await writeThrough(staged, 'w', mode, write, isVolatile ? Number.POSITIVE_INFINITY : 0);
   signal.throwIfAborted();
   await rename(staged, file.path);
   if (!isVolatile) await syncFolder(directory);
@@ -146,9 +148,9 @@ async function withHandle(path: string, use: (handle: FileHandle) => Promise<voi
   }
 }
 
-async function isAsWanted(path: string, content: string | Buffer): Promise<boolean> {
+async function isAsWanted(path: string, content: string | Buffer, mode: number): Promise<boolean> {
   const stat = await lstat(path).catch(ignoreAbsent);
-  if (stat === undefined || !stat.isFile() || (stat.mode & 0o7777) !== MODE) return false;
+  if (stat === undefined || !stat.isFile() || (stat.mode & 0o7777) !== mode) return false;
   return (await readFile(path)).equals(Buffer.from(content));
 }
 

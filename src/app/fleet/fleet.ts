@@ -1,0 +1,194 @@
+import { join } from 'node:path';
+import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
+import type { Cluster } from '../../fleet/cluster.ts';
+import { createIdentityKeeper } from '../../fleet/identity/identity.ts';
+import { answerDaemon } from '../../fleet/peers/answer-daemon.ts';
+import { fleetDocument } from '../../fleet/peers/fleet-document.ts';
+import { isNeedy } from '../../fleet/peers/next-ask.ts';
+import { createPeers, type Peers } from '../../fleet/peers/peers.ts';
+import { createSilence, type Silence } from '../../fleet/peers/silence.ts';
+import { createPeerStore } from '../../fleet/peers/stored-peers.ts';
+import type { OwnServes } from '../../fleet/publish/serves.ts';
+import { type AnswerOptions, answerNode } from '../../fleet/serve/answer-node.ts';
+import { createListening, type Listening } from '../../fleet/serve/listening.ts';
+import { serveNodes } from '../../fleet/serve/node-server.ts';
+import { createOwnOffers, type OwnOffers } from '../../fleet/serve/own-offers.ts';
+import { createPace } from '../../fleet/serve/pace.ts';
+import { createServedNodes } from '../../fleet/serve/served-nodes.ts';
+import { fleetStatusLine } from '../../fleet/status-line.ts';
+import { createTellOnce } from '../../fleet/tell-once.ts';
+import { createOffersClient } from '../../offers/client.ts';
+import { fleetPaths } from '../../offers/fleet-paths.ts';
+import { serveSocket } from '../../offers/socket-server.ts';
+import { createWireConnection, unixSocket } from '../../offers/wire-connection.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
+import type { ServiceNotifier } from '../../ports/node.ts';
+
+/** The options of the fleet process, from the service on a node or a test. */
+export interface FleetOptions {
+  readonly settings: Settings;
+  readonly cluster: Cluster;
+  /** What the daemon of this node last told about its releases. */
+  readonly ownStatus: () => NodeStatus | undefined;
+  readonly onOwnStatus: (listener: () => void) => Unsubscribe;
+  readonly notifier: ServiceNotifier;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Where the files of the kubelet begin; default `/`. */
+  readonly root?: string;
+}
+
+/** The fleet process. */
+export interface Fleet {
+  /** What this node gives to others, and where; undefined while it gives nothing. */
+  serves(): OwnServes | undefined;
+  /** Calls `listener` when {@link Fleet.serves} may have changed. */
+  onServes(listener: () => void): Unsubscribe;
+  /** Runs until `signal` aborts. @throws AppError `offers/listen` */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** How often STATUS and silence are brought up to date. */
+const TICK_MS = 2_000;
+
+interface Parts {
+  readonly options: FleetOptions;
+  readonly peers: Peers;
+  readonly own: OwnOffers;
+  readonly listening: Listening;
+  readonly silence: Silence;
+  readonly nodes: ReturnType<typeof createServedNodes>;
+  readonly identity: ReturnType<typeof createIdentityKeeper> | undefined;
+  readonly daemon: ReturnType<typeof createWireConnection>;
+}
+
+/** Builds the fleet process. Nothing runs yet. */
+export function createFleet(options: FleetOptions): Fleet {
+  const parts = partsOf(options);
+  return {
+    serves: () => servesOf(parts),
+    onServes: (listener) => {
+      const ends = [parts.own.onChange(listener), parts.listening.onChange(listener)];
+      return () => {
+        for (const end of ends) end();
+      };
+    },
+    run: (signal) => run(parts, signal),
+  };
+}
+
+function partsOf(options: FleetOptions): Parts {
+  const { settings, cluster, ownStatus, clock, log, root } = options;
+  const { fleet } = settings;
+  const paths = fleetPaths(settings.paths);
+  const tell = createTellOnce(log, clock);
+  const identity =
+    fleet.auth === 'none'
+      ? undefined
+      : createIdentityKeeper({ settings: fleet, clock, log, ...(root !== undefined && { root }) });
+  const daemon = createWireConnection({ who: 'the daemon', connect: unixSocket(paths.offersSocket) });
+  const own = createOwnOffers({
+    client: createOffersClient(daemon),
+    self: cluster.self,
+    status: ownStatus,
+    clock,
+    log,
+  });
+  const silence = createSilence(fleet.absent, clock);
+  const ways = { identity: identity?.current, clock };
+  const peers = createPeers({
+    ...ways,
+    settings: fleet,
+    cluster,
+    store: createPeerStore(join(paths.stateDir, 'peers.json'), log),
+    tell,
+    ownStatus,
+    onHeard: silence.heard,
+  });
+  const nodes = createServedNodes(fleet, clock);
+  const answers: AnswerOptions = { own, daemon, nodes, pace: createPace(fleet.rate, clock), clock, log };
+  const listening = createListening({
+    setting: fleet.listen,
+    cluster,
+    stateDir: paths.stateDir,
+    clock,
+    log,
+    serve: (endpoint) =>
+      serveNodes({
+        ...ways,
+        endpoint,
+        tell,
+        answer: (node, request, response) => {
+          silence.heard(node);
+          return answerNode(node, request, response, answers);
+        },
+      }),
+  });
+  return { options, peers, own, listening, silence, nodes, identity, daemon };
+}
+
+async function run(parts: Parts, signal: AbortSignal): Promise<void> {
+  const { options, peers, own, listening, identity, daemon } = parts;
+  const { settings, cluster, notifier, clock, log } = options;
+  await identity?.refresh(signal);
+  const fleet = {
+    current: async () => fleetDocument({ ...parts, cluster, ownStatus: options.ownStatus }),
+    onChange: (listener: () => void) => {
+      const ends = [peers.onChange(listener), cluster.onChange(listener), options.onOwnStatus(listener)];
+      return () => {
+        for (const end of ends) end();
+      };
+    },
+  };
+  const socket = await serveSocket(fleetPaths(settings.paths).peersSocket, (request, response) =>
+    answerDaemon(request, response, { fleet, peers, clock, log }),
+  );
+  const unsubscribe = options.onOwnStatus(() => {
+    own.statusChanged();
+    peers.look();
+  });
+  notifier.ready();
+  log.info({}, `The fleet process started on ${cluster.self()}`);
+  const work = [cluster.run(signal), own.run(signal), peers.run(signal), tick(parts, signal)];
+  if (identity !== undefined) work.push(identity.run(signal));
+  if (settings.fleet.serve) work.push(listening.run(signal));
+  try {
+    await Promise.all(work);
+  } finally {
+    unsubscribe();
+    await socket.close();
+    daemon.close();
+  }
+}
+
+/** STATUS, and how long nodes have been silent. */
+async function tick({ options, peers, own, listening, silence, nodes }: Parts, signal: AbortSignal): Promise<void> {
+  const { cluster, settings, ownStatus, notifier, clock } = options;
+  while (!signal.aborted) {
+    const asks = isNeedy(ownStatus(), settings.fleet.activate === 'ordered');
+    silence.pass(
+      cluster.nodes().map(({ name }) => name),
+      asks,
+    );
+    notifier.status(
+      fleetStatusLine({
+        served: nodes.served(),
+        waiting: nodes.waiting(),
+        endpoint: listening.endpoint(),
+        offered: own.bundles().length,
+        peers: peers.list(),
+        apiTrouble: cluster.trouble(),
+      }),
+    );
+    await clock.sleep(TICK_MS, signal).catch(() => undefined);
+  }
+}
+
+function servesOf({ own, listening }: Parts): OwnServes | undefined {
+  const endpoint = listening.endpoint();
+  if (endpoint === undefined) return undefined;
+  return { address: endpoint.host, port: endpoint.port, bundles: own.bundles().map(({ bundleId }) => bundleId) };
+}

@@ -1,0 +1,138 @@
+import type { QueuePlace } from './fleet-view.ts';
+
+/** Nodes that take blobs from this one, and those that wait for their turn. Times are monotonic ms. */
+export interface ServeTurns {
+  readonly holders: ReadonlyMap<string, Holder>;
+  /** In the order of their first request. */
+  readonly waiting: readonly Waiting[];
+  /** How long the last turns took. */
+  readonly tookMs: readonly number[];
+}
+
+interface Holder {
+  readonly sinceMs: number;
+  /** Its requests that are being answered. */
+  readonly running: number;
+  /** Since when it has none; meaningless while it has some. */
+  readonly idleSinceMs: number;
+}
+
+interface Waiting {
+  readonly node: string;
+  /** Its place is kept until then. */
+  readonly untilMs: number;
+}
+
+/** What a node is told that asks for a blob. */
+export type TurnAnswer =
+  | { readonly kind: 'granted' }
+  | { readonly kind: 'wait'; readonly queue: QueuePlace; readonly retryMs: number };
+
+/** Nobody is served, and nobody waits. */
+export const NO_TURNS: ServeTurns = { holders: new Map(), waiting: [], tookMs: [] };
+
+/** A node keeps its turn for so long between two blobs. */
+const LINGER_MS = 5_000;
+
+/** After so long a turn ends when others wait: the node goes to the end of the queue. */
+export const TURN_MS = 10 * 60_000;
+
+/** The next in the queue asks so often; whoever is further behind asks less often. */
+const RETRY_MS = 2_000;
+const LONGEST_RETRY_MS = 15_000;
+
+/** How much later than it was told a node may ask, and keeps its place. */
+const LATE_MS = 3_000;
+
+const REMEMBERED_TURNS = 8;
+
+/**
+ * A node asks for a blob. A slot that becomes free belongs to the first in the queue until that one
+ * is late.
+ *
+ * @param most how many nodes may be served at once (`fleet.max_clients`)
+ */
+export function askTurn(
+  turns: ServeTurns,
+  { node, nowMs, most }: { readonly node: string; readonly nowMs: number; readonly most: number },
+): { readonly turns: ServeTurns; readonly answer: TurnAnswer } {
+  const tidied = tidyTurns(turns, nowMs);
+  const holder = tidied.holders.get(node);
+  const others = tidied.waiting.filter((one) => one.node !== node);
+  if (holder !== undefined && !isOver(holder, others, nowMs)) {
+    return { turns: granted(tidied, node, { ...holder, running: holder.running + 1 }), answer: { kind: 'granted' } };
+  }
+  const queue = tidied.waiting.some((one) => one.node === node)
+    ? tidied.waiting
+    : [...tidied.waiting, { node, untilMs: nowMs }];
+  const place = queue.findIndex((one) => one.node === node) + 1;
+  // A node whose turn is over gives its slot free when its last request ends.
+  if (holder === undefined && place <= most - tidied.holders.size) {
+    const begun = { sinceMs: nowMs, running: 1, idleSinceMs: nowMs };
+    return { turns: granted(tidied, node, begun), answer: { kind: 'granted' } };
+  }
+  const retryMs = Math.min(LONGEST_RETRY_MS, RETRY_MS * Math.ceil(place / most));
+  const untilMs = nowMs + 2 * retryMs + LATE_MS;
+  const waiting = queue.map((one) => (one.node === node ? { node, untilMs } : one));
+  const waitMs = waitOf(tidied, { place, most, nowMs });
+  return {
+    turns: { ...tidied, waiting },
+    answer: {
+      kind: 'wait',
+      queue: { place, waiting: waiting.length, ...(waitMs !== undefined && { waitMs }) },
+      retryMs,
+    },
+  };
+}
+
+/** A request of a node has ended. */
+export function endRequest(turns: ServeTurns, node: string, nowMs: number): ServeTurns {
+  const holder = turns.holders.get(node);
+  if (holder === undefined) return turns;
+  const running = holder.running - 1;
+  return tidyTurns(granted(turns, node, { ...holder, running, idleSinceMs: nowMs }, turns.waiting), nowMs);
+}
+
+/** Whether a node had its turn for long enough, while others wait. */
+export function isTurnOver(turns: ServeTurns, node: string, nowMs: number): boolean {
+  const { holders, waiting } = tidyTurns(turns, nowMs);
+  const holder = holders.get(node);
+  return holder === undefined || isOver(holder, waiting, nowMs);
+}
+
+/** Without those that are done, and those that did not ask again. */
+export function tidyTurns(turns: ServeTurns, nowMs: number): ServeTurns {
+  const waiting = turns.waiting.filter(({ untilMs }) => untilMs >= nowMs);
+  const holders = new Map<string, Holder>();
+  const ended: number[] = [];
+  for (const [node, holder] of turns.holders) {
+    const rests = holder.running === 0 && (nowMs - holder.idleSinceMs > LINGER_MS || isOver(holder, waiting, nowMs));
+    if (rests) ended.push(holder.idleSinceMs - holder.sinceMs);
+    else holders.set(node, holder);
+  }
+  return { holders, waiting, tookMs: [...turns.tookMs, ...ended].slice(-REMEMBERED_TURNS) };
+}
+
+function granted(
+  turns: ServeTurns,
+  node: string,
+  holder: Holder,
+  waiting: readonly Waiting[] = turns.waiting.filter((one) => one.node !== node),
+): ServeTurns {
+  return { ...turns, holders: new Map([...turns.holders, [node, holder]]), waiting };
+}
+
+function isOver({ sinceMs }: Holder, others: readonly Waiting[], nowMs: number): boolean {
+  return others.length > 0 && nowMs - sinceMs > TURN_MS;
+}
+
+/** By the turns that are over; the one that ends next has had a part of it. */
+function waitOf(
+  { tookMs, holders }: ServeTurns,
+  { place, most, nowMs }: { readonly place: number; readonly most: number; readonly nowMs: number },
+): number | undefined {
+  if (tookMs.length === 0) return undefined;
+  const usual = tookMs.reduce((sum, one) => sum + one, 0) / tookMs.length;
+  const had = Math.max(0, ...[...holders.values()].map(({ sinceMs }) => nowMs - sinceMs));
+  return Math.round(Math.max(0, Math.ceil(place / most) * usual - Math.min(had, usual)));
+}

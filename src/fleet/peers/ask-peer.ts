@@ -1,0 +1,107 @@
+import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import { formatEndpoint } from '../../domain/settings/network-types.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
+import type { OffersDocument } from '../../offers/documents.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { InTurn } from '../../platform/async/one-at-a-time.ts';
+import { type Listeners, notifyAll } from '../../platform/subscription.ts';
+import type { Cluster } from '../cluster.ts';
+import type { TellOnce } from '../tell-once.ts';
+import { isNeedy, pauseOf } from './next-ask.ts';
+import { type KnownPeer, nameOf, type PeerWays } from './peer.ts';
+import type { PeerStore, StoredPeer } from './stored-peers.ts';
+
+/** The adapters of peers. */
+export interface PeersOptions extends PeerWays {
+  readonly settings: Pick<Settings['fleet'], 'peers' | 'activate'>;
+  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange'>;
+  readonly store: PeerStore;
+  readonly tell: TellOnce;
+  readonly ownStatus: () => NodeStatus | undefined;
+  /** Told for each sign of life of a node. */
+  readonly onHeard: (node: string) => void;
+}
+
+/** All known peers, and what they are asked with. */
+export interface Crowd extends PeersOptions {
+  /** By `formatEndpoint()` of their endpoint. */
+  readonly byAddress: Map<string, KnownPeer>;
+  readonly listeners: Listeners;
+  readonly inTurn: InTurn;
+  stored: readonly StoredPeer[];
+  /** Aborted to have the loop look again. */
+  wake: AbortController;
+}
+
+/** Asks a peer what it offers. Never throws. */
+export async function askPeer(crowd: Crowd, peer: KnownPeer, signal: AbortSignal): Promise<void> {
+  peer.isAsked = true;
+  try {
+    const answer = await peer.client.offers({ etag: peer.etag }, signal);
+    answered(crowd, peer, answer);
+    await remember(crowd, peer, signal);
+  } catch (error) {
+    if (!signal.aborted) fail(crowd, peer, error);
+  } finally {
+    peer.isAsked = false;
+  }
+}
+
+/** Notes that a request to a peer failed. The same cause is told once. */
+export function fail(crowd: Crowd, peer: KnownPeer, error: unknown): void {
+  const trouble = reasonOf(error);
+  const code = error instanceof AppError ? error.code : 'unknown';
+  const name = nameOf(peer);
+  crowd.tell.warn(name, code, { err: error, peer: name }, `Nothing comes from ${name}: ${trouble}`);
+  const isNews = peer.trouble !== trouble;
+  peer.quiet = peer.trouble === undefined ? 1 : peer.quiet + 1;
+  peer.trouble = trouble;
+  peer.etag = undefined;
+  peer.bundles = [];
+  schedule(crowd, peer);
+  if (isNews) notifyAll(crowd.listeners);
+}
+
+/** How long a peer is left alone, as things are. */
+export function pauseNow({ ownStatus, settings }: Crowd, { quiet, trouble, target }: KnownPeer): number {
+  const { isAnnounced } = target;
+  const needs = isNeedy(ownStatus(), settings.activate === 'ordered');
+  return pauseOf({ quiet, hasFailed: trouble !== undefined, isAnnounced, isNeedy: needs });
+}
+
+function answered(
+  crowd: Crowd,
+  peer: KnownPeer,
+  answer: { document: OffersDocument; etag: string | undefined } | undefined,
+) {
+  const isNews = answer !== undefined || peer.trouble !== undefined || !peer.hasAnswered;
+  if (answer !== undefined) {
+    peer.bundles = answer.document.bundles;
+    peer.status = answer.document.node?.status;
+    peer.etag = answer.etag;
+    if (crowd.identity === undefined) peer.node = answer.document.node?.name;
+  }
+  peer.quiet = isNews ? 1 : peer.quiet + 1;
+  peer.trouble = undefined;
+  peer.hasAnswered = true;
+  crowd.tell.over(nameOf(peer));
+  crowd.onHeard(nameOf(peer));
+  schedule(crowd, peer);
+  if (isNews) notifyAll(crowd.listeners);
+}
+
+function schedule(crowd: Crowd, peer: KnownPeer): void {
+  const jitter = 0.9 + Math.random() * 0.2;
+  peer.nextAskMs = crowd.clock.monotonic() + jitter * pauseNow(crowd, peer);
+}
+
+/** A node that answers is asked there also when no API server tells of it. */
+async function remember(crowd: Crowd, peer: KnownPeer, signal: AbortSignal): Promise<void> {
+  const name = peer.target.name ?? peer.node;
+  const address = formatEndpoint(peer.target.endpoint);
+  if (name === undefined || name === crowd.cluster.self()) return;
+  if (crowd.stored.some((one) => one.name === name && one.address === address)) return;
+  const others = crowd.stored.filter((one) => one.name !== name && one.address !== address);
+  crowd.stored = [...others, { name, address }];
+  await crowd.inTurn(signal, () => crowd.store.save(crowd.stored, signal));
+}

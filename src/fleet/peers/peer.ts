@@ -1,0 +1,82 @@
+import { connect } from 'node:net';
+import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import { formatEndpoint } from '../../domain/settings/network-types.ts';
+import { createOffersClient, type OffersClient } from '../../offers/client.ts';
+import type { OffersDocument } from '../../offers/documents.ts';
+import { createWireConnection, type WireConnection } from '../../offers/wire-connection.ts';
+import { NEVER_ABORTED } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { fleetError } from '../fleet-error.ts';
+import type { Identity } from '../identity/identity.ts';
+import { callPeer } from '../identity/tls-ends.ts';
+import type { Target } from './targets.ts';
+
+/** How peers are reached. */
+export interface PeerWays {
+  /** Who this node is; undefined with `fleet.auth = "none"`: plain TCP. */
+  readonly identity: (() => Identity | undefined) | undefined;
+  readonly clock: Clock;
+}
+
+/** Another node, and what it told last. Times are monotonic. */
+export interface KnownPeer {
+  target: Target;
+  readonly connection: WireConnection;
+  readonly client: OffersClient;
+  /** Of its certificate, or of its own word where nodes do not prove who they are. */
+  node?: string | undefined;
+  bundles: OffersDocument['bundles'];
+  status?: NodeStatus | undefined;
+  etag?: string | undefined;
+  trouble?: string | undefined;
+  hasAnswered: boolean;
+  isAsked: boolean;
+  quiet: number;
+  nextAskMs: number;
+}
+
+/** Connections to one peer: the daemon pulls some images at once. */
+const MOST_CONNECTIONS = 8;
+
+/** A peer that was not asked yet. Nothing is opened before it is. */
+export function createPeer(target: Target, ways: PeerWays, nextAskMs: number): KnownPeer {
+  const where = formatEndpoint(target.endpoint);
+  const who = target.name === undefined ? where : `${target.name} (${where})`;
+  const connection = createWireConnection({
+    who,
+    maxConnections: MOST_CONNECTIONS,
+    connect: () => open(peer, ways),
+  });
+  const peer: KnownPeer = {
+    target,
+    connection,
+    client: createOffersClient(connection),
+    bundles: [],
+    hasAnswered: false,
+    isAsked: false,
+    quiet: 0,
+    nextAskMs,
+  };
+  return peer;
+}
+
+/** The name of a peer: that of its Node where it is known, else its address. */
+export function nameOf({ target, node }: Pick<KnownPeer, 'target' | 'node'>): string {
+  return target.name ?? node ?? formatEndpoint(target.endpoint);
+}
+
+async function open(peer: KnownPeer, { identity, clock }: PeerWays) {
+  const { endpoint, name } = peer.target;
+  if (identity === undefined) return connect(endpoint);
+  const own = identity();
+  if (own === undefined) {
+    throw fleetError(
+      'fleet/identity',
+      "this node can't prove who it is: see the lines about the kubelet's certificate",
+    );
+  }
+  // It has a deadline of its own: the request that asked for it may be gone before.
+  const { socket, node } = await callPeer({ endpoint, identity: own, expected: name, clock }, NEVER_ABORTED);
+  peer.node = node;
+  return socket;
+}

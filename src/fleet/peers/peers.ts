@@ -1,0 +1,149 @@
+import type { Peer } from '../../domain/fleet/fleet-view.ts';
+import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import { formatEndpoint } from '../../domain/settings/network-types.ts';
+import { withEither } from '../../platform/async/abort.ts';
+import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
+import { listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { askPeer, type Crowd, fail, type PeersOptions, pauseNow } from './ask-peer.ts';
+import { createPeer, type KnownPeer, nameOf } from './peer.ts';
+import { type Target, targetsOf } from './targets.ts';
+
+/** The other nodes as sources of bundles. */
+export interface Peers {
+  /** By name. */
+  list(): readonly Peer[];
+  /** The peer of a name in {@link Peers.list}. */
+  find(name: string): KnownPeer | undefined;
+  /** What the nodes told on the wire, by name. */
+  statuses(): ReadonlyMap<string, NodeStatus>;
+  /** A request to a peer failed. */
+  failed(peer: KnownPeer, error: unknown): void;
+  /** The own status has changed: maybe others are to be asked. */
+  look(): void;
+  onChange(listener: () => void): Unsubscribe;
+  /** Asks peers until `signal` aborts. Never throws. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Peers that are asked at once. */
+const AT_ONCE = 8;
+
+/** Nodes of a cluster see a change at once; they don't all ask at once. */
+const SPREAD_MS = 1_000;
+
+/** The loop looks at least so often whether somebody is to be asked. */
+const LOOK_MS = 5_000;
+
+/** Makes {@link Peers} that know nobody. */
+export function createPeers(options: PeersOptions): Peers {
+  const crowd: Crowd = {
+    ...options,
+    byAddress: new Map(),
+    listeners: new Set(),
+    inTurn: oneAtATime(),
+    stored: [],
+    wake: new AbortController(),
+  };
+  return {
+    list: () => [...shown(crowd).values()].map(viewOf),
+    find: (name) => shown(crowd).get(name),
+    statuses: () =>
+      new Map([...shown(crowd)].flatMap(([name, { status }]) => (status === undefined ? [] : [[name, status]]))),
+    failed: (peer, error) => fail(crowd, peer, error),
+    look: () => crowd.wake.abort(),
+    onChange: (listener) => listen(crowd.listeners, listener),
+    run: (signal) => run(crowd, signal),
+  };
+}
+
+/** One of each name: the same node may answer at several addresses. */
+function shown({ byAddress, cluster }: Crowd): ReadonlyMap<string, KnownPeer> {
+  const byName = new Map<string, KnownPeer>();
+  for (const peer of byAddress.values()) {
+    const name = nameOf(peer);
+    const other = byName.get(name);
+    const isBetter = other === undefined || (other.trouble !== undefined && peer.trouble === undefined);
+    if (isBetter && name !== cluster.self()) byName.set(name, peer);
+  }
+  return new Map([...byName].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function viewOf(peer: KnownPeer): Peer {
+  const trouble = peer.trouble ?? (peer.hasAnswered ? undefined : 'it was not asked yet');
+  return {
+    name: nameOf(peer),
+    address: formatEndpoint(peer.target.endpoint),
+    ...(trouble !== undefined && { trouble }),
+    bundles: peer.bundles,
+  };
+}
+
+async function run(crowd: Crowd, signal: AbortSignal): Promise<void> {
+  crowd.stored = await crowd.store.load(signal);
+  const unsubscribe = crowd.cluster.onChange(() => crowd.wake.abort());
+  const asking = new Set<Promise<void>>();
+  try {
+    while (!signal.aborted) {
+      crowd.wake = new AbortController();
+      follow(crowd);
+      for (const peer of due(crowd).slice(0, Math.max(0, AT_ONCE - asking.size))) {
+        const one = askPeer(crowd, peer, signal).finally(() => {
+          asking.delete(one);
+          crowd.wake.abort();
+        });
+        asking.add(one);
+      }
+      await pause(crowd, signal);
+    }
+  } finally {
+    unsubscribe();
+    await Promise.all(asking);
+    for (const { connection } of crowd.byAddress.values()) connection.close();
+  }
+}
+
+async function pause(crowd: Crowd, signal: AbortSignal): Promise<void> {
+  const next = [...crowd.byAddress.values()].filter((one) => !one.isAsked).map((one) => one.nextAskMs);
+  const ms = Math.min(LOOK_MS, Math.max(10, Math.min(...next) - crowd.clock.monotonic()));
+  await withEither([signal, crowd.wake.signal], (either) => crowd.clock.sleep(ms, either)).catch(() => undefined);
+}
+
+function due({ byAddress, clock }: Crowd): KnownPeer[] {
+  const nowMs = clock.monotonic();
+  return [...byAddress.values()]
+    .filter((peer) => !peer.isAsked && peer.nextAskMs <= nowMs)
+    .sort((a, b) => a.nextAskMs - b.nextAskMs);
+}
+
+/** Takes over what the cluster says now. */
+function follow(crowd: Crowd): void {
+  const { cluster, settings, byAddress, clock } = crowd;
+  const targets = targetsOf({
+    self: cluster.self(),
+    nodes: cluster.nodes(),
+    isComplete: cluster.trouble() === undefined && cluster.nodes().length > 0,
+    fixed: settings.peers,
+    stored: crowd.stored,
+  });
+  for (const [address, peer] of byAddress) {
+    if (targets.has(address)) continue;
+    byAddress.delete(address);
+    peer.connection.close();
+    notifyAll(crowd.listeners);
+  }
+  for (const [address, target] of targets) {
+    const peer = byAddress.get(address);
+    const soonMs = clock.monotonic() + Math.random() * SPREAD_MS;
+    if (peer === undefined) byAddress.set(address, createPeer(target, crowd, soonMs));
+    else update(crowd, peer, target, soonMs);
+  }
+}
+
+function update(crowd: Crowd, peer: KnownPeer, target: Target, soonMs: number): void {
+  const isNews = target.isAnnounced && (!peer.target.isAnnounced || peer.target.announced !== target.announced);
+  peer.target = target;
+  if (isNews) peer.quiet = 0;
+  // An address of this node itself is not asked again.
+  if (peer.node === crowd.cluster.self()) peer.nextAskMs = Number.POSITIVE_INFINITY;
+  else peer.nextAskMs = Math.min(peer.nextAskMs, isNews ? soonMs : crowd.clock.monotonic() + pauseNow(crowd, peer));
+}

@@ -1,0 +1,85 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { respondBusy } from '../../offers/busy.ts';
+import { answerSafely } from '../../offers/handler.ts';
+import { parseWirePath } from '../../offers/paths.ts';
+import { relay } from '../../offers/relay.ts';
+import { sendWatched } from '../../offers/watched-document.ts';
+import type { WireConnection } from '../../offers/wire-connection.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { closeSignal } from '../../platform/http/close-signal.ts';
+import { respondJson } from '../../platform/http/respond-json.ts';
+import type { Log } from '../../platform/log.ts';
+import type { OwnOffers } from './own-offers.ts';
+import type { Pace } from './pace.ts';
+import type { ServedNodes } from './served-nodes.ts';
+
+/** What answers to other nodes need. */
+export interface AnswerOptions {
+  readonly own: Pick<OwnOffers, 'document' | 'onChange'>;
+  /** To the daemon's socket. */
+  readonly daemon: WireConnection;
+  readonly nodes: ServedNodes;
+  readonly pace: Pace;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * Answers a request of another node: the offers from here, the rest as the daemon answers it. Blobs
+ * take a turn. Never rejects.
+ *
+ * @param node the name of its Node, or its address where nodes do not prove who they are
+ */
+export async function answerNode(
+  node: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: AnswerOptions,
+): Promise<void> {
+  const path = request.url ?? '';
+  const route = parseWirePath(path);
+  await answerSafely(request, response, options.log, async () => {
+    switch (route.kind) {
+      case 'unknown':
+        return respondJson(response, 404, { error: 'this is not offered here' });
+      case 'offers':
+        return sendWatched(request, response, {
+          clock: options.clock,
+          document: { current: async () => options.own.document(), onChange: options.own.onChange },
+        });
+      case 'blob':
+        if (request.method === 'GET') return sendBlob(node, request, response, options);
+        return relay(request, response, { connection: options.daemon, path });
+      default:
+        return relay(request, response, { connection: options.daemon, path });
+    }
+  });
+}
+
+async function sendBlob(
+  node: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { nodes, pace, daemon }: AnswerOptions,
+): Promise<void> {
+  const asked = nodes.ask(node);
+  if ('busy' in asked) return respondBusy(response, asked.busy);
+  const { turn } = asked;
+  const signal = closeSignal(response);
+  try {
+    await relay(
+      request,
+      response,
+      { connection: daemon, path: request.url ?? '' },
+      {
+        onBytes: async (count) => {
+          if (turn.isTooSlow()) response.destroy();
+          turn.add(count);
+          await pace.take(count, signal);
+        },
+      },
+    );
+  } finally {
+    turn.end();
+  }
+}

@@ -1,0 +1,100 @@
+import { join } from 'node:path';
+import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/network-types.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { withEither } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
+import type { Log } from '../../platform/log.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import type { Cluster } from '../cluster.ts';
+import type { NodeServer } from './node-server.ts';
+
+/** The port for other nodes, opened where this node has its address. */
+export interface Listening {
+  /** Where other nodes reach this one; undefined while they don't. */
+  endpoint(): Endpoint | undefined;
+  onChange(listener: () => void): Unsubscribe;
+  /** Listens until `signal` aborts, and again after the address has changed. Never throws. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** The adapters of {@link createListening}. */
+export interface ListeningOptions {
+  /** `fleet.listen`. */
+  readonly setting: string;
+  readonly cluster: Pick<Cluster, 'address' | 'onChange'>;
+  /** The folder in which the last address is kept, for a start without an API server. */
+  readonly stateDir: string;
+  readonly serve: (endpoint: Endpoint) => Promise<NodeServer>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** An address may come later than the process, as at boot. */
+const AGAIN_MS = 5_000;
+
+interface Port extends ListeningOptions {
+  readonly listeners: Listeners;
+  readonly file: string;
+  server?: NodeServer | undefined;
+  wanted?: string | undefined;
+  /** What was said last. */
+  told?: string | undefined;
+}
+
+/** Makes {@link Listening} that does not listen yet. */
+export function createListening(options: ListeningOptions): Listening {
+  const port: Port = { ...options, listeners: new Set(), file: join(options.stateDir, 'address') };
+  return {
+    endpoint: () => port.server?.endpoint,
+    onChange: (listener) => listen(port.listeners, listener),
+    run: (signal) => run(port, signal),
+  };
+}
+
+async function run(port: Port, signal: AbortSignal): Promise<void> {
+  let changed = new AbortController();
+  const unsubscribe = port.cluster.onChange(() => changed.abort());
+  while (!signal.aborted) {
+    changed = new AbortController();
+    const address = await ownAddress(port, signal);
+    if (address === undefined) tell(port, 'The address of this node is not known yet; fleet.listen can name it');
+    else if (address !== port.wanted) await move(port, address, signal);
+    await withEither([signal, changed.signal], (either) => port.clock.sleep(AGAIN_MS, either)).catch(() => undefined);
+  }
+  unsubscribe();
+  await port.server?.close();
+}
+
+async function move(port: Port, address: string, signal: AbortSignal): Promise<void> {
+  const endpoint = parseEndpoint(address, FLEET_PORT);
+  if (endpoint === undefined) return;
+  await port.server?.close();
+  port.server = undefined;
+  try {
+    port.server = await port.serve(endpoint);
+    port.wanted = address;
+    port.told = undefined;
+    port.log.info({ address }, `Other nodes reach this one on ${formatEndpoint(port.server.endpoint)}`);
+    if (port.setting === 'auto') await replaceFile({ path: port.file, mode: 0o600 }, `${address}\n`, signal);
+  } catch (error) {
+    if (!signal.aborted) tell(port, `Other nodes can't reach this one: ${reasonOf(error)}`);
+  }
+  notifyAll(port.listeners);
+}
+
+/** While no API server answers: the address that this node had last. */
+async function ownAddress({ setting, cluster, file }: Port, signal: AbortSignal): Promise<string | undefined> {
+  if (setting !== 'auto') return setting;
+  const known = cluster.address();
+  if (known !== undefined) return known;
+  if (signal.aborted) return undefined;
+  const text = await readIfPresent(file).catch(() => undefined);
+  const last = text?.trim() ?? '';
+  return parseEndpoint(last, FLEET_PORT) === undefined ? undefined : last;
+}
+
+function tell(port: Port, message: string): void {
+  if (port.told !== message) port.log.warn({}, message);
+  port.told = message;
+}

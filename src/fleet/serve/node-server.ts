@@ -1,0 +1,116 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { type Endpoint, formatEndpoint } from '../../domain/settings/network-types.ts';
+import { WIRE_SERVER_OPTIONS } from '../../offers/limits.ts';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { fleetError } from '../fleet-error.ts';
+import type { Identity } from '../identity/identity.ts';
+import { createTlsGate } from '../identity/tls-ends.ts';
+import type { TellOnce } from '../tell-once.ts';
+import { type Connections, createConnections } from './connections.ts';
+
+/** The options of {@link serveNodes}. */
+export interface NodeServerOptions {
+  readonly endpoint: Endpoint;
+  /** Who this node is; undefined with `fleet.auth = "none"`: plain TCP. */
+  readonly identity: (() => Identity | undefined) | undefined;
+  /** Answers a request. `node` is the name of a Node, or an address with `fleet.auth = "none"`. */
+  readonly answer: (node: string, request: IncomingMessage, response: ServerResponse) => Promise<void>;
+  readonly clock: Clock;
+  readonly tell: TellOnce;
+}
+
+/** A server that listens. */
+export interface NodeServer {
+  /** Where it listens. */
+  readonly endpoint: Endpoint;
+  /** Stops listening, and drops every connection. */
+  close(): Promise<void>;
+}
+
+/**
+ * Listens for other nodes.
+ *
+ * INVARIANT: HTTP is read only from connections whose other end is known.
+ *
+ * @throws AppError `fleet/listen` (`retry`)
+ */
+export async function serveNodes(options: NodeServerOptions): Promise<NodeServer> {
+  const names = new WeakMap<Socket, string>();
+  const connections = createConnections();
+  const server = createServer(WIRE_SERVER_OPTIONS, (request, response) => {
+    const node = names.get(request.socket);
+    if (node === undefined) return void response.destroy();
+    void options.answer(node, request, response);
+  });
+  const serveHttp = server.listeners('connection');
+  server.removeAllListeners('connection');
+  const enter = (raw: Socket, socket: Socket, node: string) => {
+    if (!connections.admit(raw, node)) return;
+    names.set(socket, node);
+    for (const listener of serveHttp) listener.call(server, socket);
+  };
+  Object.assign(server, { pauseOnConnect: options.identity !== undefined });
+  server.on('connection', gateOf(options, connections, enter));
+  await listen(server, options.endpoint);
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : options.endpoint.port;
+  return {
+    endpoint: { host: options.endpoint.host, port },
+    close: async () => {
+      const closed = once(server, 'close');
+      server.close();
+      connections.closeAll();
+      await closed;
+    },
+  };
+}
+
+function gateOf(
+  { identity, clock, tell }: NodeServerOptions,
+  connections: Connections,
+  enter: (raw: Socket, socket: Socket, node: string) => void,
+): (socket: Socket) => void {
+  if (identity === undefined) {
+    return (socket) => {
+      socket.on('error', () => undefined);
+      if (connections.begin(socket)) enter(socket, socket, socket.remoteAddress ?? 'unknown');
+    };
+  }
+  const gate = createTlsGate({
+    identity,
+    clock,
+    onKnown: ({ raw, socket, node }) => {
+      tell.over(addressOf(raw));
+      enter(raw, socket, node);
+    },
+    onRefused: (address, { cause, reason }) => {
+      tell.warn(address, cause, { address, cause }, `${address} is refused: it ${reason}`);
+    },
+  });
+  return (socket) => {
+    if (connections.begin(socket)) gate.accept(socket);
+  };
+}
+
+function addressOf(socket: Socket): string {
+  return socket.remoteAddress ?? 'an unknown address';
+}
+
+async function listen(server: Server, endpoint: Endpoint): Promise<void> {
+  try {
+    const listening = once(server, 'listening');
+    server.listen({ ...endpoint, exclusive: true });
+    await listening;
+  } catch (cause) {
+    const where = formatEndpoint(endpoint);
+    const remedy =
+      systemCodeOf(cause) === 'EADDRNOTAVAIL'
+        ? 'this node does not have that address'
+        : 'free the port or set fleet.listen';
+    const message = `${where} can't be listened on: ${reasonOf(cause)}; ${remedy}`;
+    throw fleetError('fleet/listen', message, { cause });
+  }
+}

@@ -1,0 +1,98 @@
+import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import type { OffersClient } from '../../offers/client.ts';
+import type { OffersDocument } from '../../offers/documents.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+
+/** What this node offers, as its daemon tells. */
+export interface OwnOffers {
+  /** Nothing while the daemon does not answer. */
+  bundles(): OffersDocument['bundles'];
+  /** What other nodes are told: with the name and the status of this node. */
+  document(): OffersDocument;
+  onChange(listener: () => void): Unsubscribe;
+  /** The status of this node has changed. */
+  statusChanged(): void;
+  /** Follows the daemon until `signal` aborts. Never throws. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** The adapters of {@link createOwnOffers}. */
+export interface OwnOffersOptions {
+  /** A client of the daemon's socket. */
+  readonly client: Pick<OffersClient, 'offers'>;
+  readonly self: () => string;
+  readonly status: () => NodeStatus | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** How long one question waits for a change. */
+const WAIT_MS = 30_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 15_000;
+
+interface Followed extends OwnOffersOptions {
+  readonly listeners: Listeners;
+  bundles: OffersDocument['bundles'];
+  etag?: string | undefined;
+  isAway: boolean;
+}
+
+/** Makes {@link OwnOffers} that are empty. */
+export function createOwnOffers(options: OwnOffersOptions): OwnOffers {
+  const own: Followed = { ...options, listeners: new Set(), bundles: [], isAway: false };
+  return {
+    bundles: () => own.bundles,
+    document: () => {
+      const status = own.status();
+      const node = { name: own.self(), ...(status !== undefined && { status }) };
+      return { version: 1, bundles: own.bundles, node };
+    },
+    onChange: (listener) => listen(own.listeners, listener),
+    statusChanged: () => notifyAll(own.listeners),
+    run: (signal) => follow(own, signal),
+  };
+}
+
+async function follow(own: Followed, signal: AbortSignal): Promise<void> {
+  let pauseMs = FIRST_PAUSE_MS;
+  while (!signal.aborted) {
+    try {
+      const answer = await own.client.offers({ etag: own.etag, waitMs: WAIT_MS }, signal);
+      pauseMs = FIRST_PAUSE_MS;
+      tellBack(own);
+      if (answer !== undefined) take(own, answer.document.bundles, answer.etag);
+      // A daemon that does not wait must not be asked without a pause.
+      else await own.clock.sleep(FIRST_PAUSE_MS, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      tellAway(own, error);
+      take(own, [], undefined);
+      await own.clock.sleep(pauseMs, signal).catch(() => undefined);
+      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+    }
+  }
+}
+
+function take(own: Followed, bundles: OffersDocument['bundles'], etag: string | undefined): void {
+  own.etag = etag;
+  if (JSON.stringify(bundles) === JSON.stringify(own.bundles)) return;
+  own.bundles = bundles;
+  notifyAll(own.listeners);
+}
+
+function tellBack(own: Followed): void {
+  if (own.isAway) own.log.info({}, 'The daemon answers again: other nodes get its bundles');
+  own.isAway = false;
+}
+
+function tellAway(own: Followed, error: unknown): void {
+  if (!own.isAway) {
+    const message = `The daemon of this node does not answer: ${reasonOf(error)}; other nodes get nothing until it does. See systemctl status stickpin`;
+    own.log.warn({ err: error }, message);
+  }
+  own.isAway = true;
+}

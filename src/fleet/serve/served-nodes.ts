@@ -1,0 +1,122 @@
+import { askTurn, endRequest, isTurnOver, NO_TURNS, tidyTurns } from '../../domain/fleet/serve-turns.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
+import type { Busy } from '../../offers/busy.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+
+/** A node that is being served. */
+export interface ServedNode {
+  readonly name: string;
+  readonly bytesPerSecond: number;
+}
+
+/** The turn of one request. */
+export interface Turn {
+  /** Bytes that were sent. */
+  add(bytes: number): void;
+  /** Whether the node reads so slowly that it must give way to those that wait. */
+  isTooSlow(): boolean;
+  /** Ends it. Idempotent. */
+  end(): void;
+}
+
+/** Who takes blobs from this node. */
+export interface ServedNodes {
+  /** A turn for one request of a node, or when it has to ask again. */
+  ask(node: string): { readonly turn: Turn } | { readonly busy: Busy };
+  served(): readonly ServedNode[];
+  waiting(): number;
+  /** Calls `listener` when a node begins or ends. */
+  onChange(listener: () => void): Unsubscribe;
+}
+
+/** Rates are told over so many slots of time. */
+const SLOT_MS = 500;
+const SLOTS = 10;
+
+/** Whoever reads more slowly gives way, when its turn is over and others wait. */
+const SLOW_BYTES_PER_SECOND = 64 * 1024;
+
+interface Keeper {
+  readonly clock: Clock;
+  readonly most: number;
+  readonly listeners: Listeners;
+  /** Bytes by node and slot of time. */
+  readonly sent: Map<string, Map<number, number>>;
+  readonly slowBytesPerSecond: number;
+  turns: typeof NO_TURNS;
+}
+
+/** The settings of {@link createServedNodes}. */
+export type ServeLimits = Pick<Settings['fleet'], 'max_clients' | 'rate'>;
+
+/** Nobody is served yet. */
+export function createServedNodes({ max_clients: most, rate }: ServeLimits, clock: Clock): ServedNodes {
+  const share = rate === 'unlimited' ? SLOW_BYTES_PER_SECOND : rate / most / 4;
+  const keeper: Keeper = {
+    clock,
+    most,
+    listeners: new Set(),
+    sent: new Map(),
+    slowBytesPerSecond: Math.min(SLOW_BYTES_PER_SECOND, share),
+    turns: NO_TURNS,
+  };
+  return {
+    ask: (node) => ask(keeper, node),
+    served: () => {
+      const nowMs = clock.monotonic();
+      keeper.turns = tidyTurns(keeper.turns, nowMs);
+      return [...keeper.turns.holders.keys()].map((name) => ({ name, bytesPerSecond: rateOf(keeper, name, nowMs) }));
+    },
+    waiting: () => tidyTurns(keeper.turns, clock.monotonic()).waiting.length,
+    onChange: (listener) => listen(keeper.listeners, listener),
+  };
+}
+
+function ask(keeper: Keeper, node: string): { readonly turn: Turn } | { readonly busy: Busy } {
+  const { clock, most, listeners } = keeper;
+  const asked = askTurn(keeper.turns, { node, nowMs: clock.monotonic(), most });
+  keeper.turns = asked.turns;
+  notifyAll(listeners);
+  if (asked.answer.kind === 'wait') return { busy: { queue: asked.answer.queue, retryMs: asked.answer.retryMs } };
+  return { turn: turnOf(keeper, node) };
+}
+
+function turnOf(keeper: Keeper, node: string): Turn {
+  const { clock } = keeper;
+  const begunMs = clock.monotonic();
+  let total = 0;
+  let isEnded = false;
+  return {
+    add: (bytes) => {
+      total += bytes;
+      count(keeper, node, bytes);
+    },
+    isTooSlow: () => {
+      const nowMs = clock.monotonic();
+      const rate = total / Math.max(1, (nowMs - begunMs) / 1_000);
+      return rate < keeper.slowBytesPerSecond && isTurnOver(keeper.turns, node, nowMs);
+    },
+    end: () => {
+      if (isEnded) return;
+      isEnded = true;
+      keeper.turns = endRequest(keeper.turns, node, clock.monotonic());
+      if (!keeper.turns.holders.has(node)) keeper.sent.delete(node);
+      notifyAll(keeper.listeners);
+    },
+  };
+}
+
+function count({ sent, clock }: Keeper, node: string, bytes: number): void {
+  const slot = Math.floor(clock.monotonic() / SLOT_MS);
+  const slots = sent.get(node) ?? new Map<number, number>();
+  slots.set(slot, (slots.get(slot) ?? 0) + bytes);
+  for (const old of slots.keys()) if (old <= slot - SLOTS) slots.delete(old);
+  sent.set(node, slots);
+}
+
+function rateOf({ sent }: Keeper, node: string, nowMs: number): number {
+  const first = Math.floor(nowMs / SLOT_MS) - SLOTS;
+  const recent = [...(sent.get(node) ?? [])].filter(([slot]) => slot > first);
+  return recent.reduce((sum, [, bytes]) => sum + bytes, 0) / ((SLOTS * SLOT_MS) / 1_000);
+}
