@@ -1,7 +1,7 @@
 /**
  * Bundles the daemon (`dist/main.js`), the thread in which it parses documents
- * (`dist/document-worker.js`) and the command line (`dist/cli/main.js`) with what they import, so
- * that starting reads a handful of files. Native modules stay in node_modules. `node
+ * (`dist/document-worker.js`), the fleet process (`dist/fleet/main.js`) and the command line
+ * (`dist/cli/main.js`) with what they import, so that starting reads a handful of files. Native modules stay in node_modules. `node
  * packaging/build.mjs [OUTDIR]`
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
@@ -44,6 +44,7 @@ const { metafile, outputFiles } = await build({
   entryPoints: {
     main: 'src/main.ts',
     'cli/main': 'src/stickpin.ts',
+    'fleet/main': 'src/fleet.ts',
     // Started by the daemon, from beside its own file.
     'document-worker': 'src/bundle/documents/document-worker.ts',
   },

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { Cluster } from '../../fleet/cluster.ts';
-import { createIdentityKeeper } from '../../fleet/identity/identity.ts';
+import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
 import { answerDaemon } from '../../fleet/peers/answer-daemon.ts';
 import { fleetDocument } from '../../fleet/peers/fleet-document.ts';
 import { isNeedy } from '../../fleet/peers/next-ask.ts';
@@ -37,8 +37,8 @@ export interface FleetOptions {
   readonly notifier: ServiceNotifier;
   readonly clock: Clock;
   readonly log: Log;
-  /** Where the files of the kubelet begin; default `/`. */
-  readonly root?: string;
+  /** Who this node is; undefined with `fleet.auth = "none"`. */
+  readonly identity: IdentityKeeper | undefined;
 }
 
 /** The fleet process. */
@@ -61,7 +61,6 @@ interface Parts {
   readonly listening: Listening;
   readonly silence: Silence;
   readonly nodes: ReturnType<typeof createServedNodes>;
-  readonly identity: ReturnType<typeof createIdentityKeeper> | undefined;
   readonly daemon: ReturnType<typeof createWireConnection>;
 }
 
@@ -81,14 +80,10 @@ export function createFleet(options: FleetOptions): Fleet {
 }
 
 function partsOf(options: FleetOptions): Parts {
-  const { settings, cluster, ownStatus, clock, log, root } = options;
+  const { settings, cluster, ownStatus, identity, clock, log } = options;
   const { fleet } = settings;
   const paths = fleetPaths(settings.paths);
   const tell = createTellOnce(log, clock);
-  const identity =
-    fleet.auth === 'none'
-      ? undefined
-      : createIdentityKeeper({ settings: fleet, clock, log, ...(root !== undefined && { root }) });
   const daemon = createWireConnection({ who: 'the daemon', connect: unixSocket(paths.offersSocket) });
   const own = createOwnOffers({
     client: createOffersClient(daemon),
@@ -127,13 +122,12 @@ function partsOf(options: FleetOptions): Parts {
         },
       }),
   });
-  return { options, peers, own, listening, silence, nodes, identity, daemon };
+  return { options, peers, own, listening, silence, nodes, daemon };
 }
 
 async function run(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { options, peers, own, listening, identity, daemon } = parts;
-  const { settings, cluster, notifier, clock, log } = options;
-  await identity?.refresh(signal);
+  const { options, peers, own, listening, daemon } = parts;
+  const { settings, cluster, identity, notifier, clock, log } = options;
   const fleet = {
     current: async () => fleetDocument({ ...parts, cluster, ownStatus: options.ownStatus }),
     onChange: (listener: () => void) => {

@@ -35,7 +35,7 @@ export const NO_TURNS: ServeTurns = { holders: new Map(), waiting: [], tookMs: [
 const LINGER_MS = 5_000;
 
 /** After so long a turn ends when others wait: the node goes to the end of the queue. */
-export const TURN_MS = 10 * 60_000;
+const TURN_MS = 10 * 60_000;
 
 /** The next in the queue asks so often; whoever is further behind asks less often. */
 const RETRY_MS = 2_000;
