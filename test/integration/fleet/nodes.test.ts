@@ -1,0 +1,297 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { connect as connectPlain, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect } from 'node:tls';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Digest } from '../../../src/domain/model/digest.ts';
+import type { ClusterNode } from '../../../src/fleet/cluster.ts';
+import { busyOf } from '../../../src/offers/busy.ts';
+import { digestOf } from '../../../src/platform/digest.ts';
+import { eventually } from '../../support/eventually.ts';
+import { createAuthority, type TestAuthority } from '../../support/fleet/authority.ts';
+import { layKubeletFiles } from '../../support/fleet/kubelet-files.ts';
+import { startTestNode, type TestNode, type TestNodeOptions } from '../../support/fleet/test-node.ts';
+import { have } from '../../support/requirements.ts';
+
+const signal = new AbortController().signal;
+const MiB = 1024 * 1024;
+
+describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
+  const base = mkdtempSync(join(tmpdir(), 'sp-fleet-'));
+  const started: TestNode[] = [];
+  let cluster: TestAuthority;
+
+  beforeAll(() => {
+    cluster = createAuthority(join(base, 'ca'), 'kubernetes');
+  });
+  afterEach(async () => {
+    for (const node of started.splice(0)) await node.stop();
+  });
+  afterAll(() => rmSync(base, { recursive: true, force: true }));
+
+  async function start(name: string, options: Partial<TestNodeOptions> = {}): Promise<TestNode> {
+    const kubelet = layKubeletFiles(join(base, `kubelet-${name}`), cluster.node(name), cluster).root;
+    const fleet = { listen: '127.0.0.1:0', ...options.fleet };
+    const node = await startTestNode({
+      name,
+      base,
+      kubelet,
+      ...options,
+      fleet: { ...fleet, listen: await freeListen(fleet.listen) },
+    });
+    started.push(node);
+    return node;
+  }
+
+  /** The setting knows no port 0. */
+  async function freeListen(listen: string): Promise<string> {
+    if (!listen.endsWith(':0')) return listen;
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    await new Promise((resolve) => server.close(resolve));
+    return `127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+  }
+
+  const nodeAt = (node: TestNode, ...serves: Digest[]): ClusterNode => ({
+    name: node.name,
+    endpoint: { host: '127.0.0.1', port: node.port() },
+    serves,
+  });
+
+  function offer(node: TestNode, bytes: Buffer, revision = '1'): { bundleId: Digest; blob: Digest } {
+    const blob = node.offers.blob(bytes);
+    const bundleId = digestOf(Buffer.from(`bundle of ${blob}`));
+    const offered = { bundleId, name: 'ocp', version: '4.13.7', sequence: 7, isWhole: true, revision };
+    node.offers.bundles.set(bundleId, { offered, files: new Map([['contents.json', Buffer.from('{}')]]) });
+    node.offers.changed();
+    return { bundleId, blob };
+  }
+
+  async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Buffer> {
+    const all: Uint8Array[] = [];
+    for await (const chunk of chunks) all.push(chunk);
+    return Buffer.concat(all);
+  }
+
+  it('pass offers, files and parts of blobs on, from daemon to daemon', async () => {
+    const one = await start('worker-1');
+    const bytes = randomBytes(3 * MiB);
+    const { bundleId, blob } = offer(one, bytes);
+    const two = await start('worker-2', { nodes: [nodeAt(one, bundleId)] });
+    const view = await two.until(({ peers }) => peers[0]?.bundles.length === 1);
+    expect(view.peers).toMatchObject([{ name: 'worker-1', bundles: [{ bundleId, name: 'ocp', revision: '1' }] }]);
+    expect(view.self).toBe('worker-2');
+    const peer = two.peer('worker-1');
+    expect(await peer.sizeOf(blob, signal)).toBe(bytes.length);
+    expect(String(await peer.file(bundleId, 'contents.json', signal))).toBe('{}');
+    expect(await peer.blobs(bundleId, signal)).toEqual(new Map([[blob, bytes.length]]));
+    expect((await bytesOf(peer.read(blob, 0, signal))).equals(bytes)).toBe(true);
+    expect((await bytesOf(peer.read(blob, MiB + 7, signal))).equals(bytes.subarray(MiB + 7))).toBe(true);
+    expect(one.log.lines.filter(({ level }) => level === 'warn')).toEqual([]);
+    await eventually(() => expect(one.statuses.join()).toContain('Gives blobs to worker-2'));
+    expect(statSync(two.socket).mode & 0o777).toBe(0o600);
+  });
+
+  it('tell when their offers change, and keep no connection while nothing does', async () => {
+    const one = await start('worker-1');
+    const two = await start('worker-2', { nodes: [nodeAt(one)] });
+    await two.until(({ peers }) => peers[0]?.trouble === undefined);
+    const { bundleId } = offer(one, randomBytes(100));
+    two.show(nodeAt(one, bundleId));
+    await two.until(({ peers }) => peers[0]?.bundles[0]?.bundleId === bundleId);
+    let asked = 0;
+    const count = one.offers.offers;
+    one.offers.offers = async (...args) => {
+      asked += 1;
+      return count(...args);
+    };
+    expect(asked).toBe(0);
+    const open = readFileSync('/proc/net/tcp', 'utf8');
+    const port = one.port().toString(16).toUpperCase().padStart(4, '0');
+    expect(open).toContain(`:${port}`);
+    await eventually(() => {
+      const rows = readFileSync('/proc/net/tcp', 'utf8').split('\n');
+      expect(rows.filter((row) => row.includes(`:${port}`) && / 01 /.test(row))).toEqual([]);
+    }, 20_000);
+  });
+
+  it('find each other without an API server: by settings, and by those that they knew last', async () => {
+    const one = await start('worker-1', { apiTrouble: 'it does not answer' });
+    offer(one, randomBytes(10));
+    const peers = [`127.0.0.1:${one.port()}`];
+    const two = await start('worker-2', { apiTrouble: 'it does not answer', fleet: { peers } });
+    const view = await two.until(({ peers }) => peers[0]?.bundles.length === 1);
+    expect(view.peers[0]?.name).toBe('worker-1');
+    expect(view.apiTrouble).toBe('it does not answer');
+    const file = join(two.stateDir, 'peers.json');
+    await eventually(() => expect(readFileSync(file, 'utf8')).toContain('worker-1'));
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+  });
+
+  it('start with no peers when the file of peers is damaged, and say so in one line', async () => {
+    const { createPeerStore } = await import('../../../src/fleet/peers/stored-peers.ts');
+    const { createRecordingLog } = await import('../../support/recording-log.ts');
+    const file = join(base, 'damaged.json');
+    for (const text of ['', '{"version":1,"peers":[{"name":"a","address":"nowhere"}]}', '\0\0']) {
+      writeFileSync(file, text);
+      const log = createRecordingLog();
+      expect(await createPeerStore(file, log).load(signal)).toEqual([]);
+      expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining(`${file} can't be used`)]);
+    }
+  });
+
+  it('serve so many at once, keep places in the queue, and give a free slot to the next', async () => {
+    const one = await start('worker-1', { fleet: { max_clients: 1, rate: 4 * MiB } });
+    const { blob } = offer(one, randomBytes(8 * MiB));
+    const others = [];
+    for (const name of ['worker-2', 'worker-3', 'worker-4']) {
+      const node = await start(name, { nodes: [nodeAt(one)] });
+      await node.until(({ peers }) => peers[0]?.trouble === undefined);
+      others.push(node.peer('worker-1'));
+    }
+    const [first, second, third] = others;
+    if (first === undefined || second === undefined || third === undefined) throw new Error('no peers');
+    const running = bytesOf(first.read(blob, 0, signal));
+    await eventually(() => expect(one.statuses.join()).toContain('worker-2'));
+    const place = async (client: typeof second) => {
+      const error = await bytesOf(client.read(blob, 0, signal)).catch((thrown: unknown) => thrown);
+      return busyOf(error)?.queue;
+    };
+    expect(await place(second)).toMatchObject({ place: 1, waiting: 1 });
+    expect(await place(third)).toMatchObject({ place: 2, waiting: 2 });
+    expect(await place(second)).toMatchObject({ place: 1, waiting: 2 });
+    await eventually(() => expect(one.statuses.join()).toContain('2 nodes wait'));
+    expect((await running).length).toBe(8 * MiB);
+    await eventually(
+      async () => {
+        await place(second).then((queue) => expect(queue).toBeUndefined());
+      },
+      20_000,
+      500,
+    );
+    expect(await place(third)).toMatchObject({ place: 1, waiting: 1 });
+  });
+
+  it('stay below the rate, for all together', async () => {
+    const rate = 2 * MiB;
+    const one = await start('worker-1', { fleet: { rate } });
+    const { blob } = offer(one, randomBytes(3 * MiB));
+    const two = await start('worker-2', { nodes: [nodeAt(one)] });
+    await two.until(({ peers }) => peers[0]?.trouble === undefined);
+    const peer = two.peer('worker-1');
+    const begun = performance.now();
+    await Promise.all([bytesOf(peer.read(blob, 0, signal)), bytesOf(peer.read(blob, 0, signal))]);
+    const seconds = (performance.now() - begun) / 1_000;
+    expect(seconds).toBeGreaterThan(2.5);
+  });
+
+  it('answer only GET and HEAD, and only paths of the wire form', async () => {
+    const one = await start('worker-1');
+    const stranger = cluster.node('worker-9');
+    const ask = (text: string) =>
+      new Promise<string>((resolve, reject) => {
+        const socket = connect({
+          host: '127.0.0.1',
+          port: one.port(),
+          rejectUnauthorized: false,
+          cert: stranger.certificate,
+          key: stranger.key,
+        });
+        let seen = '';
+        socket.on('data', (chunk) => {
+          seen += chunk;
+          if (seen.includes('\r\n\r\n')) socket.end();
+        });
+        socket.on('close', () => resolve(seen));
+        socket.on('error', reject);
+        socket.write(text);
+      });
+    const head = 'Host: x\r\n\r\n';
+    expect(await ask(`POST /v1/offers HTTP/1.1\r\nContent-Length: 0\r\n${head}`)).toMatch(
+      /^HTTP\/1.1 405 .*allow: GET, HEAD/is,
+    );
+    expect(await ask(`GET /v1/fleet HTTP/1.1\r\n${head}`)).toMatch(/^HTTP\/1.1 404/);
+    expect(await ask(`GET /v1/peers/worker-2/v1/offers HTTP/1.1\r\n${head}`)).toMatch(/^HTTP\/1.1 404/);
+    expect(await ask(`GET /v1/bundles/../../etc/passwd HTTP/1.1\r\n${head}`)).toMatch(/^HTTP\/1.1 404/);
+    expect(await ask(`GET /v1/offers HTTP/1.1\r\nX: ${'y'.repeat(20_000)}\r\n${head}`)).toMatch(/^HTTP\/1.1 431/);
+    expect(await ask(`GET /v1/offers HTTP/1.1\r\n${head}`)).toContain('"name":"worker-1"');
+  });
+
+  it('close connections that are too many, and those that say nothing', async () => {
+    const one = await start('worker-1');
+    const silent: Socket[] = [];
+    let closed = 0;
+    for (let count = 0; count < 20; count += 1) {
+      const socket = connectPlain(one.port(), '127.0.0.1');
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        closed += 1;
+      });
+      silent.push(socket);
+    }
+    // Eight handshakes of one address may wait; these end by their own limit of 10 s.
+    await eventually(() => expect(closed).toBeGreaterThanOrEqual(12), 5_000);
+    await eventually(() => expect(closed).toBe(20), 30_000);
+    expect(one.log.lines.filter(({ level }) => level === 'warn').length).toBeLessThan(3);
+  });
+
+  const bad: readonly [what: string, answer: (socket: Socket) => void, line: RegExp][] = [
+    [
+      'endless headers',
+      (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\n');
+        const more = setInterval(() => socket.write(`X-Filler: ${'a'.repeat(1_000)}\r\n`), 1);
+        socket.once('close', () => clearInterval(more));
+      },
+      /can't be read as an answer/,
+    ],
+    ['HTML', (socket) => void socket.end('HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>'), /can't be used/],
+    [
+      '10 GiB',
+      (socket) => void socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${10 * 1024 * MiB}\r\n\r\n{`),
+      /more than 1048576 bytes/,
+    ],
+    ['no HTTP', (socket) => void socket.end('SSH-2.0-OpenSSH_9.2\r\n'), /can't be read as an answer/],
+    ['nothing', (socket) => socket.destroy(), /does not answer/],
+  ];
+
+  it.each(bad)('cut a peer off that answers with %s, with one line', async (_what, answer, line) => {
+    const sockets = new Set<Socket>();
+    const server = createServer((socket) => {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.once('data', () => answer(socket));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    const fleet = { listen: await freeListen('127.0.0.1:0'), peers: [`127.0.0.1:${port}`] };
+    const node = await startTestNode({ name: 'worker-2', base, fleet });
+    started.push(node);
+    const view = await node.until(
+      ({ peers }) => peers[0]?.trouble !== undefined && peers[0].trouble !== 'it was not asked yet',
+      40_000,
+    );
+    expect(view.peers[0]?.trouble).toMatch(line);
+    const lines = node.log.lines.filter(({ message }) => message.includes('Nothing comes from'));
+    expect(lines.map(({ message }) => message)).toEqual([expect.stringMatching(line)]);
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it('give plain answers with auth = "none", and count addresses', async () => {
+    const node = await startTestNode({ name: 'worker-1', base, fleet: { listen: await freeListen('127.0.0.1:0') } });
+    started.push(node);
+    const status = await new Promise((resolve) => {
+      request({ host: '127.0.0.1', port: node.port(), path: '/v1/offers', agent: false }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      }).end();
+    });
+    expect(status).toBe(200);
+  });
+});

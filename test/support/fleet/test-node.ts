@@ -1,0 +1,170 @@
+import { mkdirSync, mkdtempSync } from 'node:fs';
+import { join } from 'node:path';
+import { createFleet, type Fleet } from '../../../src/app/fleet/fleet.ts';
+import { loadSettings } from '../../../src/config/load-settings.ts';
+import type { FleetView } from '../../../src/domain/fleet/fleet-view.ts';
+import type { NodeStatus } from '../../../src/domain/fleet/node-status.ts';
+import type { Settings } from '../../../src/domain/settings/settings.ts';
+import type { Cluster, ClusterNode } from '../../../src/fleet/cluster.ts';
+import { createIdentityKeeper, type IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
+import { createOffersClient, type OffersClient } from '../../../src/offers/client.ts';
+import { fleetPaths } from '../../../src/offers/fleet-paths.ts';
+import { createOffersHandler } from '../../../src/offers/handler.ts';
+import { wirePaths } from '../../../src/offers/paths.ts';
+import { serveSocket } from '../../../src/offers/socket-server.ts';
+import { createWireConnection, unixSocket } from '../../../src/offers/wire-connection.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { type Listeners, listen, notifyAll } from '../../../src/platform/subscription.ts';
+import { eventually } from '../eventually.ts';
+import { createMemoryOffers, type MemoryOffers } from '../offers/memory-offers.ts';
+import { createRecordingLog, type RecordingLog } from '../recording-log.ts';
+
+/** How a node is set up. */
+export interface TestNodeOptions {
+  readonly name: string;
+  /** Everything of it lies in a folder below. */
+  readonly base: string;
+  /** The root of the kubelet's files; absent: `fleet.auth = "none"`. */
+  readonly kubelet?: string;
+  readonly fleet?: Partial<Settings['fleet']>;
+  /** Other nodes as the Kubernetes API shows them. */
+  readonly nodes?: readonly ClusterNode[];
+  /** What the API is told to be; default none. */
+  readonly apiTrouble?: string;
+  readonly status?: NodeStatus;
+}
+
+/** The fleet process in this process, with a daemon of which only the offers are there. */
+export interface TestNode {
+  readonly name: string;
+  readonly fleet: Fleet;
+  readonly offers: MemoryOffers;
+  readonly log: RecordingLog;
+  readonly statuses: readonly string[];
+  readonly identity: IdentityKeeper | undefined;
+  readonly stateDir: string;
+  readonly socket: string;
+  /** Where others reach it. */
+  port(): number;
+  /** Other nodes, from now on. */
+  show(...nodes: readonly ClusterNode[]): void;
+  /** What the daemon would be told. */
+  view(): Promise<FleetView>;
+  /** Resolves with the first view for which `isIt` holds. */
+  until(isIt: (view: FleetView) => boolean, timeoutMs?: number): Promise<FleetView>;
+  /** A client of `peers.sock`, for one peer. */
+  peer(name: string): OffersClient;
+  stop(): Promise<void>;
+}
+
+/** Starts a node on a free port of loopback. */
+export async function startTestNode(options: TestNodeOptions): Promise<TestNode> {
+  mkdirSync(options.base, { recursive: true });
+  const folder = mkdtempSync(join(options.base, 'n-'));
+  const settings = await settingsOf(folder, options);
+  mkdirSync(settings.paths.run_dir);
+  const paths = fleetPaths(settings.paths);
+  const log = createRecordingLog();
+  const offers = createMemoryOffers();
+  const daemon = await serveSocket(
+    paths.offersSocket,
+    createOffersHandler({ bundles: offers, clock: systemClock, log }),
+  );
+  const cluster = createMemoryCluster(options);
+  const { kubelet } = options;
+  const identity = kubelet === undefined ? undefined : await identityBelow(kubelet, log);
+  const statuses: string[] = [];
+  const fleet = createFleet({
+    settings,
+    cluster,
+    ownStatus: () => options.status,
+    onOwnStatus: () => () => undefined,
+    identity,
+    notifier: {
+      ready: () => undefined,
+      reloading: () => undefined,
+      stopping: () => undefined,
+      status: (line) => statuses.push(line),
+    },
+    clock: systemClock,
+    log,
+  });
+  const stop = new AbortController();
+  const running = fleet.run(stop.signal);
+  const connection = createWireConnection({ who: 'the fleet process', connect: unixSocket(paths.peersSocket) });
+  const client = createOffersClient(connection);
+  const view = async () => {
+    const answer = await client.fleet({}, stop.signal);
+    if (answer === undefined) throw new Error('no view');
+    return answer.document;
+  };
+  const node: TestNode = {
+    name: options.name,
+    fleet,
+    offers,
+    log,
+    statuses,
+    identity,
+    stateDir: paths.stateDir,
+    socket: paths.peersSocket,
+    port: () => fleet.serves()?.port ?? 0,
+    show: cluster.show,
+    view,
+    until: (isIt, timeoutMs = 20_000) =>
+      eventually(async () => {
+        const now = await view();
+        if (!isIt(now)) throw new Error(`not there yet: ${JSON.stringify(now)}`);
+        return now;
+      }, timeoutMs),
+    peer: (name) => createOffersClient(connection, wirePaths.peer(name)),
+    stop: async () => {
+      stop.abort();
+      await running;
+      connection.close();
+      await daemon.close();
+    },
+  };
+  await eventually(() => {
+    if (settings.fleet.serve && node.port() === 0) throw new Error('it does not listen');
+  });
+  return node;
+}
+
+async function identityBelow(root: string, log: RecordingLog): Promise<IdentityKeeper> {
+  const settings = { kubeconfig: 'auto', client_ca: 'auto' };
+  const keeper = createIdentityKeeper({ settings, clock: systemClock, log, root });
+  await keeper.refresh(new AbortController().signal);
+  return keeper;
+}
+
+async function settingsOf(folder: string, { fleet, kubelet }: TestNodeOptions): Promise<Settings> {
+  const defaults = await loadSettings({ fragments: [] }, new AbortController().signal);
+  return {
+    ...defaults,
+    fleet: {
+      ...defaults.fleet,
+      enabled: true,
+      auth: kubelet === undefined ? 'none' : 'kubelet',
+      ...fleet,
+    },
+    paths: { state_dir: join(folder, 's'), run_dir: join(folder, 'r') },
+  };
+}
+
+function createMemoryCluster({ name, nodes: first = [], apiTrouble }: TestNodeOptions) {
+  const listeners: Listeners = new Set();
+  let nodes = first;
+  const cluster: Cluster & { show(...nodes: readonly ClusterNode[]): void } = {
+    self: () => name,
+    address: () => '127.0.0.1',
+    nodes: () => [...nodes, { name, serves: [] }],
+    trouble: () => apiTrouble,
+    onChange: (listener) => listen(listeners, listener),
+    run: async () => undefined,
+    show: (...next) => {
+      nodes = next;
+      notifyAll(listeners);
+    },
+  };
+  return cluster;
+}
