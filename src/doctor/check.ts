@@ -1,3 +1,4 @@
+import type { FleetView } from '../domain/fleet/fleet-view.ts';
 import type { Finding } from '../domain/model/finding.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import type { Settings } from '../domain/settings/settings.ts';
@@ -26,6 +27,7 @@ export interface ExaminedNode {
   kubelet(signal: AbortSignal): Promise<ExaminedKubelet>;
   /** The database of the state. @throws errors of the filesystem */
   database(signal: AbortSignal): Promise<ExaminedDatabase>;
+  readonly fleet: ExaminedFleet;
   /** Undefined on a node without CRI-O. */
   readonly crio: ExaminedCrio | undefined;
 }
@@ -105,6 +107,17 @@ export interface ExaminedCrio {
   inspectPins(
     signal: AbortSignal,
   ): Promise<{ readonly rendered: readonly string[]; readonly fault: Fault | undefined }>;
+}
+
+/** The fleet process, and what it proves itself with. */
+export interface ExaminedFleet {
+  /** What it knows of the cluster. @throws AppError why it does not answer */
+  view(signal: AbortSignal): Promise<FleetView>;
+  /**
+   * The name of the Node in the kubelet's client certificate, and the end of its validity; all times
+   * in milliseconds since the epoch. @throws AppError why it can't be used
+   */
+  identity(signal: AbortSignal): Promise<{ readonly node: string; readonly validUntil: number; readonly now: number }>;
 }
 
 /** Absolute paths of CRI-O's files. */

@@ -2,6 +2,7 @@ import type { Check, ExaminedNode } from './check.ts';
 import { checkBusPolicy } from './check-bus-policy.ts';
 import { checkClock } from './check-clock.ts';
 import { checkDatabase } from './check-database.ts';
+import { checkFleet } from './check-fleet.ts';
 import { checkHooks } from './check-hooks.ts';
 import { checkKeys } from './check-keys.ts';
 import { checkKubelet } from './check-kubelet.ts';
@@ -34,6 +35,7 @@ const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkRuntime,
   checkKubelet,
   checkServe,
+  checkFleet,
   checkCrioLink,
   checkCrioBoot,
   checkCrioGuard,

@@ -19,6 +19,7 @@ import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
 import { detectRuntime } from '../../runtime/detect.ts';
 import { openPinLedger } from '../../store/files/pin-ledger.ts';
 import { examineDatabase } from './examined-database.ts';
+import { examinedFleet } from './examined-fleet.ts';
 import { createExaminedRuntime } from './examined-runtime.ts';
 
 /**
@@ -56,6 +57,7 @@ export async function examineNode(
       findRuntime: (inner) => findRuntime(settings, inner),
       kubelet: (inner) => examineKubelet(settings, inner),
       database: (inner) => examineDatabase(settings.paths.state_dir, inner),
+      fleet: examinedFleet(settings),
       crio: (await hasCrio(settings)) ? examinedCrio(settings) : undefined,
     });
     return [finding, ...(await runChecks(checks, signal))];

@@ -96,6 +96,22 @@ async function stateOf(files: readonly string[]): Promise<string> {
   return states.join(' ');
 }
 
+/**
+ * Reads the identity once: for a look at it.
+ *
+ * @returns it, and the end of its validity in milliseconds since the epoch
+ * @throws AppError `fleet/identity`: which file lacks, or can't be used
+ */
+export async function readIdentity(
+  settings: IdentitySettings,
+  signal: AbortSignal,
+  root?: string,
+): Promise<{ readonly identity: Identity; readonly validUntil: number }> {
+  const text = await findIdentity(settings, signal, root);
+  const [leaf] = certificatesOf(text.certificate);
+  return { identity: identityOf(text), validUntil: Date.parse(leaf?.validTo ?? '') };
+}
+
 function identityOf(text: IdentityText): Identity {
   const { certificateFrom, authoritiesFrom } = text;
   const own = certificatesOf(text.certificate);

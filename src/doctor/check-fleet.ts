@@ -1,0 +1,116 @@
+import type { FleetView } from '../domain/fleet/fleet-view.ts';
+import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { reasonOf } from '../platform/app-error.ts';
+import { formatCount, formatDuration } from '../platform/sizes.ts';
+import { type Check, type ExaminedFleet, type ExaminedNode, SYSTEMD_IS_SILENT } from './check.ts';
+
+const SUBJECT = 'fleet';
+const UNIT = 'stickpin-fleet.service';
+const { ok, warning, fault } = findingsOn(SUBJECT);
+/** The kubelet renews its certificate long before that. */
+const CERTIFICATE_REST_MS = 7 * 24 * 3_600_000;
+
+/** What is looked at: the settings, the unit, what the fleet process knows, the own certificate. */
+type NodeWithFleet = Pick<ExaminedNode, 'services' | 'fleet'> & {
+  readonly settings: { readonly fleet: ExaminedNode['settings']['fleet'] };
+};
+
+/** Whether this node gives bundles to others and takes them, as `fleet.enabled` says. */
+export function checkFleet({ services, fleet, settings }: NodeWithFleet): readonly Check[] {
+  const unit: Check = {
+    subject: SUBJECT,
+    remedy: SYSTEMD_IS_SILENT,
+    look: async (signal) => {
+      const state = await services?.unitProperty(UNIT, 'Unit', 'ActiveState', signal);
+      return [lookAtUnit(String(state ?? 'inactive'), settings.fleet.enabled)].flat();
+    },
+  };
+  if (!settings.fleet.enabled) return services === undefined ? [] : [unit];
+  const looks = [
+    ...(services === undefined ? [] : [unit]),
+    check((signal) => lookAtView(fleet, signal)),
+    ...(settings.fleet.auth === 'kubelet' ? [check((signal) => lookAtIdentity(fleet, signal))] : [openToAll()]),
+  ];
+  return looks;
+}
+
+function check(look: Check['look']): Check {
+  return { subject: SUBJECT, remedy: `see 'systemctl status ${UNIT}' and 'journalctl -u ${UNIT}'`, look };
+}
+
+function lookAtUnit(state: string, isEnabled: boolean): Finding | readonly Finding[] {
+  if (isEnabled) {
+    return state === 'active'
+      ? ok(`${UNIT} runs`)
+      : fault(
+          `fleet.enabled is true, and ${UNIT} is ${state}: nothing comes from other nodes`,
+          `run 'systemctl enable --now ${UNIT}'`,
+        );
+  }
+  if (state !== 'active') return [];
+  return warning(`${UNIT} runs, and fleet.enabled is false`, 'set fleet.enabled = true, or disable the unit');
+}
+
+function openToAll(): Check {
+  const found = warning(
+    'fleet.auth is "none": everybody who reaches the port reads all bundles, in clear text',
+    'use fleet.auth = "kubelet", or let only the nodes reach the port',
+  );
+  return check(async () => [found]);
+}
+
+async function lookAtView(fleet: ExaminedFleet, signal: AbortSignal): Promise<readonly Finding[]> {
+  let view: FleetView;
+  try {
+    view = await fleet.view(signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    return [fault(`nothing is known of other nodes: ${reasonOf(error)}`, `see 'journalctl -u ${UNIT}'`)];
+  }
+  const { self, nodes, apiTrouble } = view;
+  const known = ok(`this node is ${self}, and knows ${formatCount(nodes.length - 1, 'other node')}`);
+  const api = apiTrouble === undefined ? [] : [warning(`the Kubernetes API: ${apiTrouble}`, API_REMEDY)];
+  return [nodes.length > 1 ? known : alone(self), ...api, ...peerFindings(view)];
+}
+
+const API_REMEDY =
+  "if it names a ClusterRole, run 'kubectl apply -f /usr/share/doc/stickpin/fleet.yaml'; else wait until an API server runs";
+
+function alone(self: string): Finding {
+  return warning(
+    `this node is ${self}, and no other node is known`,
+    "run 'kubectl apply -f /usr/share/doc/stickpin/fleet.yaml', or name the others in fleet.peers",
+  );
+}
+
+function peerFindings({ peers, nodes }: FleetView): readonly Finding[] {
+  const troubles = peers.flatMap(({ name, address, trouble }) =>
+    trouble === undefined
+      ? []
+      : [warning(`${name} can't be asked: ${trouble}`, `check that ${address} is reachable, and stickpin there`)],
+  );
+  const silent = nodes
+    .filter(({ isAbsent }) => isAbsent)
+    .map(({ name }) =>
+      warning(
+        `${name} has been silent for longer than fleet.absent; activations do not wait for it`,
+        `look at ${name}, or delete its Node`,
+      ),
+    );
+  return [...troubles, ...silent];
+}
+
+async function lookAtIdentity(fleet: ExaminedFleet, signal: AbortSignal): Promise<readonly Finding[]> {
+  try {
+    const { node, validUntil, now } = await fleet.identity(signal);
+    const restMs = validUntil - now;
+    if (restMs > CERTIFICATE_REST_MS) return [ok(`its certificate is that of node ${node}`)];
+    const when = restMs <= 0 ? 'has ended' : `ends in ${formatDuration(restMs)}`;
+    const message = `the validity of the kubelet's client certificate (node ${node}) ${when}`;
+    const remedy = 'look at the kubelet: it renews its certificate while an API server answers';
+    return [restMs <= 0 ? fault(message, remedy) : warning(message, remedy)];
+  } catch (error) {
+    signal.throwIfAborted();
+    return [fault(reasonOf(error), "see fleet.kubeconfig and fleet.client_ca in 'stickpin config show'")];
+  }
+}
