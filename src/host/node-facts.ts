@@ -1,6 +1,6 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import type { NodeFacts } from '../domain/model/node-facts.ts';
-import { isTimeZone, UTC } from '../domain/time/time-zone.ts';
+import { UTC } from '../domain/time/time-zone.ts';
 import { parseMachineId } from '../domain/time/wariness.ts';
 import { systemCodeOf } from '../platform/app-error.ts';
 import { BUILT_AT } from '../platform/version.ts';
@@ -35,6 +35,6 @@ function zoneOf(path: string): string {
     const isFile = systemCodeOf(error) === 'EINVAL';
     return isFile ? new Intl.DateTimeFormat().resolvedOptions().timeZone : UTC;
   }
-  const [, name = ''] = /\/zoneinfo\/(?:posix\/)?(.+)$/.exec(target) ?? [];
-  return isTimeZone(name) ? name : UTC;
+  const [, name = UTC] = /\/zoneinfo\/(?:posix\/)?(.+)$/.exec(target) ?? [];
+  return name;
 }

@@ -7,6 +7,6 @@ export interface NodeFacts {
    * leaves the node: only a hash decides about something.
    */
   readonly machineId: string | undefined;
-  /** The time zone of the node, as `Europe/Berlin`: one that `isTimeZone` accepts. */
+  /** The name of the node's time zone, as `Europe/Berlin`. This program may not know it. */
   readonly timeZone: string;
 }

@@ -86,6 +86,16 @@ describe('update.strategy', () => {
     expect(entry()?.activationHolds).toMatchObject([{ until: '2026-03-10T17:00:00.000Z' }]);
   });
 
+  it.each(['Mars/Olympus', '../../../etc/passwd'])(
+    'window: is in UTC where the zone of the node is %s',
+    async (timeZone) => {
+      await start({ strategy: 'window', windows: [AFTERNOON], time_zone: 'localtime' });
+      node.facts = { ...node.facts, timeZone };
+      await plug(verified());
+      expect(entry()?.reason?.message).toContain('Tue 2026-03-10 14:00 to Tue 2026-03-10 15:00 (UTC)');
+    },
+  );
+
   it('window: the report lists the next three windows', async () => {
     await start({ strategy: 'window', windows: [AFTERNOON], time_zone: 'Europe/Berlin' });
     expect(node.engine.report()?.windows).toEqual([

@@ -40,8 +40,6 @@ describe('the facts about a node', () => {
   it.each([
     ['/usr/share/zoneinfo/posix/America/Sao_Paulo', 'America/Sao_Paulo'],
     ['/usr/share/zoneinfo/Etc/UTC', 'Etc/UTC'],
-    ['/usr/share/zoneinfo/Mars/Olympus', 'UTC'],
-    ['/usr/share/zoneinfo/../../../etc/passwd', 'UTC'],
     ['/elsewhere/Berlin', 'UTC'],
   ])('follow the link %s to %s', (target, zone) => {
     symlinkSync(target, localTime);
