@@ -1,22 +1,18 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
-import { commandsOf } from '../support/docs/marked-blocks.ts';
 import { makePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { guestPackage } from './machine/product/install-package.ts';
 import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
+import { packagesOn } from './machine/product/packages.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
 const MIB = 1024 * 1024;
-const FOLDER = '/root/packages';
 const MIRRORS = '/run/stickpin/registries.conf';
-/** Everything of ours outside of /usr, but keys, settings and state. */
-const OUTSIDE =
-  "find /etc /run/crio /run/stickpin -name '*stickpin*' ! -path '/etc/stickpin*' ! -path '/etc/systemd/system/stickpin.service.d*'";
 
 /**
  * Each kind of package on one node with CRI-O, one after the other, by the commands of
@@ -24,6 +20,7 @@ const OUTSIDE =
  */
 describeMachine('packages on a node', 'booted', (machine) => {
   const node = stickpinOn(machine);
+  const { folder, bring, run, ...packages } = packagesOn(machine, 'crio.service');
   const key = sampleKey('factory-2026');
   let directory: string;
   let bundle: SampleBundle;
@@ -39,14 +36,6 @@ describeMachine('packages on a node', 'booted', (machine) => {
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  /** Runs the commands of the page, in the folder where the packages lie. */
-  const run = (name: string) =>
-    machine().output(`cd ${FOLDER} && ${commandsOf('docs/install.md', name)}`, { timeoutMs: 600_000 });
-
-  async function bring(path: string): Promise<void> {
-    await machine().output(`mkdir -p ${FOLDER} && cp ${await machine().share(path)} ${FOLDER}/${basename(path)}`);
-  }
-
   const isPinned = () =>
     node.until('the release to be activated and pinned', ({ runtime, operation, bundles: [entry] }) => {
       const total = bundle.contents.images.length;
@@ -58,13 +47,10 @@ describeMachine('packages on a node', 'booted', (machine) => {
   const starts = async () =>
     (await node.journal()).filter(({ MESSAGE }) => MESSAGE?.startsWith('stickpin started;')).length;
 
-  /** CRI-O starts and reads no word of ours. */
+  /** CRI-O starts and pulls, and reads no word of ours. */
   async function expectNothingLeft(): Promise<void> {
-    expect((await machine().run(OUTSIDE)).stdout).toBe('');
-    await machine().output('systemctl restart crio.service');
-    await machine().untilOutput('CRI-O to be active', 'systemctl is-active crio.service');
+    await packages.expectNothingLeft();
     expect(await crioConfiguration(machine())).not.toContain(bundle.contents.images[0]?.reference ?? '');
-    await machine().output('test ! -e /usr/lib/systemd/system/stickpin.service && test ! -e /usr/bin/stickpin');
   }
 
   test('the archive: installed, and a stick is being read', async () => {
@@ -80,7 +66,7 @@ describeMachine('packages on a node', 'booted', (machine) => {
   });
 
   test('the .deb over the archive: one restart, and the transfer goes on', async () => {
-    await machine().output(`cp ${guestPackage} ${FOLDER}/stickpin_0_amd64.deb`);
+    await machine().output(`cp ${guestPackage} ${folder}/stickpin_0_amd64.deb`);
     await run('deb-install');
     await isPinned();
     expect(await starts()).toBe(2);
@@ -106,6 +92,7 @@ describeMachine('packages on a node', 'booted', (machine) => {
     expect(await machine().run(`cat ${MIRRORS}`)).toMatchObject({ exitCode: 1 });
     await machine().reboot();
     await expectNothingLeft();
+    await packages.expectPull();
     await machine().output('test -s /var/lib/stickpin/state.db && test -s /etc/stickpin/keys.d/factory-2026.pub');
   });
 

@@ -1,36 +1,70 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
-import { commandsOf } from '../support/docs/marked-blocks.ts';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { makePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
+import { stickpinOn } from './machine/product/node.ts';
+import { packagesOn } from './machine/product/packages.ts';
+import { makeStick } from './machine/qemu/stick.ts';
 
-const FORMAT = 'test "$(cat /usr/lib/stickpin/format)" = sysext';
-const PING = 'busctl call io.stickpin1 /io/stickpin1 org.freedesktop.DBus.Peer Ping';
-const OUTSIDE =
-  "find /etc /run/crio /run/stickpin -name '*stickpin*' ! -path '/etc/stickpin*' ! -path '/etc/systemd/system/stickpin.service.d*'";
+const FORMAT = 'cat /usr/lib/stickpin/format';
 
+/**
+ * The image on one node with CRI-O, by the commands of docs/install.md, with a reboot after each
+ * step. Tests lean on the ones before.
+ */
 describeMachine('the image for systemd-sysext', 'booted', (machine) => {
-  const run = (name: string) =>
-    machine().output(`cd /root/packages && ${commandsOf('docs/install.md', name)}`, { timeoutMs: 600_000 });
-  const runs = () =>
-    machine().untilOutput('stickpin to run', `systemctl is-active stickpin.service && ${FORMAT} && ${PING}`);
+  const node = stickpinOn(machine);
+  const { bring, run, expectNothingLeft, expectPull } = packagesOn(machine, 'crio.service');
+  const key = sampleKey('factory-2026');
+  let directory: string;
+  let bundle: SampleBundle;
 
-  test('is installed, starts at a boot, is updated, and leaves nothing', async () => {
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-sysext-'));
+    bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key], schedule: 'manual' });
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  const isReady = () =>
+    node.until('the release to be ready and pinned', ({ runtime, operation, bundles: [entry] }) => {
+      const total = bundle.contents.images.length;
+      const { present, pinned } = entry?.images ?? {};
+      const isWhole = present === total && pinned === total;
+      return runtime.reachable && operation === 'idle' && entry?.phase === 'ready' && isWhole;
+    });
+
+  test('is installed, and a stick goes to ready', async () => {
     await machine().output('systemctl enable --now crio.service');
-    const directory = await mkdtemp(join(tmpdir(), 'stickpin-sysext-'));
-    const image = await machine().share(await makePackage('sysext', directory));
-    await rm(directory, { recursive: true });
-    await machine().output(`mkdir -p /root/packages && cp ${image} /root/packages/`);
+    await bring(await makePackage('sysext', directory));
+    await writeFile(join(directory, 'factory-2026.pub'), key.publicPem);
+    await bring(join(directory, 'factory-2026.pub'));
     await run('sysext-install');
-    await runs();
+    await machine().until('the first steps to find no fault', async () => (await run('first-steps')) !== '');
+    expect(await machine().output(FORMAT)).toBe('sysext');
+    const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
+    await machine().plug(stick);
+    await isReady();
+  });
+
+  test('starts at a boot and has kept its release, also after an update', async () => {
     await machine().reboot();
-    await runs();
+    await isReady();
     await run('sysext-update');
-    await runs();
+    await isReady();
+    await machine().reboot();
+    await isReady();
+    expect(await machine().output(FORMAT)).toBe('sysext');
+  });
+
+  test('is removed: CRI-O starts and pulls without it, also after a reboot', async () => {
     await run('sysext-remove');
-    expect((await machine().run(OUTSIDE)).stdout).toBe('');
-    await machine().output('systemctl restart crio.service && test ! -e /usr/bin/stickpin');
+    await expectNothingLeft();
+    await machine().reboot();
+    await expectNothingLeft();
+    await expectPull();
+    await machine().output('test -s /var/lib/stickpin/state.db && test -s /etc/stickpin/keys.d/factory-2026.pub');
   });
 });

@@ -17,6 +17,8 @@ const LongestFirst = longestFirst([
   'test/e2e/crio-node.test.ts',
   'test/e2e/power-cut.test.ts',
   'test/e2e/machine.test.ts',
+  'test/e2e/bookworm.test.ts',
+  'test/e2e/sysext.test.ts',
   'test/e2e/crio-link.test.ts',
   'test/e2e/containerd-node.test.ts',
   'test/e2e/damaged-sticks.test.ts',

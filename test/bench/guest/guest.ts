@@ -41,7 +41,7 @@ export async function benchGuest(print: (text: string) => void): Promise<void> {
     const images = layeredImages(IMAGES);
     const bundle = await makeSampleBundle({ dir, keys: [key], images, schedule: 'manual' });
     const sticks = await makeSticks(bundle, folder);
-    const machine = await startMachine();
+    const machine = await startMachine('trixie');
     try {
       await measure(await prepareGuestNode(machine, key, folder), bundle, sticks, print);
     } finally {

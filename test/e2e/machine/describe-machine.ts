@@ -1,18 +1,24 @@
 import { afterAll, beforeAll, beforeEach, describe, inject } from 'vitest';
 import { have } from '../../support/requirements.ts';
-import { type Machine, restoreMachine } from './machine.ts';
+import type { Suite } from '../../support/rootfs/debian-root.ts';
+import { type Machine, restoreMachine, startMachine } from './machine.ts';
 import { machineNeeds } from './needs.ts';
 import type { SavedMachines } from './product/saved-machines.ts';
 
 /**
- * A group of tests that share one machine, which goes on from a saved one before the first test and
- * is ended after the last. Tests run in order, and each finds what the ones before left. When a
+ * Where a machine comes from: a saved one goes on, which takes seconds; see {@link SavedMachines}.
+ * `boot` boots one of another release of Debian, without the `.deb`.
+ */
+export type MachineOrigin = keyof SavedMachines | { readonly boot: Suite };
+
+/**
+ * A group of tests that share one machine, which is there before the first test and is ended after
+ * the last. Tests run in order, and each finds what the ones before left. When a
  * test fails, the console and the journal of the present boot are printed.
  *
- * @param from which saved machine; see {@link SavedMachines}.
  * @param body is handed a function that returns the machine; call it inside tests and hooks.
  */
-export function describeMachine(name: string, from: keyof SavedMachines, body: (machine: () => Machine) => void): void {
+export function describeMachine(name: string, from: MachineOrigin, body: (machine: () => Machine) => void): void {
   describe.runIf(have(...machineNeeds))(name, () => {
     let machine: Machine | undefined;
     const current = (): Machine => {
@@ -20,7 +26,9 @@ export function describeMachine(name: string, from: keyof SavedMachines, body: (
       return machine;
     };
     beforeAll(async () => {
-      machine = await restoreMachine(inject('savedMachines')[from]);
+      machine = await (typeof from === 'string'
+        ? restoreMachine(inject('savedMachines')[from])
+        : startMachine(from.boot));
     });
     beforeEach(({ onTestFailed }) => {
       onTestFailed(() => printLogs(current()));

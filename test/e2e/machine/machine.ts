@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { inspect } from 'node:util';
+import type { Suite } from '../../support/rootfs/debian-root.ts';
 import { execute, type Outcome } from '../../support/rootfs/execute.ts';
 import { crioDoubleFiles } from './product/crio-double.ts';
 import { guestNodeFile } from './product/guest-node.ts';
@@ -105,13 +106,13 @@ export async function makeRunDirectory(): Promise<string> {
  * then another one is started, once, from a disk that is built anew: the one in the cache may be
  * damaged.
  */
-export async function startMachine(): Promise<Machine> {
+export async function startMachine(suite: Suite): Promise<Machine> {
   const files = [...guestSetup, guestNodeFile, ...(await crioDoubleFiles())];
   try {
-    return await bootMachine(await machineImage(files));
+    return await bootMachine(await machineImage(suite, files));
   } catch (error) {
     process.stderr.write(`\nanother machine is started, since ${inspect(error)}\n`);
-    return bootMachine(await machineImage(files, { anew: true }));
+    return bootMachine(await machineImage(suite, files, { anew: true }));
   }
 }
 

@@ -17,6 +17,8 @@ export type SavedMachines = Readonly<Record<'booted' | 'installed', SavedMachine
 declare module 'vitest' {
   interface ProvidedContext {
     savedMachines: SavedMachines;
+    /** The path of the `.deb` of this working tree. */
+    deb: string;
   }
 }
 
@@ -29,7 +31,9 @@ export async function setup({ provide }: TestProject): Promise<() => Promise<voi
   const directory = await makeRunDirectory();
   const tidyUp = () => rm(directory, { recursive: true, force: true });
   try {
-    provide('savedMachines', await saveMachines(directory));
+    const deb = await makePackage('deb', directory);
+    provide('deb', deb);
+    provide('savedMachines', await saveMachines(directory, deb));
   } catch (error) {
     await tidyUp();
     throw error;
@@ -37,9 +41,10 @@ export async function setup({ provide }: TestProject): Promise<() => Promise<voi
   return tidyUp;
 }
 
-async function saveMachines(directory: string): Promise<SavedMachines> {
-  const deb = await makePackage('deb', directory);
-  const booted = await savedIn(join(directory, 'booted'), await startMachine(), (machine) => copyPackage(machine, deb));
+async function saveMachines(directory: string, deb: string): Promise<SavedMachines> {
+  const booted = await savedIn(join(directory, 'booted'), await startMachine('trixie'), (machine) =>
+    copyPackage(machine, deb),
+  );
   const installed = await savedIn(join(directory, 'installed'), await restoreMachine(booted), (machine) =>
     installCopied(machine, { start: false }),
   );

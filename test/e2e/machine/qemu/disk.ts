@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { copyFile, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type BuildOptions, buildOnce } from '../../../support/rootfs/build-cache.ts';
+import { debianRoot, rootRecipe, type Suite } from '../../../support/rootfs/debian-root.ts';
 import { execute } from '../../../support/rootfs/execute.ts';
-import { trixieRecipe, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { initrdImage } from './initrd.ts';
 
 /**
@@ -27,22 +27,26 @@ export interface MachineImage {
   readonly initrd: string;
 }
 
-const recipeVersion = 1;
+const recipeVersion = 2;
 
 /**
- * The image in the cache, made of trixie's root folder with `files` laid over it; built when the
+ * The image in the cache, made of a Debian root folder with `files` laid over it; built when the
  * cache lacks it (about 4 s), or `anew`.
  */
-export async function machineImage(files: readonly GuestFile[], options: BuildOptions = {}): Promise<MachineImage> {
+export async function machineImage(
+  suite: Suite,
+  files: readonly GuestFile[],
+  options: BuildOptions = {},
+): Promise<MachineImage> {
   const fingerprints = await Promise.all(files.map(fingerprint));
-  const recipe = { version: recipeVersion, root: trixieRecipe, files: fingerprints };
-  const directory = await buildOnce('machine', recipe, (partial) => buildImage(partial, files), options);
+  const recipe = { version: recipeVersion, root: rootRecipe(suite), files: fingerprints };
+  const directory = await buildOnce('machine', recipe, (partial) => buildImage(partial, suite, files), options);
   const path = (name: string) => join(directory, name);
   return { disk: path('disk.img'), diskFormat: 'raw', kernel: path('vmlinuz'), initrd: path('initrd.img') };
 }
 
-async function buildImage(directory: string, files: readonly GuestFile[]): Promise<void> {
-  const root = await trixieRoot();
+async function buildImage(directory: string, suite: Suite, files: readonly GuestFile[]): Promise<void> {
+  const root = await debianRoot(suite);
   const [kernelRelease] = await readdir(join(root, 'usr/lib/modules'));
   if (kernelRelease === undefined) throw new Error(`no kernel in ${root}`);
   await copyFile(join(root, 'boot', `vmlinuz-${kernelRelease}`), join(directory, 'vmlinuz'));

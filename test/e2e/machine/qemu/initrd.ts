@@ -1,14 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { execute } from '../../../support/rootfs/execute.ts';
-import { trixieArgv } from '../../../support/rootfs/trixie-root.ts';
 import { type CpioMember, cpioArchive } from './cpio.ts';
 
 /**
  * What the kernel needs before it can mount the disk. Raise the image's recipe version when this
  * changes.
  */
-const modules = ['virtio_blk', 'ext4'];
+const modules = ['virtio_pci', 'virtio_blk', 'ext4'];
 
 const script = `#!/bin/busybox sh
 /bin/busybox mount -t devtmpfs dev /dev
@@ -35,7 +34,7 @@ export async function initrdImage(root: string, kernelRelease: string): Promise<
 async function moduleMembers(root: string, kernelRelease: string): Promise<CpioMember[]> {
   const paths = new Set<string>();
   for (const module of modules) {
-    const listing = await execute(trixieArgv('modprobe', '-S', kernelRelease, '--show-depends', module));
+    const listing = await execute(['chroot', root, 'modprobe', '-S', kernelRelease, '--show-depends', module]);
     for (const [, path] of listing.matchAll(/^insmod (\S+)/gm)) if (path !== undefined) paths.add(path);
   }
   const inOrder = [...paths].entries();

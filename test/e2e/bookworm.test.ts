@@ -1,0 +1,72 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { stickpinOn } from './machine/product/node.ts';
+import { packagesOn } from './machine/product/packages.ts';
+import { makeStick } from './machine/qemu/stick.ts';
+
+/**
+ * The oldest Debian that docs/install.md names, with glibc 2.36, Linux 6.1 and systemd 252, and the
+ * containerd of trixie: its own is 1.6, which can't pin. A reboot after each step. Tests lean on the
+ * ones before.
+ */
+describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) => {
+  const node = stickpinOn(machine);
+  const { folder, bring, run, expectNothingLeft, expectPull } = packagesOn(machine, 'containerd.service');
+  const key = sampleKey('factory-2026');
+  let directory: string;
+  let bundle: SampleBundle;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-bookworm-'));
+    bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key] });
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  const isPinned = () =>
+    node.until('the release to be activated and pinned', ({ runtime, operation, bundles: [entry] }) => {
+      const total = bundle.contents.images.length;
+      const { present, pinned } = entry?.images ?? {};
+      const isWhole = present === total && pinned === total;
+      return runtime.reachable && operation === 'idle' && entry?.phase === 'activated' && isWhole;
+    });
+
+  test('the .deb is installed, doctor finds no fault, and a stick is activated', async () => {
+    await machine().output('systemctl enable --now containerd.service');
+    await bring(inject('deb'));
+    await writeFile(join(directory, 'factory-2026.pub'), key.publicPem);
+    await bring(join(directory, 'factory-2026.pub'));
+    await run('deb-install');
+    await machine().until('the first steps to find no fault', async () => (await run('first-steps')) !== '');
+    expect(await node.statusText()).toBe('Idle. No bundle yet. Waiting for media.');
+    const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
+    const plugged = await machine().plug(stick);
+    const { runtime } = await isPinned();
+    expect(runtime.name).toMatch(/^containerd 1\.7\./);
+    await plugged.unplug();
+  });
+
+  test('after a reboot everything is as it was, also when the same .deb is installed again', async () => {
+    await machine().reboot();
+    await isPinned();
+    await machine().output(`dpkg --install ${folder}/stickpin_*_amd64.deb`, { timeoutMs: 600_000 });
+    await isPinned();
+    expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
+    await machine().reboot();
+    await isPinned();
+    expect(await node.statusText()).toMatch(/^Idle\. ocp 4\.13\.7 activated/);
+  });
+
+  test('the .deb is removed: containerd starts and pulls without it, also after a reboot', async () => {
+    await run('deb-remove');
+    await expectNothingLeft();
+    expect(await machine().output('ls -A /etc/containerd/certs.d')).toBe('');
+    await machine().reboot();
+    await expectNothingLeft();
+    await expectPull();
+    await machine().output('test -s /var/lib/stickpin/state.db && test -s /etc/stickpin/keys.d/factory-2026.pub');
+  });
+});

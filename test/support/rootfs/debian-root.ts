@@ -1,0 +1,101 @@
+import { join } from 'node:path';
+import { buildOnce, cachedPath } from './build-cache.ts';
+import { debianMirror } from './debian-mirror.ts';
+import { execute } from './execute.ts';
+
+/** A release of Debian that the tests have a root folder of. */
+export type Suite = 'trixie' | 'bookworm';
+
+/** As Debian names it. */
+const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
+
+const packages = [
+  'systemd',
+  'systemd-sysv',
+  'udev',
+  'dbus',
+  'procps',
+  `linux-image-${architecture}`,
+  'busybox-static',
+  'e2fsprogs',
+  'qemu-guest-agent',
+  'containerd',
+];
+
+/** What a root folder is made of. */
+interface RootRecipe {
+  readonly version: number;
+  readonly suite: Suite;
+  readonly architecture: string;
+  readonly packages: readonly string[];
+  /** Packages that come from another release, with nothing else of it. */
+  readonly newer?: { readonly suite: string; readonly packages: readonly string[] };
+}
+
+/**
+ * Its hash names the folder in the cache. Raise `version` when something else than the lists
+ * changes how it is built.
+ */
+const recipes: Readonly<Record<Suite, RootRecipe>> = {
+  trixie: { version: 2, suite: 'trixie', architecture, packages: [...packages, 'crun', 'skopeo'] },
+  // Its own containerd is 1.6, which can't pin. That of trixie needs no newer glibc.
+  bookworm: {
+    version: 1,
+    suite: 'bookworm',
+    architecture,
+    packages,
+    newer: { suite: 'trixie', packages: ['containerd'] },
+  },
+};
+
+/** A short name for the contents of a root folder, for the recipes of what is made from it. */
+export function rootRecipe(suite: Suite): unknown {
+  return recipes[suite];
+}
+
+/** Where the cache has the root folder of a release, built or not. */
+export function cachedRoot(suite: Suite): string {
+  return join(cachedPath(suite, recipes[suite]), 'root');
+}
+
+/**
+ * The path of a Debian root folder, built with mmdebstrap when the cache lacks it (about 35 s).
+ * Guests have it as their disk. Needs root. Never write to it.
+ */
+export async function debianRoot(suite: Suite): Promise<string> {
+  const recipe = recipes[suite];
+  return join(await buildOnce(suite, recipe, (directory) => buildRoot(directory, recipe)), 'root');
+}
+
+async function buildRoot(directory: string, { suite, packages, newer }: RootRecipe): Promise<void> {
+  const mirror = await debianMirror();
+  const suites = [suite, ...(newer ? [newer.suite] : [])];
+  const argv = [
+    'mmdebstrap',
+    '--quiet',
+    '--variant=minbase',
+    `--architectures=${architecture}`,
+    `--include=${packages.join(',')}`,
+    ...(newer ? [`--setup-hook=${pinHook(newer)}`] : []),
+    '--dpkgopt=path-exclude=/usr/share/doc/*',
+    '--dpkgopt=path-exclude=/usr/share/man/*',
+    '--dpkgopt=path-exclude=/usr/share/locale/*',
+    '--aptopt=Acquire::Retries "5"',
+    suite,
+    join(directory, 'root'),
+    '-',
+  ];
+  // The guest boots with an initrd of its own making, so the kernel's package needn't make one.
+  await execute(argv, {
+    input: suites.map((name) => `deb ${mirror} ${name} main\n`).join(''),
+    env: { ...process.env, INITRD: 'No' },
+  });
+}
+
+/** A shell command that has apt take nothing but these packages from the newer release. */
+function pinHook({ suite, packages }: NonNullable<RootRecipe['newer']>): string {
+  const pin = (names: string, priority: number) =>
+    `Package: ${names}\\nPin: release n=${suite}\\nPin-Priority: ${priority}\\n\\n`;
+  const preferences = `${pin(packages.join(' '), 990)}${pin('*', -1)}`;
+  return `printf '${preferences}' > "$1/etc/apt/preferences.d/newer"`;
+}
