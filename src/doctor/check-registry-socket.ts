@@ -13,19 +13,29 @@ export function checkRegistrySocket({ services, settings }: NodeWithRegistry): r
     {
       subject: 'registry',
       remedy: SYSTEMD_IS_SILENT,
-      look: async (signal) => [await lookAtSocket(services, settings.registry.listen, signal)],
+      look: (signal) => lookAtSocket(services, settings.registry.listen, signal),
     },
   ];
 }
 
-async function lookAtSocket(services: SystemServices, listen: string, signal: AbortSignal): Promise<Finding> {
+async function lookAtSocket(
+  services: SystemServices,
+  listen: string,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
   const { ok, warning, fault } = findingsOn('registry');
-  const value = await services.unitProperty('stickpin-registry.socket', 'Socket', 'Listen', signal);
+  const property = (iface: string, name: string) =>
+    services.unitProperty('stickpin-registry.socket', iface, name, signal);
+  const [load, value] = await Promise.all([property('Unit', 'LoadState'), property('Socket', 'Listen')]);
+  // The check of the units says that it is, and what to do.
+  if (load === 'masked') return [];
   const addresses = (Array.isArray(value) ? value : []).map(([, address]: readonly unknown[]) => String(address));
-  if (addresses.length === 0) return fault('no socket is held for the registry', INSTALL_AGAIN);
-  if (addresses.includes(listen)) return ok(`the registry listens on ${listen}`);
-  return warning(
-    `the registry listens on ${addresses.join(', ')}, and registry.listen = "${listen}" is without effect`,
-    `set ListenStream= by systemctl edit stickpin-registry.socket (an empty one first), then run systemctl restart stickpin-registry.socket stickpin`,
-  );
+  if (addresses.length === 0) return [fault('no socket is held for the registry', INSTALL_AGAIN)];
+  if (addresses.includes(listen)) return [ok(`the registry listens on ${listen}`)];
+  return [
+    warning(
+      `the registry listens on ${addresses.join(', ')}, and registry.listen = "${listen}" is without effect`,
+      `set ListenStream= by systemctl edit stickpin-registry.socket (an empty one first), then run systemctl restart stickpin-registry.socket stickpin`,
+    ),
+  ];
 }

@@ -47,6 +47,17 @@ describe('the checks of units and of the registry socket', () => {
     expect(await troubles(units({ 'stickpin.service': properties }))).toEqual([said]);
   });
 
+  it('reports a socket that is masked once, and one that is not there', async () => {
+    const masked = { ...RUNS, LoadState: 'masked' };
+    expect(await troubles(units({ 'stickpin-registry.socket': masked }))).toEqual([
+      'warning: stickpin-registry.socket is masked',
+    ]);
+    expect(await troubles(units({ 'stickpin-registry.socket': { LoadState: 'not-found' } }))).toEqual([
+      'fault: stickpin-registry.socket is not installed',
+      'fault: no socket is held for the registry',
+    ]);
+  });
+
   it('has at most ten calls at a time wait on one signal, because Node.js warns on stderr about more', async () => {
     const waiting = new Map<AbortSignal, number>();
     const unitProperty = async (unit: string, _iface: string, name: string, signal: AbortSignal) => {
