@@ -62,6 +62,7 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
       '/usr/lib/systemd/catalog/stickpin.catalog',
       '/usr/lib/systemd/system-preset/80-stickpin.preset',
       '/usr/lib/systemd/system/stickpin-clear-mirrors.service',
+      '/usr/lib/systemd/system/stickpin-fleet.service',
       '/usr/lib/systemd/system/stickpin-registry.socket',
       '/usr/lib/systemd/system/stickpin.service',
       '/usr/lib/tmpfiles.d/stickpin.conf',
