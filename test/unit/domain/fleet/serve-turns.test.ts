@@ -1,0 +1,104 @@
+import { expect, it } from 'vitest';
+import {
+  askTurn,
+  endRequest,
+  isTurnOver,
+  NO_TURNS,
+  type ServeTurns,
+} from '../../../../src/domain/fleet/serve-turns.ts';
+
+/** Turns that a test plays, with a clock of its own. */
+function play(most: number) {
+  let turns: ServeTurns = NO_TURNS;
+  let nowMs = 0;
+  return {
+    after: (ms: number) => {
+      nowMs += ms;
+    },
+    ask: (node: string) => {
+      const asked = askTurn(turns, { node, nowMs, most });
+      turns = asked.turns;
+      return asked.answer;
+    },
+    end: (node: string) => {
+      turns = endRequest(turns, node, nowMs);
+    },
+    isOver: (node: string) => isTurnOver(turns, node, nowMs),
+    place: (node: string) => {
+      const asked = askTurn(turns, { node, nowMs, most });
+      turns = asked.turns;
+      return asked.answer.kind === 'wait' ? asked.answer.queue.place : 0;
+    },
+  };
+}
+
+it('serves so many nodes at once, however many requests each has', () => {
+  const { ask, place } = play(2);
+  for (const node of ['a', 'a', 'b', 'a']) expect(ask(node)).toEqual({ kind: 'granted' });
+  expect(place('c')).toBe(1);
+  expect(place('d')).toBe(2);
+  expect(place('c')).toBe(1);
+});
+
+it('gives a slot that becomes free to the first in the queue, not to who asks first', () => {
+  const { ask, after, end, place } = play(1);
+  ask('a');
+  expect(place('b')).toBe(1);
+  expect(place('c')).toBe(2);
+  end('a');
+  after(5_001);
+  expect(place('c')).toBe(2);
+  expect(ask('b')).toEqual({ kind: 'granted' });
+});
+
+it('keeps the slot of a node between two blobs for 5 s', () => {
+  const { ask, after, end, place } = play(1);
+  ask('a');
+  end('a');
+  after(4_000);
+  expect(place('b')).toBe(1);
+  expect(ask('a')).toEqual({ kind: 'granted' });
+  end('a');
+  after(5_001);
+  expect(ask('b')).toEqual({ kind: 'granted' });
+});
+
+it('forgets a node that does not ask again, and the next one gets the slot', () => {
+  const { ask, after, end, place } = play(1);
+  ask('a');
+  place('b');
+  place('c');
+  end('a');
+  after(7_001);
+  expect(place('c')).toBe(0);
+  expect(ask('b').kind).toBe('wait');
+});
+
+it('tells how long it takes by the turns before, and to ask less often further behind', () => {
+  const { ask, after, end } = play(1);
+  ask('a');
+  after(60_000);
+  end('a');
+  after(6_000);
+  ask('b');
+  after(20_000);
+  expect(ask('c')).toEqual({ kind: 'wait', queue: { place: 1, waiting: 1, waitMs: 40_000 }, retryMs: 2_000 });
+  expect(ask('d')).toEqual({ kind: 'wait', queue: { place: 2, waiting: 2, waitMs: 100_000 }, retryMs: 4_000 });
+  for (let more = 0; more < 20; more += 1) ask(`e${more}`);
+  expect(ask('last')).toMatchObject({ retryMs: 15_000 });
+});
+
+it('ends a turn after ten minutes when others wait, and not otherwise', () => {
+  const { ask, after, end, isOver, place } = play(1);
+  ask('a');
+  after(3_600_000);
+  expect(isOver('a')).toBe(false);
+  expect(ask('a')).toEqual({ kind: 'granted' });
+  end('a');
+  expect(place('b')).toBe(1);
+  expect(isOver('a')).toBe(true);
+  expect(place('a')).toBe(2);
+  end('a');
+  expect(ask('b')).toEqual({ kind: 'granted' });
+  expect(place('a')).toBe(1);
+});

@@ -1,0 +1,45 @@
+import { expect, it } from 'vitest';
+import type { ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
+import { isNeedy, pauseOf } from '../../../../src/fleet/peers/next-ask.ts';
+
+const idle = { quiet: 1, hasFailed: false, isAnnounced: true, isNeedy: false };
+
+it('leaves a node alone whose announcement is waited for', () => {
+  expect(pauseOf(idle)).toBe(Number.POSITIVE_INFINITY);
+});
+
+it('asks others now and then, and those that failed: from 5 s to 10 min', () => {
+  const pauses = [0, 1, 2, 3, 4, 5, 6, 7, 100].map((quiet) => pauseOf({ ...idle, isAnnounced: false, quiet }));
+  expect(pauses).toEqual([5_000, 5_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 600_000]);
+  expect(pauseOf({ ...idle, hasFailed: true, quiet: 3 })).toBe(30_000);
+});
+
+it('asks everybody at least every 30 s while this node needs something', () => {
+  expect(pauseOf({ ...idle, isNeedy: true, quiet: 100 })).toBe(30_000);
+  expect(pauseOf({ ...idle, isNeedy: true, quiet: 1 })).toBe(5_000);
+});
+
+const release = (more: Partial<ReleaseStatus>): ReleaseStatus => ({
+  name: 'ocp',
+  version: '4.13.7',
+  bundle: '0123456789abcdef',
+  phase: 'proven',
+  ...more,
+});
+
+it.each([
+  [{ phase: 'preloading' }, true, true],
+  [{ phase: 'held' }, true, true],
+  [{ phase: 'ready' }, true, false],
+  [{ phase: 'proven' }, false, false],
+  [{ phase: 'proven', reason: 'images-missing' }, true, true],
+  [{ phase: 'rejected', reason: 'unknown-key' }, false, false],
+  [{ phase: 'retired', reason: 'x' }, false, false],
+] as const)('a node with %o needs others: ordered %o, each %o', (more, ordered, each) => {
+  const status = { version: 1, releases: [release({}), release(more)] } as const;
+  expect([isNeedy(status, true), isNeedy(status, false)]).toEqual([ordered, each]);
+});
+
+it('a node of which nothing is known needs nobody', () => {
+  expect(isNeedy(undefined, true)).toBe(false);
+});
