@@ -37,6 +37,8 @@ export interface OffersClient extends BlobSource {
   file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal, maxBytes?: number): Promise<Buffer | undefined>;
   /** `blobs.json`; undefined when the bundle is not offered. */
   blobs(bundleId: BundleId, signal: AbortSignal): Promise<ReadonlyMap<Digest, number> | undefined>;
+  /** Asks for the first byte of a blob, to learn whether it is given now. */
+  ask(digest: Digest, signal: AbortSignal): Promise<void>;
   /** `/v1/fleet`, on `peers.sock` only. Undefined when it has not changed. */
   fleet(watch: WatchOptions, signal: AbortSignal): Promise<Watched<FleetDocument> | undefined>;
 }
@@ -54,6 +56,7 @@ export function createOffersClient(connection: WireConnection, prefix = ''): Off
       return response && readBody(response, { from: connection, what: name, maxBytes }, signal);
     },
     blobs: (bundleId, signal) => blobList(wire, bundleId, signal),
+    ask: (digest, signal) => askForOne(wire, digest, signal),
     sizeOf: (digest, signal) => sizeOf(wire, digest, signal),
     read: (digest, startByte, signal) => read(wire, digest, startByte, signal),
   };
@@ -145,6 +148,13 @@ async function sizeOf(wire: Wire, digest: Digest, signal: AbortSignal): Promise<
   const length = response.headers['content-length'];
   if (length !== undefined && /^\d{1,15}$/.test(length)) return Number(length);
   throw badAnswer(wire.connection.who, digest, new Error('its size is not told'));
+}
+
+async function askForOne(wire: Wire, digest: Digest, signal: AbortSignal): Promise<void> {
+  const headers = { range: 'bytes=0-0' };
+  const response = await ask(wire, { path: wirePaths.blob(digest), headers }, signal);
+  if (response === undefined) return;
+  await readBody(response, { from: wire.connection, what: digest, maxBytes: 1 }, signal).catch(() => undefined);
 }
 
 async function* read(

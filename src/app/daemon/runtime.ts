@@ -130,9 +130,16 @@ export function createDetectedRuntime(
     removeContainer: async (containerId, signal) => present().removeContainer(containerId, signal),
     removeImage: async (imageId, signal) => present().removeImage(imageId, signal),
     openContentCheck: () => present().openContentCheck(),
+    storedBlobs: {
+      sizeOf: async (digest, signal) => current?.adapter.storedBlobs?.sizeOf(digest, signal),
+      read: (digest, startByte, signal) => present().storedBlobs?.read(digest, startByte, signal) ?? noBytes(),
+    },
     forgetContent: async (digests, signal) => present().forgetContent(digests, signal),
   };
 }
+
+/** Of a runtime without stored blobs; nobody asks, since there is no size. */
+async function* noBytes(): AsyncGenerator<Buffer> {}
 
 const NONE_FOUND =
   'neither CRI-O nor containerd was found at its usual socket (runtime.socket in /etc/stickpin/stickpin.toml can name another)';

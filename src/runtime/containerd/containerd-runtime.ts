@@ -10,7 +10,7 @@ import { createListeners } from '../listeners.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { addTag } from './add-tag.ts';
 import { openContentCheck } from './check-content.ts';
-import { createContentClient } from './content-client.ts';
+import { createContentClient, storedBlobs } from './content-client.ts';
 import { createHostsDirectory, type HostsDirectory } from './hosts-directory.ts';
 import { createImagesClient } from './images-client.ts';
 import { labelChanges, labelledPins, MARK_LABEL, markedPins } from './pin-label.ts';
@@ -124,6 +124,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     addTag: (tag, reference, signal) => addTag({ cri, images, clock }, tag, reference, signal),
     removeTag: (tag, signal) => images.remove(tag, signal),
     openContentCheck: () => openContentCheck({ cri, content, clock }),
+    storedBlobs: storedBlobs(content),
     forgetContent: async (digests, signal) => {
       for (const digest of digests) await content.remove(digest, signal);
       if (digests.length > 0) await content.collectGarbage(signal);

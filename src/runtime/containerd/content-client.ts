@@ -1,4 +1,5 @@
 import type { Digest } from '../../domain/model/digest.ts';
+import type { BlobSource } from '../../ports/blobs.ts';
 import { createGrpcClient, type GrpcClient } from '../cri/grpc-client.ts';
 import { grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
 
@@ -10,12 +11,13 @@ export interface ContentClient {
   /** Size of the blob in bytes as its record says. Undefined when there is no record. */
   sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
   /**
-   * The bytes of the blob, in messages of at most some MiB. Has no deadline.
+   * The bytes of the blob from `startByte` (default 0), in messages of at most some MiB. Has no
+   * deadline.
    *
    * @throws the `ServiceError` of grpc-js as it is, whose code tells a lost file from a runtime that
    *   does not answer
    */
-  read(digest: Digest, signal: AbortSignal): AsyncIterable<Buffer>;
+  read(digest: Digest, signal: AbortSignal, startByte?: number): AsyncIterable<Buffer>;
   /**
    * Removes the record of a blob. A missing one is not an error. Its file stays until
    * {@link collectGarbage}, and a pull before that would take it as it is (docs/runtime-facts.md,
@@ -75,7 +77,7 @@ export function createContentClient(options: {
       const found = (await ask(content, CONTENT, 'Info', { digest }, signal)) as { info: { size: number } } | undefined;
       return found?.info.size;
     },
-    read: (digest, signal) => readBlob(content, digest, signal),
+    read: (digest, signal, startByte = 0) => readBlob(content, { digest, offset: startByte }, signal),
     remove: async (digest, signal) => {
       await ask(content, CONTENT, 'Delete', { digest }, signal);
     },
@@ -94,8 +96,20 @@ export function createContentClient(options: {
   };
 }
 
-async function* readBlob(content: GrpcClient, digest: Digest, signal: AbortSignal): AsyncGenerator<Buffer> {
-  for await (const message of content.stream(CONTENT, 'Read', { digest }, { signal, headers: HEADERS })) {
+/** The content store as a source of blobs. */
+export function storedBlobs(content: Pick<ContentClient, 'sizeOf' | 'read'>): BlobSource {
+  return {
+    sizeOf: content.sizeOf,
+    read: (digest, startByte, signal) => content.read(digest, signal, startByte),
+  };
+}
+
+async function* readBlob(
+  content: GrpcClient,
+  part: { readonly digest: Digest; readonly offset: number },
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  for await (const message of content.stream(CONTENT, 'Read', part, { signal, headers: HEADERS })) {
     yield (message as { readonly data: Buffer }).data;
   }
 }

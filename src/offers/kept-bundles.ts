@@ -1,0 +1,137 @@
+import { type Documents, documentsHere } from '../bundle/documents/documents.ts';
+import type { Trust } from '../bundle/keys/trust.ts';
+import { openBundleDirectory } from '../bundle/read/bundle-directory.ts';
+import type { BundleReader } from '../bundle/read/bundle-reader.ts';
+import { judgeBundles } from '../bundle/verify/judge-bundles.ts';
+import type { BundleId, Digest } from '../domain/model/digest.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import type { Log } from '../platform/log.ts';
+import { type Listeners, listen, notifyAll } from '../platform/subscription.ts';
+import type { BlobSource, ChangingBlobSource } from '../ports/blobs.ts';
+import { type HeldBundle, type HeldBundles, heldBundle } from './held-bundle.ts';
+
+/** The options of {@link createKeptBundles}. */
+export interface KeptBundlesOptions {
+  /** Folders of signed documents. */
+  readonly signed: { list(): Promise<ReadonlySet<BundleId>>; folderOf(bundleId: BundleId): string };
+  /** Manifests, configs and attachments on the node's own disk. */
+  readonly documents: BlobSource;
+  /** Kept layers. */
+  readonly layers: ChangingBlobSource;
+  /** The blobs that the runtime still has. Default none. */
+  readonly content?: BlobSource | undefined;
+  readonly trust: () => { readonly trust: Trust; readonly revision: string };
+  readonly parsers?: Documents;
+  readonly log: Log;
+}
+
+/** The bundles of which this node keeps signed documents, with all blobs on its own disk. */
+export interface KeptBundles extends HeldBundles {
+  /** Call when images came or went, or bundles were adopted or dropped. */
+  changed(): void;
+}
+
+/** How long changes are collected: each one is followed by a look at all layers. */
+const SETTLE_MS = 500;
+
+interface Kept extends KeptBundlesOptions {
+  readonly judged: Map<BundleId, { readonly revision: string; readonly held: HeldBundle | undefined }>;
+  /** Sizes of documents: a look at one reads it. */
+  readonly documentSizes: Map<Digest, number>;
+}
+
+/**
+ * Each bundle is judged with the keys in force, as on a stick, when it is listed for the first time
+ * and when the keys change.
+ */
+export function createKeptBundles(options: KeptBundlesOptions): KeptBundles {
+  const kept: Kept = { ...options, judged: new Map(), documentSizes: new Map() };
+  const listeners: Listeners = new Set();
+  let current: readonly HeldBundle[] | undefined;
+  let isDue = false;
+  const take = () => {
+    isDue = false;
+    current = undefined;
+    notifyAll(listeners);
+  };
+  const changed = () => {
+    if (isDue) return;
+    isDue = true;
+    setTimeout(take, SETTLE_MS).unref();
+  };
+  options.layers.onChange(changed);
+  return {
+    changed,
+    onChange: (listener) => listen(listeners, listener),
+    list: async (signal) => {
+      current ??= (await heldNow(kept, signal)).map((held) => ({ ...held }));
+      return current;
+    },
+  };
+}
+
+async function heldNow(kept: Kept, signal: AbortSignal): Promise<readonly HeldBundle[]> {
+  const ids = await kept.signed.list().catch(() => new Set<BundleId>());
+  for (const known of [...kept.judged.keys()]) if (!ids.has(known)) kept.judged.delete(known);
+  const all: HeldBundle[] = [];
+  for (const bundleId of ids) {
+    const held = await judgedOnce(kept, bundleId, signal);
+    if (held !== undefined) all.push(held);
+  }
+  return all;
+}
+
+async function judgedOnce(kept: Kept, bundleId: BundleId, signal: AbortSignal): Promise<HeldBundle | undefined> {
+  const { trust, revision } = kept.trust();
+  const before = kept.judged.get(bundleId);
+  if (before?.revision === revision) return before.held;
+  const held = await judge(kept, bundleId, trust, signal);
+  kept.judged.set(bundleId, { revision, held });
+  return held;
+}
+
+async function judge(kept: Kept, bundleId: BundleId, trust: Trust, signal: AbortSignal) {
+  const path = kept.signed.folderOf(bundleId);
+  const folder = openBundleDirectory(path);
+  const blobs = ownBlobs(kept);
+  const reader: BundleReader = { path, hold: (run) => run(), readFile: folder.readFile, ...blobs };
+  try {
+    const options = { trust, documents: kept.parsers ?? documentsHere };
+    const [found] = await judgeBundles([{ kind: 'bundle', path, reader }], options, signal);
+    // Layers come and go, so that what is missing now says nothing.
+    if (found?.kind === 'verified') return heldBundle({ ...found, missing: [] }, reader);
+    const why = found?.kind === 'rejected' ? found.reason.message : 'it waits for an approval';
+    kept.log.debug({ bundleId }, `Offers: a kept bundle is not offered: ${why}`);
+  } catch (error) {
+    signal.throwIfAborted();
+    kept.log.debug({ bundleId, err: error }, `Offers: a kept bundle is not offered: ${reasonOf(error)}`);
+  }
+  return undefined;
+}
+
+/** Documents, kept layers, then what the runtime has. */
+function ownBlobs({ documents, documentSizes, layers, content }: Kept): BlobSource {
+  const sources = content === undefined ? [documents, layers] : [documents, layers, content];
+  const documentSize = async (digest: Digest, signal: AbortSignal) => {
+    const known = documentSizes.get(digest);
+    if (known !== undefined) return known;
+    const size = await documents.sizeOf(digest, signal);
+    if (size !== undefined) documentSizes.set(digest, size);
+    return size;
+  };
+  return {
+    sizeOf: async (digest, signal) => {
+      const size = (await layers.sizeOf(digest, signal)) ?? (await documentSize(digest, signal));
+      return size ?? content?.sizeOf(digest, signal);
+    },
+    async *read(digest, startByte, signal, allocate) {
+      for (const source of sources) {
+        if ((await source.sizeOf(digest, signal)) === undefined) continue;
+        yield* source.read(digest, startByte, signal, allocate);
+        return;
+      }
+      documentSizes.delete(digest);
+      throw new AppError({ code: 'media/gone', message: `${digest} is not kept any more`, disposition: 'wait' });
+    },
+  };
+}
