@@ -1,5 +1,6 @@
 import type { BundleId, Digest } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
+import { type HeldBundle, heldBundle } from '../offers/held-bundle.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { linkSignals, withEither } from '../platform/async/abort.ts';
 import type { Allocate } from '../platform/files/chunk-buffer.ts';
@@ -16,6 +17,7 @@ interface Source {
   /** Aborts when the medium is unplugged. */
   readonly gone: AbortSignal;
   readonly bundle: ReadableBundle;
+  readonly found: Extract<FoundBundle, { kind: 'verified' }>;
   /** Blobs that are missing or too short here. Another source may have them. */
   readonly missing: ReadonlySet<Digest>;
   /** Blobs that were found bad here. They are used only while there is no other copy. */
@@ -51,7 +53,7 @@ export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged 
     const bundle = readable.get(found.path);
     if (found.kind !== 'verified' || bundle === undefined) return [];
     const missing = new Set(found.missing.map(({ digest }) => digest));
-    return [{ bundleId: found.bundle.bundleId, plugged, gone, bundle, missing, faults: new Map() }];
+    return [{ bundleId: found.bundle.bundleId, plugged, gone, bundle, found, missing, faults: new Map() }];
   });
   blobs.sources.set(plugged.mediumId, sources);
   notifyAll(blobs.listeners);
@@ -73,6 +75,21 @@ export function bundleOnMedia({ sources }: MediaBlobs, bundleId: BundleId): Read
   return [...sources.values()].flat().find((source) => source.bundleId === bundleId && !source.gone.aborted)?.bundle;
 }
 
+/** What was made of each source, since one that did not change is the same object. */
+const HELD = new WeakMap<Source, HeldBundle>();
+
+/** The verified bundles of all media of this node. None of them is what another node offers. */
+export function heldOnMedia({ sources }: MediaBlobs): readonly HeldBundle[] {
+  const own = [...sources.values()].flat().filter(({ plugged, gone }) => plugged.peer === undefined && !gone.aborted);
+  return own.map((source) => {
+    const known = HELD.get(source);
+    if (known !== undefined) return known;
+    const held = heldBundle(source.found, source.bundle.reader);
+    HELD.set(source, held);
+    return held;
+  });
+}
+
 /** All blobs of media as one source. */
 export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
   return {
@@ -83,11 +100,17 @@ export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
   };
 }
 
-/** The sources that may have a blob, the trusted ones first. */
+/**
+ * The sources that may have a blob: the trusted ones first, and of these the media of this node
+ * before other nodes. A node that can't give anything now is left out.
+ */
 function candidatesFor({ sources }: MediaBlobs, digest: Digest): readonly Source[] {
-  const holders = [...sources.values()].flat().filter(({ missing, gone }) => !missing.has(digest) && !gone.aborted);
-  const isTrusted = ({ faults }: Source) => !faults.has(digest);
-  return [...holders.filter(isTrusted), ...holders.filter((source) => !isTrusted(source))];
+  const isReadable = ({ plugged }: Source) => plugged.peer?.().isReady !== false;
+  const holders = [...sources.values()]
+    .flat()
+    .filter((source) => !source.missing.has(digest) && !source.gone.aborted && isReadable(source));
+  const rank = ({ faults, plugged }: Source) => (faults.has(digest) ? 2 : 0) + (plugged.peer === undefined ? 0 : 1);
+  return [...holders].sort((a, b) => rank(a) - rank(b));
 }
 
 async function findSource(
@@ -238,7 +261,10 @@ function nowhere(digest: Digest): AppError {
 function goneWhileReading(source: Source, digest: Digest, cause: unknown): AppError {
   return new AppError({
     code: 'media/gone',
-    message: `${source.plugged.label} was removed while ${digest} was read; plug it in again to continue`,
+    message:
+      source.plugged.peer === undefined
+        ? `${source.plugged.label} was removed while ${digest} was read; plug it in again to continue`
+        : `${source.plugged.label} stopped giving ${digest}; it goes on when a node or a stick has it`,
     disposition: 'wait',
     cause,
   });

@@ -1,13 +1,21 @@
 import type { BundleReader } from '../bundle/read/bundle-reader.ts';
 import type { BundleId } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
+import type { HeldBundles } from '../offers/held-bundle.ts';
 import { untilAborted, withDeadline, withEither } from '../platform/async/abort.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { listen, notifyAll } from '../platform/subscription.ts';
 import type { BlobUnion } from '../ports/blobs.ts';
 import type { MediaPort } from '../ports/media.ts';
-import { bundleOnMedia, createMediaBlobs, forgetAllMedia, mediaBlobUnion, offerMedium } from './media-blobs.ts';
+import {
+  bundleOnMedia,
+  createMediaBlobs,
+  forgetAllMedia,
+  heldOnMedia,
+  mediaBlobUnion,
+  offerMedium,
+} from './media-blobs.ts';
 import { createMountLook, type ReadMounts } from './mount-look.ts';
 import { loadError } from './provider/load-error.ts';
 import type { BundleAccess, MediaProvider, MediaSink, MediumBundle, OpenMedium } from './provider/media-provider.ts';
@@ -47,6 +55,8 @@ export interface Media extends MediaPort {
   readonly blobs: BlobUnion;
   /** A verified bundle on a plugged medium. Undefined when none has it. No I/O. */
   readerOf(bundleId: BundleId): BundleReader | undefined;
+  /** The verified bundles of the media of this node, which it may offer to others. */
+  readonly held: HeldBundles;
   /** Starts all providers. @throws AppError of the first that fails */
   start(signal: AbortSignal): Promise<void>;
   /** Makes every provider check again and every medium be read again. */
@@ -83,6 +93,10 @@ export function createMedia(deps: MediaDeps): Media {
   return {
     blobs: mediaBlobUnion(slots.blobs),
     readerOf: (bundleId) => bundleOnMedia(slots.blobs, bundleId)?.reader,
+    held: {
+      list: async () => heldOnMedia(slots.blobs),
+      onChange: (listener) => listen(slots.blobs.listeners, listener),
+    },
     list: () => [...slots.byId.values()].map(mediumOf),
     isLookedAt: () => work.isStarted && deps.providers.every((provider) => provider.isLookedAt?.() ?? true),
     onChange: (listener) => listen(slots.listeners, listener),
@@ -106,6 +120,10 @@ async function startProviders(work: MediaWork, signal: AbortSignal): Promise<voi
     arrived: (plugged) => arrive(slots, plugged),
     changed: (mediumId) => changed(slots, mediumId),
     left: (mediumId) => leave(slots, mediumId),
+    turned: () => {
+      notifyAll(slots.blobs.listeners);
+      notifyAll(slots.listeners);
+    },
     lookedAt: () => notifyAll(slots.listeners),
   };
   for (const provider of work.deps.providers) await provider.start(sink, signal);

@@ -72,7 +72,7 @@ export function leave(slots: Slots, mediumId: MediumId): void {
   if (slot === undefined) return;
   const { label } = slot.plugged;
   slots.byId.delete(mediumId);
-  slot.gone.abort(goneError(label));
+  slot.gone.abort(goneError(slot.plugged));
   forgetMedium(slots.blobs, mediumId);
   slots.log.debug({ medium: label }, 'Medium gone');
   notifyAll(slots.listeners);
@@ -121,24 +121,25 @@ export function losePlace(slots: Slots, slot: Slot, state: MediumState): void {
 
 /** Ends the streams of all media and forgets them, without releasing their mounts. */
 export function endAll(slots: Slots): void {
-  for (const slot of slots.byId.values()) slot.gone.abort(goneError(slot.plugged.label));
+  for (const slot of slots.byId.values()) slot.gone.abort(goneError(slot.plugged));
   slots.byId.clear();
 }
 
 /** The public view of a medium. */
 export function mediumOf({ plugged, state }: Slot): Medium {
-  const { mediumId, label, isDropFolder } = plugged;
-  return { mediumId, label: plainText(label), isDropFolder, state };
+  const { mediumId, label, isDropFolder, peer } = plugged;
+  return { mediumId, label: plainText(label), isDropFolder, ...(peer !== undefined && { peer: peer() }), state };
 }
 
 function reasonFor(error: unknown): Fault {
   return { code: error instanceof AppError ? error.code : 'media/read', message: reasonOf(error) };
 }
 
-function goneError(label: string): AppError {
+function goneError({ label, peer }: PluggedMedium): AppError {
   return new AppError({
     code: 'media/gone',
-    message: `${label} was removed; plug it in again to continue`,
+    message:
+      peer === undefined ? `${label} was removed; plug it in again to continue` : `${label} gives nothing any more`,
     disposition: 'wait',
   });
 }

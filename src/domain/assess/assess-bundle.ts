@@ -10,7 +10,7 @@ import type { RuntimeImage } from '../model/runtime-image.ts';
 import { pathOf, type StreamPaths } from '../path/read-paths.ts';
 import { badBlobsAfter } from '../preload/bad-blobs-seen.ts';
 import type { DiskVerdict } from '../preload/disk-estimate.ts';
-import { type BundleFacts, type Carrier, copyNeeded, lostImages } from '../preload/hold.ts';
+import { type BundleFacts, type Carrier, copyNeeded, lostImages, peerWaitedFor } from '../preload/hold.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
 import { diskVerdict, type LackingRelease } from '../preload/space.ts';
 import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
@@ -30,6 +30,10 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly bundle: StoredBundle;
   /** Labels of the plugged media that carry it. */
   readonly media: readonly string[];
+  /** Only other nodes carry it: there is no stick to remove. Default false. */
+  readonly isOnPeersOnly?: boolean;
+  /** The node that is waited for, while no other medium carries it. */
+  readonly waitsFor?: ReturnType<typeof peerWaitedFor>;
   /** Labels of those of them that carry blobs of it. */
   readonly blobMedia: readonly string[];
   readonly absentImages: readonly Image[];
@@ -92,6 +96,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
   return {
     bundle,
     media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
+    ...peersOf(carriers),
     blobMedia: [
       ...new Set(carriers.filter(({ found }) => found.isEnvelope !== true).map((carrier) => carrier.medium.label)),
     ],
@@ -137,6 +142,12 @@ function imagesOf(bundle: StoredBundle, { images, memory }: BundleContext): Bund
     (image) => image.pin && !isRetired(bundle) && images?.get(image.reference)?.pinned === false && !absent.has(image),
   );
   return { absentImages, unpinnedImages };
+}
+
+/** What other nodes have to do with it. */
+function peersOf(carriers: readonly Carrier[]): Pick<BundleAssessment, 'isOnPeersOnly' | 'waitsFor'> {
+  if (carriers.length === 0 || carriers.some(({ medium }) => medium.peer === undefined)) return {};
+  return { isOnPeersOnly: true, waitsFor: peerWaitedFor(carriers.map(({ medium }) => medium)) };
 }
 
 /** What its phase and its faults follow from. */

@@ -86,7 +86,8 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const images = imagesByName(observed);
   const presentLayers = layersPresent(stored.bundles, images);
   const supply = supplyOf(
-    found.map((entry) => entry.found),
+    // A node that serves others is not begun with: a pull would only wait for it.
+    found.filter(({ medium }) => medium.peer?.isReady !== false).map((entry) => entry.found),
     observed.localBlobs,
   );
   const pins = pinsFrom(observed, memory, stored);

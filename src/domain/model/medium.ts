@@ -62,6 +62,14 @@ export type MediumState =
   /** It is plugged in, but somebody unmounted it. It is mounted again only on request. */
   | { readonly kind: 'unmounted' };
 
+/** Whether another node can give what it offers. */
+export interface PeerState {
+  /** False while it serves others, or after it did not answer. It is asked again then. */
+  readonly isReady: boolean;
+  /** The place of this node among those that wait for it, when it told that. */
+  readonly queue?: { readonly place: number; readonly waiting: number; readonly waitMs?: number };
+}
+
 /** A medium as observed. */
 export interface Medium {
   readonly mediumId: MediumId;
@@ -69,6 +77,8 @@ export interface Medium {
   readonly label: string;
   /** The drop folder is always there; an empty one is nothing to report. */
   readonly isDropFolder: boolean;
+  /** Present for what another node offers: it is no medium that somebody plugs in. */
+  readonly peer?: PeerState;
   readonly state: MediumState;
   /**
    * It is being mounted or read, or waits after a failure. Its state is the earlier one until that

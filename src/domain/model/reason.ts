@@ -117,7 +117,9 @@ export type Interruption =
   | { readonly kind: 'unmounted'; readonly medium: string }
   /** Out of a folder. `folder`: absent for the drop folder. */
   | { readonly kind: 'taken-out'; readonly folder?: string }
-  | { readonly kind: 'unplugged' };
+  | { readonly kind: 'unplugged' }
+  /** Another node does not give it any more. `peer`: its name. */
+  | { readonly kind: 'peer-away'; readonly peer: string };
 
 /** What of a filesystem is short: bytes, or a number of inodes. */
 export interface ShortOf {
@@ -170,6 +172,16 @@ export type MediaReason =
     >
   | Conclusion<'engine/needs-copy', { bundle: BundleLabel; images: ImageCount; flaws: Flaws }>
   | Conclusion<'engine/no-source', { bundle: BundleLabel; images: ImageCount; how: Interruption }>
+  /** Another node is to give it, and serves others or does not answer now. */
+  | Conclusion<
+      'media/peer-waited-for',
+      {
+        bundle: BundleLabel;
+        images: ImageCount;
+        peer: string;
+        queue?: { place: number; waiting: number; waitMs?: number };
+      }
+    >
   /** The daemon has just started, and media were not read yet. */
   | Conclusion<'media/looking', { bundle: BundleLabel; images: ImageCount }>
   /** What carried the bundle last is plugged in and read again. */

@@ -135,6 +135,8 @@ function sourceReason(facts: BundleFacts): Reason {
   const { bundle, pullableImages, carriers, failures, lastCarrier, media } = facts;
   const bad = worstFailure(failures);
   if (pullableImages.length > 0 && bad !== undefined) return bad;
+  const peer = peerWaitedFor(carriers.map(({ medium }) => medium));
+  if (peer !== undefined) return { code: 'media/peer-waited-for', data: { ...aboutImages(facts), ...peer } };
   if (carriers.length > 0) return carrierReason(facts);
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
   const about = aboutImages(facts);
@@ -145,6 +147,21 @@ function sourceReason(facts: BundleFacts): Reason {
     copyNeeded(facts) ??
     restNeeded(facts) ?? { code: 'engine/no-source', data: { ...about, how: interruptionOf(lastCarrier, media) } }
   );
+}
+
+/**
+ * The node that is waited for, when no other medium carries the bundle now: the one whose turn comes
+ * first, as far as it is known.
+ */
+export function peerWaitedFor(
+  carriers: readonly Medium[],
+): { readonly peer: string; readonly queue?: NonNullable<Medium['peer']>['queue'] & {} } | undefined {
+  if (carriers.length === 0 || carriers.some(({ peer }) => peer === undefined || peer.isReady)) return undefined;
+  const placeOf = ({ peer }: Medium) => peer?.queue?.place ?? Number.MAX_SAFE_INTEGER;
+  const [first] = [...carriers].sort((a, b) => placeOf(a) - placeOf(b));
+  if (first === undefined) return undefined;
+  const queue = first.peer?.queue;
+  return { peer: first.label, ...(queue !== undefined && { queue }) };
 }
 
 /** Which bundle, and how many of its images are present. */

@@ -7,6 +7,8 @@ export interface LastCarrier {
   readonly mediumId: MediumId;
   readonly label: string;
   readonly isDropFolder: boolean;
+  /** It was another node. Default false. */
+  readonly isPeer?: boolean;
 }
 
 /**
@@ -17,11 +19,10 @@ export type LastCarriers = ReadonlyMap<BundleId, LastCarrier>;
 
 /** Adds to `before` what a round saw. */
 export function lastCarriersIn(media: readonly Medium[], before: LastCarriers): LastCarriers {
-  const seen = media.flatMap(({ mediumId, label, isDropFolder, state }) => {
+  const seen = media.flatMap(({ mediumId, label, isDropFolder, peer, state }) => {
+    const carrier: LastCarrier = { mediumId, label, isDropFolder, ...(peer !== undefined && { isPeer: true }) };
     const found = state.kind === 'read' ? state.bundles : [];
-    return found.flatMap((one) =>
-      one.kind === 'verified' ? [[one.bundle.bundleId, { mediumId, label, isDropFolder }] as const] : [],
-    );
+    return found.flatMap((one) => (one.kind === 'verified' ? [[one.bundle.bundleId, carrier] as const] : []));
   });
   return seen.length === 0 ? before : new Map([...before, ...seen]);
 }
@@ -39,6 +40,7 @@ export function mediumReadAgain(last: LastCarrier | undefined, media: readonly M
 export function interruptionOf(last: LastCarrier | undefined, media: readonly Medium[]): Interruption {
   const now = media.find(({ mediumId }) => mediumId === last?.mediumId);
   if (now?.state.kind === 'unmounted') return { kind: 'unmounted', medium: now.label };
+  if (last?.isPeer === true) return { kind: 'peer-away', peer: last.label };
   if (last?.isDropFolder === true) return { kind: 'taken-out' };
   if (last !== undefined && isFolder(last)) return { kind: 'taken-out', folder: last.label };
   return { kind: 'unplugged' };

@@ -1,6 +1,6 @@
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import type { MediumId } from '../../domain/model/medium.ts';
+import type { MediumId, PeerState } from '../../domain/model/medium.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { MountEntry } from '../mount/mountinfo.ts';
@@ -57,6 +57,8 @@ export interface PluggedMedium {
   readonly label: string;
   /** Whether it is the drop folder, which always exists. An empty one is not reported. */
   readonly isDropFolder: boolean;
+  /** Of what another node offers: whether it can be read now. Default: a medium of this node. */
+  readonly peer?: () => PeerState;
   /**
    * Makes the medium readable, with a mount if necessary. Idempotent.
    *
@@ -84,6 +86,8 @@ export interface MediaSink {
   /** The content of the medium has changed. */
   changed(mediumId: MediumId): void;
   left(mediumId: MediumId): void;
+  /** Another node can give its blobs again, or can't for a while, or its queue has moved. */
+  turned?(mediumId: MediumId): void;
   /** All media of the start have been reported. */
   lookedAt?(): void;
 }

@@ -11,7 +11,7 @@ import { isFolder } from '../../state/last-carrier.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { ruleReason } from '../hold-text.ts';
-import { unmountedText } from '../reasons/media-text.ts';
+import { interruptionText, unmountedText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { trustedBy } from '../texts/bundle-text.ts';
@@ -80,7 +80,7 @@ function mediaEvents(before: Snapshot | undefined, { observed, memory }: Snapsho
   const known = new Map(media.map((medium) => [medium.mediumId, medium.state]));
   const gone = media
     .filter((medium) => observed.media.every((other) => other.mediumId !== medium.mediumId))
-    .map((medium) => removalEvents(medium, before?.assessment.bundles ?? [], memory));
+    .flatMap((medium) => removalEvents(medium, before?.assessment.bundles ?? [], memory));
   return [
     ...gone,
     ...observed.media
@@ -93,7 +93,7 @@ function mediaEvents(before: Snapshot | undefined, { observed, memory }: Snapsho
  * A medium was pulled: while transfers wait for it, a person has something to do. What is held
  * instead is reported as that.
  */
-function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { running }: Memory): Event {
+function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { running }: Memory): Event[] {
   const { label } = medium;
   const about = { kind: 'mediumGone', medium: label } as const;
   const cut = bundles.find(
@@ -101,12 +101,18 @@ function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { r
       media.includes(label) && running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId),
   );
   if (cut === undefined) {
-    return { ...about, level: 'info', message: `${label} was removed` };
+    // Another node is a medium while it has what is needed.
+    return medium.peer === undefined ? [{ ...about, level: 'info', message: `${label} was removed` }] : [];
   }
   const { bundle, absentImages } = cut;
   const total = bundle.contents.images.length;
-  const message = `${label} was removed while preloading ${bundleTitle(bundle.payload)} (${total - absentImages.length}/${total} images). ${isFolder(medium) ? 'Put it back' : 'Plug it in again'} to continue.`;
-  return { ...about, level: 'warn', message, bundleId: bundle.bundleId };
+  const progress = `${total - absentImages.length}/${total} images`;
+  const title = bundleTitle(bundle.payload);
+  const message =
+    medium.peer === undefined
+      ? `${label} was removed while preloading ${title} (${progress}). ${isFolder(medium) ? 'Put it back' : 'Plug it in again'} to continue.`
+      : interruptionText(title, progress, { kind: 'peer-away', peer: label });
+  return [{ ...about, level: medium.peer === undefined ? 'warn' : 'info', message, bundleId: bundle.bundleId }];
 }
 
 function stateEvents(medium: Medium): Event[] {
@@ -118,7 +124,8 @@ function stateEvents(medium: Medium): Event[] {
     const message = `${label} can't be read: ${state.reason.message}`;
     return [{ kind: 'mediumFailed', level: 'warn', medium: label, message, code: state.reason.code }];
   }
-  if (state.kind !== 'read') return [];
+  // Another node is read again whenever it has more; what is adopted from it is told.
+  if (state.kind !== 'read' || medium.peer !== undefined) return [];
   const count = state.bundles.length;
   if (isDropFolder && count === 0) return [];
   const found =

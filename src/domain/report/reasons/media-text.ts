@@ -1,8 +1,8 @@
 import { assertNever } from '../../../platform/app-error.ts';
-import { formatBytes, formatCount } from '../../../platform/sizes.ts';
+import { formatBytes, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import { bundleName, bundleTitle } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
-import type { Medium } from '../../model/medium.ts';
+import type { Medium, PeerState } from '../../model/medium.ts';
 import type { Flaws, ImageCount, Interruption, MediaReason } from '../../model/reason.ts';
 
 /** What a preload waits for, and what to plug in. */
@@ -28,6 +28,10 @@ export function mediaText(reason: MediaReason): string {
       const { bundle, images, how } = reason.data;
       return interruptionText(bundleTitle(bundle), progressOf(images), how);
     }
+    case 'media/peer-waited-for': {
+      const { bundle, images } = reason.data;
+      return waitingForPeerText(bundleTitle(bundle), progressOf(images), reason.data);
+    }
     case 'media/looking': {
       const { bundle, images } = reason.data;
       return `stickpin has just started and looks whether ${bundleTitle(bundle)} is plugged in (${progressOf(images)} present).`;
@@ -39,6 +43,28 @@ export function mediaText(reason: MediaReason): string {
     default:
       return assertNever(reason);
   }
+}
+
+/**
+ * What another node is waited for. @param title as `ocp 4.13.7` @param progress as `2/13 images`
+ */
+export function waitingForPeerText(
+  title: string,
+  progress: string,
+  { peer, queue }: Pick<Extract<MediaReason, { code: 'media/peer-waited-for' }>['data'], 'peer' | 'queue'>,
+): string {
+  return `Waiting for ${peer} to give ${title}: ${placeText(queue)}. ${progress} are here.`;
+}
+
+/** That another node is to show what it has. */
+export function waitingToLookText(peer: string, { queue }: Pick<PeerState, 'queue'>): string {
+  return `Waiting for ${peer} to show its bundles: ${placeText(queue)}.`;
+}
+
+function placeText(queue: PeerState['queue']): string {
+  if (queue === undefined) return 'it is asked again';
+  const left = queue.waitMs === undefined ? '' : `, about ${formatDuration(queue.waitMs)}`;
+  return `place ${queue.place} of ${queue.waiting}${left}`;
 }
 
 /** What makes a damaged copy good. */
@@ -71,6 +97,8 @@ export function interruptionText(title: string, progress: string, how: Interrupt
       return `${how.medium} was unmounted while preloading ${title} (${progress}). Plug it in again or run 'stickpin rescan' to continue.`;
     case 'taken-out':
       return `${title} was taken out of ${how.folder ?? 'the drop folder'} while preloading (${progress}). Put it back, or plug in its stick, to continue.`;
+    case 'peer-away':
+      return `${how.peer} stopped giving ${title} (${progress}). It goes on when a node or a stick has it.`;
     case 'unplugged':
       return `Stick removed while preloading ${title} (${progress}). Plug it in again to continue.`;
     default:

@@ -39,6 +39,7 @@ export function reasonText(reason: Reason): string {
     case 'engine/no-source':
     case 'media/looking':
     case 'media/reading':
+    case 'media/peer-waited-for':
       return mediaText(reason);
     case 'engine/image-missing':
     case 'engine/image-damaged':

@@ -47,7 +47,7 @@ export function steppedBackNote(entry: BundleAssessment, bundles: readonly Bundl
 
 /** That a release is ready, and what comes next: a command, or why it is not activated. */
 export function readyLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string {
-  const { bundle, phase, media, activationDue } = entry;
+  const { bundle, phase, media, isOnPeersOnly, activationDue } = entry;
   const images = bundle.contents.images.length;
   const title = titleAmong(bundle, bundles);
   const name = commandNameAmong(bundle, bundles);
@@ -57,6 +57,6 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
   const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
   const next = isAwaited
     ? `'stickpin activate ${name}' when you like.`
-    : `It is ${phase}${media.length > 0 ? '; you may remove the stick.' : '.'}`;
+    : `It is ${phase}${media.length > 0 && isOnPeersOnly !== true ? '; you may remove the stick.' : '.'}`;
   return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${activationDue ? 'Activating next.' : next}`;
 }

@@ -13,5 +13,5 @@ export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): str
   const entry = carried.findLast(({ hold }) => hold === 'media') ?? carried.at(-1);
   const what = entry === undefined ? 'layers' : `layers of ${bundleTitle(entry.bundle.payload)}`;
   const from = entry?.blobMedia.length ? ` from ${entry.blobMedia.join(' and ')}` : '';
-  return `Copying ${what}${from} to this node, ${formatBytes(copyingBytes)} left. Leave the stick plugged in.`;
+  return `Copying ${what}${from} to this node, ${formatBytes(copyingBytes)} left.${entry?.isOnPeersOnly === true ? '' : ' Leave the stick plugged in.'}`;
 }

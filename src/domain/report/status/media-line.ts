@@ -4,6 +4,7 @@ import type { Assessment, NoticeAssessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { MediumId } from '../../model/medium.ts';
 import type { Observed } from '../../state/state.ts';
+import { waitingToLookText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import { noticeEffect, noticeTitle } from '../texts/bundle-text.ts';
 import { bundleTrouble, isSteppedBack, readyLine, steppedBackNote, withoutOutdated } from './bundle-lines.ts';
@@ -18,8 +19,10 @@ const NOTED_LENGTH = 300;
 
 /** About the medium that was plugged in last and has something to tell. */
 export function mediaLine(observed: Observed, assessment: Assessment): string | undefined {
-  for (const { mediumId, label, isDropFolder, state } of [...observed.media].reverse()) {
-    if (!isDropFolder && (state.kind === 'attached' || state.kind === 'mounted')) return `Looking at ${label}.`;
+  for (const { mediumId, label, isDropFolder, peer, state } of [...observed.media].reverse()) {
+    if (!isDropFolder && peer === undefined && (state.kind === 'attached' || state.kind === 'mounted'))
+      return `Looking at ${label}.`;
+    if (peer?.isReady === false && state.kind === 'mounted') return waitingToLookText(label, peer);
     const carried = withoutOutdated(assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId)));
     const newest = carried.at(-1);
     if (newest !== undefined) {

@@ -1,11 +1,13 @@
 import { clip, oneLine, sentence } from '../../../platform/plain-text.ts';
 import type { Assessment } from '../../assess/assess.ts';
+import { wantedReleases } from '../../fleet/wanted-release.ts';
 import type { Observed } from '../../state/state.ts';
 import { unclaimedNote } from '../events/pin-events.ts';
 import { hookNotes } from '../hook-report.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { streamNotes } from '../stream-report.ts';
 import { checkLine } from '../texts/content-text.ts';
+import { wantedReleaseText } from '../texts/fleet-text.ts';
 import { blockedLine } from './blocked-line.ts';
 import { bundleTrouble } from './bundle-lines.ts';
 import { copyLine } from './copy-line.ts';
@@ -46,10 +48,15 @@ function withStateNotes(line: string, { observed, memory, assessment }: Snapshot
   const unclaimed = unclaimedNote(assessment) ?? [];
   const ofHooks = hookNotes(hooks, assessment.bundles, observed.now);
   const ofStreams = [...assessment.paths.values()].flatMap(streamNotes);
-  return [...lost, unclaimed, ...ofStreams, ofHooks].flat().reduce((told, note) => {
+  const wanted = wantedReleases(observed.fleet, allBundles(assessment)).map(wantedReleaseText);
+  return [...lost, ...wanted, unclaimed, ...ofStreams, ofHooks].flat().reduce((told, note) => {
     const longer = `${sentence(told)} ${note}`;
     return longer.length <= maxLength ? longer : told;
   }, line);
+}
+
+function allBundles({ bundles, notices }: Assessment) {
+  return [...bundles, ...notices].map(({ bundle }) => bundle);
 }
 
 /** Whether a line is about a held activation, maybe with notes. */

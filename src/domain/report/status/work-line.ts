@@ -6,7 +6,7 @@ import type { Medium } from '../../model/medium.ts';
 import { interruptionOf, type LastCarrier, mediumReadAgain } from '../../state/last-carrier.ts';
 import type { Memory } from '../../state/memory.ts';
 import { isRelease } from '../../trust/notice.ts';
-import { interruptionText } from '../reasons/media-text.ts';
+import { interruptionText, waitingForPeerText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, trustedBy } from '../texts/bundle-text.ts';
@@ -49,13 +49,15 @@ function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot,
   const landed = new Set(progress.landedImages);
   const absent = absentImages.filter(({ reference }) => !landed.has(reference)).length;
   const present = `${total - absent}/${total} images`;
+  if (entry.waitsFor !== undefined && (progress.waitingTransfers > 0 || entry.pullableImages.length === 0))
+    return waitingForPeerText(title, present, entry.waitsFor);
   const removed = removalOf(entry, snapshot, progress);
   if (removed !== undefined)
     return interruptionText(title, present, interruptionOf(removed.last, snapshot.observed.media));
   if (progress.waitingTransfers > 0) {
     const next =
       fault === undefined
-        ? 'It is tried again; if that does not help, unplug the stick and plug it in again.'
+        ? `It is tried again${entry.isOnPeersOnly === true ? '' : '; if that does not help, unplug the stick and plug it in again'}.`
         : `Problem: ${reasonText(fault)}`;
     const labels = entry.media.join(', ') || 'the medium';
     return `Preloading ${title} has stalled at ${present}: ${labels} does not deliver. ${next}`;

@@ -1,5 +1,7 @@
 import { formatCount } from '../../../platform/sizes.ts';
+import type { WantedRelease } from '../../fleet/wanted-release.ts';
 import type { ActivationHold } from '../../gates/gates.ts';
+import { bundleTitle } from '../../model/bundle.ts';
 
 type DataOf<Code extends ActivationHold['code']> = Extract<ActivationHold, { readonly code: Code }>['data'];
 
@@ -24,4 +26,11 @@ export function orderClause({ node, phase, reason, absent }: DataOf<'fleet/order
 
 function leftOut(absent: string | undefined): string {
   return absent === undefined ? '' : `. Left out, since they are silent: ${absent}`;
+}
+
+/** That a stick is wanted, which one, and that any node will do. */
+export function wantedReleaseText({ name, version, nodes }: WantedRelease): string {
+  const [first = '', ...others] = nodes;
+  const where = others.length === 0 ? first : `${first} and ${formatCount(others.length, 'other node')}`;
+  return `${bundleTitle({ name, version })} runs on ${where}, and no node can give it: plug its stick into any node.`;
 }

@@ -1,0 +1,54 @@
+import type { OfferedBundle } from '../fleet/fleet-view.ts';
+import type { BundleReport } from './bundle-report.ts';
+import type { StatusReport } from './report.ts';
+
+/** Refusals that no other copy and no other time changes. */
+const FINAL_REFUSALS: ReadonlySet<string> = new Set([
+  'bundle/arch',
+  'bundle/sequence',
+  'bundle/expired',
+  'bundle/version',
+]);
+
+/** What of a report decides about bundles of other nodes. */
+export type WantsReport = Pick<StatusReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
+
+/**
+ * Whether this node reads a bundle that another node offers: it does not know it, or lacks images of
+ * it. So what every node has long since causes no work. Nothing of what is offered is verified: a
+ * wrong name only keeps the bundle from being taken.
+ */
+export function isWantedFromPeers(offered: OfferedBundle, report: WantsReport): boolean {
+  const { bundleId, name, version } = offered;
+  const known = report.bundles.find((bundle) => bundle.bundleId === bundleId);
+  if (known !== undefined) return lacksImages(known);
+  if (report.notices.some((notice) => notice.bundleId === bundleId)) return false;
+  if (report.rejectedNames.some((rejected) => rejected.name === name && rejected.version === version)) return false;
+  return !report.bundles.some((bundle) => isPast(bundle, offered));
+}
+
+/** A release that was activated here and is not older than what is offered. */
+function isPast({ name, sequence, activatedAt }: BundleReport, offered: OfferedBundle): boolean {
+  return activatedAt !== undefined && name === offered.name && sequence >= offered.sequence;
+}
+
+function lacksImages({ phase, hold, cancelled, images }: BundleReport): boolean {
+  if (hold === 'approval') return true;
+  // A cancelled preload goes on with a stick that somebody plugs in, not by itself.
+  if (phase === 'retired' || phase === 'rejected' || cancelled !== undefined) return false;
+  return phase === 'detected' || images.present < images.total;
+}
+
+/** The bundles that this node has refused for good: there is no need to look at them again. */
+export function refusedForGood({ rejected }: WantsReport): readonly string[] {
+  return rejected.flatMap(({ bundleId, reason }) =>
+    bundleId !== undefined && FINAL_REFUSALS.has(reason.code) ? [bundleId] : [],
+  );
+}
+
+/** Bundles on the media of this node that it must not give to others, since it does not trust them itself. */
+export function withheldFromPeers({ bundles, rejected }: WantsReport): ReadonlySet<string> {
+  const held = bundles.filter(({ phase, hold }) => phase === 'rejected' || hold === 'approval');
+  const untrusted = rejected.filter(({ reason }) => reason.code.startsWith('trust/'));
+  return new Set([...held, ...untrusted].flatMap(({ bundleId }) => (bundleId === undefined ? [] : [bundleId])));
+}

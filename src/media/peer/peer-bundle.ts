@@ -1,0 +1,150 @@
+import { bundleError } from '../../bundle/bundle-error.ts';
+import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import type { OfferedBundle } from '../../domain/fleet/fleet-view.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { busyOf } from '../../offers/busy.ts';
+import type { OffersClient } from '../../offers/client.ts';
+import { OFFERED_FILES } from '../../offers/offered-bundles.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { clip, oneLine } from '../../platform/plain-text.ts';
+import type { BlobSource } from '../../ports/blobs.ts';
+import type { ReadableBundle } from '../provider/media-provider.ts';
+import type { PeerTurn } from './peer-turn.ts';
+
+/** How a peer is read. */
+export interface PeerAccess {
+  /** Its name, for messages. */
+  readonly name: string;
+  readonly client: OffersClient;
+  readonly turn: PeerTurn;
+  /** Documents that this node has: they are not asked for again. */
+  readonly own: BlobSource;
+  readonly clock: Clock;
+}
+
+/** Longest name and version that are shown. Nobody has verified them. */
+const SHOWN_LENGTH = 80;
+
+/**
+ * A bundle that a peer offers. The list of its blobs is read once, with the first size that is
+ * asked for.
+ */
+export function peerBundle(access: PeerAccess, { bundleId, name, version }: OfferedBundle): ReadableBundle {
+  const { client } = access;
+  let list: Promise<ReadonlyMap<Digest, number>> | undefined;
+  const blobs = (signal: AbortSignal) => {
+    list ??= patiently(access, signal, async () => (await client.blobs(bundleId, signal)) ?? new Map()).catch(
+      (error) => {
+        list = undefined;
+        throw error;
+      },
+    );
+    return list;
+  };
+  const path = `${clip(oneLine(`${name}@${version}`), SHOWN_LENGTH)} ${bundleId}`;
+  const reader: BundleReader = {
+    path: `${path} on ${access.name}`,
+    hold: (run) => run(),
+    readFile: async (file, maxBytes, signal) => {
+      const offered = OFFERED_FILES.find((one) => one === file);
+      const bytes =
+        offered && (await patiently(access, signal, () => client.file(bundleId, offered, signal, maxBytes)));
+      if (bytes !== undefined) return bytes;
+      throw bundleError('bundle/absent', `${access.name} has no ${file} of bundle ${bundleId}`);
+    },
+    sizeOf: async (digest, signal) => (await blobs(signal)).get(digest),
+    read: (digest, startByte, signal) => readDocument(access, digest, startByte, signal),
+  };
+  const source: BlobSource = {
+    sizeOf: reader.sizeOf,
+    read: (digest, startByte, signal) => readBlob(access, digest, startByte, signal),
+  };
+  return { kind: 'bundle', path, reader, blobs: source };
+}
+
+/** Runs a small request, again and again while the peer is busy. Its errors become those of media. */
+async function patiently<T>({ name, clock }: PeerAccess, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      signal.throwIfAborted();
+      const busy = busyOf(error);
+      if (busy === undefined) throw mediaErrorOf(name, error);
+      await clock.sleep(busy.retryMs, signal);
+    }
+  }
+}
+
+/** As {@link readBlob}, and waits for its turn: nothing else can be done before the bundle is judged. */
+async function* readDocument(
+  access: PeerAccess,
+  digest: Digest,
+  startByte: number,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer, void, undefined> {
+  let position = startByte;
+  for (;;) {
+    try {
+      for await (const chunk of readBlob(access, digest, position, signal)) {
+        position += chunk.length;
+        yield chunk;
+      }
+      return;
+    } catch (error) {
+      const isBusy = error instanceof AppError && busyOf(error.cause) !== undefined;
+      if (!isBusy) throw error;
+      await access.turn.untilReady(signal);
+    }
+  }
+}
+
+/**
+ * A document that this node has comes from its own disk. A peer that is busy or does not answer is
+ * left out for a while, so that the caller goes on elsewhere.
+ */
+async function* readBlob(
+  { name, client, turn, own }: PeerAccess,
+  digest: Digest,
+  startByte: number,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer, void, undefined> {
+  if (startByte === 0 && (await own.sizeOf(digest, signal)) !== undefined) {
+    yield* own.read(digest, startByte, signal);
+    return;
+  }
+  try {
+    for await (const chunk of client.read(digest, startByte, signal)) {
+      turn.worked();
+      yield chunk;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    const busy = busyOf(error);
+    if (busy !== undefined) turn.busy(busy, digest);
+    else if (error instanceof AppError && error.code === 'offers/unreachable') turn.failed();
+    else throw mediaErrorOf(name, error);
+    throw goneFor(name, error);
+  }
+}
+
+/** `media/read` for a peer that does not answer as it should; everything else stays as it is. */
+function mediaErrorOf(name: string, error: unknown): unknown {
+  if (!(error instanceof AppError) || !error.code.startsWith('offers/')) return error;
+  return new AppError({
+    code: 'media/read',
+    message: `${name} can't be read: ${reasonOf(error)}`,
+    disposition: error.disposition === 'reject' ? 'reject' : 'retry',
+    cause: error,
+  });
+}
+
+function goneFor(name: string, cause: unknown): AppError {
+  return new AppError({
+    code: 'media/gone',
+    message: `${name} gives nothing now: ${reasonOf(cause)}`,
+    disposition: 'wait',
+    cause,
+  });
+}
