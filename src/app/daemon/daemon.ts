@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { documentsHere } from '../../bundle/documents/documents.ts';
+import { type Documents, documentsHere } from '../../bundle/documents/documents.ts';
 import { createWorkerDocuments } from '../../bundle/documents/worker-documents.ts';
 import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
 import { imagesEnv } from '../../domain/report/texts/images-env.ts';
@@ -9,6 +9,8 @@ import type { Media } from '../../media/media.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { createDisposalStack, type DisposalStack } from '../../platform/async/disposal.ts';
 import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
+import type { BlobSource } from '../../ports/blobs.ts';
+import type { FleetPort } from '../../ports/fleet.ts';
 import type { HookRunner } from '../../ports/hooks.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
@@ -19,6 +21,7 @@ import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
 import { createSignedFiles } from '../../store/files/signed-files.ts';
 import type { DaemonOptions } from './daemon-options.ts';
+import type { DaemonFleet } from './fleet.ts';
 import { createDaemonMedia } from './media.ts';
 import { type NodeState, openNodeState } from './node-state.ts';
 import { createPublishedFiles, type PublishedFiles } from './published-files.ts';
@@ -110,12 +113,11 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   disposal.defer('the published files', published.settled);
   const trust = await openTrust(options, state, signal);
   disposal.defer('the stored revocations', trust.remember);
-  const documentWorker = options.documentWorker && createWorkerDocuments({ program: options.documentWorker });
-  disposal.defer('the thread for documents', () => documentWorker?.close());
-  const documentParser = documentWorker ?? documentsHere;
-  const media = createDaemonMedia(options, trust, documentParser);
-  disposal.defer('the media', media.dispose);
+  const documentParser = openDocuments(options, disposal);
   const files = createFileStores(options);
+  const fleet = await openFleet(options, files.documents, disposal);
+  const media = createDaemonMedia(options, trust, documentParser, fleet ? [fleet.provider] : []);
+  disposal.defer('the media', media.dispose);
   const source = createBlobUnion({ own: [files.documents, files.layers], media: media.blobs });
   const token = await openRegistryToken(join(settings.paths.state_dir, 'registry-token'), log);
   const registry = createDaemonRegistry(options, {
@@ -129,6 +131,8 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   const ownRuntime = createRuntime({ settings, units, mirror: { authority, token }, arch: node.arch, clock, log });
   const runtime = options.watchRuntime?.(ownRuntime) ?? ownRuntime;
   disposal.defer('the runtime client', runtime.close);
+  const signed = createSignedFiles(join(settings.paths.state_dir, 'blobs/bundles'));
+  await fleet?.serve({ media, signed, ...files, content: runtime.storedBlobs, trust, parsers: documentParser });
   const engine = createEngine({
     clock,
     log,
@@ -139,7 +143,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     bootMark: mark,
     ...recordsOf(state),
     signedBundles: createSignedBundles({
-      files: createSignedFiles(join(settings.paths.state_dir, 'blobs/bundles')),
+      files: signed,
       blobs: files.documents,
       readerOf: media.readerOf,
       trust: trust.trust,
@@ -149,7 +153,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     source,
     trust,
     node,
-    ...optionalPorts(options),
+    ...optionalPorts({ fleet: fleet?.port, ...options }),
     meter: registry.meter,
     probes: registry.probes,
     notifier: options.notifier,
@@ -157,13 +161,37 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     setCatalog: registry.setCatalog,
     random: Math.random,
     stallMs: settings.preload.stall,
-    ...listeners(options, { state, trust, published }),
+    ...listeners(options, { state, trust, published, fleet }),
   });
   return { engine, media, runtime, trust, authority, state };
 }
 
+/** Loaded only where it is used, so that it takes no memory elsewhere. */
+async function openFleet(
+  options: DaemonOptions,
+  documents: BlobSource,
+  disposal: DisposalStack,
+): Promise<DaemonFleet | undefined> {
+  if (!options.settings.fleet.enabled) return undefined;
+  const { createDaemonFleet } = await import('./fleet.ts');
+  const fleet = createDaemonFleet(options, { documents });
+  disposal.defer('the offers to other nodes', fleet.close);
+  return fleet;
+}
+
+function openDocuments({ documentWorker }: DaemonOptions, disposal: DisposalStack): Documents {
+  if (documentWorker === undefined) return documentsHere;
+  const worker = createWorkerDocuments({ program: documentWorker });
+  disposal.defer('the thread for documents', worker.close);
+  return worker;
+}
+
 /** What is not everywhere. */
-function optionalPorts({ staticPods, fleet, hookRunner = NO_SYSTEMD }: DaemonOptions) {
+function optionalPorts({
+  staticPods,
+  fleet,
+  hookRunner = NO_SYSTEMD,
+}: Pick<DaemonOptions, 'staticPods' | 'hookRunner'> & { readonly fleet?: FleetPort | undefined }) {
   return { hookRunner, ...(staticPods !== undefined && { staticPods }), ...(fleet !== undefined && { fleet }) };
 }
 
@@ -225,12 +253,14 @@ interface Listening {
   readonly state: NodeState;
   readonly trust: TrustKeeper;
   readonly published: PublishedFiles;
+  readonly fleet: DaemonFleet | undefined;
 }
 
 /** What follows a report and an effect of the engine. */
-function listeners(options: DaemonOptions, { state, trust, published }: Listening) {
+function listeners(options: DaemonOptions, { state, trust, published, fleet }: Listening) {
   const onStatus: NonNullable<DaemonOptions['onStatus']> = (report) => {
     published.publish({ imagesEnv: imagesEnv(state.store.load().bundles), report });
+    fleet?.reported(report);
     options.onStatus?.(report);
   };
   const afterEffect: NonNullable<DaemonOptions['afterEffect']> = (effect) => {

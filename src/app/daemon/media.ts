@@ -3,17 +3,19 @@ import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
 import { createDirectoryMedia } from '../../media/directory-media.ts';
 import { createLoadedMedia } from '../../media/loaded-media.ts';
 import { createMedia, type Media } from '../../media/media.ts';
+import type { MediaProvider } from '../../media/provider/media-provider.ts';
 import type { DaemonOptions } from './daemon-options.ts';
 import type { TrustKeeper } from './trust/trust-keeper.ts';
 
 /**
- * All media of the daemon: directories of the settings, what `stickpin load` names, and
- * `options.providers`.
+ * All media of the daemon: directories of the settings, what `stickpin load` names,
+ * `options.providers`, and other nodes. @param peers default none
  */
 export function createDaemonMedia(
   options: DaemonOptions,
   trust: TrustKeeper,
   documents: Documents = documentsHere,
+  peers: readonly MediaProvider[] = [],
 ): Media {
   const { settings, clock, log, providers, watchBundle } = options;
   const directories = [
@@ -21,7 +23,7 @@ export function createDaemonMedia(
     { path: settings.media.incoming, layout: 'folder' as const },
   ];
   return createMedia({
-    providers: [createDirectoryMedia({ directories, clock }), createLoadedMedia({ log }), ...providers],
+    providers: [createDirectoryMedia({ directories, clock }), createLoadedMedia({ log }), ...providers, ...peers],
     log,
     ...(watchBundle !== undefined && { watchBundle }),
     judge: async (bundles, signal) => {

@@ -1,0 +1,139 @@
+import type { Documents } from '../../bundle/documents/documents.ts';
+import { isWantedFromPeers, refusedForGood, withheldFromPeers } from '../../domain/report/peer-wants.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
+import type { Media } from '../../media/media.ts';
+import { createPeerMedia, type PeerMedia } from '../../media/peer/peer-media.ts';
+import { createOffersClient } from '../../offers/client.ts';
+import { fleetPaths } from '../../offers/fleet-paths.ts';
+import { createFleetWatch } from '../../offers/fleet-watch.ts';
+import { createOffersHandler } from '../../offers/handler.ts';
+import type { HeldBundle } from '../../offers/held-bundle.ts';
+import { createKeptBundles, type KeptBundles } from '../../offers/kept-bundles.ts';
+import { createNodeOffers } from '../../offers/node-offers.ts';
+import { wirePaths } from '../../offers/paths.ts';
+import { type SocketServer, serveSocket } from '../../offers/socket-server.ts';
+import { createWireConnection, unixSocket } from '../../offers/wire-connection.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { BlobSource, ChangingBlobSource } from '../../ports/blobs.ts';
+import type { FleetPort } from '../../ports/fleet.ts';
+import type { SignedFiles } from '../../store/files/signed-files.ts';
+import type { DaemonOptions } from './daemon-options.ts';
+import type { TrustKeeper } from './trust/trust-keeper.ts';
+
+/** What the daemon has to do with other nodes. Only with `fleet.enabled`. */
+export interface DaemonFleet {
+  readonly port: FleetPort;
+  /** What other nodes offer. */
+  readonly provider: PeerMedia;
+  /** Serves `offers.sock` from now on. Never throws: what fails is logged. */
+  serve(parts: ServedParts): Promise<void>;
+  /** Takes a report of the engine: it says what is needed of others, and what may be given. */
+  reported(report: StatusReport): void;
+  close(): Promise<void>;
+}
+
+/** What this node offers from. */
+export interface ServedParts {
+  readonly media: Pick<Media, 'held'>;
+  readonly signed: SignedFiles;
+  readonly documents: BlobSource;
+  readonly layers: ChangingBlobSource;
+  /** Blobs that the runtime has. */
+  readonly content: BlobSource | undefined;
+  readonly trust: Pick<TrustKeeper, 'trust' | 'revision'>;
+  readonly parsers: Documents;
+}
+
+interface FleetState {
+  readonly options: Pick<DaemonOptions, 'settings' | 'clock' | 'log'>;
+  report: StatusReport | undefined;
+  /** Refused for good in this run. */
+  readonly refused: Set<string>;
+  withheld: ReadonlySet<string>;
+  kept: KeptBundles | undefined;
+  server: SocketServer | undefined;
+  /** Changes with what the last report says of bundles. */
+  seen: string;
+}
+
+/** Creates it. The fleet process is followed until `close`. */
+export function createDaemonFleet(
+  options: Pick<DaemonOptions, 'settings' | 'clock' | 'log'>,
+  { documents }: Pick<ServedParts, 'documents'>,
+): DaemonFleet {
+  const { clock, log, settings } = options;
+  const state: FleetState = {
+    options,
+    report: undefined,
+    refused: new Set(),
+    withheld: new Set(),
+    kept: undefined,
+    server: undefined,
+    seen: '',
+  };
+  const stop = new AbortController();
+  const { peersSocket } = fleetPaths(settings.paths);
+  const connection = createWireConnection({ who: 'the fleet process', connect: unixSocket(peersSocket) });
+  const port = createFleetWatch({ client: createOffersClient(connection), clock, log });
+  const provider = createPeerMedia({
+    fleet: port,
+    clientOf: (peer) => createOffersClient({ ...connection, who: peer }, wirePaths.peer(peer)),
+    isWanted: (offered) =>
+      state.report !== undefined && !state.refused.has(offered.bundleId) && isWantedFromPeers(offered, state.report),
+    own: documents,
+    clock,
+    random: Math.random,
+  });
+  const following = port.run(stop.signal);
+  return {
+    port,
+    provider,
+    serve: (parts) => serve(state, parts),
+    reported: (report) => takeReport(state, report, provider),
+    close: async () => {
+      stop.abort();
+      connection.close();
+      await following;
+      await state.server?.close();
+    },
+  };
+}
+
+async function serve(state: FleetState, parts: ServedParts): Promise<void> {
+  const { settings, clock, log } = state.options;
+  const { fleet, paths } = settings;
+  const { media, trust, content, ...own } = parts;
+  const kept = createKeptBundles({
+    ...own,
+    content,
+    trust: () => ({ trust: trust.trust(), revision: trust.revision() }),
+    log,
+  });
+  state.kept = kept;
+  const isOffered = ({ bundleId, name }: Pick<HeldBundle, 'bundleId' | 'name'>) =>
+    fleet.serve && state.report !== undefined && !fleet.except.includes(name) && !state.withheld.has(bundleId);
+  const bundles = createNodeOffers({ sources: [kept, media.held], isOffered });
+  try {
+    state.server = await serveSocket(fleetPaths(paths).offersSocket, createOffersHandler({ bundles, clock, log }));
+  } catch (error) {
+    log.error({ err: error }, reasonOf(error));
+  }
+}
+
+/** Most reports differ in their progress only. */
+function takeReport(state: FleetState, report: StatusReport, provider: PeerMedia): void {
+  const { bundles, rejected, notices, rejectedNames } = report;
+  const seen = JSON.stringify([
+    bundles.map(({ bundleId, phase, hold, cancelled, images }) => [bundleId, phase, hold, cancelled, images.present]),
+    rejected.map(({ bundleId, reason }) => [bundleId, reason.code]),
+    notices.map(({ bundleId }) => bundleId),
+    rejectedNames,
+  ]);
+  state.report = report;
+  if (seen === state.seen) return;
+  state.seen = seen;
+  state.withheld = withheldFromPeers(report);
+  for (const bundleId of refusedForGood(report)) state.refused.add(bundleId);
+  state.kept?.changed();
+  provider.reconsider();
+}

@@ -1,0 +1,253 @@
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { StatusReport } from '../../../src/domain/report/report.ts';
+import { fleetPaths } from '../../../src/offers/fleet-paths.ts';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
+import { createDaemonHarness, type DaemonHarness, type HarnessOptions } from '../../support/daemon/daemon-harness.ts';
+import { createStickGate, type StickGate } from '../../support/daemon/stick-gate.ts';
+import { eventually } from '../../support/eventually.ts';
+import { type BlobTrick, busyTrick, createFleetDouble, type FleetDouble } from '../../support/offers/fleet-double.ts';
+
+const MIB = 1024 * 1024;
+const key = sampleKey('factory-2026');
+
+let factory: string;
+let fleet: FleetDouble;
+let harnesses: DaemonHarness[];
+let bundle: SampleBundle;
+
+beforeEach(async () => {
+  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+  fleet = createFleetDouble();
+  harnesses = [];
+  bundle = await makeSampleBundle({ dir: factory, keys: [key], images: images(), schedule: 'manual' });
+});
+afterEach(async () => {
+  await Promise.all(harnesses.map((harness) => harness.dispose()));
+  await fleet.dispose();
+  rmSync(factory, { recursive: true, force: true });
+});
+
+/** Two images, each with a layer of 4 MiB. */
+function images() {
+  return ['etcd', 'api'].map((name) => ({
+    reference: `quay.example.com/ocp/${name}:4.13.7`,
+    image: sampleImage({ seed: name, layers: [sampleLayer({ seed: name, sizeBytes: 4 * MIB })] }),
+  }));
+}
+
+/** A daemon that takes part in the fleet. */
+async function node(name: string, options: HarnessOptions = {}): Promise<DaemonHarness> {
+  const harness = await createDaemonHarness({
+    keys: [key],
+    ...options,
+    settings: { ...options.settings, fleet: { enabled: true, activate: 'each', ...options.settings?.fleet } },
+  });
+  harnesses.push(harness);
+  await harness.start();
+  await fleet.join(name, harness.settings.paths);
+  return harness;
+}
+
+const isReady = (report: StatusReport) => report.bundles[0]?.phase === 'ready';
+const layers = () => bundle.contents.layers.map(({ digest }) => digest);
+/** Bytes of layers that a node took from another one. */
+const takenBytes = (from: string, of: string) =>
+  fleet.asked
+    .filter((one) => one.from === from && one.of === of && layers().some((digest) => digest === one.digest))
+    .reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+/** Busy for whoever asks for a layer; documents are given. */
+const busyForLayers = (busy: Parameters<typeof busyTrick>[0]): BlobTrick => {
+  const trick = busyTrick(busy);
+  return (asked, request) => layers().some((digest) => digest === asked.digest) && trick(asked, request);
+};
+const layerBytes = () => bundle.contents.layers.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+
+describe('one stick in one node', () => {
+  it('makes all nodes ready, and the others name where it comes from', async () => {
+    const [first, second, third] = [await node('worker-1'), await node('worker-2'), await node('worker-3')];
+    first.plug(bundle.path);
+    for (const harness of [first, second, third]) await harness.until(isReady, 30_000);
+    for (const harness of [second, third]) {
+      expect((await harness.images()).flatMap(({ repoDigests }) => repoDigests).sort()).toEqual(
+        bundle.contents.images.map(({ reference }) => reference).sort(),
+      );
+      expect(harness.statuses.join('\n')).toMatch(/ocp 4\.13\.7 (on|from) worker-1/);
+    }
+    expect(takenBytes('worker-2', 'worker-1') + takenBytes('worker-2', 'worker-3')).toBe(layerBytes());
+    expect(statSync(fleetPaths(first.settings.paths).offersSocket).mode & 0o777).toBe(0o600);
+  }, 60_000);
+
+  it('is no medium any more once all is there, and nothing is asked again', async () => {
+    const [first, second] = [await node('worker-1'), await node('worker-2')];
+    first.plug(bundle.path);
+    const report = await second.until(
+      (now) => isReady(now) && !now.media.some((one) => one.medium === 'worker-1'),
+      30_000,
+    );
+    expect(report.bundles[0]?.media).toEqual([]);
+    const asked = fleet.asked.length;
+    await second.rounds();
+    await first.rounds();
+    expect(fleet.asked).toHaveLength(asked);
+  }, 60_000);
+
+  it('gives nothing of streams that are excepted, and nothing at all when told so', async () => {
+    const first = await node('worker-1', { settings: { fleet: { except: ['ocp'] } } });
+    const second = await node('worker-2', { settings: { fleet: { serve: false } } });
+    const third = await node('worker-3');
+    first.plug(bundle.path);
+    await first.until(isReady, 30_000);
+    second.plug(bundle.path);
+    await second.until(isReady, 30_000);
+    await third.rounds();
+    expect(third.report().bundles).toEqual([]);
+    expect(fleet.asked).toEqual([]);
+  }, 60_000);
+
+  it('does not take what its own keys do not allow', async () => {
+    const first = await node('worker-1');
+    const second = await node('worker-2', { keys: [sampleKey('other-2026')] });
+    first.plug(bundle.path);
+    await first.until(isReady, 30_000);
+    const report = await second.until(({ rejected }) => rejected.length > 0, 30_000);
+    expect(report.rejected[0]).toMatchObject({ medium: 'worker-1', reason: { code: 'bundle/unknown-key' } });
+    expect(report.bundles).toEqual([]);
+  }, 60_000);
+});
+
+describe('a node that holds blobs', () => {
+  it('gives them to a third one after the stick is gone', async () => {
+    const first = await node('worker-1');
+    const second = await node('worker-2', { settings: { retention: { blobs: 'kept' } } });
+    first.plug(bundle.path);
+    await second.until(isReady, 30_000);
+    fleet.leave('worker-1');
+    const third = await node('worker-3');
+    await third.until(isReady, 30_000);
+    expect(takenBytes('worker-3', 'worker-2')).toBe(layerBytes());
+  }, 60_000);
+});
+
+describe('a peer that fails', () => {
+  /** Holds the second node in the middle of its first layer. */
+  async function inMidBlob(gate: StickGate, options: HarnessOptions = {}) {
+    const first = await node('worker-1');
+    const [digest] = layers();
+    if (digest === undefined) throw new Error('no layer');
+    first.plug(bundle.path);
+    await first.until(isReady, 30_000);
+    gate.hold(digest, MIB);
+    const second = await node('worker-2', { watchBundle: gate.watchBundle, ...options });
+    await gate.reached();
+    return { first, second, digest };
+  }
+
+  it('in the middle of a blob is followed by another one, from the byte', async () => {
+    const gate = createStickGate();
+    const { second, digest } = await inMidBlob(gate);
+    const third = await node('worker-3');
+    third.plug(bundle.path);
+    await third.until(isReady, 30_000);
+    await second.until(({ media }) => media.some(({ medium, state }) => medium === 'worker-3' && state === 'read'));
+    fleet.leave('worker-1');
+    gate.release();
+    await second.until(isReady, 30_000);
+    const size = bundle.contents.layers[0]?.sizeBytes ?? 0;
+    expect(gate.bytesRead(digest)).toBe(size);
+    expect(gate.starts(digest)).toHaveLength(2);
+    expect(gate.starts(digest)[1]).toBeGreaterThanOrEqual(MIB);
+  }, 90_000);
+
+  it('is waited for when it is the only one', async () => {
+    const gate = createStickGate();
+    const { second } = await inMidBlob(gate);
+    fleet.leave('worker-1');
+    gate.release();
+    const report = await second.until(({ status }) => status.includes('worker-1'), 30_000);
+    expect(report.status).not.toMatch(/plug it in again|Stick removed/i);
+    const third = await node('worker-3');
+    third.plug(bundle.path);
+    await second.until(isReady, 60_000);
+  }, 90_000);
+
+  it('with wrong bytes is not believed, and another one is asked', async () => {
+    const gate = createStickGate();
+    const first = await node('worker-1');
+    first.plug(bundle.path);
+    await first.until(isReady, 30_000);
+    for (const digest of layers()) gate.lie(digest, 1);
+    const second = await node('worker-2', { watchBundle: gate.watchBundle });
+    const third = await node('worker-3');
+    third.plug(bundle.path);
+    await third.until(isReady, 30_000);
+    await second.until(isReady, 90_000);
+    for (const digest of layers()) expect(gate.starts(digest).length).toBeGreaterThan(1);
+  }, 120_000);
+});
+
+describe('a peer that is busy', () => {
+  it('is asked again in time, and STATUS tells the place', async () => {
+    const first = await node('worker-1');
+    first.plug(bundle.path);
+    await first.until(isReady, 30_000);
+    let isFree = false;
+    fleet.onBlob(
+      'worker-1',
+      busyForLayers(() => (isFree ? undefined : { queue: { place: 2, waiting: 3, waitMs: 40_000 }, retryMs: 1_000 })),
+    );
+    const second = await node('worker-2');
+    await eventually(() => {
+      expect(second.statuses).toContain(
+        'Waiting for worker-1 to give ocp 4.13.7: place 2 of 3, about 40 s. 0/2 images are here.',
+      );
+    }, 30_000);
+    const asked = fleet.asked.length;
+    await eventually(() => expect(fleet.asked.length).toBeGreaterThan(asked), 10_000);
+    isFree = true;
+    await second.until(isReady, 60_000);
+  }, 90_000);
+
+  it('is waited for before anything of it is known', async () => {
+    const first = await node('worker-1');
+    first.plug(bundle.path);
+    await first.until(isReady, 30_000);
+    let isFree = false;
+    const queue = { place: 1, waiting: 1 };
+    fleet.onBlob(
+      'worker-1',
+      busyTrick(() => (isFree ? undefined : { queue, retryMs: 1_000 })),
+    );
+    const second = await node('worker-2');
+    await second.until(({ status }) => status === 'Waiting for worker-1 to show its bundles: place 1 of 1.', 30_000);
+    isFree = true;
+    await second.until(isReady, 60_000);
+  }, 90_000);
+
+  it('is left for one that is free, and a stick for none of them', async () => {
+    const [first, third] = [await node('worker-1'), await node('worker-3')];
+    first.plug(bundle.path);
+    third.plug(bundle.path);
+    for (const harness of [first, third]) await harness.until(isReady, 30_000);
+    fleet.onBlob(
+      'worker-1',
+      busyTrick(() => ({ retryMs: 60_000 })),
+    );
+    const second = await node('worker-2');
+    await second.until(isReady, 30_000);
+    expect(takenBytes('worker-2', 'worker-3')).toBe(layerBytes());
+    const before = fleet.asked.length;
+    const fourth = await node('worker-4', { settings: { media: {} } });
+    fleet.onBlob(
+      'worker-3',
+      busyTrick(() => ({ retryMs: 60_000 })),
+    );
+    fourth.plug(bundle.path);
+    await fourth.until(isReady, 30_000);
+    expect(takenBytes('worker-4', 'worker-1') + takenBytes('worker-4', 'worker-3')).toBe(0);
+    expect(fleet.asked.length).toBeGreaterThanOrEqual(before);
+  }, 120_000);
+});
