@@ -66,6 +66,7 @@ const bundledPackages = [
   'dbus-next',
   'fzstd',
   'pino',
+  'prom-client',
   'semver',
   'toml',
   'valibot',

@@ -63,6 +63,7 @@ const BUNDLE_ABOUT: Readonly<Record<keyof BundleValues, string>> = {
   adoptedAt: 'When it was adopted (RFC 3339).',
   readyAt: 'When it was ready (RFC 3339).',
   activatedAt: 'When it was activated (RFC 3339).',
+  soakEndsAt: 'When it will have run for `lifecycle.soak`, if nothing disturbs it (RFC 3339).',
   cancelled: 'Of a cancelled preload: `at` (RFC 3339), and `media`, the ids of the media that were plugged in then.',
   activationHolds: 'The rules that hold its activation: `code`, `message`, `releasedBy`, `until`.',
   rules: 'Its rules: name, value and effect.',

@@ -42,6 +42,7 @@ export const BUNDLE_PROPERTIES: FieldTypes<BundleValues> = {
   adoptedAt: optional(text),
   readyAt: optional(text),
   activatedAt: optional(text),
+  soakEndsAt: optional(text),
   cancelled: optional(dictionary<NonNullable<BundleReport['cancelled']>>({ at: text, media: list(text) })),
   activationHolds: optional(
     list(

@@ -23,6 +23,7 @@ import { createSignedFiles } from '../../store/files/signed-files.ts';
 import type { DaemonOptions } from './daemon-options.ts';
 import type { DaemonFleet } from './fleet.ts';
 import { createDaemonMedia } from './media.ts';
+import type { MetricsFile } from './metrics.ts';
 import { type NodeState, openNodeState } from './node-state.ts';
 import { createPublishedFiles, type PublishedFiles } from './published-files.ts';
 import { createDaemonRegistry, listenTarget } from './registry.ts';
@@ -203,9 +204,17 @@ function recordsOf({ store, pinLedger, floors, hooks, problems, reportedBefore, 
 /** Where no systemd is reached, as in a rehearsal. */
 const NO_SYSTEMD: HookRunner = { run: async () => ({ kind: 'unasked', message: 'there is no systemd here' }) };
 
-async function openPublishedFiles({ settings, node, clock, log }: DaemonOptions): Promise<PublishedFiles> {
+/** What other programs of the node read. */
+interface Published {
+  readonly files: PublishedFiles;
+  /** Where the settings ask for them. */
+  readonly metrics: MetricsFile | undefined;
+  settled(): Promise<void>;
+}
+
+async function openPublishedFiles({ settings, node, clock, log }: DaemonOptions): Promise<Published> {
   const { state_dir: stateDirectory, run_dir: runDirectory } = settings.paths;
-  return createPublishedFiles({
+  const files = createPublishedFiles({
     stateDirectory,
     runDirectory,
     bootId: node.boot().bootId,
@@ -213,6 +222,11 @@ async function openPublishedFiles({ settings, node, clock, log }: DaemonOptions)
     log,
     imagesEnvBefore: await readImagesEnv(stateDirectory),
   });
+  const path = settings.metrics.textfile;
+  // Loaded only where it is asked for: it costs memory and time at the start.
+  const metrics =
+    path === undefined ? undefined : (await import('./metrics.ts')).createMetricsFile({ path, clock, log });
+  return { files, metrics, settled: async () => void (await Promise.all([files.settled(), metrics?.settled()])) };
 }
 
 /**
@@ -252,14 +266,15 @@ function createFileStores({ settings, log }: DaemonOptions) {
 interface Listening {
   readonly state: NodeState;
   readonly trust: TrustKeeper;
-  readonly published: PublishedFiles;
+  readonly published: Published;
   readonly fleet: DaemonFleet | undefined;
 }
 
 /** What follows a report and an effect of the engine. */
 function listeners(options: DaemonOptions, { state, trust, published, fleet }: Listening) {
   const onStatus: NonNullable<DaemonOptions['onStatus']> = (report) => {
-    published.publish({ imagesEnv: imagesEnv(state.store.load().bundles), report });
+    published.files.publish({ imagesEnv: imagesEnv(state.store.load().bundles), report });
+    published.metrics?.publish(report);
     fleet?.reported(report);
     options.onStatus?.(report);
   };

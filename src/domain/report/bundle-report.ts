@@ -8,6 +8,7 @@ import type { Medium } from '../model/medium.ts';
 import { type EffectiveAdvisory, effectiveAdvisories } from '../path/milestones.ts';
 import { isRecordingTrouble } from '../preload/disk-trouble.ts';
 import type { LifeAssessment } from '../release/lifecycle.ts';
+import type { SoakVerdict } from '../release/proof/soak.ts';
 import { currentIds } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
@@ -52,6 +53,11 @@ export interface BundleReport {
   readonly readyAt?: string;
   readonly activatedAt?: string;
   /**
+   * When it will have run for `lifecycle.soak`, if nothing disturbs it (RFC 3339, in steps of ten
+   * seconds). Absent while it does not soak.
+   */
+  readonly soakEndsAt?: string;
+  /**
    * A person cancelled its preload: when (RFC 3339), and the ids of the media that were plugged in
    * then. Absent when it was not cancelled, or when it went on since.
    */
@@ -92,10 +98,11 @@ export interface ActivationHoldReport {
   readonly until?: string;
 }
 
-/** Adopted releases. `conditions`: of each of them, in this round. */
+/** Adopted releases. `conditions`: of each of them, in this round. `now`: as `Observed.now`. */
 export function releaseReports(
   assessment: Assessment,
   conditions: ReadonlyMap<BundleId, readonly Condition[]>,
+  now: number,
 ): BundleReport[] {
   const trusted = trustedBundles(assessment);
   const current = currentIds(assessment.bundles.map(({ bundle }) => bundle));
@@ -110,6 +117,7 @@ export function releaseReports(
       ...bundleReport(entry, conditions.get(entry.bundle.bundleId)),
       current: current.has(entry.bundle.bundleId),
       ...(current.has(entry.bundle.bundleId) && runsOf(entry, assessment.life)),
+      ...soakEnd(assessment.life.soaks.get(entry.bundle.bundleId), now),
       ...(why !== undefined && { kept: keptText(entry.bundle, why) }),
       ...(advisory !== undefined && { advisory: { ...advisory, effect: 'holds-others' } }),
     };
@@ -119,6 +127,14 @@ export function releaseReports(
 function runsOf({ bundle, phase }: BundleAssessment, { outrun }: LifeAssessment): { readonly runs?: boolean } {
   if (phase === 'active' || phase === 'proven') return { runs: true };
   return outrun.has(bundle.bundleId) ? { runs: false } : {};
+}
+
+const SOAK_STEP_MS = 10_000;
+
+function soakEnd(soak: SoakVerdict | undefined, now: number): Pick<BundleReport, 'soakEndsAt'> {
+  if (soak?.kind !== 'soaking' || soak.remainingMs === undefined) return {};
+  const endsAt = Math.ceil((now + soak.remainingMs) / SOAK_STEP_MS) * SOAK_STEP_MS;
+  return { soakEndsAt: new Date(endsAt).toISOString() };
 }
 
 function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] | undefined): BundleReport {

@@ -134,7 +134,7 @@ export function reportOf(
       ...(state.kind === 'failed' && { reason: state.reason }),
     })),
     bundles: [
-      ...releaseReports(assessment, conditions),
+      ...releaseReports(assessment, conditions, observed.now),
       ...detectedReports(assessment, observed, memory),
       ...awaitingReports(assessment),
     ],

@@ -4,6 +4,7 @@ import { fleetSection } from './sections/fleet.ts';
 import { hooksSection } from './sections/hooks.ts';
 import { lifecycleSection } from './sections/lifecycle.ts';
 import { mediaSection } from './sections/media.ts';
+import { metricsSection } from './sections/metrics.ts';
 import { pathsSection } from './sections/paths.ts';
 import { preloadSection } from './sections/preload.ts';
 import { registrySection } from './sections/registry.ts';
@@ -33,5 +34,6 @@ export const settingsTable = {
   streams: streamsSection,
   hooks: hooksSection,
   fleet: fleetSection,
+  metrics: metricsSection,
   paths: pathsSection,
 } satisfies Readonly<Record<string, Section>>;

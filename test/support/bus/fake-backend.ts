@@ -202,6 +202,7 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
     adoptedAt: '2026-03-10T12:00:00.000Z',
     readyAt: '2026-03-10T12:01:00.000Z',
     activatedAt: '2026-03-10T12:02:00.000Z',
+    soakEndsAt: '2026-03-10T12:12:00.000Z',
     cancelled: { at: '2026-03-10T12:00:30.000Z', media: ['7-sda1'] },
     activationHolds: [
       { gate: 'from', code: 'rule/from', message: 'only from 4.12', releasedBy: 'person' },

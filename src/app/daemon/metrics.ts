@@ -1,0 +1,144 @@
+import { Counter, Gauge, Registry } from 'prom-client';
+import { PHASES } from '../../domain/model/phase.ts';
+import type { BundleReport } from '../../domain/report/bundle-report.ts';
+import type { StatusReport } from '../../domain/report/report.ts';
+import { reportChanges } from '../../domain/report/report-changes.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { replaceFile } from '../../platform/files/durable-file.ts';
+import type { Log } from '../../platform/log.ts';
+import { VERSION } from '../../platform/version.ts';
+
+/** Writes metrics for the textfile collector of node_exporter. */
+export interface MetricsFile {
+  /** Takes a new report. Never throws; what can't be written is logged once and tried again. */
+  publish(report: StatusReport): void;
+  /** Waits until what was taken last is written, without the usual pause. */
+  settled(): Promise<void>;
+}
+
+/** What {@link createMetricsFile} needs. */
+export interface MetricsFileOptions {
+  /** The setting `metrics.textfile`. */
+  readonly path: string;
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>;
+  readonly log: Log;
+}
+
+/** Shortest time between two writes. node_exporter is asked every 15 s or less often. */
+const WRITE_MS = 5_000;
+
+/** A file of metrics. Its counters begin at 0 with the daemon. */
+export function createMetricsFile({ path, clock, log }: MetricsFileOptions): MetricsFile {
+  const metrics = createMetrics();
+  let before: { readonly report: StatusReport; readonly at: number } | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let writing = Promise.resolve();
+  let trouble: string | undefined;
+  const write = async () => {
+    try {
+      await replaceFile({ path, isVolatile: true }, await metrics.registry.metrics());
+      trouble = undefined;
+    } catch (error) {
+      const why = reasonOf(error);
+      if (why !== trouble) log.warn({ err: error }, `Metrics can't be written (metrics.textfile): ${why}`);
+      trouble = why;
+    }
+  };
+  const writeNow = () => {
+    clearTimeout(timer);
+    timer = undefined;
+    writing = writing.then(write);
+  };
+  return {
+    publish: (report) => {
+      const at = clock.monotonic();
+      setGauges(metrics, report, clock.now());
+      count(metrics, reportChanges(before?.report, report, before === undefined ? 0 : at - before.at));
+      const isFirst = before === undefined;
+      before = { report, at };
+      if (isFirst) writeNow();
+      else timer ??= setTimeout(writeNow, WRITE_MS).unref();
+    },
+    settled: async () => {
+      if (timer !== undefined) writeNow();
+      await writing;
+    },
+  };
+}
+
+type Metrics = ReturnType<typeof createMetrics>;
+
+/** All metrics, in a registry of their own. docs/metrics.md describes them. */
+function createMetrics() {
+  const registry = new Registry();
+  const registers = [registry];
+  const gauge = <const Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Gauge<Label>({ name: `stickpin_${name}`, help, labelNames: [...labelNames], registers });
+  const counter = <const Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Counter<Label>({ name: `stickpin_${name}`, help, labelNames: [...labelNames], registers });
+  return {
+    registry,
+    info: gauge('build_info', 'The version of the daemon.', ['version']),
+    bundles: gauge('bundles', 'Known bundles by phase.', ['phase']),
+    rejected: gauge('rejected_bundles', 'Bundles on plugged media that are not taken.'),
+    degraded: gauge('degraded_bundles', 'Bundles with a fault that quick tries did not repair.'),
+    holds: gauge('holds', 'What bundles wait for: holds of preloads and of activations, by reason.', ['reason']),
+    images: gauge('images', 'Images of releases that are not retired: wanted, present and pinned.', ['state']),
+    runtime: gauge('runtime_reachable', 'Whether the container runtime answers.'),
+    soak: gauge('soak_remaining_seconds', 'How long a release must still run to be proven.', ['name', 'version']),
+    lastSuccess: gauge(
+      'last_success_timestamp_seconds',
+      'When a release was ready last: all images present and pinned.',
+    ),
+    bytes: counter('preload_bytes_total', 'Bytes of blobs that preloads transferred.'),
+    seconds: counter('preload_seconds_total', 'Time that preloads took.'),
+    failures: counter('verification_failures_total', 'Bundles that were rejected, by the code of the reason.', [
+      'code',
+    ]),
+    media: counter('media_events_total', 'Media that were plugged, removed, or could not be read.', ['event']),
+  };
+}
+
+function setGauges(metrics: Metrics, report: StatusReport, now: number): void {
+  const { bundles, rejected, runtime } = report;
+  metrics.info.set({ version: VERSION }, 1);
+  for (const { phase } of PHASES) metrics.bundles.set({ phase }, bundles.filter((one) => one.phase === phase).length);
+  metrics.rejected.set(rejected.length);
+  metrics.degraded.set(bundles.filter(({ degraded }) => degraded !== undefined).length);
+  metrics.runtime.set(runtime.reachable ? 1 : 0);
+  metrics.holds.reset();
+  for (const reason of bundles.flatMap(holdsOf)) metrics.holds.inc({ reason });
+  const counted = bundles.filter(({ phase }) => phase !== 'retired' && phase !== 'rejected');
+  for (const [state, member] of [
+    ['wanted', 'total'],
+    ['present', 'present'],
+    ['pinned', 'pinned'],
+  ] as const)
+    metrics.images.set(
+      { state },
+      counted.reduce((sum, { images }) => sum + images[member], 0),
+    );
+  metrics.soak.reset();
+  for (const { name, version, soakEndsAt } of bundles) {
+    if (soakEndsAt !== undefined)
+      metrics.soak.set({ name, version }, Math.max(0, Math.round((Date.parse(soakEndsAt) - now) / 1000)));
+  }
+  const readyAt = bundles.flatMap((one) => (one.readyAt === undefined ? [] : [Date.parse(one.readyAt)]));
+  if (readyAt.length > 0) metrics.lastSuccess.set(Math.max(...readyAt) / 1000);
+}
+
+/** Codes of what a bundle waits for, each once. */
+function holdsOf({ hold, activationHolds = [] }: BundleReport): readonly string[] {
+  return [...new Set([...(hold === undefined ? [] : [hold]), ...activationHolds.map(({ code }) => code)])];
+}
+
+function count(
+  { bytes, seconds, failures, media }: Metrics,
+  { preloadedBytes, preloadedMs, rejections, media: mediaChanges }: ReturnType<typeof reportChanges>,
+): void {
+  bytes.inc(preloadedBytes);
+  seconds.inc(preloadedMs / 1000);
+  for (const code of rejections) failures.inc({ code });
+  for (const event of mediaChanges) media.inc({ event });
+}
