@@ -77,6 +77,12 @@ export const METHODS = {
     },
     access: 'anybody',
   },
+  getImages: {
+    about: 'Returns the references of all images of an adopted bundle, by digest, in the order in which they load.',
+    args: { bundle: text },
+    result: { images: list(text) },
+    access: 'anybody',
+  },
   activate: {
     about: 'Activates a bundle, unless rules of the release hold its activation (`Engine.ActivationHeld`).',
     args: { bundle: text },

@@ -43,6 +43,7 @@ function executors(running: () => Daemon): ApiMethods {
   return {
     ...commandMethods(running),
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
+    getImages: async ({ bundle }) => running().engine.imagesOf(bundle),
     checkPulls: async (_args, { signal }) => running().engine.checkPulls(signal),
     verifyImages: async ({ bundle }, { signal }) => running().engine.verifyImages(bundle, signal),
     restoreKey: async ({ keyId }, { uid, signal }) =>

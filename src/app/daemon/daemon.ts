@@ -103,7 +103,7 @@ interface Parts {
 async function createParts(options: DaemonOptions, disposal: DisposalStack, signal: AbortSignal): Promise<Parts> {
   const { settings, clock, log, node, units } = options;
   await mkdir(settings.paths.run_dir, { recursive: true });
-  const state = await openNodeState(settings.paths, { clock, log }, signal);
+  const state = await openNodeState(settings, { clock, log }, signal);
   disposal.defer('the database', state.close);
   const mark = await openBootMark(
     { path: join(settings.paths.state_dir, 'running.json'), bootId: node.boot().bootId, now: clock.now(), log },

@@ -39,7 +39,7 @@ export interface NodeState {
  * @throws AppError `store/…` (`fatal`) when the directory or the disk does not let us work
  */
 export async function openNodeState(
-  { state_dir: directory, run_dir }: Settings['paths'],
+  { paths: { state_dir: directory, run_dir }, history }: Pick<Settings, 'paths' | 'history'>,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   signal: AbortSignal,
 ): Promise<NodeState> {
@@ -48,6 +48,7 @@ export async function openNodeState(
     path: join(directory, 'state.db'),
     standbyDirectory: join(run_dir, 'state'),
     revive: reviveBundle,
+    ...(history.keep !== 'keep' && { keptMs: history.keep }),
     log,
     now,
   });

@@ -1,6 +1,7 @@
 import type { Section } from './section.ts';
 import { crioSection } from './sections/crio.ts';
 import { fleetSection } from './sections/fleet.ts';
+import { historySection } from './sections/history.ts';
 import { hooksSection } from './sections/hooks.ts';
 import { lifecycleSection } from './sections/lifecycle.ts';
 import { mediaSection } from './sections/media.ts';
@@ -34,6 +35,7 @@ export const settingsTable = {
   streams: streamsSection,
   hooks: hooksSection,
   fleet: fleetSection,
+  history: historySection,
   metrics: metricsSection,
   paths: pathsSection,
 } satisfies Readonly<Record<string, Section>>;

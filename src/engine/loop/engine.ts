@@ -34,6 +34,11 @@ export interface Engine extends Commands {
    */
   history(bundle: string | undefined, limit: number): readonly EventRow[];
   /**
+   * References of all images of a bundle (`name@version` or digest), by digest. @throws AppError
+   * `engine/no-bundle`, `engine/ambiguous` (`reject`)
+   */
+  imagesOf(bundle: string): readonly string[];
+  /**
    * Logs and records an event, of the bundle with this `name@version` or digest if one is known
    * here. Never throws.
    */
@@ -71,6 +76,8 @@ export function createEngine(deps: EngineDependencies): Engine {
     kick: wantRound,
     idleMs: () => clock.monotonic() - loop.state.lastSignAt,
     report: loop.status.report,
+    imagesOf: (bundle) =>
+      findBundle(store.load().bundles, bundle).contents.images.map(({ reference }) => reference),
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
     note: (event, bundle) => loop.recorder.tell({ ...event, ...bundleNamed(bundle, store) }),

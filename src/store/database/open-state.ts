@@ -29,6 +29,8 @@ export interface OpenStateOptions {
   /** Folder for a temporary copy, on another filesystem that can be written. */
   readonly standbyDirectory: string;
   readonly log: Log;
+  /** How old events of the history may become, in milliseconds. Default any age. */
+  readonly keptMs?: number | undefined;
   /** Milliseconds since the epoch, for the new name of a damaged database. */
   readonly now: number;
 }
@@ -51,9 +53,9 @@ export function openState(options: OpenStateOptions): OpenState {
   }
 }
 
-function openReal({ path, revive, now, log }: OpenStateOptions): OpenState {
+function openReal({ path, revive, now, log, keptMs }: OpenStateOptions): OpenState {
   const onDamage = (error: AppError) => log.error({ err: error, messageId: messageIds.stateLost }, error.message);
-  const { opened, loss } = openOrRenew(path, { revive, now }, () => openWith(path, revive, { onDamage }));
+  const { opened, loss } = openOrRenew(path, { revive, now }, () => openWith(path, revive, { onDamage, keptMs }));
   return { ...opened, loss };
 }
 

@@ -12,7 +12,7 @@ import { createEventRows } from './tables/event-rows.ts';
 export function readEvents(path: string, bundleId: BundleId | undefined, limit: number): readonly EventRow[] {
   const database = openDatabase(path);
   try {
-    return createEventRows(database, Number.MAX_SAFE_INTEGER).list(bundleId, limit);
+    return createEventRows(database, { keptEvents: Number.MAX_SAFE_INTEGER }).list(bundleId, limit);
   } finally {
     database.close();
   }

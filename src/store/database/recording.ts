@@ -14,6 +14,8 @@ import { createWalSync, syncLog, type WalSync } from './wal-sync.ts';
 export interface RecordingOptions {
   /** Number of history events that are kept. Default 20,000. */
   readonly keptEvents?: number;
+  /** How old events of the history may become, in milliseconds. Default any age. */
+  readonly keptMs?: number | undefined;
   /** Writes the write-ahead log to the disk. Default {@link syncLog}. */
   readonly sync?: () => Promise<void>;
   /**
@@ -50,8 +52,9 @@ const KEPT_EVENTS = 20_000;
 
 /** Prepares a database for writing. */
 export function createRecording(database: Database, options: RecordingOptions): Recording {
-  const { keptEvents = KEPT_EVENTS, sync = () => syncLog(database), refusal, onDamage = () => undefined } = options;
-  const events = createEventRows(database, keptEvents);
+  const { keptEvents = KEPT_EVENTS, keptMs, sync = () => syncLog(database), refusal } = options;
+  const { onDamage = () => undefined } = options;
+  const events = createEventRows(database, { keptEvents, keptMs });
   const revision = events.newest();
   return {
     database,

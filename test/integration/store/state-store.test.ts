@@ -264,6 +264,24 @@ describe('state store', () => {
     expect(store.events(undefined, 100).map(({ kind }) => kind)).toEqual(['e6', 'e7', 'e8']);
   });
 
+  it('removes events by their age, keeps the newest 100, and reads them in their order', () => {
+    const DAY = 86_400_000;
+    const { database } = openStore();
+    const store = createStateStore(database, reviveBundle, { keptMs: 365 * DAY });
+    for (let day = 0; day < 600; day += 1) store.append(event(NOON + day * DAY, `d${day}`));
+    const kinds = store.events(undefined, 10_000).map(({ kind }) => kind);
+    expect(kinds.at(-1)).toBe('d599');
+    // By age they are removed with every 64th event.
+    expect(Number(kinds[0]?.slice(1))).toBeGreaterThanOrEqual(599 - 365 - 64);
+    expect(Number(kinds[0]?.slice(1))).toBeLessThanOrEqual(599 - 365);
+    // A clock that jumps years ahead takes away what is older than the newest 100, and no more.
+    for (let at = 0; at < 64; at += 1) store.append(event(NOON + 9_000 * DAY, `ahead${at}`));
+    store.append(event(NOON + 600 * DAY, 'back'));
+    const rest = store.events(undefined, 10_000).map(({ kind }) => kind);
+    expect(rest.length).toBeGreaterThanOrEqual(100);
+    expect(rest.slice(-2)).toEqual(['ahead63', 'back']);
+  });
+
   it('reports a failed write with a separate error that names the file', () => {
     const { database, store } = openStore();
     database.pragma('query_only = ON');

@@ -53,6 +53,7 @@ const nothing = async (): Promise<void> => undefined;
 const text = async (): Promise<string> => '';
 const IDLE: ApiMethods = {
   getHistory: async () => [],
+  getImages: async () => [],
   activate: nothing,
   activateOverride: nothing,
   rollback: text,

@@ -218,6 +218,7 @@ async function harnessSettings(at: (name: string) => string, over: SettingsOverr
     streams: { ...defaults.streams, ...over.streams },
     hooks: { ...defaults.hooks, ...over.hooks },
     fleet: { ...defaults.fleet, ...over.fleet },
+    history: { ...defaults.history, ...over.history },
     metrics: { ...defaults.metrics, ...over.metrics },
     paths: { state_dir: at('state'), run_dir: at('run'), ...over.paths },
   };

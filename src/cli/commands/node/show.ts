@@ -1,12 +1,21 @@
 import type { Command } from 'commander';
+import type { ApiClient } from '../../../api/client.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import { graphText } from '../../../domain/report/texts/graph-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { withDaemon } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
+import { pinnedImageSet } from '../../output/pinned-image-set.ts';
 import { renderShow } from '../../output/render-show.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
+
+interface ShowOptions {
+  readonly json?: true;
+  readonly pinnedImageSet?: true;
+  readonly pool: string;
+}
 
 /** Adds `show` to the program. */
 export function registerShow(program: Command, context: CommandContext): void {
@@ -18,7 +27,11 @@ export function registerShow(program: Command, context: CommandContext): void {
       'NAME@VERSION, NAME, the digest of the bundle or its first digits, or a name or path of a rejected one in list',
     )
     .option('--json', 'print as JSON')
-    .action((name: string, options: { readonly json?: true }) => {
+    .option('--pinned-image-set', 'print the images of the release as an OpenShift PinnedImageSet')
+    .option('--pool <name>', 'machine config pool of --pinned-image-set', 'worker')
+    .action((name: string, options: ShowOptions) => {
+      if (options.pinnedImageSet)
+        return withDaemon(context, (client) => showPinnedImageSet(client, name, options.pool, context));
       const print = (report: StatusReport) => {
         const { trust, windows } = report;
         const stream = report.streams.find((one) => one.name === name);
@@ -42,6 +55,19 @@ export function registerShow(program: Command, context: CommandContext): void {
         },
       );
     });
+}
+
+/** @throws AppError `engine/no-bundle` (`reject`) */
+async function showPinnedImageSet(
+  client: ApiClient,
+  name: string,
+  pool: string,
+  { stdout, signal }: CommandContext,
+): Promise<void> {
+  const { bundles } = await client.report(signal);
+  const found = findShown({ bundles, notices: [], rejected: [], rejectedNames: [] }, name);
+  const images = await client.getImages({ bundle: found.bundleId ?? name }, signal);
+  stdout(pinnedImageSet({ name: found.name ?? '', version: 'version' in found ? found.version : '' }, images, pool));
 }
 
 /** When activations may begin next; empty where they wait for no window. */

@@ -20,12 +20,30 @@ interface HistoryRow {
   readonly message: string;
 }
 
-/** Prepares the statements over the table `event`. It keeps the newest `keptEvents` rows. */
-export function createEventRows(database: Database, keptEvents: number): EventRows {
+/** Which events are kept. */
+export interface EventRetention {
+  /** At most as many. */
+  readonly keptEvents: number;
+  /** How old they may become, in milliseconds. Default any age. */
+  readonly keptMs?: number | undefined;
+}
+
+/** So many stay however old they are: a clock that was set wrong must not take the history away. */
+const ALWAYS_KEPT = 100;
+/** By age, events are removed when as many were added. */
+const PRUNE_EVERY = 64;
+
+/** Prepares the statements over the table `event`. */
+export function createEventRows(
+  database: Database,
+  { keptEvents, keptMs = Number.POSITIVE_INFINITY }: EventRetention,
+): EventRows {
   const insert = database.prepare(
     'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',
   );
   const prune = database.prepare('DELETE FROM event WHERE event_id <= ?');
+  const pruneByAge = database.prepare('DELETE FROM event WHERE event_id <= ? AND at < ?');
+  let prunedAt = Number.NEGATIVE_INFINITY;
   const newest = database.prepare<[], number | null>('SELECT max(event_id) FROM event').pluck();
   const select = database.prepare<[string | null, string | null, number], HistoryRow>(
     `SELECT at, kind, bundle_id, medium, message FROM event
@@ -37,6 +55,10 @@ export function createEventRows(database: Database, keptEvents: number): EventRo
       const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
       const eventId = Number(insert.run(row).lastInsertRowid);
       prune.run(eventId - keptEvents);
+      if (Number.isFinite(keptMs) && eventId - prunedAt >= PRUNE_EVERY) {
+        pruneByAge.run(eventId - ALWAYS_KEPT, event.at - keptMs);
+        prunedAt = eventId;
+      }
       return eventId;
     },
     list: (bundleId, limit) =>

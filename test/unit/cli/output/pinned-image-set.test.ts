@@ -1,0 +1,33 @@
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { sampleReport } from '../../../support/bus/fake-backend.ts';
+import { runCommand } from '../../../support/run-command.ts';
+
+const IMAGES = [`quay.io/ocp/etcd@sha256:${'5'.repeat(64)}`, `quay.io/ocp/api@sha256:${'7'.repeat(64)}`];
+const run = (...args: readonly string[]) =>
+  runCommand(['show', ...args, '--pinned-image-set'], {
+    client: {
+      report: async () => sampleReport(),
+      getImages: async ({ bundle }) => (bundle === `sha256:${'a'.repeat(64)}` ? IMAGES : []),
+    },
+  });
+
+describe('show --pinned-image-set', () => {
+  it('prints an object that OpenShift takes, with the digests of the release', async () => {
+    const { exitCode, stdout } = await run('ocp@4.13.7');
+    expect(exitCode).toBe(0);
+    expect(parse(stdout)).toEqual({
+      apiVersion: 'machineconfiguration.openshift.io/v1',
+      kind: 'PinnedImageSet',
+      metadata: { name: 'ocp-4.13.7', labels: { 'machineconfiguration.openshift.io/role': 'worker' } },
+      spec: { pinnedImages: IMAGES.map((name) => ({ name })) },
+    });
+    expect(stdout).toMatch(/^ {4}- name: quay\.io\/ocp\/etcd@sha256:5{64}$/m);
+  });
+
+  it('is for another pool when asked for, and fails for what is not known', async () => {
+    const { stdout } = await run('ocp@4.13.7', '--pool', 'master');
+    expect(stdout).toContain('machineconfiguration.openshift.io/role: master\n');
+    expect(await run('ocp@9')).toMatchObject({ exitCode: 1, stdout: '' });
+  });
+});
