@@ -24,6 +24,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   'trust restore': 'sudo stickpin trust restore 5f0c1d2e3a4b',
   'trust reset': 'sudo stickpin trust reset ocp',
   doctor: 'sudo stickpin doctor',
+  report: 'sudo stickpin report --out /tmp/node-7.tar.gz',
   'verify-images': 'sudo stickpin verify-images ocp@4.13.7',
   'config check': 'stickpin config check',
   'config show': 'stickpin config show',

@@ -19,6 +19,7 @@ import { registerDoctor } from './commands/node/doctor.ts';
 import { registerHistory } from './commands/node/history.ts';
 import { registerList } from './commands/node/list.ts';
 import { registerReject } from './commands/node/reject.ts';
+import { registerReport } from './commands/node/report.ts';
 import { registerRequests } from './commands/node/requests.ts';
 import { registerShow } from './commands/node/show.ts';
 import { registerStatus } from './commands/node/status.ts';
@@ -109,6 +110,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerHistory(program, context);
   registerTrust(program, context);
   registerDoctor(program, context);
+  registerReport(program, context, runProgram);
   registerVerifyImages(program, context);
   registerConfig(program, context);
   registerKeygen(program, context);

@@ -4,13 +4,18 @@ import { readStickFacts } from '../../media/device/stick-facts.ts';
 import { queryUdev } from '../../media/device/udev.ts';
 import { examineNode } from '../doctor/examine-node.ts';
 import { rehearseBundle } from '../rehearsal/rehearse-bundle.ts';
+import { packReport } from './pack-report.ts';
 import { serveBundle } from './serve-bundle.ts';
 import { createStoredState } from './stored-state.ts';
+import { supportFacts, supportSecrets } from './support-facts.ts';
 import { watchFleet } from './watch-fleet.ts';
 
 /** The adapters of the command line. */
 export const commandAdapters: CommandAdapters = {
   storedState: createStoredState(),
+  supportFacts,
+  supportSecrets,
+  packReport,
   serveBundle,
   rehearseBundle,
   examineNode,

@@ -86,8 +86,23 @@ export interface StoredState {
   history(bundleId: string | undefined, signal: AbortSignal): Promise<readonly EventRow[]>;
 }
 
+/** A file of a report for support. */
+export interface SupportFact {
+  /** Its name, without a folder. */
+  readonly file: string;
+  /** What it is, in a few words. */
+  readonly about: string;
+  readonly text: string;
+}
+
 /** Functions of other rooms that commands use. The composition root provides them. */
 export interface CommandAdapters {
+  /** Facts of this machine for support. What can't be collected says why. Throws only on abort. */
+  supportFacts(signal: AbortSignal): Promise<readonly SupportFact[]>;
+  /** Secrets of this node that a report must not have. */
+  supportSecrets(signal: AbortSignal): Promise<readonly string[]>;
+  /** Makes one file of many, which only its owner may read. @throws system errors, `EEXIST` */
+  packReport(path: string, files: readonly SupportFact[], signal: AbortSignal): Promise<void>;
   /** What the daemon left on the disk of this node. */
   readonly storedState: StoredState;
   /**

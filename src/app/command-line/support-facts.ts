@@ -1,0 +1,122 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { SupportFact } from '../../cli/context/command-adapters.ts';
+import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
+import { defaultSettings } from '../../domain/settings/settings.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { withDeadline } from '../../platform/async/abort.ts';
+import { createCriClient } from '../../runtime/cri/cri-client.ts';
+import { detectRuntime } from '../../runtime/detect.ts';
+
+const run = promisify(execFile);
+const MAX_OUTPUT_BYTES = 32 * 1024 ** 2;
+/** A program that hangs must not keep the rest from being collected. */
+const FACT_MS = 30_000;
+
+/** Units whose journal is collected; those that a node does not have have none. */
+const UNITS = [
+  'stickpin',
+  'stickpin-registry.socket',
+  'stickpin-clear-mirrors',
+  'crio',
+  'containerd',
+  'k3s',
+  'rke2-server',
+];
+
+/** Facts of the machine, each with the file that it becomes, and how it is collected. */
+const FACTS: readonly {
+  readonly file: string;
+  readonly about: string;
+  readonly collect: (signal: AbortSignal) => Promise<string>;
+}[] = [
+  {
+    file: 'journal.txt',
+    about: 'the last 5,000 lines of the journal of stickpin and of the container runtimes',
+    collect: (signal) =>
+      output(
+        'journalctl',
+        ['--no-pager', '--output=short-iso', '--lines=5000', ...UNITS.flatMap((unit) => ['--unit', unit])],
+        signal,
+      ),
+  },
+  {
+    file: 'units.txt',
+    about: 'the state of the units of stickpin and of the container runtimes',
+    collect: (signal) => output('systemctl', ['status', '--no-pager', '--lines=0', ...UNITS], signal),
+  },
+  { file: 'runtime.txt', about: 'the version of the container runtime and its images', collect: runtimeText },
+  {
+    file: 'disks.txt',
+    about: 'disks and partitions (lsblk)',
+    collect: (signal) =>
+      output('lsblk', ['--output=NAME,KNAME,TYPE,SIZE,RO,RM,HOTPLUG,TRAN,FSTYPE,LABEL,UUID,MOUNTPOINTS'], signal),
+  },
+  {
+    file: 'udev.txt',
+    about: "udev's properties of block devices",
+    collect: (signal) =>
+      output('sh', ['-c', 'for d in /sys/class/block/*; do udevadm info --query=all --path="$d"; done'], signal),
+  },
+  { file: 'mounts.txt', about: 'what is mounted', collect: (signal) => read('/proc/self/mountinfo', signal) },
+  {
+    file: 'space.txt',
+    about: 'free space and inodes',
+    collect: (signal) => output('sh', ['-c', 'df -h; df -hi'], signal),
+  },
+  {
+    file: 'machine.txt',
+    about: 'the operating system and the kernel',
+    collect: async (signal) => `${await read('/etc/os-release', signal)}\n${await read('/proc/version', signal)}`,
+  },
+];
+
+/** Collects facts of this machine. What can't be collected says why. Throws only on abort. */
+export function supportFacts(signal: AbortSignal): Promise<readonly SupportFact[]> {
+  return Promise.all(
+    FACTS.map(async ({ file, about, collect }) => {
+      const text = await withDeadline(`The collection of ${file}`, FACT_MS, signal, collect).catch((error: unknown) => {
+        signal.throwIfAborted();
+        return `not collected: ${reasonOf(error)}\n`;
+      });
+      return { file, about, text };
+    }),
+  );
+}
+
+/** The token in the paths of mirrors, which runtimes write into their journal. */
+export async function supportSecrets(signal: AbortSignal): Promise<readonly string[]> {
+  const { paths } = await loadSettings(NODE_SOURCES, signal).catch(() => defaultSettings);
+  const token = await readFile(join(paths.state_dir, 'registry-token'), 'utf8').catch(() => '');
+  return token.trim() === '' ? [] : [token.trim()];
+}
+
+/** What a program prints, also when it fails: systemctl does so for units that do not run. */
+async function output(program: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+  const options = { signal, maxBuffer: MAX_OUTPUT_BYTES, env: { ...process.env, LC_ALL: 'C.UTF-8' } };
+  const { stdout, stderr } = await run(program, [...args], options).catch((error: unknown) => {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    if (stdout === '' && stderr === '') throw error;
+    return { stdout, stderr };
+  });
+  return stderr === '' ? stdout : `${stdout}\n${stderr}`;
+}
+
+function read(path: string, signal: AbortSignal): Promise<string> {
+  return readFile(path, { encoding: 'utf8', signal });
+}
+
+async function runtimeText(signal: AbortSignal): Promise<string> {
+  const { runtime } = await loadSettings(NODE_SOURCES, signal).catch(() => defaultSettings);
+  const socketPath = runtime.socket ?? (await detectRuntime(signal))?.socketPath;
+  if (socketPath === undefined) return 'no container runtime was found\n';
+  const cri = createCriClient({ socketPath });
+  try {
+    const [version, images] = [await cri.version(signal), await cri.listImages(signal)];
+    return `${version} on ${socketPath}\n${JSON.stringify(images, null, 1)}\n`;
+  } finally {
+    cri.close();
+  }
+}
