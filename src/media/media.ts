@@ -135,13 +135,29 @@ async function rescanAll({ deps, slots }: MediaWork, signal: AbortSignal): Promi
   for (const mediumId of slots.byId.keys()) changed(slots, mediumId);
 }
 
-async function loadNamed({ deps, isStarted }: MediaWork, path: string, signal: AbortSignal): Promise<string> {
+async function loadNamed({ deps, slots, isStarted }: MediaWork, given: string, signal: AbortSignal): Promise<string> {
   if (!isStarted) throw loadError('The daemon is still starting; try again in a moment');
+  const path = given.length > 1 ? given.replace(/\/+$/, '') : given;
+  const plugged = [...slots.byId.values()].find((slot) => carries(slot, path));
+  if (plugged !== undefined) {
+    changed(slots, plugged.plugged.mediumId);
+    return plugged.plugged.label;
+  }
   for (const provider of deps.providers) {
     const label = await provider.load?.(path, signal);
     if (label !== undefined) return label;
   }
   throw loadError(`${path} is a device, and media.detect is false: mount it, and load the place where it is mounted`);
+}
+
+/**
+ * Whether what is at `path` is looked for on this medium anyway: it is the root of the medium, or in
+ * the folder of its bundles. So it is read again, and not listed twice.
+ */
+function carries({ plugged, opened }: Slot, path: string): boolean {
+  if (plugged.mediumId === `load:${path}`) return false; // its provider knows whether it is the same one
+  const place = opened?.place ?? plugged.label;
+  return path === place || path.startsWith(plugged.isDropFolder ? `${place}/` : `${place}/stickpin/`);
 }
 
 async function openMedium(work: MediaWork, mediumId: MediumId, signal: AbortSignal): Promise<void> {

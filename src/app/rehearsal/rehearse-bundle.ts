@@ -43,7 +43,7 @@ export async function rehearseBundle(request: RehearsalRequest, signal: AbortSig
 }
 
 async function rehearseIn(directory: string, request: RehearsalRequest, stop: AbortController): Promise<Rehearsal> {
-  const { bundle, onImage } = request;
+  const { bundle, onImage, onBytes } = request;
   const since = systemClock.monotonic();
   const pulls = createPullWatch(bundle.contents, systemClock, onImage);
   const { keysFolder, threshold, watchBundle } = await trustFor(directory, request);
@@ -62,7 +62,10 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
       notifier: { ...noService, ready: verdict.started },
       units: noUnits,
       providers: [],
-      onStatus: verdict.look,
+      onStatus: (report) => {
+        onBytes(report.progress.doneBytes);
+        verdict.look(report);
+      },
       ...(watchBundle !== undefined && { watchBundle }),
       keysAreGuarded: false,
       watchRuntime: pulls.watch,

@@ -44,6 +44,8 @@ export interface RehearsalRequest {
   readonly temporary: string;
   /** Called after each pull of an image. */
   readonly onImage: (image: RehearsedImage) => void;
+  /** Called about once a second with the bytes of blobs that were transferred so far. */
+  readonly onBytes: (doneBytes: number) => void;
 }
 
 /** The result of the pull of one image. */

@@ -13,13 +13,13 @@ import { parallelPulls } from '../../../domain/preload/parallel-pulls.ts';
 import { defaultSettings } from '../../../domain/settings/settings.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
-import { formatBytes, formatCount, formatDuration } from '../../../platform/sizes.ts';
+import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import { openNamedBundle, volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { Rehearsal, RehearsedImage } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
 import { jsonText } from '../../output/json.ts';
-import { progressBar } from '../../output/progress-bar.ts';
+import { barWithText } from '../../output/progress-bar.ts';
 
 interface BundleRehearseOptions {
   readonly keys?: string;
@@ -56,7 +56,7 @@ async function rehearse(path: string, options: BundleRehearseOptions, context: C
   const printer = createPrinter(read, options, context);
   printer.start(temporary);
   const done = await rehearseBundle(
-    { volumes, bundle: read.bundle, keys, temporary, onImage: printer.image },
+    { volumes, bundle: read.bundle, keys, temporary, onImage: printer.image, onBytes: printer.bytes },
     signal,
   ).finally(printer.clear);
   const causes = done.fault === undefined ? [] : await causesOf(reader, read, done, signal);
@@ -84,38 +84,55 @@ function noSpace(message: string): AppError {
 interface Printer {
   start(temporary: string): void;
   image(image: RehearsedImage): void;
+  bytes(doneBytes: number): void;
   clear(): void;
 }
 
 /**
- * A progress bar on a terminal, otherwise a line for each image. With `--json` nothing before the
- * end.
+ * A progress bar on a terminal, from the start on, and a line for each image. With `--json` nothing
+ * before the end.
  */
 function createPrinter(
   { bundle, judgement }: ReadBundle,
   { json }: BundleRehearseOptions,
-  { stdout, stderr, isTerminal }: CommandContext,
+  { stdout, stderr, isTerminal, stderrColumns }: CommandContext,
 ): Printer {
   const { payload, contents } = bundle;
   const { totals } = payload;
-  const clear = isTerminal ? '\r\u001b[K' : '';
-  const pulled = new Map<string, RehearsedImage>();
-  if (json) return { start: () => undefined, image: () => undefined, clear: () => undefined };
+  const hasBar = isTerminal && stderrColumns !== undefined;
+  const clear = hasBar ? '\r\u001b[K' : '';
+  const pulled = new Set<string>();
+  let doneBytes = 0;
+  if (json) return { start: ignore, image: ignore, bytes: ignore, clear: ignore };
+  const paint = () => {
+    if (!hasBar) return;
+    const text = `${formatBytesOf(doneBytes, totals.sizeBytes)}, ${pulled.size} of ${formatCount(totals.images, 'image')}`;
+    const share = totals.sizeBytes === 0 ? 0 : doneBytes / totals.sizeBytes;
+    // The last column stays free, because some terminals wrap there.
+    stderr(`${clear}${barWithText(share, text, stderrColumns - 1)}`);
+  };
   return {
-    start: (temporary) =>
+    start: (temporary) => {
       stdout(
         `${bundleTitle(payload)} for ${payload.arch}: ${judgement.text}\nRehearsing ${formatCount(totals.images, 'image')} of ${formatBytes(totals.sizeBytes)} in ${temporary}\n`,
-      ),
-    image: (image) => {
-      if (image.fault === undefined) pulled.set(image.reference, image);
-      const bytes = [...pulled.values()].reduce((sum, { newBytes }) => sum + newBytes, 0);
-      const bar = isTerminal && totals.sizeBytes > 0 ? progressBar(bytes / totals.sizeBytes) : '';
-      stdout(`${clear}  ${imageLine(image, contents)}\n`);
-      if (isTerminal) stderr(`${bar} ${pulled.size} of ${formatCount(totals.images, 'image')}`);
+      );
+      paint();
     },
-    clear: () => (isTerminal ? stderr(clear) : undefined),
+    image: (image) => {
+      if (image.fault === undefined) pulled.add(image.reference);
+      if (hasBar) stderr(clear);
+      stdout(`  ${imageLine(image, contents)}\n`);
+      paint();
+    },
+    bytes: (done) => {
+      doneBytes = Math.max(doneBytes, done);
+      paint();
+    },
+    clear: () => (hasBar ? stderr(clear) : undefined),
   };
 }
+
+const ignore = () => undefined;
 
 function imageLine({ reference, newBytes, durationMs, fault }: RehearsedImage, { images }: Contents): string {
   const name = images.find((image) => image.reference === reference)?.component ?? reference.split('@')[0];

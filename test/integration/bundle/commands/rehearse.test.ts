@@ -67,6 +67,19 @@ describe('bundle rehearse', () => {
     expect(readdirSync(temporary)).toEqual([]);
   });
 
+  it('shows a bar on a terminal from the start on, whose text is never cut', async () => {
+    const { stdout, stderr } = await runCommand(['bundle', 'rehearse', bundle.path], {
+      env: { TMPDIR: temporary },
+      terminal: { columns: 60, stderrColumns: 60 },
+    });
+    const painted = stderr.split('\r\u001b[K').slice(1);
+    expect(painted[0]).toMatch(/^\[\.+\] 0 % {2}0 of \d+ KiB, 0 of 2 images$/);
+    expect(painted).toContainEqual(expect.stringMatching(/, 2 of 2 images$/));
+    for (const line of painted) expect(line.length).toBeLessThan(60);
+    expect(painted.at(-1)).toBe('');
+    expect(stdout).toMatch(/^ {2}etcd: /m);
+  });
+
   it('prints it as JSON, counts a shared layer once, and judges no signature without keys', async () => {
     const run = await rehearse(bundle.path, '--json');
     expect(run).toMatchObject({ exitCode: 0, stderr: '' });
@@ -245,6 +258,7 @@ describe('bundle rehearse', () => {
           keys: undefined,
           temporary: join(temporary, 'second'),
           onImage: () => undefined,
+          onBytes: () => undefined,
         },
         interrupt.signal,
       ),

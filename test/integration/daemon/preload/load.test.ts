@@ -1,6 +1,6 @@
 import { cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
@@ -32,6 +32,21 @@ it('a bundle directory that is loaded by its path is preloaded, and forgotten wh
   await harness.start();
   const again = await harness.until(({ bundles }) => bundles.length === 1);
   expect(again.media.map(({ medium }) => medium)).not.toContain(bundle.path);
+});
+
+it('what is plugged in is read again when it is loaded by its path, and listed once', async () => {
+  const bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+  await harness.start();
+  harness.plug(bundle.path);
+  await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  const stick = join(harness.base, 'stick');
+  const { media } = harness.daemon();
+  for (const path of [stick, `${stick}/`, join(stick, 'stickpin', basename(bundle.path)), harness.incoming])
+    expect(await media.load(path, signal)).toBe(path.startsWith(stick) ? stick : harness.incoming);
+  await harness.rounds();
+  const seen = await harness.until(({ media: all }) => all.every(({ state }) => state === 'read'));
+  expect(seen.media.filter(({ medium }) => medium.startsWith(stick)).map(({ medium }) => medium)).toEqual([stick]);
+  expect(seen.bundles.map((one) => one.media)).toEqual([[stick]]);
 });
 
 it('a loaded directory with stickpin/ is judged as a stick is: an unknown key is refused', async () => {
