@@ -6,7 +6,7 @@ const MIN_BAR_WIDTH = 5;
  * A bar of 30 cells and the percentage: `[##########....................] 34 %`. `share` is from 0
  * to 1.
  */
-export function progressBar(share: number, width = BAR_WIDTH): string {
+function progressBar(share: number, width = BAR_WIDTH): string {
   const filled = Math.round(within(share) * width);
   return `[${'#'.repeat(filled)}${'.'.repeat(width - filled)}] ${percent(share)}`;
 }
