@@ -76,8 +76,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     kick: wantRound,
     idleMs: () => clock.monotonic() - loop.state.lastSignAt,
     report: loop.status.report,
-    imagesOf: (bundle) =>
-      findBundle(store.load().bundles, bundle).contents.images.map(({ reference }) => reference),
+    imagesOf: (bundle) => findBundle(store.load().bundles, bundle).contents.images.map(({ reference }) => reference),
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
     note: (event, bundle) => loop.recorder.tell({ ...event, ...bundleNamed(bundle, store) }),

@@ -1,0 +1,83 @@
+import * as v from 'valibot';
+import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
+import {
+  bundle,
+  notice,
+  rejected,
+  rejectedName,
+  statusMembers,
+  stream,
+  time,
+  trust,
+  unclaimed,
+  window,
+} from './status-schema.ts';
+
+const text = v.string();
+const schemaVersion = v.literal(JSON_SCHEMA_VERSION);
+/** Of what was read from a file, while the daemon does not run. */
+const stored = { writtenAt: v.optional(time), bootId: v.optional(text) };
+const found = { subject: text, message: text };
+/** What `show` prints beside the bundle or the stream. */
+const around = { schemaVersion, windows: v.array(window), trust };
+const phase = v.literal('rejected');
+
+/**
+ * What commands on a node print with `--json`, by the name of the command. docs/json is made from
+ * it (`npm run docs`), and tests compare what commands print with it. Nothing may be there that is
+ * not named here.
+ */
+export const NODE_DOCUMENTS = {
+  status: v.strictObject({ schemaVersion, ...statusMembers, ...stored }),
+  list: v.strictObject({
+    schemaVersion,
+    bundles: v.array(bundle),
+    notices: v.array(notice),
+    rejected: v.array(rejected),
+    rejectedNames: v.array(rejectedName),
+    unclaimed: v.array(unclaimed),
+    ...stored,
+  }),
+  show: v.union([
+    v.strictObject({ ...around, ...bundle.entries }),
+    v.strictObject({ ...around, ...notice.entries }),
+    v.strictObject({ ...around, ...rejected.entries, phase }),
+    v.strictObject({ ...around, ...rejectedName.entries, phase }),
+    v.strictObject({ ...around, stream }),
+  ]),
+  history: v.strictObject({
+    schemaVersion,
+    events: v.array(
+      v.strictObject({ at: time, kind: text, message: text, bundleId: v.optional(text), medium: v.optional(text) }),
+    ),
+  }),
+  doctor: v.strictObject({
+    schemaVersion,
+    findings: v.array(
+      v.union([
+        v.strictObject({ ...found, verdict: v.literal('ok') }),
+        v.strictObject({ ...found, verdict: v.picklist(['warning', 'fault']), remedy: text }),
+      ]),
+    ),
+  }),
+  'verify-images': v.strictObject({
+    schemaVersion,
+    images: v.array(
+      v.strictObject({
+        image: text,
+        releases: v.array(text),
+        result: v.picklist(['whole', 'damaged', 'absent', 'unknown']),
+        found: text,
+        next: text,
+      }),
+    ),
+  }),
+  'trust-list': v.strictObject({ schemaVersion, ...trust.entries }),
+  report: v.strictObject({
+    schemaVersion,
+    path: text,
+    files: v.array(v.strictObject({ file: text, about: text, sizeBytes: v.number() })),
+  }),
+  /** Of `approve`, `reject`, `prove`, and the commands of `trust` that change something. */
+  message: v.strictObject({ schemaVersion, message: text }),
+};

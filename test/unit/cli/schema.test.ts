@@ -1,0 +1,85 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { toJsonSchema } from '@valibot/to-json-schema';
+import * as v from 'valibot';
+import { describe, expect, it } from 'vitest';
+import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
+import { NODE_DOCUMENTS } from '../../../src/cli/schema/documents.ts';
+import { sampleReport } from '../../support/bus/fake-backend.ts';
+import { NOON } from '../../support/daemon/scenario.ts';
+import { runCommand } from '../../support/run-command.ts';
+
+const client = {
+  report: async () => sampleReport(),
+  checkPulls: async () => undefined,
+  getHistory: async () => [
+    {
+      at: NOON,
+      kind: 'ready',
+      message: 'is ready',
+      bundleId: sampleReport().bundles[0]?.bundleId as never,
+      medium: 'sdb1',
+    },
+    { at: NOON, kind: 'mediumGone', message: 'sdb1 was removed' },
+  ],
+  verifyImages: async () => [
+    { image: 'quay.io/a', releases: ['ocp@1'], result: 'whole' as const, found: 'all', next: '' },
+  ],
+  approve: async () => 'ocp@1 is approved.',
+  revokeKey: async () => 'the key is revoked',
+};
+const adapters = {
+  examineNode: async () => [
+    { subject: 'clock', verdict: 'ok', message: 'fine' },
+    { subject: 'keys', verdict: 'fault', message: 'none', remedy: 'copy one' },
+  ],
+  supportFacts: async () => [],
+  supportSecrets: async () => [],
+  packReport: async () => undefined,
+  storedState: {},
+} as unknown as CommandAdapters;
+
+const RUNS = [
+  ['status', ['status']],
+  ['list', ['list']],
+  ['show', ['show', 'ocp@4.13.7']],
+  ['show', ['show', 'ocp']],
+  ['show', ['show', 'ocp@2026.3.1']],
+  ['show', ['show', 'stickpin/a']],
+  ['show', ['show', 'b@1']],
+  ['show', ['show', 'ocp@4.13.9']],
+  ['history', ['history']],
+  ['doctor', ['doctor']],
+  ['verify-images', ['verify-images']],
+  ['trust-list', ['trust', 'list']],
+  ['report', ['report', '--out', '/nonexistent/x.tar.gz']],
+  ['message', ['approve', 'ocp@1']],
+  ['message', ['trust', 'revoke', 'ab', '--force']],
+] as const;
+
+describe('what commands print for programs', () => {
+  it.each(RUNS)('is what the schema %s says: stickpin %j', async (name, args) => {
+    const { stdout, stderr } = await runCommand([...args, '--json'], { client, adapters });
+    expect(stdout, stderr).not.toBe('');
+    const { issues } = v.safeParse(NODE_DOCUMENTS[name], JSON.parse(stdout));
+    expect(issues?.map(({ message, path }) => `${path?.map(({ key }) => key).join('.')}: ${message}`)).toBeUndefined();
+  });
+
+  it('has a schema that knows no other members, and times only as RFC 3339', () => {
+    const isStatus = (over: object) =>
+      v.is(NODE_DOCUMENTS.status, { schemaVersion: 1, ...JSON.parse(JSON.stringify(sampleReport())), ...over });
+    expect(isStatus({})).toBe(true);
+    expect(isStatus({ extra: 1 })).toBe(false);
+    expect(isStatus({ schemaVersion: 2 })).toBe(false);
+    expect(isStatus({ writtenAt: 1_700_000_000_000 })).toBe(false);
+    expect(isStatus({ status: undefined })).toBe(false);
+  });
+
+  it("has schemas in docs/json as 'npm run docs' writes them", () => {
+    const written = readdirSync('docs/json').map((name) => [
+      name,
+      JSON.parse(readFileSync(`docs/json/${name}`, 'utf8')),
+    ]);
+    const made = Object.entries(NODE_DOCUMENTS).map(([name, schema]) => [`${name}.schema.json`, toJsonSchema(schema)]);
+    expect(Object.fromEntries(written)).toEqual(Object.fromEntries(made));
+  });
+});
