@@ -4,7 +4,7 @@ import { type CompletedCommand, pathOf, shellQuoted } from './command-words.ts';
 export function bashCompletion(commands: readonly CompletedCommand[]): string {
   return `# Completion of stickpin for bash, made from its command definitions.
 _stickpin() {
-  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} path= word words= i
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} path= word names= flags= i
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=\${COMP_WORDS[i]}
     case "\${path:+$path }$word" in
@@ -18,13 +18,12 @@ _stickpin() {
 ${values(commands)}
   esac
   case "$path" in
-${commands.map((command) => `    ${shellQuoted(pathOf(command))}) words=${shellQuoted(wordsOf(command))} ;;`).join('\n')}
+${commands.map(block).join('\n')}
   esac
   # What is no command and no flag is a name, or a file.
-  if [[ $cur != -* ]]; then words=" $words"; words=\${words// -+([^ ])/}; fi
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+  if [[ $cur == -* ]]; then names=$flags; fi
+  mapfile -t COMPREPLY < <(compgen -W "$names" -- "$cur")
 }
-shopt -s extglob
 complete -o default -F _stickpin stickpin
 `;
 }
@@ -46,6 +45,8 @@ function values(commands: readonly CompletedCommand[]): string {
   return lines.join('\n');
 }
 
-function wordsOf({ commands, options }: CompletedCommand): string {
-  return [...commands.map(({ name }) => name), ...options.flatMap(({ flags }) => flags)].join(' ');
+function block(command: CompletedCommand): string {
+  const names = command.commands.map(({ name }) => name).join(' ');
+  const flags = command.options.flatMap((option) => option.flags).join(' ');
+  return `    ${shellQuoted(pathOf(command))}) names=${shellQuoted(names)} flags=${shellQuoted(flags)} ;;`;
 }
