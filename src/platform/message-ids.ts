@@ -87,6 +87,9 @@ export const messageIds = {
   runtimeTooOld: 'f173cf189f16a47073584236d33d47e2',
   runtimeStopping: 'd6a83b82f4311deb79a05a0ec7109fef',
   runtimeBack: '64a1a0e1ee234434ab3ddbf583b05f69',
+  fleetStarted: 'ba89c3eb2c72419ab86f062f7cd81f52',
+  peerRefused: 'e1ebb914f3aa40eaab580b1ed7e7406f',
+  peerAway: 'c746f87e8ab1492b997f91aa3986139c',
   roundFailed: '0fb4b41dc97649f488a3eb7b6bb7fa3a',
 } as const;
 

@@ -24,6 +24,7 @@ import { serveSocket } from '../../offers/socket-server.ts';
 import { createWireConnection, unixSocket } from '../../offers/wire-connection.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
+import { messageIds } from '../../platform/message-ids.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 
@@ -145,7 +146,7 @@ async function run(parts: Parts, signal: AbortSignal): Promise<void> {
     peers.look();
   });
   notifier.ready();
-  log.info({}, `The fleet process started on ${cluster.self()}`);
+  log.info({ messageId: messageIds.fleetStarted }, `The fleet process started on ${cluster.self()}`);
   const work = [cluster.run(signal), own.run(signal), peers.run(signal), tick(parts, signal)];
   if (identity !== undefined) work.push(identity.run(signal));
   if (settings.fleet.serve) work.push(listening.run(signal));
@@ -163,10 +164,7 @@ async function tick({ options, peers, own, listening, silence, nodes }: Parts, s
   const { cluster, settings, ownStatus, notifier, clock } = options;
   while (!signal.aborted) {
     const asks = isNeedy(ownStatus(), settings.fleet.activate === 'ordered');
-    silence.pass(
-      cluster.nodes().map(({ name }) => name),
-      asks,
-    );
+    silence.pass([...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()], asks);
     notifier.status(
       fleetStatusLine({
         served: nodes.served(),

@@ -4,6 +4,7 @@ import type { Settings } from '../../domain/settings/settings.ts';
 import type { OffersDocument } from '../../offers/documents.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { InTurn } from '../../platform/async/one-at-a-time.ts';
+import { messageIds } from '../../platform/message-ids.ts';
 import { type Listeners, notifyAll } from '../../platform/subscription.ts';
 import type { Cluster } from '../cluster.ts';
 import type { TellOnce } from '../tell-once.ts';
@@ -52,7 +53,12 @@ export function fail(crowd: Crowd, peer: KnownPeer, error: unknown): void {
   const trouble = reasonOf(error);
   const code = error instanceof AppError ? error.code : 'unknown';
   const name = nameOf(peer);
-  crowd.tell.warn(name, code, { err: error, peer: name }, `Nothing comes from ${name}: ${trouble}`);
+  crowd.tell.warn(
+    name,
+    code,
+    { err: error, peer: name, messageId: messageIds.peerAway },
+    `Nothing comes from ${name}: ${trouble}`,
+  );
   const isNews = peer.trouble !== trouble;
   peer.quiet = peer.trouble === undefined ? 1 : peer.quiet + 1;
   peer.trouble = trouble;

@@ -8,7 +8,7 @@ import type { Silence } from './silence.ts';
 /** What `/v1/fleet` is made of. */
 export interface FleetParts {
   readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>;
-  readonly peers: Pick<Peers, 'list' | 'statuses'>;
+  readonly peers: Pick<Peers, 'list' | 'statuses' | 'nodeNames'>;
   readonly silence: Pick<Silence, 'seenAt' | 'isAbsent'>;
   readonly ownStatus: () => NodeStatus | undefined;
 }
@@ -21,7 +21,7 @@ export function fleetDocument({ cluster, peers, silence, ownStatus }: FleetParts
   const self = cluster.self();
   const told = peers.statuses();
   const written = new Map(cluster.nodes().map(({ name, status }) => [name, status]));
-  const names = new Set([self, ...written.keys(), ...peers.list().map(({ name }) => name)]);
+  const names = new Set([self, ...written.keys(), ...peers.nodeNames()]);
   const nodes = [...names].sort().map((name): FleetNode => {
     const status = name === self ? ownStatus() : (told.get(name) ?? written.get(name));
     const seenAt = silence.seenAt(name);

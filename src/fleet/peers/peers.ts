@@ -16,6 +16,8 @@ export interface Peers {
   find(name: string): KnownPeer | undefined;
   /** What the nodes told on the wire, by name. */
   statuses(): ReadonlyMap<string, NodeStatus>;
+  /** Peers whose Node is known, by its name; a fixed address that never answered has none. */
+  nodeNames(): readonly string[];
   /** A request to a peer failed. */
   failed(peer: KnownPeer, error: unknown): void;
   /** The own status has changed: maybe others are to be asked. */
@@ -49,6 +51,7 @@ export function createPeers(options: PeersOptions): Peers {
     find: (name) => shown(crowd).get(name),
     statuses: () =>
       new Map([...shown(crowd)].flatMap(([name, { status }]) => (status === undefined ? [] : [[name, status]]))),
+    nodeNames: () => [...shown(crowd).values()].flatMap(({ target, node }) => target.name ?? node ?? []),
     failed: (peer, error) => fail(crowd, peer, error),
     look: () => crowd.wake.abort(),
     onChange: (listener) => listen(crowd.listeners, listener),

@@ -5,6 +5,7 @@ import { type Endpoint, formatEndpoint } from '../../domain/settings/network-typ
 import { WIRE_SERVER_OPTIONS } from '../../offers/limits.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { messageIds } from '../../platform/message-ids.ts';
 import { fleetError } from '../fleet-error.ts';
 import type { Identity } from '../identity/identity.ts';
 import { createTlsGate } from '../identity/tls-ends.ts';
@@ -87,7 +88,12 @@ function gateOf(
       enter(raw, socket, node);
     },
     onRefused: (address, { cause, reason }) => {
-      tell.warn(address, cause, { address, cause }, `${address} is refused: it ${reason}`);
+      tell.warn(
+        address,
+        cause,
+        { address, cause, messageId: messageIds.peerRefused },
+        `${address} is refused: it ${reason}`,
+      );
     },
   });
   return (socket) => {

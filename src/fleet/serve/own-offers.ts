@@ -91,7 +91,7 @@ function tellBack(own: Followed): void {
 
 function tellAway(own: Followed, error: unknown): void {
   if (!own.isAway) {
-    const message = `The daemon of this node does not answer: ${reasonOf(error)}; other nodes get nothing until it does. See systemctl status stickpin`;
+    const message = `Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`;
     own.log.warn({ err: error }, message);
   }
   own.isAway = true;

@@ -53,16 +53,6 @@ export async function mayBegin(api: PullApi, asked: AskedManifest, signal: Abort
   }
 }
 
-/**
- * Whether the digest is known to name a manifest of the offer. Of indexes those count whose
- * manifests were asked for.
- */
-export function isKnownManifest({ indexes }: Pick<PullApi, 'indexes'>, digest: Digest, { images }: Offer): boolean {
-  const roots = images?.references;
-  if (roots === undefined) return false;
-  return roots.has(digest) || [...roots.keys()].some((root) => indexes.get(root)?.has(digest));
-}
-
 /** A runtime that does not say in time that it has the image counts as one that has not. */
 async function isHeld(api: PullApi, reference: string, signal: AbortSignal): Promise<boolean> {
   const { isHeld: ask } = api;

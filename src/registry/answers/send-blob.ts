@@ -11,14 +11,9 @@ import type { Offer } from '../offer.ts';
 import { respondError } from '../respond.ts';
 import type { Route } from '../route.ts';
 import { type TransferRange, transfer } from '../transfer.ts';
-import { isKnownManifest } from './begin.ts';
 import { type Exchange, offered, type PullApi } from './exchange.ts';
 
-/**
- * Sends a blob, or the part of it that `Range` asks for. A manifest is none: containerd, when no
- * registry sends it the manifest, asks for a blob with that digest, and would store an image that
- * can't be used (docs/runtime-facts.md, fact 78).
- */
+/** Sends a blob, or the part of it that `Range` asks for. */
 export async function sendBlob(
   api: PullApi,
   { repository, digest }: Extract<Route, { kind: 'blob' }>,
@@ -26,16 +21,12 @@ export async function sendBlob(
   { request, response }: Exchange,
 ): Promise<void> {
   const signal = closeSignal(response);
-  const unknown = () => {
-    const error = { code: 'BLOB_UNKNOWN', message: `blob ${digest} is not here`, detail: { digest } } as const;
-    respondError(response, 404, error);
-  };
-  if (isKnownManifest(api, digest, offer)) return unknown();
   // A layer of an adopted bundle is offered even while its medium is unplugged: its transfer waits.
   const sizeBytes = offered(digest, offer) && ((await api.source.sizeOf(digest, signal)) ?? offer.layers.get(digest));
   if (sizeBytes === undefined) {
     api.meter.unknownRequested(repository, digest);
-    return unknown();
+    const error = { code: 'BLOB_UNKNOWN', message: `blob ${digest} is not here`, detail: { digest } } as const;
+    return respondError(response, 404, error);
   }
   response.setHeader('docker-content-digest', digest);
   const body = sendContentHead(request, response, { version: digest, sizeBytes });

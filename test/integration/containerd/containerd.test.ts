@@ -1,8 +1,5 @@
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type CriClient, createCriClient } from '../../../src/runtime/cri/cri-client.ts';
@@ -131,32 +128,6 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
     registry.mend(shared.digest);
     await Promise.all(pulls);
     expect(registry.getCount(shared.digest)).toBe(1);
-  });
-
-  test('takes a manifest that it finds as a blob only for something else, and loses the image (docs/runtime-facts.md, fact 78)', async () => {
-    const image = sampleImage({ seed: 'only a blob' });
-    const reference = offer('ocp/only-a-blob', image);
-    await cri.pullImage(reference, unstopped);
-    const [manifest] = image.blobs.filter(({ digest }) => digest === image.top.digest);
-    const asBlob = createServer(({ url = '' }, response) => {
-      const isBlob = url.includes(`/blobs/${image.top.digest}`);
-      response.writeHead(isBlob ? 200 : 404, {
-        'content-type': 'application/octet-stream',
-        'content-length': isBlob ? (manifest?.bytes.length ?? 0) : 0,
-      });
-      response.end(isBlob ? manifest?.bytes : undefined);
-    }).listen(0, '127.0.0.1');
-    try {
-      await once(asBlob, 'listening');
-      const { port } = asBlob.address() as AddressInfo;
-      const host = `http://127.0.0.1:${port}`;
-      await writeFile(mirrorFile(), `server = "${host}"\n\n[host."${host}"]\n`);
-      await expect(cri.pullImage(reference, unstopped)).rejects.toThrow(/octet-stream/);
-      const listed = (await containerd.ctr('images', 'list')).split('\n').filter((line) => line.includes(reference));
-      expect(listed).toEqual([expect.stringContaining('application/octet-stream')]);
-    } finally {
-      asBlob.close();
-    }
   });
 
   test('continues a broken transfer from the byte where it broke (docs/runtime-facts.md, fact 24)', async () => {

@@ -132,6 +132,20 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
+  it('count an address that never answered as a peer, and not as a node', async () => {
+    const peers = ['127.0.0.1:1'];
+    const two = await start('worker-2', { apiTrouble: 'it does not answer', fleet: { peers } });
+    const view = await two.until(({ peers: [peer] }) => peer?.trouble?.includes('refuses connections') === true);
+    expect(view.nodes.map(({ name }) => name)).toEqual(['worker-2']);
+    expect(view.peers.map(({ name }) => name)).toEqual(peers);
+    expect(
+      await two
+        .peer('127.0.0.1:1')
+        .sizeOf(digestOf(Buffer.from('x')), signal)
+        .catch((error: unknown) => error),
+    ).toBeInstanceOf(Error);
+  });
+
   it('start with no peers when the file of peers is damaged, and say so in one line', async () => {
     const { createPeerStore } = await import('../../../src/fleet/peers/stored-peers.ts');
     const { createRecordingLog } = await import('../../support/recording-log.ts');

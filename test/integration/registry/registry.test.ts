@@ -353,9 +353,6 @@ describe('registry: pull, after the OCI distribution specification', () => {
       const { status, body } = await get(at(`manifests/${reference}`));
       expect([status, errorOf(body)]).toEqual([404, 'MANIFEST_UNKNOWN']);
     }
-    // Nor as a blob, for which containerd asks then.
-    const { status, body } = await get(at(`blobs/${hashOf(manifest)}`));
-    expect([status, errorOf(body)]).toEqual([404, 'BLOB_UNKNOWN']);
     expect((await get(at(`manifests/${hashOf(bareIndex)}`))).status).toBe(200);
     registry.setCatalog(catalog, arriving());
     expect((await get(at(`manifests/${hashOf(manifest)}`))).status).toBe(200);
