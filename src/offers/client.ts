@@ -3,6 +3,7 @@ import * as v from 'valibot';
 import type { BundleId, Digest } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
 import { entityTagOf } from '../platform/http/preconditions.ts';
+import { clip, oneLine } from '../platform/plain-text.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 import { busyError, type OffersErrorCode, parseBusy } from './busy.ts';
 import { blobsSchema, type FleetDocument, fleetSchema, type OffersDocument, offersSchema } from './documents.ts';
@@ -90,9 +91,19 @@ async function ask(
   if (status === 503) throw busyError(who, parseBusy(response.headers['retry-after'], body));
   throw new AppError<OffersErrorCode>({
     code: 'offers/unreachable',
-    message: `${who} answers ${asked.path} with status ${status}`,
+    message: `${who} answers ${asked.path} with status ${status}${reasonIn(body)}`,
     disposition: 'retry',
   });
+}
+
+/** What an error body says, cut to one short line. */
+function reasonIn(body: string): string {
+  try {
+    const { error } = v.parse(v.object({ error: v.string() }), JSON.parse(body));
+    return `: ${clip(oneLine(error), 200)}`;
+  } catch {
+    return '';
+  }
 }
 
 /** A JSON document, and the schema that reads it. */

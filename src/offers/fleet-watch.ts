@@ -22,6 +22,10 @@ export interface FleetWatch extends FleetPort {
 
 /** How long the fleet process may wait for a change, in milliseconds. */
 const WAIT_MS = 30_000;
+/** After so many failures one after the other it is told: it may start later than the daemon. */
+const TOLD_AFTER = 4;
+/** Shortest time between two answers, whatever they say. */
+const LEAST_PAUSE_MS = 200;
 /** Pauses before it is asked again that did not answer. */
 const PAUSES_MS = [500, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
 
@@ -36,7 +40,8 @@ export function createFleetWatch({ client, clock, log }: FleetWatchOptions): Fle
   let failures = 0;
 
   const lose = (error: unknown) => {
-    if (failures === 0) {
+    failures += 1;
+    if (failures === TOLD_AFTER) {
       log.warn(
         { err: error },
         `${reasonOf(error)}; nothing comes from other nodes, see systemctl status stickpin-fleet`,
@@ -44,12 +49,11 @@ export function createFleetWatch({ client, clock, log }: FleetWatchOptions): Fle
     }
     const wasKnown = view !== undefined;
     [view, etag] = [undefined, undefined];
-    failures += 1;
     if (wasKnown) notifyAll(listeners);
   };
   const look = async (signal: AbortSignal) => {
     const next = await client.fleet({ etag, waitMs: WAIT_MS }, signal);
-    if (failures > 0) log.info({}, 'The fleet process answers');
+    if (failures >= TOLD_AFTER) log.info({}, 'The fleet process answers');
     failures = 0;
     if (next === undefined) return;
     const { version: _version, ...document } = next.document;
@@ -63,6 +67,7 @@ export function createFleetWatch({ client, clock, log }: FleetWatchOptions): Fle
       while (!signal.aborted) {
         try {
           await look(signal);
+          await clock.sleep(LEAST_PAUSE_MS, signal);
         } catch (error) {
           if (signal.aborted) return;
           lose(error);

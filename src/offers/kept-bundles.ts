@@ -27,8 +27,11 @@ export interface KeptBundlesOptions {
 
 /** The bundles of which this node keeps signed documents, with all blobs on its own disk. */
 export interface KeptBundles extends HeldBundles {
-  /** Call when images came or went, or bundles were adopted or dropped. */
-  changed(): void;
+  /**
+   * Call when images came or went, or bundles were adopted or dropped. @param isLost the runtime may
+   * have lost blobs, so that it is asked for all of them again
+   */
+  changed(isLost: boolean): void;
 }
 
 /** How long changes are collected: each one is followed by a look at all layers. */
@@ -38,6 +41,8 @@ interface Kept extends KeptBundlesOptions {
   readonly judged: Map<BundleId, { readonly revision: string; readonly held: HeldBundle | undefined }>;
   /** Sizes of documents: a look at one reads it. */
   readonly documentSizes: Map<Digest, number>;
+  /** Sizes of blobs that the runtime was seen to have. */
+  readonly contentSizes: Map<Digest, number>;
 }
 
 /**
@@ -45,7 +50,7 @@ interface Kept extends KeptBundlesOptions {
  * and when the keys change.
  */
 export function createKeptBundles(options: KeptBundlesOptions): KeptBundles {
-  const kept: Kept = { ...options, judged: new Map(), documentSizes: new Map() };
+  const kept: Kept = { ...options, judged: new Map(), documentSizes: new Map(), contentSizes: new Map() };
   const listeners: Listeners = new Set();
   let current: readonly HeldBundle[] | undefined;
   let isDue = false;
@@ -61,7 +66,10 @@ export function createKeptBundles(options: KeptBundlesOptions): KeptBundles {
   };
   options.layers.onChange(changed);
   return {
-    changed,
+    changed: (isLost) => {
+      if (isLost) kept.contentSizes.clear();
+      changed();
+    },
     onChange: (listener) => listen(listeners, listener),
     list: async (signal) => {
       current ??= (await heldNow(kept, signal)).map((held) => ({ ...held }));
@@ -110,19 +118,16 @@ async function judge(kept: Kept, bundleId: BundleId, trust: Trust, signal: Abort
 }
 
 /** Documents, kept layers, then what the runtime has. */
-function ownBlobs({ documents, documentSizes, layers, content }: Kept): BlobSource {
+function ownBlobs({ documents, documentSizes, layers, content, contentSizes }: Kept): BlobSource {
   const sources = content === undefined ? [documents, layers] : [documents, layers, content];
-  const documentSize = async (digest: Digest, signal: AbortSignal) => {
-    const known = documentSizes.get(digest);
-    if (known !== undefined) return known;
-    const size = await documents.sizeOf(digest, signal);
-    if (size !== undefined) documentSizes.set(digest, size);
-    return size;
-  };
   return {
     sizeOf: async (digest, signal) => {
-      const size = (await layers.sizeOf(digest, signal)) ?? (await documentSize(digest, signal));
-      return size ?? content?.sizeOf(digest, signal);
+      const size = await layers.sizeOf(digest, signal);
+      return (
+        size ??
+        (await sizeOnce(documents, documentSizes, digest, signal)) ??
+        (content && sizeOnce(content, contentSizes, digest, signal))
+      );
     },
     async *read(digest, startByte, signal, allocate) {
       for (const source of sources) {
@@ -131,7 +136,20 @@ function ownBlobs({ documents, documentSizes, layers, content }: Kept): BlobSour
         return;
       }
       documentSizes.delete(digest);
+      contentSizes.delete(digest);
       throw new AppError({ code: 'media/gone', message: `${digest} is not kept any more`, disposition: 'wait' });
     },
   };
+}
+
+/** A size that was found is not asked for again. */
+async function sizeOnce(
+  source: BlobSource,
+  sizes: Map<Digest, number>,
+  digest: Digest,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const size = sizes.get(digest) ?? (await source.sizeOf(digest, signal));
+  if (size !== undefined) sizes.set(digest, size);
+  return size;
 }

@@ -54,6 +54,8 @@ interface FleetState {
   server: SocketServer | undefined;
   /** Changes with what the last report says of bundles. */
   seen: string;
+  /** How many images of all releases were present then. */
+  present: number;
 }
 
 /** Creates it. The fleet process is followed until `close`. */
@@ -70,6 +72,7 @@ export function createDaemonFleet(
     kept: undefined,
     server: undefined,
     seen: '',
+    present: 0,
   };
   const stop = new AbortController();
   const { peersSocket } = fleetPaths(settings.paths);
@@ -134,6 +137,8 @@ function takeReport(state: FleetState, report: StatusReport, provider: PeerMedia
   state.seen = seen;
   state.withheld = withheldFromPeers(report);
   for (const bundleId of refusedForGood(report)) state.refused.add(bundleId);
-  state.kept?.changed();
+  const present = report.bundles.reduce((sum, { images }) => sum + images.present, 0);
+  state.kept?.changed(present < state.present);
+  state.present = present;
   provider.reconsider();
 }

@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import type { FleetNode, FleetView } from '../../../../src/domain/fleet/fleet-view.ts';
+import { wantedReleases } from '../../../../src/domain/fleet/wanted-release.ts';
+import { hexOf } from '../../../../src/domain/model/digest.ts';
+import { wantedReleaseText } from '../../../../src/domain/report/texts/fleet-text.ts';
+import { digestOf } from '../../../../src/platform/digest.ts';
+
+const bundleId = digestOf('ocp 4.13.7');
+const node = (name: string, version = '4.13.7', current = true): FleetNode => ({
+  name,
+  isAbsent: false,
+  status: {
+    version: 1,
+    releases: [
+      { name: 'ocp', version, bundle: hexOf(digestOf(`ocp ${version}`)).slice(0, 16), phase: 'proven', current },
+    ],
+  },
+});
+const view = (nodes: readonly FleetNode[]): FleetView => ({ self: 'worker-1', nodes, peers: [] });
+const known = (version: string) => ({ bundleId: digestOf(`ocp ${version}`), payload: { name: 'ocp', version } });
+
+describe('wantedReleases', () => {
+  it('names the release of other nodes that nobody offers, and any node will do', () => {
+    const [wanted] = wantedReleases(view([node('worker-1'), node('worker-2'), node('worker-3')]), [known('4.13.6')]);
+    expect(wanted).toEqual({ name: 'ocp', version: '4.13.7', nodes: ['worker-2', 'worker-3'] });
+    expect(wanted && wantedReleaseText(wanted)).toBe(
+      'ocp 4.13.7 runs on worker-2 and 1 other node, and no node can give it: plug its stick into any node.',
+    );
+  });
+
+  it('names the newest one', () => {
+    const nodes = [node('worker-2', '4.13.10'), node('worker-3', '4.13.9')];
+    expect(wantedReleases(view(nodes), [])).toEqual([{ name: 'ocp', version: '4.13.10', nodes: ['worker-2'] }]);
+  });
+
+  it('wants nothing that is known, older, offered, or not the current one', () => {
+    expect(wantedReleases(undefined, [])).toEqual([]);
+    expect(wantedReleases(view([node('worker-2')]), [known('4.13.7')])).toEqual([]);
+    expect(wantedReleases(view([node('worker-2')]), [known('4.13.8')])).toEqual([]);
+    expect(wantedReleases(view([node('worker-2', '4.13.7', false)]), [])).toEqual([]);
+    const bundles = [{ bundleId, name: 'ocp', version: '4.13.7', sequence: 7, isWhole: true, revision: 'r' }];
+    const peers = [{ name: 'worker-3', address: '10.0.0.3:9777', bundles }];
+    expect(wantedReleases({ ...view([node('worker-2')]), peers }, [])).toEqual([]);
+  });
+});
