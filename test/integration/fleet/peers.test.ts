@@ -132,6 +132,34 @@ describe('a node that holds blobs', () => {
   }, 60_000);
 });
 
+describe('the stick', () => {
+  it('is read once when the node that has it keeps layers', async () => {
+    const gate = createStickGate();
+    const kept = { retention: { blobs: 'kept' } } as const;
+    const first = await node('worker-1', { settings: kept, watchBundle: gate.watchBundle });
+    first.plug(bundle.path);
+    await first.until(isReady, 30_000);
+    const second = await node('worker-2');
+    await second.until(isReady, 30_000);
+    for (const { digest, sizeBytes } of bundle.contents.layers) expect(gate.bytesRead(digest)).toBe(sizeBytes);
+    expect(takenBytes('worker-2', 'worker-1')).toBe(layerBytes());
+  }, 60_000);
+
+  it('that is wanted is named, where other nodes run what nobody can give', async () => {
+    const second = await node('worker-2');
+    const release = { name: 'ocp', version: '4.13.7', bundle: bundle.bundleId.slice(7, 23), phase: 'proven' } as const;
+    const status = { version: 1, releases: [{ ...release, current: true }] } as const;
+    fleet.tell([{ name: 'worker-1', isAbsent: false, status }]);
+    await second.until(({ status: line }) =>
+      line.endsWith('ocp 4.13.7 runs on worker-1, and no node can give it: plug its stick into any node.'),
+    );
+    const first = await node('worker-1');
+    first.plug(bundle.path);
+    await second.until(isReady, 30_000);
+    expect(second.report().status).not.toContain('plug its stick');
+  }, 60_000);
+});
+
 describe('a peer that fails', () => {
   /** Holds the second node in the middle of its first layer. */
   async function inMidBlob(gate: StickGate, options: HarnessOptions = {}) {
@@ -173,6 +201,26 @@ describe('a peer that fails', () => {
     third.plug(bundle.path);
     await second.until(isReady, 60_000);
   }, 90_000);
+
+  it('by sending nothing in the middle of a blob is left for another one', async () => {
+    const [first, third] = [await node('worker-1'), await node('worker-3')];
+    first.plug(bundle.path);
+    await first.until(isReady, 30_000);
+    let stalled = 0;
+    fleet.onBlob('worker-1', ({ digest, response }) => {
+      const layer = bundle.contents.layers.find((one) => one.digest === digest);
+      if (layer === undefined) return false;
+      stalled += 1;
+      response.writeHead(200, { 'content-length': layer.sizeBytes });
+      response.write(Buffer.alloc(10));
+      return true;
+    });
+    const second = await node('worker-2');
+    await eventually(() => expect(stalled).toBeGreaterThan(0), 30_000);
+    third.plug(bundle.path);
+    await second.until(isReady, 90_000);
+    expect(takenBytes('worker-2', 'worker-3')).toBeGreaterThan(0);
+  }, 120_000);
 
   it('with wrong bytes is not believed, and another one is asked', async () => {
     const gate = createStickGate();
