@@ -86,11 +86,15 @@ async function stageDocuments(stage) {
   for (const { path, ...page } of MANUAL) await stageManual(stage, path, { ...page, date, source });
 }
 
+const DEBIAN_COMPLETION = '#compdef stickpin\n. /usr/share/zsh/site-functions/_stickpin\n';
+
 /** For each shell, made from the definitions of the commands. */
 async function stageCompletion(stage) {
-  await mkdir(join(stage, 'completion'), { recursive: true });
+  await mkdir(join(stage, 'completion/debian'), { recursive: true });
   for (const [name, text] of Object.entries(completionFiles(definedProgram())))
     await writeFile(join(stage, 'completion', name), text);
+  // Debian's zsh looks in a folder of its own. A package may not have a file twice.
+  await writeFile(join(stage, 'completion/debian/_stickpin'), DEBIAN_COMPLETION);
 }
 
 async function stageManual(stage, path, page) {
