@@ -2,12 +2,13 @@ import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { hexOf } from '../../src/domain/model/digest.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { blocksBelow } from '../support/docs/run-blocks.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { installCopied } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
-import { makeStick } from './machine/qemu/stick.ts';
+import { makeStick, type Stick } from './machine/qemu/stick.ts';
 import type { PluggedStick } from './machine/qemu/usb.ts';
 
 /**
@@ -19,6 +20,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
   const key = sampleKey('factory-2026', 'ecdsa-p256');
   let directory: string;
   let bundle: SampleBundle;
+  let stick: Stick;
   let first: PluggedStick;
 
   beforeAll(async () => {
@@ -29,7 +31,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
 
   test('a stick plugged in before the daemon started is found, on a bare disk and without a key at first', async () => {
     await machine().output('systemctl enable --now containerd.service');
-    const stick = await makeStick({
+    stick = await makeStick({
       image: join(directory, 'stick.img'),
       folder: join(directory, 'stick'),
       filesystem: 'ext4',
@@ -59,7 +61,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await machine().output('grep --quiet stickpin /etc/containerd/certs.d/*/hosts.toml');
   });
 
-  test('without its stick and a network its images are pulled again, also after a power cut', async () => {
+  test('without its stick and a network its images are pulled again, also after a power cut that damaged one', async () => {
     await first.unplug();
     const pulls = async () => {
       expect(await machine().output('ls /sys/class/net')).toBe('lo');
@@ -78,11 +80,25 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await pulls();
     const token = await machine().output('cat /var/lib/stickpin/registry-token');
     expect(await machine().output('stat -c %a /var/lib/stickpin/registry-token')).toBe('600');
+    // Content that was not on the disk yet; the runtime lists its image all the same.
+    const [layer] = bundle.contents.layers;
+    if (layer === undefined) throw new Error('the sample bundle has no layer');
+    const blob = `/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/${hexOf(layer.digest)}`;
+    await machine().output(`truncate --size=100 ${blob} && sync ${blob}`);
     await machine().powerCut();
     // Before the daemon has written anything: it waits for containerd.
     expect(await machine().output('systemctl show -P Result stickpin-clear-mirrors.service')).toBe('success');
     expect(await machine().output('cat /etc/containerd/certs.d/quay.example.com/hosts.toml')).toContain(token);
-    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    const damaged = await node.until('the damage to be found', ({ bundles: [entry] }) => entry?.degraded !== undefined);
+    expect(damaged.bundles[0]?.degraded).toMatchObject({ code: 'engine/image-damaged' });
+    first = await machine().plug(stick);
+    await node.until(
+      'the image to be healed',
+      ({ bundles: [entry], operation }) =>
+        operation === 'idle' && entry?.degraded === undefined && entry?.images.pinned === 2,
+    );
+    expect(await machine().output(`stat -c %s ${blob}`)).toBe(String(layer.sizeBytes));
+    await first.unplug();
     await pulls();
     expect(await machine().output('cat /etc/containerd/certs.d/quay.example.com/hosts.toml')).toContain(token);
   });
