@@ -81,6 +81,7 @@ async function copyProgram(source, target) {
 async function stageDocuments(stage) {
   for (const document of DOCUMENTS) await cp(join(root, document), join(stage, 'doc', document), { recursive: true });
   await cp(join(root, 'LICENSE'), join(stage, 'doc/LICENSE'));
+  await cp(join(root, 'packaging/node/fleet.yaml'), join(stage, 'doc/fleet.yaml'));
   const date = new Date(Number(epoch) * 1000).toISOString().slice(0, 10);
   const source = `stickpin ${about.version}`;
   for (const { path, ...page } of MANUAL) await stageManual(stage, path, { ...page, date, source });

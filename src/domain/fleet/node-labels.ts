@@ -2,7 +2,7 @@ import { digestOf } from '../../platform/digest.ts';
 import { hexOf } from '../model/digest.ts';
 
 /** Prefix of everything that stickpin writes into the metadata of a Node. */
-const LABEL_PREFIX = 'stickpin.io/';
+export const LABEL_PREFIX = 'stickpin.io/';
 
 /** The longest part of a label's key behind the slash, and the longest value (Kubernetes, "Labels"). */
 const LABEL_CHARACTERS = 63;

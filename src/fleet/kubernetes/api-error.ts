@@ -1,0 +1,66 @@
+import { AppError, type Disposition } from '../../platform/app-error.ts';
+
+/**
+ * What can go wrong between this node and the Kubernetes API.
+ *
+ * - `kubernetes/kubeconfig` (`wait`): no kubeconfig, or one that can't be used.
+ * - `kubernetes/unreachable` (`retry`): no connection, no answer in time, or a broken answer.
+ * - `kubernetes/unauthorized` (`retry`): 401; the kubelet's certificate was not accepted.
+ * - `kubernetes/forbidden` (`wait`): 403; a rule of the cluster refuses it.
+ * - `kubernetes/not-found` (`wait`): 404.
+ * - `kubernetes/conflict` (`retry`): 409.
+ * - `kubernetes/gone` (`retry`): 410, or a watch that asked for changes that are forgotten.
+ * - `kubernetes/busy` (`retry`): 429 or 503; `retryAfterMs` says when to come again, if they do.
+ * - `kubernetes/refused` (`reject`): any other refusal, such as 422.
+ * - `kubernetes/answer` (`retry`): something answered that is no Kubernetes API, such as a proxy.
+ */
+export type KubernetesErrorCode =
+  | 'kubernetes/kubeconfig'
+  | 'kubernetes/unreachable'
+  | 'kubernetes/unauthorized'
+  | 'kubernetes/forbidden'
+  | 'kubernetes/not-found'
+  | 'kubernetes/conflict'
+  | 'kubernetes/gone'
+  | 'kubernetes/busy'
+  | 'kubernetes/refused'
+  | 'kubernetes/answer';
+
+const DISPOSITIONS: Readonly<Record<KubernetesErrorCode, Disposition>> = {
+  'kubernetes/kubeconfig': 'wait',
+  'kubernetes/unreachable': 'retry',
+  'kubernetes/unauthorized': 'retry',
+  'kubernetes/forbidden': 'wait',
+  'kubernetes/not-found': 'wait',
+  'kubernetes/conflict': 'retry',
+  'kubernetes/gone': 'retry',
+  'kubernetes/busy': 'retry',
+  'kubernetes/refused': 'reject',
+  'kubernetes/answer': 'retry',
+};
+
+/** An {@link AppError} of this room. */
+export type KubernetesError = AppError<KubernetesErrorCode> & {
+  /** After which time to ask again, in milliseconds, when the API said so (`Retry-After`). */
+  readonly retryAfterMs?: number;
+};
+
+/** Makes a {@link KubernetesError}. */
+export function kubernetesError(
+  code: KubernetesErrorCode,
+  message: string,
+  more: { readonly cause?: unknown; readonly retryAfterMs?: number } = {},
+): KubernetesError {
+  const { retryAfterMs, ...cause } = more;
+  const error = new AppError({ code, message, disposition: DISPOSITIONS[code], ...cause });
+  return retryAfterMs === undefined ? error : Object.assign(error, { retryAfterMs });
+}
+
+/** Whether `thrown` is a {@link KubernetesError}, of one of `codes` if there are any. */
+export function isKubernetesError(
+  thrown: unknown,
+  ...codes: readonly KubernetesErrorCode[]
+): thrown is KubernetesError {
+  if (!(thrown instanceof AppError) || !(thrown.code in DISPOSITIONS)) return false;
+  return codes.length === 0 || codes.some((code) => code === thrown.code);
+}

@@ -1,0 +1,188 @@
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
+import { reasonOf } from '../../platform/app-error.ts';
+import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import { refusalOf } from './answers.ts';
+import { isKubernetesError, kubernetesError } from './api-error.ts';
+import type { ApiRequest } from './api-request.ts';
+import type { Credentials } from './kubeconfig.ts';
+
+/** Requests with the kubelet's credentials as they are at that time. */
+export interface KubernetesApi {
+  /** @throws KubernetesError `kubernetes/kubeconfig` */
+  credentials(signal: AbortSignal): Promise<Credentials>;
+  /** The parsed answer. @throws KubernetesError */
+  send(request: ApiRequest, signal: AbortSignal): Promise<unknown>;
+  /**
+   * The lines of a watch, parsed, until the server ends it or `forMs` milliseconds have passed, after
+   * which the server should have ended it.
+   *
+   * @throws KubernetesError
+   */
+  watch(request: ApiRequest, forMs: number, signal: AbortSignal): AsyncGenerator<unknown, void, undefined>;
+}
+
+const ANSWER_MS = 30_000;
+/** A page of 500 nodes as metadata has about 5 MiB. */
+const ANSWER_BYTES = 64 * 1024 * 1024;
+const LINE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Makes a {@link KubernetesApi}. Each request opens a connection and closes it, so that an idle
+ * cluster keeps none but its watch, and a rotated certificate is used at once.
+ */
+export function createKubernetesApi(read: (signal: AbortSignal) => Promise<Credentials>): KubernetesApi {
+  return {
+    credentials: read,
+    send: async (request, signal) => {
+      const credentials = await read(signal);
+      const what = `${credentials.server}${request.path}`;
+      const answered = withDeadline(what, ANSWER_MS, signal, async (limited) => {
+        const response = await responseOf(credentials, request, limited);
+        return parsedAnswer(request, response, await textOf(response));
+      });
+      return answered.catch((error: unknown) => rethrow(error, credentials, signal));
+    },
+    watch: (request, forMs, signal) => watchLines(read, request, forMs, signal),
+  };
+}
+
+async function* watchLines(
+  read: (signal: AbortSignal) => Promise<Credentials>,
+  request: ApiRequest,
+  forMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<unknown, void, undefined> {
+  const credentials = await read(signal);
+  const end = new AbortController();
+  const timer = setTimeout(() => end.abort(), forMs);
+  const { signal: either, release } = linkSignals([signal, end.signal]);
+  try {
+    const response = await withDeadline(credentials.server, ANSWER_MS, either, (limited) =>
+      responseOf(credentials, request, limited, either),
+    );
+    if (response.statusCode !== 200 || !isJson(response)) parsedAnswer(request, response, await textOf(response));
+    for await (const line of linesOf(response)) yield parseJson(request, line);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!end.signal.aborted) rethrow(error, credentials, signal);
+  } finally {
+    clearTimeout(timer);
+    end.abort();
+    release();
+  }
+}
+
+/**
+ * The beginning of an answer.
+ *
+ * @param signal aborts until the answer begins
+ * @param whole aborts the body too
+ */
+async function responseOf(
+  credentials: Credentials,
+  request: ApiRequest,
+  signal: AbortSignal,
+  whole: AbortSignal = signal,
+): Promise<IncomingMessage> {
+  const url = new URL(`${credentials.server}${request.path}`);
+  for (const [name, value] of Object.entries(request.query ?? {})) url.searchParams.set(name, value);
+  const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+  const outgoing = httpsRequest(url, { ...optionsOf(credentials, request, body), signal: whole });
+  outgoing.on('error', () => undefined); // also after the answer has begun, whose reader hears of it then
+  outgoing.on('socket', (socket) => socket.setKeepAlive(true, ANSWER_MS));
+  const giveUp = () => outgoing.destroy();
+  signal.addEventListener('abort', giveUp, { once: true });
+  outgoing.end(body);
+  try {
+    const [response] = await once(outgoing, 'response');
+    return response as IncomingMessage;
+  } finally {
+    signal.removeEventListener('abort', giveUp);
+  }
+}
+
+function optionsOf(credentials: Credentials, request: ApiRequest, body: string | undefined): RequestOptions {
+  const { ca, certificate, key, token, serverName, isUnverified } = credentials;
+  return {
+    method: request.method,
+    agent: false,
+    rejectUnauthorized: !isUnverified,
+    ...(ca !== undefined && { ca }),
+    ...(certificate !== undefined && { cert: certificate }),
+    ...(key !== undefined && { key }),
+    ...(serverName !== undefined && { servername: serverName }),
+    headers: {
+      accept: request.accept ?? 'application/json',
+      'user-agent': 'stickpin-fleet',
+      ...(body !== undefined && {
+        'content-type': request.contentType ?? 'application/json',
+        'content-length': String(Buffer.byteLength(body)),
+      }),
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    },
+  };
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > ANSWER_BYTES) {
+      throw kubernetesError('kubernetes/answer', `an answer has more than ${ANSWER_BYTES} bytes`);
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+async function* linesOf(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    rest = Buffer.concat([rest, chunk]);
+    for (let end = rest.indexOf('\n'); end >= 0; end = rest.indexOf('\n')) {
+      yield rest.subarray(0, end).toString('utf8');
+      rest = rest.subarray(end + 1);
+    }
+    if (rest.length > LINE_BYTES) {
+      throw kubernetesError('kubernetes/answer', `a line of a watch has more than ${LINE_BYTES} bytes`);
+    }
+  }
+}
+
+function parsedAnswer(request: ApiRequest, response: IncomingMessage, text: string): unknown {
+  const { statusCode = 0, headers } = response;
+  if (!isJson(response)) {
+    const type = headers['content-type'] ?? 'no content type';
+    // 429 and 503 come from load balancers too, with a text for people.
+    if (statusCode === 429 || statusCode === 503) throw refusalOf(request, statusCode, headers, undefined);
+    const what = `${request.method} ${request.path} was answered with status ${statusCode} and ${oneLine(type)} instead of JSON`;
+    throw kubernetesError('kubernetes/answer', `${what}: something else than the Kubernetes API answers there`);
+  }
+  const answer = parseJson(request, text);
+  if (statusCode < 200 || statusCode > 299) throw refusalOf(request, statusCode, headers, answer);
+  return answer;
+}
+
+function isJson({ headers }: IncomingMessage): boolean {
+  return /^application\/(?:[\w.+-]+\+)?json\b/.test(headers['content-type'] ?? '');
+}
+
+function parseJson(request: ApiRequest, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    const message = `${request.method} ${request.path} was answered with broken JSON: ${oneLine(reasonOf(cause))}`;
+    throw kubernetesError('kubernetes/answer', message, { cause });
+  }
+}
+
+function rethrow(error: unknown, { server }: Credentials, signal: AbortSignal): never {
+  signal.throwIfAborted();
+  if (isKubernetesError(error)) throw error;
+  const message = `${server} is not reached: ${oneLine(reasonOf(error))}`;
+  throw kubernetesError('kubernetes/unreachable', message, { cause: error });
+}

@@ -1,0 +1,193 @@
+import { isDeepStrictEqual } from 'node:util';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { sentence } from '../../platform/plain-text.ts';
+import { type Listeners, listen, notifyAll } from '../../platform/subscription.ts';
+import type { Cluster, ClusterNode } from '../cluster.ts';
+import { watchErrorOf } from './answers.ts';
+import type { KubernetesApi } from './api.ts';
+import { isKubernetesError } from './api-error.ts';
+import { backoffMs } from './backoff.ts';
+import { clusterNodeOf } from './cluster-node.ts';
+import type { Credentials } from './kubeconfig.ts';
+import { listNodes, nodePath, watchNodes } from './node-requests.ts';
+import { type NodeMetadata, type OwnFields, ownFieldsOf, readNode, type WatchEvent } from './objects.ts';
+import { createTrouble, type Trouble } from './trouble.ts';
+
+/** The file that lets nodes see each other, where packages put it. */
+const FLEET_YAML = '/usr/share/doc/stickpin/fleet.yaml';
+
+/** A {@link Cluster} with what the writer of the own Node needs. */
+export interface KubernetesCluster extends Cluster {
+  /** What stickpin wrote into the metadata of the own Node; undefined until it was read. */
+  ownFields(): OwnFields | undefined;
+}
+
+/** What {@link createKubernetesCluster} needs. */
+export interface KubernetesClusterOptions {
+  readonly api: KubernetesApi;
+  /** The name of the own Node where the credentials don't tell it: the name of the host. */
+  readonly hostname: string;
+  readonly clock: Clock;
+  /** 0 to 1, for jitter. */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/** How long a watch lasts, as in client-go: 5 to 10 minutes by chance. */
+const WATCH_MS = 300_000;
+
+/** While it is `own`, it is looked whether all are shown each time a watch ends. */
+type Scope = 'all' | 'own';
+
+interface State extends KubernetesClusterOptions {
+  self: string;
+  address: string | undefined;
+  own: OwnFields | undefined;
+  nodes: Map<string, ClusterNode>;
+  readonly listeners: Listeners;
+  /** The API does not answer as it should. */
+  readonly away: Trouble;
+  /** Only the own Node is shown. */
+  readonly limited: Trouble;
+  /** An API server without them ends each watch that asks for them. */
+  hasBookmarks: boolean;
+}
+
+/** Where a watch begins. */
+interface Position {
+  readonly scope: Scope;
+  resourceVersion: string;
+}
+
+/** Follows the Nodes of the cluster, as metadata only. */
+export function createKubernetesCluster(options: KubernetesClusterOptions): KubernetesCluster {
+  const state: State = {
+    ...options,
+    self: options.hostname,
+    address: undefined,
+    own: undefined,
+    nodes: new Map(),
+    listeners: new Set(),
+    away: createTrouble(options.log),
+    limited: createTrouble(options.log),
+    hasBookmarks: true,
+  };
+  return {
+    self: () => state.self,
+    address: () => state.address,
+    ownFields: () => state.own,
+    nodes: () => [...state.nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
+    trouble: () => state.away.current() ?? state.limited.current(),
+    onChange: (listener) => listen(state.listeners, listener),
+    run: (signal) => run(state, signal),
+  };
+}
+
+async function run(state: State, signal: AbortSignal): Promise<void> {
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      const position = await begin(state, signal);
+      failures = 0;
+      await follow(state, position, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      failures += 1;
+      // Changes that are forgotten are no trouble: all nodes are listed again.
+      if (!isKubernetesError(error, 'kubernetes/gone')) tellAway(state, error);
+      const waitMs = backoffMs(failures, error, state.random());
+      await state.clock.sleep(waitMs, signal).catch(() => undefined);
+    }
+  }
+}
+
+/** Reads everything once. */
+async function begin(state: State, signal: AbortSignal): Promise<Position> {
+  const credentials = await state.api.credentials(signal);
+  await readOwnNode(state, credentials, signal);
+  const { scope, nodes, resourceVersion } = await listVisible(state, signal);
+  const known = new Map(nodes.map((node) => [node.name, clusterNodeOf(node)]));
+  const own = nodes.find(({ name }) => name === state.self);
+  const fields = own && ownFieldsOf(own);
+  const isSame = isDeepStrictEqual(known, state.nodes) && isDeepStrictEqual(fields, state.own);
+  state.nodes = known;
+  state.own = fields;
+  const isBack = state.away.end('The Kubernetes API answers again');
+  if (!isSame || isBack) notifyAll(state.listeners);
+  return { scope, resourceVersion };
+}
+
+/** Its addresses are not among the metadata. */
+async function readOwnNode(state: State, credentials: Credentials, signal: AbortSignal): Promise<void> {
+  const self = credentials.nodeName ?? state.hostname;
+  const answer = await state.api.send({ method: 'GET', path: nodePath(self) }, signal);
+  const { addresses } = readNode(answer).status;
+  const address = addresses?.find(({ type }) => type === 'InternalIP')?.address;
+  const isSame = self === state.self && address === state.address;
+  state.self = self;
+  state.address = address;
+  if (!isSame) notifyAll(state.listeners);
+}
+
+interface Listed {
+  readonly scope: Scope;
+  readonly nodes: readonly NodeMetadata[];
+  readonly resourceVersion: string;
+}
+
+async function listVisible(state: State, signal: AbortSignal): Promise<Listed> {
+  try {
+    const all = await listNodes(state.api, undefined, signal);
+    if (state.limited.end('All nodes of the cluster are shown to this node now')) notifyAll(state.listeners);
+    return { scope: 'all', ...all };
+  } catch (error) {
+    if (!isKubernetesError(error, 'kubernetes/forbidden')) throw error;
+    const own = await listNodes(state.api, state.self, signal);
+    const text = `The cluster does not show other nodes to this one (${reasonOf(error)}). 'kubectl apply -f ${FLEET_YAML}' lets nodes see each other, once for the whole cluster.`;
+    if (state.limited.begin(text, error)) notifyAll(state.listeners);
+    return { scope: 'own', ...own };
+  }
+}
+
+/** Watches until everything has to be read again. */
+async function follow(state: State, position: Position, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const forMs = Math.round(WATCH_MS * (1 + state.random()));
+    const beganAt = state.clock.monotonic();
+    const only = position.scope === 'own' ? state.self : undefined;
+    const events = watchNodes(state.api, { ...position, only, forMs, hasBookmarks: state.hasBookmarks }, signal);
+    for await (const event of events) take(state, position, event);
+    signal.throwIfAborted();
+    if (position.scope === 'own') return;
+    const lastedMs = state.clock.monotonic() - beganAt;
+    if (lastedMs < WATCH_MS / 2) await state.clock.sleep(backoffMs(1, undefined, state.random()), signal);
+    await readOwnNode(state, await state.api.credentials(signal), signal);
+  }
+}
+
+function take(state: State, position: Position, event: WatchEvent): void {
+  if (event.type === 'ERROR') {
+    const error = watchErrorOf('/api/v1/nodes', event.object);
+    state.hasBookmarks &&= error.code === 'kubernetes/gone';
+    throw error;
+  }
+  const { resourceVersion } = event.object.metadata;
+  if (resourceVersion !== '') position.resourceVersion = resourceVersion;
+  if (event.type === 'BOOKMARK') return;
+  const { metadata } = event.object;
+  const isOwn = metadata.name === state.self;
+  const before = { node: state.nodes.get(metadata.name), own: state.own };
+  const now = event.type === 'DELETED' ? undefined : clusterNodeOf(metadata);
+  if (now === undefined) state.nodes.delete(metadata.name);
+  else state.nodes.set(metadata.name, now);
+  if (isOwn) state.own = now && ownFieldsOf(metadata);
+  if (!isDeepStrictEqual(before, { node: now, own: state.own })) notifyAll(state.listeners);
+}
+
+function tellAway(state: State, error: unknown): void {
+  const known = state.nodes.size === 0 ? '' : ' The nodes that were known stay known.';
+  const text = `The Kubernetes API can't be read: ${sentence(reasonOf(error))}${known} It is tried again.`;
+  if (state.away.begin(text, error)) notifyAll(state.listeners);
+}

@@ -1,0 +1,111 @@
+import * as v from 'valibot';
+import { LABEL_PREFIX } from '../../domain/fleet/node-labels.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import { kubernetesError } from './api-error.ts';
+
+const texts = v.nullish(v.record(v.string(), v.string()), {});
+const optionalText = v.nullish(v.string(), '');
+
+/** `ObjectMeta` (meta/v1), as far as it is read. */
+const metadata = v.object({
+  name: v.string(),
+  uid: optionalText,
+  resourceVersion: optionalText,
+  annotations: texts,
+  labels: texts,
+  managedFields: v.nullish(
+    v.array(v.object({ manager: optionalText, operation: optionalText, fieldsV1: v.optional(v.unknown()) })),
+    [],
+  ),
+});
+
+/** The metadata of a Node. */
+export type NodeMetadata = v.InferOutput<typeof metadata>;
+
+const condition = v.object({
+  type: v.string(),
+  status: v.string(),
+  reason: optionalText,
+  message: optionalText,
+  lastTransitionTime: optionalText,
+});
+
+const node = v.object({
+  metadata,
+  status: v.optional(
+    v.object({
+      addresses: v.nullish(v.array(v.object({ type: v.string(), address: v.string() })), []),
+      conditions: v.nullish(v.array(condition), []),
+    }),
+    {},
+  ),
+});
+
+/** A Node, as far as it is read. */
+export type OwnNode = v.InferOutput<typeof node>;
+
+const metadataList = v.object({
+  metadata: v.object({ resourceVersion: v.string(), continue: optionalText }),
+  items: v.array(v.object({ metadata })),
+});
+
+const watchEvent = v.variant('type', [
+  v.object({ type: v.picklist(['ADDED', 'MODIFIED', 'DELETED']), object: v.object({ metadata }) }),
+  v.object({ type: v.literal('BOOKMARK'), object: v.object({ metadata: v.object({ resourceVersion: v.string() }) }) }),
+  v.object({ type: v.literal('ERROR'), object: v.unknown() }),
+]);
+
+/** An event of a watch of metadata. */
+export type WatchEvent = v.InferOutput<typeof watchEvent>;
+
+/** @throws KubernetesError `kubernetes/answer` */
+export const readNode = (answer: unknown): OwnNode => read(node, 'Node', answer);
+/** @throws KubernetesError `kubernetes/answer` */
+export const readMetadataList = (answer: unknown): v.InferOutput<typeof metadataList> =>
+  read(metadataList, 'PartialObjectMetadataList', answer);
+/** @throws KubernetesError `kubernetes/answer` */
+export const readWatchEvent = (answer: unknown): WatchEvent => read(watchEvent, 'WatchEvent', answer);
+
+/** What stickpin wrote into the metadata of a Node. */
+export interface OwnFields {
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** All annotations and labels of a Node that begin with `stickpin.io/`, sorted. */
+export function ownFieldsOf({ annotations, labels }: Pick<NodeMetadata, 'annotations' | 'labels'>): OwnFields {
+  return { annotations: prefixed(annotations), labels: prefixed(labels) };
+}
+
+/**
+ * The keys of `f:metadata` that a field manager has applied, as `annotations` or `labels`
+ * (`FieldsV1` of meta/v1). Others of the same prefix belong to somebody else.
+ */
+export function appliedKeys(
+  { managedFields }: Pick<NodeMetadata, 'managedFields'>,
+  manager: string,
+  kind: keyof OwnFields,
+): ReadonlySet<string> {
+  const applied = managedFields.filter((entry) => entry.manager === manager && entry.operation === 'Apply');
+  const keys = applied.flatMap(({ fieldsV1 }) => Object.keys(memberOf(memberOf(fieldsV1, 'f:metadata'), `f:${kind}`)));
+  return new Set(keys.filter((key) => key.startsWith('f:')).map((key) => key.slice('f:'.length)));
+}
+
+function memberOf(value: unknown, name: string): object {
+  const member: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+  return typeof member === 'object' && member !== null ? member : {};
+}
+
+function prefixed(all: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const own = Object.entries(all).filter(([key]) => key.startsWith(LABEL_PREFIX));
+  return Object.fromEntries(own.sort(([a], [b]) => a.localeCompare(b)));
+}
+
+function read<Schema extends v.GenericSchema>(schema: Schema, kind: string, answer: unknown): v.InferOutput<Schema> {
+  const result = v.safeParse(schema, answer);
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  const where = v.getDotPath(issue) ?? 'the answer';
+  const message = `the Kubernetes API answered with something that is no ${kind}: ${where}: ${oneLine(issue.message)}`;
+  throw kubernetesError('kubernetes/answer', message);
+}

@@ -1,0 +1,193 @@
+import { readFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
+import { readCredentials } from '../../../src/fleet/kubernetes/kubeconfig.ts';
+import { createKubernetesCluster, type KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { servesAnnotation } from '../../../src/fleet/publish/serves.ts';
+import { digestOf } from '../../../src/platform/digest.ts';
+import { eventually } from '../../support/eventually.ts';
+import { createAuthority } from '../../support/fleet/authority.ts';
+import type { Fault } from '../../support/kubernetes/api-server/start-api-server.ts';
+import { statusOf } from '../../support/kubernetes/api-server/status.ts';
+import { fastClock } from '../../support/kubernetes/fast-clock.ts';
+import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
+
+const FLEET_YAML = readFileSync('packaging/node/fleet.yaml', 'utf8');
+
+let test: TestCluster;
+let log: RecordingLog;
+let cluster: KubernetesCluster;
+let stop: () => Promise<void>;
+
+beforeEach(async () => {
+  test = await startTestCluster();
+  log = createRecordingLog();
+  stop = async () => undefined;
+});
+afterEach(async () => {
+  await stop();
+  await test[Symbol.asyncDispose]();
+});
+
+function start(): void {
+  const kubeconfig = test.kubeconfigOf('n1', test.authority.node('n1'));
+  const api = createKubernetesApi((signal) => readCredentials(kubeconfig, signal));
+  cluster = createKubernetesCluster({ api, hostname: 'other', clock: fastClock(100), random: () => 0.5, log });
+  const stopping = new AbortController();
+  const running = cluster.run(stopping.signal);
+  stop = async () => {
+    stopping.abort();
+    await running;
+  };
+}
+
+const names = () => cluster.nodes().map(({ name }) => name);
+const levels = () => log.lines.map(({ level }) => level);
+const requests = (pattern: RegExp) => test.server.seen.filter(({ line }) => pattern.test(line)).length;
+const LISTS = /^GET \/api\/v1\/nodes\?(?!.*watch=true)/;
+const WATCHES = /watch=true/;
+
+async function startWithRole(): Promise<void> {
+  test.server.apply(FLEET_YAML);
+  start();
+  await eventually(() => expect(test.server.watches()).toBe(1));
+}
+
+describe('with the ClusterRole of fleet.yaml', () => {
+  beforeEach(startWithRole);
+
+  it('knows all nodes, the own name of the certificate, and the own address', async () => {
+    expect(names()).toEqual(['n1', 'n2', 'n3']);
+    expect([cluster.self(), cluster.address(), cluster.trouble()]).toEqual(['n1', '10.0.0.1', undefined]);
+    expect(log.lines).toEqual([]);
+  });
+
+  it('follows what other nodes tell, and nodes that come and go', async () => {
+    const bundles = [digestOf('a')];
+    const text = servesAnnotation({ address: '10.0.0.2', port: 9777, bundles });
+    let changes = 0;
+    cluster.onChange(() => {
+      changes += 1;
+    });
+    test.server.setByOther('n2', { labels: { 'example.org/x': 'y' } });
+    test.server.setByOther('n2', { annotations: { 'stickpin.io/serves': text } });
+    test.server.addNode('n4', '10.0.0.4');
+    test.server.removeNode('n3');
+    await eventually(() => expect(names()).toEqual(['n1', 'n2', 'n4']));
+    expect(cluster.nodes()[1]).toEqual({ name: 'n2', endpoint: { host: '10.0.0.2', port: 9777 }, serves: bundles });
+    expect(changes).toBe(3);
+  });
+
+  it('asks for nothing but its watch while nothing happens', async () => {
+    const before = test.server.seen.length;
+    expect(test.server.seen.map(({ line }) => line.replace(/\?.*/, ''))).toEqual([
+      'GET /api/v1/nodes/n1',
+      'GET /api/v1/nodes',
+      'GET /api/v1/nodes',
+    ]);
+    test.server.setByOther('n2', { labels: { a: 'b' } });
+    await eventually(() => expect(test.server.watches()).toBe(1));
+    expect(test.server.seen).toHaveLength(before);
+  });
+
+  it('lists all nodes again when the changes since then are forgotten', async () => {
+    test.server.fail((line) => (WATCHES.test(line) ? { code: 503 } : undefined));
+    test.server.endWatches();
+    await eventually(() => expect(test.server.watches()).toBe(0));
+    test.server.removeNode('n3');
+    test.server.compact();
+    test.server.fail(undefined);
+    await eventually(() => expect(names()).toEqual(['n1', 'n2']));
+    await eventually(() => expect(test.server.watches()).toBe(1));
+  });
+
+  it('takes an ERROR event with 410 in the same way, without a word', async () => {
+    test.server.endWatches(statusOf(410, 'Expired', 'too old resource version'));
+    await eventually(() => expect(requests(LISTS)).toBe(2));
+    await eventually(() => expect(test.server.watches()).toBe(1));
+    expect(log.lines).toEqual([]);
+  });
+
+  it('goes on where a bookmark was, so that nothing is listed again', async () => {
+    test.server.compact();
+    test.server.bookmark();
+    test.server.addNode('n4', '10.0.0.4');
+    await eventually(() => expect(names()).toHaveLength(4));
+    test.server.endWatches();
+    await eventually(() => expect(requests(WATCHES)).toBe(2));
+    test.server.addNode('n5', '10.0.0.5');
+    await eventually(() => expect(names()).toHaveLength(5));
+    expect(requests(LISTS)).toBe(1);
+  });
+
+  it('does without bookmarks where the API server has none', async () => {
+    const message = 'etcd does not support RequestWatchProgress';
+    test.server.endWatches(statusOf(500, 'InternalError', message));
+    await eventually(() => expect(requests(WATCHES)).toBe(2));
+    const [first, second] = test.server.seen.filter(({ line }) => WATCHES.test(line));
+    expect(first?.line).toContain('allowWatchBookmarks');
+    expect(second?.line).not.toContain('allowWatchBookmarks');
+  });
+
+  it('keeps what it knows while the API server is away, and says so once', async () => {
+    await test.server.stop();
+    await eventually(() => expect(cluster.trouble()).toMatch(/ECONNREFUSED.* stay known/));
+    await eventually(() => expect(requests(WATCHES)).toBe(1));
+    expect(names()).toEqual(['n1', 'n2', 'n3']);
+    await test.server.restart();
+    await eventually(() => expect(cluster.trouble()).toBeUndefined());
+    expect(levels()).toEqual(['warn', 'info']);
+  });
+
+  it('goes on with a new certificate, without a restart', async () => {
+    const next = createAuthority(test.folder, 'kubernetes-2');
+    test.server.trust(next.certificate);
+    test.server.endWatches();
+    await eventually(() => expect(cluster.trouble()).toMatch(/401/));
+    test.rotate('n1', next.node('n1'));
+    await eventually(() => expect(cluster.trouble()).toBeUndefined());
+    expect(levels()).toEqual(['warn', 'info']);
+  });
+
+  const html = { 'content-type': 'text/html' };
+  it.each<[string, Fault, RegExp]>([
+    ['401', { code: 401 }, /401/],
+    ['403', { code: 403 }, /403: a fault of the test/],
+    ['404', { code: 404 }, /404/],
+    ['429', { code: 429, headers: { 'retry-after': '7' } }, /429/],
+    ['HTML with 503', { code: 503, headers: html, body: '<h1>busy</h1>' }, /503/],
+    ['HTML with 200', { code: 200, headers: html, body: '<h1>Login</h1>' }, /text\/html instead of JSON/],
+    ['a redirect', { code: 302, headers: { ...html, location: '/login' } }, /302/],
+    ['broken JSON', { code: 200, body: '{"kind":' }, /broken JSON/],
+    ['another document', { code: 200, body: '{"items":1}' }, /that is no Node: metadata/],
+  ])('tells %s once when it begins and once when it ends', async (_, fault, why) => {
+    test.server.fail(fault);
+    test.server.endWatches();
+    await eventually(() => expect(cluster.trouble()).toMatch(why));
+    const tries = test.server.seen.length;
+    await eventually(() => expect(test.server.seen.length).toBeGreaterThan(tries + 2));
+    expect(names()).toEqual(['n1', 'n2', 'n3']);
+    test.server.fail(undefined);
+    await eventually(() => expect(cluster.trouble()).toBeUndefined());
+    expect(levels()).toEqual(['warn', 'info']);
+    expect(log.lines[0]?.message).toMatch(/^The Kubernetes API can't be read: [^\n]+$/);
+  });
+});
+
+describe('without the ClusterRole', () => {
+  it('follows the own Node only, and says what lacks until it is there', async () => {
+    start();
+    await eventually(() => expect(names()).toEqual(['n1']));
+    expect(cluster.trouble()).toMatch(
+      /cannot list resource "nodes".*kubectl apply -f \/usr\/share\/doc\/stickpin\/fleet/,
+    );
+    test.server.setByOther('n1', { annotations: { 'stickpin.io/x': 'y' } });
+    await eventually(() => expect(cluster.ownFields()?.annotations).toEqual({ 'stickpin.io/x': 'y' }));
+    test.server.apply(FLEET_YAML);
+    test.server.endWatches();
+    await eventually(() => expect(names()).toEqual(['n1', 'n2', 'n3']));
+    expect(cluster.trouble()).toBeUndefined();
+    expect(levels()).toEqual(['warn', 'info']);
+  });
+});

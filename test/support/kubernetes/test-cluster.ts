@@ -1,0 +1,75 @@
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createAuthority, type TestAuthority, type TestCertificate } from '../fleet/authority.ts';
+import { type ApiServer, startApiServer } from './api-server/start-api-server.ts';
+
+/** An API server with the nodes `n1`, `n2` and `n3`, and a kubeconfig for each user. Needs openssl. */
+export interface TestCluster {
+  readonly server: ApiServer;
+  readonly folder: string;
+  /** The authority of the clients. */
+  readonly authority: TestAuthority;
+  /** A kubeconfig that names the certificate by its file, as kubeadm does. @returns its path */
+  kubeconfigOf(name: string, certificate: TestCertificate): string;
+  /** Replaces the certificate of a kubeconfig, as a kubelet does that rotates it. */
+  rotate(name: string, certificate: TestCertificate): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Starts a {@link TestCluster}. */
+export async function startTestCluster(): Promise<TestCluster> {
+  const folder = mkdtempSync(join(tmpdir(), 'stickpin-cluster-'));
+  const authority = createAuthority(folder, 'kubernetes');
+  const own = createAuthority(folder, 'kube-apiserver');
+  // The names of a server's certificate follow its use in the same section.
+  const { certificate, key } = own.sign({
+    subject: '/CN=kube-apiserver',
+    use: 'serverAuth\nsubjectAltName=IP:127.0.0.1',
+  });
+  const server = await startApiServer({ certificate, key, clientCa: authority.certificate });
+  for (const [at, name] of ['n1', 'n2', 'n3'].entries()) server.addNode(name, `10.0.0.${at + 1}`);
+  const pemOf = (name: string) => join(folder, name, 'current.pem');
+  const rotate = (name: string, { certificate, key }: TestCertificate) => {
+    writeFileSync(`${pemOf(name)}.new`, `${certificate}${key}`, { mode: 0o600 });
+    renameSync(`${pemOf(name)}.new`, pemOf(name));
+  };
+  return {
+    server,
+    folder,
+    authority,
+    rotate,
+    kubeconfigOf: (name, client) => {
+      mkdirSync(join(folder, name), { recursive: true });
+      rotate(name, client);
+      const path = join(folder, name, 'kubelet.conf');
+      writeFileSync(path, kubeconfigText(server.url, own.certificate, 'current.pem'));
+      return path;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await server[Symbol.asyncDispose]();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A kubeconfig as kubeadm writes it for a kubelet. */
+function kubeconfigText(server: string, ca: string, pem: string): string {
+  return `apiVersion: v1
+kind: Config
+current-context: default
+clusters:
+- name: default
+  cluster:
+    certificate-authority-data: ${Buffer.from(ca).toString('base64')}
+    server: ${server}
+contexts:
+- name: default
+  context: {cluster: default, namespace: default, user: default-auth}
+users:
+- name: default-auth
+  user:
+    client-certificate: ${pem}
+    client-key: ${pem}
+`;
+}
