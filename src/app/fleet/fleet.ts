@@ -46,7 +46,9 @@ export interface FleetOptions {
 export interface Fleet {
   /** What this node gives to others, and where; undefined while it gives nothing. */
   serves(): OwnServes | undefined;
-  /** Calls `listener` when {@link Fleet.serves} may have changed. */
+  /** Whether the daemon of this node does not answer now. */
+  isDaemonAway(): boolean;
+  /** Calls `listener` when one of these may have changed. */
   onServes(listener: () => void): Unsubscribe;
   /** Runs until `signal` aborts. @throws AppError `offers/listen` */
   run(signal: AbortSignal): Promise<void>;
@@ -70,6 +72,7 @@ export function createFleet(options: FleetOptions): Fleet {
   const parts = partsOf(options);
   return {
     serves: () => servesOf(parts),
+    isDaemonAway: parts.own.isDaemonAway,
     onServes: (listener) => {
       const ends = [parts.own.onChange(listener), parts.listening.onChange(listener)];
       return () => {

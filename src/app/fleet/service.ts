@@ -4,6 +4,10 @@ import { parseArgs } from 'node:util';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { createIdentityKeeper, type IdentityKeeper } from '../../fleet/identity/identity.ts';
+import { createKubernetesApi, type KubernetesApi } from '../../fleet/kubernetes/api.ts';
+import { readCredentials } from '../../fleet/kubernetes/kubeconfig.ts';
+import { createKubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
+import { createPublisher, withdraw } from '../../fleet/publisher/publisher.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../../host/notify/notify.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -11,7 +15,6 @@ import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { watchSettings } from '../daemon/watch-settings.ts';
 import { createFleet } from './fleet.ts';
-import { createNodeCluster } from './node-cluster.ts';
 import { followOwnStatus } from './own-status.ts';
 
 /** systemd starts the process again after this exit code (`RestartForceExitStatus=`): EX_TEMPFAIL. */
@@ -29,15 +32,19 @@ interface Service {
 /**
  * The program of `stickpin-fleet.service`. Resolves to the exit code.
  *
- * @param args the arguments after the program's name: `--config FILE`, any number of times
+ * @param args the arguments after the program's name: `--config FILE`, any number of times, and
+ *   `--withdraw`, which takes everything of stickpin away from the own Node instead, unless
+ *   `fleet.enabled` is false
  */
 export async function runFleetService(args: readonly string[]): Promise<number> {
   const log = await createLog({ env: process.env });
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort());
   try {
-    const sources = sourcesOf(args);
+    const options = readArguments(args);
+    const { sources } = options;
     const settings = await loadSettings(sources, stop.signal);
+    if (options.withdraw) return await withdrawFromNode(settings, log, stop.signal);
     return await serve({ settings, sources, log, stop });
   } catch (error) {
     if (stop.signal.aborted) return 0;
@@ -68,10 +75,12 @@ async function serve(service: Service): Promise<number> {
 async function work({ settings, sources, log, stop }: Service, notifier: SystemdNotifier): Promise<number> {
   const own = await followOwnStatus(join(settings.paths.run_dir, 'status.json'), log);
   const identity = await identityOf(settings, log, stop.signal);
-  const name = identity?.current()?.node ?? hostname();
+  const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
+  const name = identity?.current()?.node ?? nodeNameOfHost();
+  const cluster = createKubernetesCluster({ ...common, hostname: name });
   const fleet = createFleet({
     settings,
-    cluster: createNodeCluster(name),
+    cluster,
     ownStatus: own.status,
     onOwnStatus: own.onChange,
     identity,
@@ -79,6 +88,11 @@ async function work({ settings, sources, log, stop }: Service, notifier: Systemd
     clock: systemClock,
     log,
   });
+  const { report } = own;
+  const isDaemonUp = () => !fleet.isDaemonAway();
+  const publisher = createPublisher({ ...common, cluster, report, isDaemonUp, serves: fleet.serves });
+  own.onChange(publisher.changed);
+  fleet.onServes(publisher.changed);
   let exitCode = 0;
   const unwatch = watchSettings({
     settings,
@@ -92,13 +106,39 @@ async function work({ settings, sources, log, stop }: Service, notifier: Systemd
     },
   });
   stop.signal.addEventListener('abort', notifier.stopping, { once: true });
+  const ended = new AbortController();
+  const published = publisher.run(ended.signal);
   try {
     await fleet.run(stop.signal);
   } finally {
+    ended.abort();
+    await published;
     unwatch();
     own.stop();
   }
   return exitCode;
+}
+
+async function withdrawFromNode(settings: Settings, log: ClosableLog, signal: AbortSignal): Promise<number> {
+  if (!settings.fleet.enabled) return 0;
+  try {
+    await withdraw(apiOf(settings), nodeNameOfHost(), signal);
+    return 0;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const remedy = "'kubectl edit node' removes what begins with stickpin.io/";
+    log.warn({ err: error }, `What stickpin told about this node stays on its Node: ${reasonOf(error)}; ${remedy}`);
+    return 1;
+  }
+}
+
+function apiOf({ fleet }: Settings): KubernetesApi {
+  return createKubernetesApi((signal) => readCredentials(fleet.kubeconfig, signal));
+}
+
+/** As a kubelet without `--hostname-override` calls its Node. */
+function nodeNameOfHost(): string {
+  return hostname().trim().toLowerCase();
 }
 
 /** Undefined with `fleet.auth = "none"`. */
@@ -116,8 +156,17 @@ async function identityOf(
   return keeper;
 }
 
-/** These files are read after the node's fragments and override them. */
-function sourcesOf(args: readonly string[]): SettingsSources {
-  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', multiple: true } } });
-  return { fragments: [...NODE_SOURCES.fragments, ...(values.config ?? []).map((file) => ({ file, required: true }))] };
+interface Arguments {
+  /** The node's fragments, and the files of `--config`, which override them. */
+  readonly sources: SettingsSources;
+  readonly withdraw: boolean;
+}
+
+function readArguments(args: readonly string[]): Arguments {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { config: { type: 'string', multiple: true }, withdraw: { type: 'boolean', default: false } },
+  });
+  const files = (values.config ?? []).map((file) => ({ file, required: true }));
+  return { sources: { fragments: [...NODE_SOURCES.fragments, ...files] }, withdraw: values.withdraw };
 }

@@ -17,7 +17,7 @@ const MESSAGE_CHARACTERS = 1_000;
  */
 export function healthOf(report: OwnReport | undefined): Health {
   if (report === undefined) {
-    const message = "stickpin.service does not answer on this node. Look at 'systemctl status stickpin'.";
+    const message = "stickpin.service tells nothing on this node. Look at 'systemctl status stickpin'.";
     return health('Unknown', 'DaemonSilent', message);
   }
   const { runtime, bundles, stateProblems } = report;

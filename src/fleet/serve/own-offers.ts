@@ -12,6 +12,8 @@ export interface OwnOffers {
   bundles(): OffersDocument['bundles'];
   /** What other nodes are told: with the name and the status of this node. */
   document(): OffersDocument;
+  /** Whether the daemon does not answer now. */
+  isDaemonAway(): boolean;
   onChange(listener: () => void): Unsubscribe;
   /** The status of this node has changed. */
   statusChanged(): void;
@@ -51,6 +53,7 @@ export function createOwnOffers(options: OwnOffersOptions): OwnOffers {
       const node = { name: own.self(), ...(status !== undefined && { status }) };
       return { version: 1, bundles: own.bundles, node };
     },
+    isDaemonAway: () => own.isAway,
     onChange: (listener) => listen(own.listeners, listener),
     statusChanged: () => notifyAll(own.listeners),
     run: (signal) => follow(own, signal),
@@ -85,14 +88,16 @@ function take(own: Followed, bundles: OffersDocument['bundles'], etag: string | 
 }
 
 function tellBack(own: Followed): void {
-  if (own.isAway) own.log.info({}, 'The daemon answers again: other nodes get its bundles');
+  if (!own.isAway) return;
   own.isAway = false;
+  own.log.info({}, 'The daemon answers again: other nodes get its bundles');
+  notifyAll(own.listeners);
 }
 
 function tellAway(own: Followed, error: unknown): void {
-  if (!own.isAway) {
-    const message = `Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`;
-    own.log.warn({ err: error }, message);
-  }
+  if (own.isAway) return;
   own.isAway = true;
+  const message = `Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`;
+  own.log.warn({ err: error }, message);
+  notifyAll(own.listeners);
 }

@@ -1,0 +1,154 @@
+import { type NodeStatus, parseStatusAnnotation } from '../../domain/fleet/node-status.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
+import { isKubernetesError } from '../kubernetes/api-error.ts';
+import { nodePath } from '../kubernetes/node-requests.ts';
+import { appliedKeys, type OwnFields, type OwnNode, readNode } from '../kubernetes/objects.ts';
+import type { NodeEvent } from '../publish/events.ts';
+import type { Health } from '../publish/health.ts';
+import { STATUS_ANNOTATION } from '../publish/names.ts';
+
+/** The field manager, and the component of events. */
+const MANAGER = 'stickpin';
+const AS_METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1';
+
+/** The own Node as it is. @throws KubernetesError */
+export async function getNode(api: KubernetesApi, name: string, signal: AbortSignal): Promise<OwnNode> {
+  return readNode(await api.send({ method: 'GET', path: nodePath(name) }, signal));
+}
+
+/** What the Node says that this node told last; undefined when it told nothing that can be read. */
+export function toldStatus({ metadata }: OwnNode): NodeStatus | undefined {
+  return parseStatusAnnotation(metadata.annotations?.[STATUS_ANNOTATION] ?? '');
+}
+
+/**
+ * Whether the Node has all of `wanted`, and nothing else that stickpin has applied. What somebody
+ * else wrote under the same prefix stays theirs.
+ */
+export function hasFields({ metadata }: OwnNode, wanted: OwnFields): boolean {
+  return (['annotations', 'labels'] as const).every((kind) => {
+    const isThere = Object.entries(wanted[kind]).every(([key, value]) => metadata[kind]?.[key] === value);
+    const applied = [...appliedKeys(metadata, MANAGER, kind)];
+    return isThere && applied.every((key) => Object.hasOwn(wanted[kind], key));
+  });
+}
+
+/**
+ * Server-side apply of annotations and labels: what was applied before and is left out goes away.
+ *
+ * @throws KubernetesError
+ */
+export async function applyFields(
+  api: KubernetesApi,
+  name: string,
+  { annotations, labels }: OwnFields,
+  signal: AbortSignal,
+): Promise<void> {
+  const request = {
+    method: 'PATCH',
+    path: nodePath(name),
+    query: { fieldManager: MANAGER, force: 'true' },
+    contentType: 'application/apply-patch+yaml',
+    accept: AS_METADATA,
+    body: { apiVersion: 'v1', kind: 'Node', metadata: { name, annotations, labels } },
+  } as const;
+  await api.send(request, signal);
+}
+
+/** Whether the Node has the condition with these words. */
+export function hasHealth(node: OwnNode, { type, ...health }: Health): boolean {
+  const condition = node.status.conditions?.find((one) => one.type === type);
+  const { status, reason, message } = health;
+  return condition?.status === status && condition.reason === reason && condition.message === message;
+}
+
+/**
+ * Writes the condition. Its transition time moves when its status changes only.
+ *
+ * @param now milliseconds since the epoch
+ * @throws KubernetesError
+ */
+export async function patchHealth(
+  api: KubernetesApi,
+  node: OwnNode,
+  health: Health,
+  now: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const before = node.status.conditions?.find(({ type }) => type === health.type);
+  const isSame = before?.status === health.status && Boolean(before.lastTransitionTime);
+  const time = secondsText(now);
+  const lastTransitionTime = isSame ? before?.lastTransitionTime : time;
+  await patchConditions(api, node.metadata.name, { ...health, lastHeartbeatTime: time, lastTransitionTime }, signal);
+}
+
+/** Takes the condition away. @throws KubernetesError */
+export async function deleteHealth(
+  api: KubernetesApi,
+  name: string,
+  type: Health['type'],
+  signal: AbortSignal,
+): Promise<void> {
+  await patchConditions(api, name, { $patch: 'delete', type }, signal);
+}
+
+/** The list is merged by `type`: conditions of others stay as they are. */
+async function patchConditions(
+  api: KubernetesApi,
+  name: string,
+  condition: object,
+  signal: AbortSignal,
+): Promise<void> {
+  const request = {
+    method: 'PATCH',
+    path: `${nodePath(name)}/status`,
+    query: { fieldManager: MANAGER },
+    contentType: 'application/strategic-merge-patch+json',
+    accept: AS_METADATA,
+    body: { status: { conditions: [condition] } },
+  } as const;
+  await api.send(request, signal);
+}
+
+/**
+ * Makes an event on the Node (`Event` of core/v1). One that is there already was told before, and
+ * is left as it is.
+ *
+ * @param at when it happened, milliseconds since the epoch
+ * @throws KubernetesError
+ */
+export async function createEvent(
+  api: KubernetesApi,
+  { metadata: { name, uid } }: OwnNode,
+  { type, reason, message, id }: NodeEvent,
+  at: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const time = secondsText(at);
+  const body = {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: { name: `${name.slice(0, 200).replace(/[^a-z0-9]+$/, '')}.${id}`, namespace: 'default' },
+    involvedObject: { apiVersion: 'v1', kind: 'Node', name, uid: uid ?? '' },
+    type,
+    reason,
+    message,
+    count: 1,
+    firstTimestamp: time,
+    lastTimestamp: time,
+    source: { component: MANAGER, host: name },
+    reportingComponent: MANAGER,
+    reportingInstance: name,
+  };
+  const path = '/api/v1/namespaces/default/events';
+  try {
+    await api.send({ method: 'POST', path, query: { fieldManager: MANAGER }, body }, signal);
+  } catch (error) {
+    if (!isKubernetesError(error, 'kubernetes/conflict')) throw error;
+  }
+}
+
+/** RFC 3339 in seconds, as Kubernetes keeps times. */
+function secondsText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}

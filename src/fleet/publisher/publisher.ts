@@ -1,0 +1,254 @@
+import { isDeepStrictEqual } from 'node:util';
+import { reasonOf } from '../../platform/app-error.ts';
+import { linkSignals } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { sentence } from '../../platform/plain-text.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
+import { isKubernetesError } from '../kubernetes/api-error.ts';
+import { backoffMs } from '../kubernetes/backoff.ts';
+import type { KubernetesCluster } from '../kubernetes/kubernetes-cluster.ts';
+import type { OwnFields, OwnNode } from '../kubernetes/objects.ts';
+import { createTrouble, type Trouble } from '../kubernetes/trouble.ts';
+import { eventsOf, type NodeEvent, type Told, toldAfter } from '../publish/events.ts';
+import { type Health, healthOf } from '../publish/health.ts';
+import { labelsOf } from '../publish/labels.ts';
+import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/names.ts';
+import { nodeStatusOf, publishedStatus } from '../publish/node-status.ts';
+import type { OwnReport } from '../publish/own-report.ts';
+import { type OwnServes, servesAnnotation } from '../publish/serves.ts';
+import {
+  applyFields,
+  createEvent,
+  deleteHealth,
+  getNode,
+  hasFields,
+  hasHealth,
+  patchHealth,
+  toldStatus,
+} from './own-node.ts';
+
+/** Writes what this node tells into its own Node. */
+export interface Publisher {
+  /** Something of what the options give has changed. */
+  changed(): void;
+  /** Writes until `signal` aborts, then resolves. Never throws. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** What {@link createPublisher} needs. */
+export interface PublisherOptions {
+  readonly api: KubernetesApi;
+  readonly cluster: Pick<KubernetesCluster, 'self' | 'ownFields' | 'onChange'>;
+  /** What the daemon reported last. */
+  readonly report: () => OwnReport | undefined;
+  /** Whether the daemon answers now. */
+  readonly isDaemonUp: () => boolean;
+  /** What this node gives to others; undefined while it gives nothing. */
+  readonly serves: () => OwnServes | undefined;
+  readonly clock: Clock;
+  /** 0 to 1, for jitter. */
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/** Other programs watch Nodes, and the API server serves all kubelets by one budget. */
+const LEAST_BETWEEN_MS = 60_000;
+/** A restart of the daemon is no silence. */
+const SILENT_MS = 90_000;
+const LONGEST_SLEEP_MS = 3_600_000;
+const MOST_EVENTS = 100;
+
+/** What is to be on the Node. `fields`: undefined while nothing is known; then they stay as they are. */
+interface Wanted {
+  readonly fields: OwnFields | undefined;
+  readonly health: Health;
+}
+
+interface State extends PublisherOptions {
+  /** Aborts the sleep of `run`. */
+  wake: AbortController;
+  /** What the Node says, as far as this process knows. */
+  said: Wanted | undefined;
+  told: Told | undefined;
+  queue: { readonly event: NodeEvent; readonly at: number }[];
+  /** Monotonic milliseconds. */
+  writtenAt: number | undefined;
+  upAt: number;
+  /** What was refused, for a reason that reading does not have. */
+  readonly refused: Trouble;
+}
+
+/**
+ * A {@link Publisher}. It writes at most once a minute, and only what differs from what the Node
+ * says: nothing after a restart, and nothing while nothing changes.
+ */
+export function createPublisher(options: PublisherOptions): Publisher {
+  const state: State = {
+    ...options,
+    wake: new AbortController(),
+    said: undefined,
+    told: undefined,
+    queue: [],
+    writtenAt: undefined,
+    upAt: options.clock.monotonic(),
+    refused: createTrouble(options.log),
+  };
+  const changed = () => {
+    collectEvents(state);
+    state.wake.abort();
+  };
+  return {
+    changed,
+    run: async (signal) => {
+      const unsubscribe = options.cluster.onChange(changed);
+      await run(state, signal);
+      unsubscribe();
+    },
+  };
+}
+
+/**
+ * Takes annotations, labels and the condition away, as before a removal of stickpin. A Node that is
+ * gone has none.
+ *
+ * @throws KubernetesError
+ */
+export async function withdraw(api: KubernetesApi, hostname: string, signal: AbortSignal): Promise<void> {
+  const { nodeName: name = hostname } = await api.credentials(signal);
+  try {
+    await applyFields(api, name, { annotations: {}, labels: {} }, signal);
+    await deleteHealth(api, name, 'StickpinHealthy', signal);
+  } catch (error) {
+    if (!isKubernetesError(error, 'kubernetes/not-found')) throw error;
+  }
+}
+
+async function run(state: State, signal: AbortSignal): Promise<void> {
+  let failures = 0;
+  while (!signal.aborted) {
+    state.wake = new AbortController();
+    try {
+      const waitMs = await turn(state, signal);
+      failures = 0;
+      await sleepUntilChanged(state, waitMs, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      failures += 1;
+      tell(state, error);
+      await state.clock.sleep(backoffMs(failures, error, state.random()), signal).catch(() => undefined);
+    }
+  }
+}
+
+/** Writes what is due. @returns how long nothing is to be done, if nothing changes */
+async function turn(state: State, signal: AbortSignal): Promise<number> {
+  const now = state.clock.monotonic();
+  const isTelling = state.isDaemonUp() && state.report() !== undefined;
+  if (isTelling) state.upAt = now;
+  const silentInMs = state.upAt + SILENT_MS - now;
+  const wanted = wantedOf(state, silentInMs <= 0);
+  if (wanted === undefined || (isSaid(state, wanted) && state.queue.length === 0)) {
+    return isTelling || silentInMs <= 0 ? LONGEST_SLEEP_MS : silentInMs;
+  }
+  const mayWriteInMs = (state.writtenAt ?? Number.NEGATIVE_INFINITY) + LEAST_BETWEEN_MS - now;
+  if (mayWriteInMs > 0) {
+    // What changes until then is written with it.
+    await state.clock.sleep(mayWriteInMs, signal);
+    return 0;
+  }
+  await write(state, wanted, signal);
+  return 0;
+}
+
+/** Undefined while it is not known yet whether the daemon is silent. */
+function wantedOf({ report, serves }: State, isSilent: boolean): Wanted | undefined {
+  const now = report();
+  if (now === undefined) return isSilent ? { fields: undefined, health: healthOf(undefined) } : undefined;
+  const offered = serves();
+  const annotations = {
+    ...(offered !== undefined && { [SERVES_ANNOTATION]: servesAnnotation(offered) }),
+    [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(now))),
+  };
+  return { fields: { annotations, labels: labelsOf(now) }, health: healthOf(isSilent ? undefined : now) };
+}
+
+/** As far as is known without asking: by what was written, and by the watch of the own Node. */
+function isSaid({ said, cluster }: State, wanted: Wanted): boolean {
+  if (!isDeepStrictEqual(said, wanted)) return false;
+  const seen = cluster.ownFields();
+  if (seen === undefined || wanted.fields === undefined) return true;
+  const { annotations, labels } = wanted.fields;
+  const isThere = ([key, value]: [string, string]) => (seen.annotations[key] ?? seen.labels[key]) === value;
+  return [...Object.entries(annotations), ...Object.entries(labels)].every(isThere);
+}
+
+/** Each part is tried, also when the one before was refused. @throws KubernetesError the first one */
+async function write(state: State, { fields, health }: Wanted, signal: AbortSignal): Promise<void> {
+  const { api, cluster, clock } = state;
+  const node = await getNode(api, cluster.self(), signal);
+  learnWhatWasTold(state, node);
+  const isFieldsDue = fields !== undefined && !hasFields(node, fields);
+  const isHealthDue = !hasHealth(node, health);
+  const isDue = isFieldsDue || isHealthDue || state.queue.length > 0;
+  if (isDue) state.writtenAt = clock.monotonic();
+  const results = await Promise.allSettled([
+    isFieldsDue ? applyFields(api, node.metadata.name, fields, signal) : undefined,
+    isHealthDue ? patchHealth(api, node, health, clock.now(), signal) : undefined,
+    sendEvents(state, node, signal),
+  ]);
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  state.said = { fields, health };
+  const [, , events] = results;
+  if (events.status === 'fulfilled' && events.value) {
+    state.refused.end(`The own Node ${node.metadata.name} takes everything again`);
+  }
+}
+
+/** After a start the Node says what was told before. */
+function learnWhatWasTold(state: State, node: OwnNode): void {
+  if (state.told !== undefined) return;
+  state.told = { releases: toldStatus(node)?.releases, standing: undefined };
+  collectEvents(state);
+}
+
+function collectEvents(state: State): void {
+  const report = state.report();
+  if (state.told === undefined || report === undefined) return;
+  const at = state.clock.now();
+  state.queue.push(...eventsOf(state.told, report).map((event) => ({ event, at })));
+  state.queue.splice(0, state.queue.length - MOST_EVENTS);
+  state.told = toldAfter(report);
+}
+
+/** @returns false when the API refuses events for good: then they are dropped */
+async function sendEvents(state: State, node: OwnNode, signal: AbortSignal): Promise<boolean> {
+  let isTaken = true;
+  for (let next = state.queue[0]; next !== undefined; next = state.queue[0]) {
+    try {
+      await createEvent(state.api, node, next.event, next.at, signal);
+    } catch (error) {
+      if (!isKubernetesError(error, 'kubernetes/forbidden', 'kubernetes/refused')) throw error;
+      isTaken = false;
+      tell(state, error);
+    }
+    state.queue = state.queue.filter((queued) => queued !== next);
+  }
+  return isTaken;
+}
+
+/** What hinders reading as well is told where the cluster is read. */
+function tell({ refused, cluster }: State, error: unknown): void {
+  if (isKubernetesError(error) && error.disposition === 'retry') return;
+  if (isKubernetesError(error, 'kubernetes/kubeconfig', 'kubernetes/not-found')) return;
+  const text = `The own Node ${cluster.self()} does not take everything that stickpin tells: ${sentence(reasonOf(error))} It is tried again.`;
+  refused.begin(text, error);
+}
+
+async function sleepUntilChanged(state: State, ms: number, signal: AbortSignal): Promise<void> {
+  if (ms <= 0) return;
+  const { signal: either, release } = linkSignals([signal, state.wake.signal]);
+  await state.clock.sleep(ms, either).catch(() => undefined);
+  release();
+}
