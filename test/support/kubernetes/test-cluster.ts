@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createAuthority, type TestAuthority, type TestCertificate } from '../fleet/authority.ts';
 import { type ApiServer, startApiServer } from './api-server/start-api-server.ts';
 
-/** An API server with the nodes `n1`, `n2` and `n3`, and a kubeconfig for each user. Needs openssl. */
+/** An API server with nodes, and a kubeconfig for each user. Needs openssl. */
 export interface TestCluster {
   readonly server: ApiServer;
   readonly folder: string;
@@ -17,8 +17,8 @@ export interface TestCluster {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Starts a {@link TestCluster}. */
-export async function startTestCluster(): Promise<TestCluster> {
+/** Starts a {@link TestCluster} with these nodes. */
+export async function startTestCluster(names: readonly string[] = ['n1', 'n2', 'n3']): Promise<TestCluster> {
   const folder = mkdtempSync(join(tmpdir(), 'stickpin-cluster-'));
   const authority = createAuthority(folder, 'kubernetes');
   const own = createAuthority(folder, 'kube-apiserver');
@@ -28,7 +28,7 @@ export async function startTestCluster(): Promise<TestCluster> {
     use: 'serverAuth\nsubjectAltName=IP:127.0.0.1',
   });
   const server = await startApiServer({ certificate, key, clientCa: authority.certificate });
-  for (const [at, name] of ['n1', 'n2', 'n3'].entries()) server.addNode(name, `10.0.0.${at + 1}`);
+  for (const [at, name] of names.entries()) server.addNode(name, `10.0.0.${at + 1}`);
   const pemOf = (name: string) => join(folder, name, 'current.pem');
   const rotate = (name: string, { certificate, key }: TestCertificate) => {
     writeFileSync(`${pemOf(name)}.new`, `${certificate}${key}`, { mode: 0o600 });

@@ -1,0 +1,127 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
+import { readCredentials } from '../../../src/fleet/kubernetes/kubeconfig.ts';
+import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { EVENT_REASONS } from '../../../src/fleet/publish/events.ts';
+import { healthOf } from '../../../src/fleet/publish/health.ts';
+import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
+import { createPublisher, type Publisher } from '../../../src/fleet/publisher/publisher.ts';
+import { readDoc } from '../../support/docs/doc-files.ts';
+import { commandsOf, markedBlocks } from '../../support/docs/marked-blocks.ts';
+import { runBlocks } from '../../support/docs/run-blocks.ts';
+import { fastClock } from '../../support/kubernetes/fast-clock.ts';
+import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
+import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
+import { have } from '../../support/requirements.ts';
+import { kubectlPrograms } from '../../support/rootfs/kubectl.ts';
+
+const PAGE = 'docs/fleet.md';
+const NODES = ['worker-1', 'worker-2', 'worker-3'];
+
+/** Three nodes that tell the API server about themselves, and kubectl as an administrator. */
+interface Scene {
+  readonly cluster: TestCluster;
+  readonly programs: string;
+  readonly kubeconfig: string;
+  readonly publishers: readonly { readonly publisher: Publisher; report: OwnReport }[];
+  readonly stop: () => Promise<void>;
+}
+
+let scene: Scene;
+
+async function startScene(): Promise<Scene> {
+  const cluster = await startTestCluster(NODES);
+  const stopping = new AbortController();
+  const common = { clock: fastClock(200), random: () => 0.5, log: createRecordingLog() };
+  const publishers: { publisher: Publisher; report: OwnReport }[] = [];
+  const running: Promise<void>[] = [];
+  for (const [at, name] of NODES.entries()) {
+    const path = cluster.kubeconfigOf(name, cluster.authority.node(name));
+    const api = createKubernetesApi((signal) => readCredentials(path, signal));
+    const options = { ...common, api, cluster: createKubernetesCluster({ ...common, api, hostname: name }) };
+    const report = () => publishers[at]?.report;
+    const publisher = createPublisher({ ...options, report, isDaemonUp: () => true, serves: () => undefined });
+    publishers.push({ publisher, report: ownReport([]) });
+    running.push(options.cluster.run(stopping.signal), publisher.run(stopping.signal));
+  }
+  const admin = cluster.authority.sign({ subject: '/O=system:masters/CN=admin' });
+  return {
+    cluster,
+    publishers,
+    programs: await kubectlPrograms(),
+    kubeconfig: cluster.kubeconfigOf('admin', admin),
+    stop: async () => {
+      stopping.abort();
+      await Promise.all(running);
+      await cluster[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function tell(report: OwnReport, nodes: readonly number[] = [0, 1, 2]): void {
+  for (const at of nodes) {
+    const node = scene.publishers[at];
+    if (node === undefined) throw new Error(`no node ${at}`);
+    node.report = report;
+    node.publisher.changed();
+  }
+}
+
+const run = (name: string) => {
+  const { programs, kubeconfig, cluster } = scene;
+  const env = { KUBECONFIG: kubeconfig, HOME: cluster.folder };
+  return runBlocks([commandsOf(PAGE, name)], { directory: cluster.folder, programs, env });
+};
+
+describe.runIf(have('root'))(PAGE, () => {
+  beforeAll(async () => {
+    scene = await startScene();
+  });
+  afterAll(() => scene?.stop());
+
+  it('shows how kubectl follows the upgrade of three nodes', async () => {
+    const proven = ownBundle({ version: '4.13.6', sequence: 6, phase: 'proven', current: true });
+    tell(ownReport([proven, ownBundle()]));
+    const ready = run('wait until ready');
+    const before = run('get nodes');
+    tell(ownReport([proven, ownBundle({ phase: 'ready' })]), [0, 1]);
+    await before;
+    tell(ownReport([proven, ownBundle({ phase: 'ready' })]), [2]);
+    expect(await ready).toBe(NODES.map((name) => `node/${name} condition met\n`).join(''));
+    expect((await run('watch an upgrade')).split('\n')[1]).toMatch(/^worker-1 +Ready +v1\.36\.2 +4\.13\.7$/);
+
+    tell(
+      ownReport([{ ...proven, phase: 'superseded', current: false }, ownBundle({ phase: 'active', current: true })]),
+    );
+    await run('wait until activated');
+    const [head, ...rows] = (await run('get nodes')).trim().split('\n');
+    expect(head).toMatch(/RELEASE-OCP +READY-OCP$/);
+    expect(rows.map((row) => row.split(/ +/).slice(-2))).toEqual(NODES.map(() => ['4.13.7', '4.13.7']));
+  });
+
+  it('shows what kubectl describe says of a node', async () => {
+    const text = await run('describe');
+    expect(text).toMatch(
+      /^ +StickpinHealthy +True .* AsExpected +ocp 4\.13\.6 is superseded, ocp 4\.13\.7 is active$/m,
+    );
+    expect(text).toMatch(/^Annotations: +stickpin\.io\/status:\s+\{"version":1,/m);
+    expect(text).toMatch(/^ +Normal +ReleaseActivated .* stickpin +ocp 4\.13\.7 is activated/m);
+  });
+});
+
+it(`${PAGE} has a mark at each command, and lists all events and reasons of the condition`, () => {
+  expect(markedBlocks(PAGE).filter(({ kind }) => kind === 'run').length).toBeGreaterThan(3);
+  const { text } = readDoc(PAGE);
+  for (const reason of EVENT_REASONS) expect(text).toContain(`| \`${reason}\` | `);
+  const degraded = { type: 'Degraded', status: 'True', reason: 'ImageMissing', message: 'one' };
+  const problem = { code: 'store/damaged', message: 'state.db was damaged' };
+  const reports = [
+    undefined,
+    ownReport([]),
+    ownReport([], { runtime: { reachable: false } }),
+    ownReport([ownBundle({ conditions: [degraded] })]),
+    ownReport([], { stateProblems: [problem] }),
+  ];
+  for (const { status, reason } of reports.map(healthOf)) expect(text).toContain(`| \`${status}\` | \`${reason}\` |`);
+});
