@@ -162,6 +162,20 @@ it('gives back what another program took, and does not fight about what is not i
   expect(written()).toHaveLength(before);
 });
 
+it('takes a label away that does not hold any more, also when nothing else changes', async () => {
+  await eventually(isPublished);
+  const unpinned = { type: 'Pinned', status: 'False', reason: 'PinsPending', message: 'not all pinned' };
+  tell(ownReport([proven, { ...ready, conditions: [unpinned] }]));
+  await eventually(() => expect(label('ready-ocp')).toBe('4.13.6'));
+  tell(
+    ownReport([
+      { ...proven, conditions: [unpinned] },
+      { ...ready, conditions: [unpinned] },
+    ]),
+  );
+  await eventually(() => expect(label('ready-ocp')).toBeUndefined());
+});
+
 it('turns the condition Unknown when the daemon is silent for a while, with the right times', async () => {
   await eventually(isPublished);
   const first = condition();

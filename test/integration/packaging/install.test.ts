@@ -79,7 +79,14 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
       '/usr/share/zsh/vendor-completions/_stickpin',
     ]);
     expect(statSync(installed('etc/stickpin/keys.d')).isDirectory()).toBe(true);
-    for (const document of ['README.md', 'LICENSE', 'LICENSES.third-party.txt', 'sbom.cdx.json', 'docs/install.md'])
+    for (const document of [
+      'README.md',
+      'LICENSE',
+      'fleet.yaml',
+      'LICENSES.third-party.txt',
+      'sbom.cdx.json',
+      'docs/install.md',
+    ])
       expect(statSync(installed(`usr/share/doc/stickpin/${document}`)).size).toBeGreaterThan(100);
   });
 

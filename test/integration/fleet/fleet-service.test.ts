@@ -1,0 +1,55 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
+import { eventually } from '../../support/eventually.ts';
+import { freePort } from '../../support/free-port.ts';
+import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
+import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
+
+let cluster: TestCluster;
+let program: string;
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  program = await bundleIntoCache('src/fleet.ts', 'fleet');
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+async function laySettings(): Promise<string> {
+  const at = (name: string) => join(cluster.folder, name);
+  const kubeconfig = cluster.kubeconfigOf('n1', cluster.authority.node('n1'));
+  writeFileSync(at('ca.crt'), cluster.authority.certificate);
+  for (const folder of ['run', 'run-fleet', 'state', 'state-fleet']) mkdirSync(at(folder));
+  writeFileSync(at('run/status.json'), JSON.stringify(ownReport([ownBundle({ phase: 'ready' })])));
+  const fleet = `enabled = true\nlisten = "127.0.0.1:${await freePort()}"\nkubeconfig = "${kubeconfig}"\nclient_ca = "${at('ca.crt')}"\n`;
+  writeFileSync(at('own.toml'), `[paths]\nrun_dir = "${at('run')}"\nstate_dir = "${at('state')}"\n[fleet]\n${fleet}`);
+  return at('own.toml');
+}
+
+function start(...args: readonly string[]): ChildProcess {
+  return spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'inherit', 'inherit'] });
+}
+
+const own = (keys: object) => Object.keys(keys).filter((key) => key.startsWith('stickpin.io/'));
+
+it('tells the cluster about this node, and takes that away at a removal', async () => {
+  const settings = await laySettings();
+  const service = start('--config', settings);
+  const node = () => cluster.server.node('n1');
+  await eventually(() => expect(node().metadata.labels).toHaveProperty(['stickpin.io/ready-ocp'], '4.13.7'));
+  await eventually(() => expect(node().status.conditions.map(({ type }) => type)).toContain('StickpinHealthy'));
+  await eventually(() => expect(cluster.server.watches()).toBe(1));
+  const ended = once(service, 'exit');
+  service.kill('SIGTERM');
+  expect(await ended).toEqual([0, null]);
+  expect(own(node().metadata.annotations)).toContain('stickpin.io/status');
+
+  expect(await once(start('--config', settings, '--withdraw'), 'exit')).toEqual([0, null]);
+  expect([...own(node().metadata.annotations), ...own(node().metadata.labels)]).toEqual([]);
+  expect(node().status.conditions.map(({ type }) => type)).toEqual(['Ready']);
+
+  await cluster.server.stop();
+  expect(await once(start('--config', settings, '--withdraw'), 'exit')).toEqual([1, null]);
+});
