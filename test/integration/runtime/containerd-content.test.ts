@@ -75,6 +75,21 @@ describe.runIf(have('root', 'mmdebstrap')).each(RELEASES)('the content of images
     await runtime.pull(reference, signal);
   };
 
+  it('gives the compressed layers of an image from any byte on', async () => {
+    const { image } = await pulled();
+    const [layer] = image.layers;
+    const digest = layer?.digest as Digest;
+    const read = async (startByte: number) => {
+      const parts: Buffer[] = [];
+      for await (const chunk of runtime.storedBlobs?.read(digest, startByte, signal) ?? []) parts.push(chunk);
+      return Buffer.concat(parts);
+    };
+    expect(await runtime.storedBlobs?.sizeOf(digest, signal)).toBe(layer?.sizeBytes);
+    expect(await runtime.storedBlobs?.sizeOf(`sha256:${'0'.repeat(64)}` as Digest, signal)).toBeUndefined();
+    expect((await read(0)).equals(layer?.bytes ?? Buffer.alloc(0))).toBe(true);
+    expect((await read(2_000_000)).equals(layer?.bytes.subarray(2_000_000) ?? Buffer.alloc(0))).toBe(true);
+  });
+
   it('finds an image whole, and reads each of its bytes once', async () => {
     const { image, expected } = await pulled();
     let read = 0;
