@@ -2,7 +2,7 @@ import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { formatEndpoint } from '../../domain/settings/network-types.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { OffersDocument } from '../../offers/documents.ts';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import type { InTurn } from '../../platform/async/one-at-a-time.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { type Listeners, notifyAll } from '../../platform/subscription.ts';
@@ -50,7 +50,7 @@ export async function askPeer(crowd: Crowd, peer: KnownPeer, signal: AbortSignal
 
 /** Notes that a request to a peer failed. The same cause is told once. */
 export function fail(crowd: Crowd, peer: KnownPeer, error: unknown): void {
-  const trouble = reasonOf(error);
+  const trouble = `${reasonOf(error)}${hintOf(crowd, peer, error)}`;
   const code = error instanceof AppError ? error.code : 'unknown';
   const name = nameOf(peer);
   crowd.tell.warn(
@@ -66,6 +66,13 @@ export function fail(crowd: Crowd, peer: KnownPeer, error: unknown): void {
   peer.bundles = [];
   schedule(crowd, peer);
   if (isNews) notifyAll(crowd.listeners);
+}
+
+/** The end that is called refuses without a word. */
+function hintOf({ identity }: Crowd, { hasAnswered }: KnownPeer, error: unknown): string {
+  const isClosed = error instanceof AppError && systemCodeOf(error.cause) === 'ECONNRESET';
+  if (!isClosed || hasAnswered || identity === undefined) return '';
+  return '; it may refuse the certificate of this node, and its journal says why';
 }
 
 /** How long a peer is left alone, as things are. */
