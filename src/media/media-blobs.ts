@@ -1,4 +1,6 @@
-import type { BundleId, Digest } from '../domain/model/digest.ts';
+import { createHash } from 'node:crypto';
+import { limits } from '../bundle/limits.ts';
+import { type BundleId, type Digest, digestFromHex } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
 import { type HeldBundle, heldBundle } from '../offers/held-bundle.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
@@ -153,17 +155,36 @@ async function* readAnywhere(
   signal: AbortSignal,
   allocate: Allocate | undefined,
 ): AsyncGenerator<Buffer, void, undefined> {
-  const source = (await findSource(blobs, digest, signal))?.source;
+  const found = await findSource(blobs, digest, signal);
+  const source = found?.source;
   // A stream that began on another medium must not continue with bytes that are known to be wrong.
   const isUseless = startByte > 0 && source?.faults.get(digest) === 'damaged';
   if (source === undefined || isUseless) throw nowhere(digest);
+  const chunks = readFrom(source, digest, startByte, signal, allocate);
+  const isChecked = source.plugged.peer !== undefined && startByte === 0 && (found?.size ?? 0) <= limits.manifestBytes;
   try {
-    yield* readFrom(source, digest, startByte, signal, allocate);
+    yield* isChecked ? checked(chunks, digest) : chunks;
   } catch (error) {
     if (error instanceof AppError && error.code === 'media/read')
       await noteUnreadable(blobs, source, digest, error, signal);
     throw error;
   }
+}
+
+/**
+ * The same chunks, with an error at the end when they are another blob. Then another source is used
+ * for it, so that a node that was taken over can't keep this one from its documents.
+ */
+async function* checked(chunks: AsyncIterable<Buffer>, digest: Digest): AsyncGenerator<Buffer, void, undefined> {
+  const hash = createHash('sha256');
+  for await (const chunk of chunks) {
+    hash.update(chunk);
+    yield chunk;
+  }
+  const actual = digestFromHex(hash.digest('hex'));
+  if (actual === digest) return;
+  const message = `its bytes have the digest ${actual}`;
+  throw new AppError({ code: 'media/read', message, disposition: 'retry' });
 }
 
 /** Marks a blob as unreadable in a source, and logs once which source is used instead. */
