@@ -1,0 +1,52 @@
+/**
+ * A node of the cluster that was taken over: it proves who it is, offers what another node offers,
+ * and spoils the blobs. Started with an order as its argument.
+ */
+import { parseEndpoint } from '../../../../src/domain/settings/network-types.ts';
+import { createIdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
+import { createPeer } from '../../../../src/fleet/peers/peer.ts';
+import { serveNodes } from '../../../../src/fleet/serve/node-server.ts';
+import { createTellOnce } from '../../../../src/fleet/tell-once.ts';
+import { createLog } from '../../../../src/host/log/log.ts';
+import { relay } from '../../../../src/offers/relay.ts';
+import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
+import { systemClock } from '../../../../src/platform/clock.ts';
+import type { RogueOrder } from './order.ts';
+
+const order = JSON.parse(process.argv[2] ?? '') as RogueOrder;
+const endpointOf = (text: string) => {
+  const endpoint = parseEndpoint(text, 0);
+  if (endpoint === undefined) throw new Error(`${text} is no endpoint`);
+  return endpoint;
+};
+
+const log = await createLog({ env: process.env });
+const settings = { kubeconfig: order.kubeconfig, client_ca: order.clientCa };
+const keeper = createIdentityKeeper({ settings, clock: systemClock, log });
+await keeper.refresh(NEVER_ABORTED);
+const ways = { identity: keeper.current, clock: systemClock };
+const target = { endpoint: endpointOf(order.honest), isAnnounced: false, announced: '' };
+const honest = createPeer(target, ways, 0);
+await serveNodes({
+  ...ways,
+  endpoint: endpointOf(order.listen),
+  tell: createTellOnce(log, systemClock),
+  answer: async (_node, request, response) => {
+    const path = request.url ?? '';
+    if (request.method !== 'GET' || !path.startsWith('/v1/blobs/')) {
+      return relay(request, response, { connection: honest.connection, path }).catch(() => void response.destroy());
+    }
+    process.stdout.write(`asked for ${path}\n`);
+    const { range } = request.headers;
+    const headers = range === undefined ? {} : { range };
+    const answer = await honest.connection.open({ path, headers }, NEVER_ABORTED);
+    response.writeHead(answer.statusCode ?? 502, answer.headers);
+    if (order.way === 'stall') return;
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
+      chunk[0] = (chunk[0] ?? 0) ^ 1;
+      response.write(chunk);
+    }
+    response.end();
+  },
+});
+process.stdout.write('listening\n');
