@@ -125,7 +125,8 @@ export function releaseReports(
 }
 
 function runsOf({ bundle, phase }: BundleAssessment, { outrun }: LifeAssessment): { readonly runs?: boolean } {
-  if (phase === 'active' || phase === 'proven') return { runs: true };
+  // A proof by hand or without evidence does not show that containers run.
+  if (phase === 'active' || (phase === 'proven' && bundle.soak?.proof === undefined)) return { runs: true };
   return outrun.has(bundle.bundleId) ? { runs: false } : {};
 }
 

@@ -53,8 +53,7 @@ function byInterest(a: OwnBundle, b: OwnBundle): number {
 }
 
 function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
-  const { name, version, phase, current } = bundle;
-  const runs = runsOf(bundle);
+  const { name, version, phase, current, runs } = bundle;
   const percent = phase === 'preloading' ? percentOf(bundle, report) : undefined;
   const reason = bundle.reason?.code ?? bundle.degraded?.code;
   return {
@@ -67,21 +66,6 @@ function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
     ...(percent !== undefined && { percent }),
     ...(reason !== undefined && { reason }),
   };
-}
-
-/** By its condition `Active`; a proof without evidence does not show that containers run. */
-function runsOf({ conditions }: OwnBundle): boolean | undefined {
-  const reasonBy = (type: string) => conditions.find((condition) => condition.type === type)?.reason;
-  switch (reasonBy('Active')) {
-    case 'ContainersRun':
-      return true;
-    case 'NoContainers':
-      return false;
-    case 'Proven':
-      return reasonBy('Proven') === 'SoakDone' ? true : undefined;
-    default:
-      return undefined;
-  }
 }
 
 /** By bytes, as long as they can only be those of this bundle; else by images. Whole, rounded down. */

@@ -26,6 +26,7 @@ const bundle = v.object({
   adoptedAt: v.optional(v.string()),
   activatedAt: v.optional(v.string()),
   current: v.optional(v.boolean()),
+  runs: v.optional(v.boolean()),
 });
 
 const rejection = v.object({ medium: v.string(), path: v.string(), reason: shownReason });

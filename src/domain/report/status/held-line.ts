@@ -47,7 +47,8 @@ const WITHOUT_COMMAND: ReadonlySet<string> = new Set<ActivationHold['code']>([
 
 function adviceFor(hold: ActivationHold, command: string): string {
   if (WITHOUT_COMMAND.has(hold.code)) return SEE_LIST;
-  if (!isRuleHold(hold) || hold.releasedBy === 'person') return `To activate it anyway: ${command}.`;
+  if (hold.gate !== 'fleet' && (!isRuleHold(hold) || hold.releasedBy === 'person'))
+    return `To activate it anyway: ${command}.`;
   return `It is activated automatically; to do it now: ${command}.`;
 }
 
@@ -95,6 +96,14 @@ function shortClause(hold: ActivationHold): string {
       return hold.data.kind === 'unknown'
         ? 'it is not known which images this node uses'
         : `no release has image ${hold.data.image}`;
+    case 'fleet/unknown':
+      return 'stickpin-fleet.service does not answer';
+    case 'fleet/not-ready':
+      return `waits for ${nodesText(hold.data)} to load it`;
+    case 'fleet/order':
+      return hold.data.phase === 'activated'
+        ? `waits for containers of ${hold.data.node} to run from it`
+        : `waits for ${hold.data.node} to activate it`;
     case 'engine/tags-in-motion':
       return 'another release is being activated';
     case 'engine/activation-failed':
@@ -104,6 +113,10 @@ function shortClause(hold: ActivationHold): string {
     default:
       return `gate "${gate}" holds it`;
   }
+}
+
+function nodesText({ node, more }: Extract<ActivationHold, { readonly code: 'fleet/not-ready' }>['data']): string {
+  return more === 0 ? node : `${node} and ${formatCount(more, 'other node')}`;
 }
 
 function barrierWords({

@@ -63,6 +63,15 @@ const HOLDS: Readonly<Record<string, readonly { readonly data: object; readonly 
     { data: { tag: 'quay.io/x:1', stream: 'ocp', other: 'tools', holder: 'tools@1.0.0' } },
     { data: { tag: `quay.example.com/${LONG}:${LONG}`, stream: LONG, other: LONG, holder: `x@${LONG}` } },
   ],
+  'fleet/unknown': [{ data: {}, releasedBy: 'event' }],
+  'fleet/not-ready': [
+    { data: { node: 'worker-3', more: 2, phase: 'preloading', percent: 40 }, releasedBy: 'event' },
+    { data: { node: LONG, more: 1_000_000, absent: LONG }, releasedBy: 'event' },
+  ],
+  'fleet/order': [
+    { data: { node: 'worker-1', more: 0, phase: 'ready' }, releasedBy: 'event' },
+    { data: { node: LONG, more: 0, phase: 'activated' }, releasedBy: 'event' },
+  ],
   hook: ['files', 'start', 'end', 'retry'].flatMap((state) => [
     { data: { unit: 'before.service', state, attempts: 2, failure: 'absent' }, releasedBy: 'event' },
     { data: { unit: `${LONG}.service`, state, attempts: 2, failure: 'unasked', message: WORDS }, releasedBy: 'time' },
