@@ -10,6 +10,7 @@ import { guestSetup, sharedFolder } from './product/guest-setup.ts';
 import { type MachineImage, machineImage } from './qemu/disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './qemu/guest-agent.ts';
 import { restoreState, saveState } from './qemu/migration.ts';
+import { addressCommand, type CableEnd, plugCable } from './qemu/network.ts';
 import { agentPort, type Qemu, type QemuOptions, startQemu } from './qemu/qemu.ts';
 import type { QmpEvent } from './qemu/qmp.ts';
 import { partitionOffsetBytes, type Stick } from './qemu/stick.ts';
@@ -27,7 +28,8 @@ export interface SavedMachine {
 }
 
 /**
- * A whole machine: kernel, systemd, udev, D-Bus, containerd, USB ports, and no network. Everything
+ * A whole machine: kernel, systemd, udev, D-Bus, containerd, USB ports, and no network but a cable that is
+ * plugged in. Everything
  * runs as root.
  */
 export interface Machine {
@@ -59,6 +61,11 @@ export interface Machine {
    */
   share(hostPath: string): Promise<string>;
   plug(stick: Stick, options?: PlugOptions): Promise<PluggedStick>;
+  /**
+   * Plugs in one end of a cable to another machine. The interface has `address`, as `10.9.0.1/24`,
+   * until the next boot.
+   */
+  connect(end: CableEnd, address: string): Promise<void>;
   /**
    * Writes the folder's contents to a stick that is not plugged in, with the guest's own filesystem
    * driver.
@@ -199,6 +206,10 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
     getFile: agent.readFile,
     share,
     plug: usb.plug,
+    connect: async (end, address) => {
+      await plugCable(qemu.qmp, end);
+      await output(addressCommand(address));
+    },
     fillStick: async (stick, folder) => {
       const image = await share(stick.image);
       await execute(['tar', '--create', '--file', join(shared, 'fill.tar'), '--directory', folder, '.']);

@@ -1,0 +1,95 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
+import { createAuthority, type TestAuthority } from '../support/fleet/authority.ts';
+import { layKubeletFiles } from '../support/fleet/kubelet-files.ts';
+import { execute } from '../support/rootfs/execute.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import type { Machine } from './machine/machine.ts';
+import { startInstalled } from './machine/product/install-package.ts';
+import { stickpinOn } from './machine/product/node.ts';
+import { makeStick } from './machine/qemu/stick.ts';
+
+const MIB = 1024 * 1024;
+
+/** Two nodes on one cable, with certificates of one cluster, and no API server. */
+describeMachine('a stick in the first of two nodes', 'installed', (first) => {
+  describeMachine('and none in the second', 'installed', (second) => {
+    const nodes = [
+      { name: 'worker-1', machine: first, address: '10.9.0.1', other: '10.9.0.2', role: 'first' as const },
+      { name: 'worker-2', machine: second, address: '10.9.0.2', other: '10.9.0.1', role: 'second' as const },
+    ];
+    const key = sampleKey('factory-2026');
+    let directory: string;
+    let bundle: SampleBundle;
+    let authority: TestAuthority;
+
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), 'stickpin-fleet-'));
+      authority = createAuthority(directory, 'kubernetes');
+      const layers = ['a', 'b'].map((seed) => sampleLayer({ seed, sizeBytes: 4 * MIB }));
+      bundle = await makeSampleBundle({
+        dir: join(directory, 'stick/stickpin'),
+        keys: [key],
+        images: layers.map((layer, at) => ({
+          reference: `quay.example.com/ocp/part-${at}:4.13.7`,
+          image: sampleImage({ seed: `image-${at}`, layers: [layer] }),
+        })),
+      });
+      for (const { machine, address, role } of nodes) {
+        await machine().connect({ socket: join(directory, 'cable.sock'), role }, `${address}/24`);
+      }
+    });
+    afterAll(() => rm(directory, { recursive: true, force: true }));
+
+    /** The files of a kubelet, and both services. */
+    async function start({ name, machine, address, other }: (typeof nodes)[number]): Promise<void> {
+      await layFiles(machine(), name);
+      await machine().output('systemctl start containerd.service');
+      await startInstalled(machine(), {
+        keys: { 'factory-2026': key.publicPem },
+        configuration: `[fleet]\nenabled = true\nlisten = "${address}"\npeers = ["${other}"]\n`,
+      });
+      await machine().output('systemctl enable --now stickpin-fleet.service');
+    }
+
+    async function layFiles(machine: Machine, name: string): Promise<void> {
+      const { root } = layKubeletFiles(join(directory, name), authority.node(name), authority);
+      const tar = join(directory, `${name}.tar`);
+      await execute(['tar', '--create', '--dereference', '--file', tar, '--directory', root, '.']);
+      await machine.output(`tar --extract --no-same-owner --file ${await machine.share(tar)} --directory /`);
+    }
+
+    test('both load it, and activate it one after the other', async () => {
+      await Promise.all(nodes.map(start));
+      const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
+      await first().plug(stick);
+      const reports = [];
+      for (const { name, machine } of nodes) {
+        reports.push(
+          await stickpinOn(machine).until(`${name} to activate the release`, ({ bundles: [entry] }) => {
+            const { present, pinned } = entry?.images ?? {};
+            const total = bundle.contents.images.length;
+            return entry?.phase === 'activated' && present === total && pinned === total;
+          }),
+        );
+      }
+      const [before = '', after = ''] = reports.map(({ bundles }) => bundles[0]?.activatedAt);
+      expect(before).not.toBe('');
+      expect(after > before).toBe(true);
+      const journal = (await stickpinOn(second).journal()).map(({ MESSAGE }) => MESSAGE);
+      expect(journal.find((line) => line?.includes('from worker-1'))).toBeDefined();
+    });
+
+    test('both know it, and the fleet process says so', async () => {
+      const waited = await second().output('stickpin fleet wait ocp@4.13.7 --for activated --timeout "2 min"');
+      expect(waited).toBe('ocp@4.13.7 is activated on all nodes');
+      const table = await first().output('stickpin fleet status');
+      expect(table).toMatch(/worker-1 \(this\) +ocp 4\.13\.7 +activated/);
+      expect(table).toMatch(/worker-2 +ocp 4\.13\.7 +activated/);
+    });
+  });
+});
