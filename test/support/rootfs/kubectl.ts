@@ -1,6 +1,6 @@
 import { debianPrograms } from './debian-programs.ts';
 
-const recipe = { version: 1, suite: 'trixie', packages: ['kubernetes-client'] };
+const recipe = { version: 1, suite: 'trixie', packages: ['kubectl'] };
 
 /**
  * The folder with `kubectl` 1.32 from Debian trixie: that of Debian 12 does not know `wait
