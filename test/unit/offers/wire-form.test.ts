@@ -77,7 +77,12 @@ describe('the wire form on a Unix socket', () => {
 
   it('waits for a change as long as the client prefers', async () => {
     const first = await client.offers({}, never);
+    const look = bundles.offers;
+    const looked = new Promise<void>((resolve) => {
+      bundles.offers = (signal) => look(signal).finally(resolve);
+    });
     const next = client.offers({ etag: first?.etag, waitMs: 30_000 }, never);
+    await looked;
     bundles.bundles.clear();
     bundles.changed();
     expect((await next)?.document.bundles).toEqual([]);
