@@ -182,6 +182,16 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
   });
 
+  test('without the socket of systemd the daemon says who must open it, and starts when it is there', async () => {
+    await machine().output('systemctl stop stickpin && systemctl mask --now stickpin-registry.socket');
+    await machine().run('systemctl --no-block start stickpin');
+    const fault = "the registry can't listen on 127.0.0.1:5317: .*EAFNOSUPPORT.*; systemd must open the socket";
+    await machine().untilOutput('the line that says so', `journalctl --boot --unit=stickpin --grep="${fault}"`);
+    await machine().output('systemctl unmask stickpin-registry.socket && systemctl stop stickpin');
+    await machine().output('systemctl start stickpin-registry.socket stickpin.service');
+    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+  });
+
   test.each([
     ['vfat in MBR', { filesystem: 'vfat', table: 'mbr' }],
     ['exfat in GPT', { filesystem: 'exfat', table: 'gpt' }],
@@ -223,16 +233,15 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     },
   );
 
-  test('bundle write fills a plugged stick, which the node reads at once, and refuses other disks', async () => {
+  test('bundle write fills a plugged stick for whoever may write to it, which the node reads at once, and refuses other disks', async () => {
     const { path: image } = await makeSampleBundle({ dir: join(directory, 'write'), keys: [key], filesystem: 'vfat' });
     const shared = await machine().share(image);
     const [command = ''] = await blocksBelow('docs/factory.md', '### Write it to a stick');
     expect(command).toBe('sudo stickpin bundle write stick.img /dev/sdb\n');
-    const write = (device: string) =>
-      machine().run(
-        `${command.replace('sudo ', '').replace('stick.img', shared).replace('/dev/sdb', device).trim()} --yes`,
-        { timeoutMs: 300_000 },
-      );
+    const write = (device: string, user = 'root') => {
+      const argv = command.replace('sudo ', '').replace('stick.img', shared).replace('/dev/sdb', device).trim();
+      return machine().run(`runuser --user ${user} -- ${argv} --yes`, { timeoutMs: 300_000 });
+    };
     const system = await machine().output('findmnt --noheadings --output SOURCE /');
     const refused = await write(system);
     expect(refused).toMatchObject({
@@ -247,7 +256,13 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     const plugged = await machine().plug({ image: stick, filesystem: 'vfat' });
     await machine().untilOutput('the stick', `test -b ${plugged.devicePath}`);
     const device = await machine().output(`realpath ${plugged.devicePath}`);
-    const written = await write(device);
+    expect(await write(device, 'nobody')).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/sd[a-z] can't be opened: only root may write to it: run the command with sudo/),
+    });
+    // As where a user may write to sticks.
+    await machine().output(`chown nobody ${device}`);
+    const written = await write(device, 'nobody');
     expect(written).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/written, read back and compared/) });
     const report = await node.until(
       'the stick to be read',
