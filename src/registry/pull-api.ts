@@ -46,8 +46,11 @@ async function answer(api: PullApi, exchange: Exchange): Promise<void> {
   await answerRoute(api, route, offer, exchange);
 }
 
-/** How long a request waits for the first offers. The first round of the daemon brings them. */
-const FIRST_OFFERS_MS = 10_000;
+/**
+ * How long a request waits for the first offers. The first round of the daemon brings them; on a
+ * slow node that takes longer than 10 s.
+ */
+const FIRST_OFFERS_MS = 20_000;
 
 /**
  * A request may wait in the socket while the daemon starts. Answered 404 before the offers are

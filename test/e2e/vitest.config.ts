@@ -14,6 +14,7 @@ if (leavesOutHarness)
 const LongestFirst = longestFirst([
   'test/e2e/lifecycle.test.ts',
   'test/e2e/packages.test.ts',
+  'test/e2e/fleet.test.ts',
   'test/e2e/crio-node.test.ts',
   'test/e2e/power-cut.test.ts',
   'test/e2e/machine.test.ts',

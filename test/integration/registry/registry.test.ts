@@ -328,7 +328,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
       const sleep: Clock['sleep'] = async (ms) => void waits.push(ms);
       await startEarly({ ...systemClock, sleep });
       expect((await fetch(`http://${address}${manifestPath}`)).status).toBe(404);
-      expect(waits).toEqual([10_000]);
+      expect(waits).toEqual([20_000]);
     });
   });
 
