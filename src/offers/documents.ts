@@ -57,7 +57,6 @@ const peer = v.object({
   address: shortText,
   trouble: v.optional(v.string()),
   bundles,
-  queue: v.optional(v.object({ place: count, waiting: count, waitMs: v.optional(count) })),
 });
 
 /** Reads `fleet`. */

@@ -11,6 +11,7 @@ import { createPublisher, withdraw } from '../../fleet/publisher/publisher.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../../host/notify/notify.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { withDeadline } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { watchSettings } from '../daemon/watch-settings.ts';
@@ -19,6 +20,9 @@ import { followOwnStatus } from './own-status.ts';
 
 /** systemd starts the process again after this exit code (`RestartForceExitStatus=`): EX_TEMPFAIL. */
 const START_AGAIN = 75;
+
+/** How long the API server may take to forget what stickpin told. */
+const WITHDRAW_MS = 10_000;
 
 /** The parts of the service. */
 interface Service {
@@ -44,7 +48,7 @@ export async function runFleetService(args: readonly string[]): Promise<number> 
     const options = readArguments(args);
     const { sources } = options;
     const settings = await loadSettings(sources, stop.signal);
-    if (options.withdraw) return await withdrawFromNode(settings, log, stop.signal);
+    if (options.withdraw) return settings.fleet.enabled ? await withdrawFromNode(settings, log, stop.signal) : 0;
     return await serve({ settings, sources, log, stop });
   } catch (error) {
     if (stop.signal.aborted) return 0;
@@ -66,6 +70,7 @@ async function serve(service: Service): Promise<number> {
     // systemd takes an end without READY=1 for a failure.
     notifier.ready();
     log.info({}, 'fleet.enabled is false: this node takes nothing from other nodes, and gives them nothing');
+    await withdrawAfterOff(service);
     return 0;
   } finally {
     notifier.dispose();
@@ -119,10 +124,20 @@ async function work({ settings, sources, log, stop }: Service, notifier: Systemd
   return exitCode;
 }
 
+/** The fleet may have been on before. A node without a kubelet has no Node that could tell of it. */
+async function withdrawAfterOff({ settings, log, stop }: Service): Promise<void> {
+  const isHere = await readCredentials(settings.fleet.kubeconfig, stop.signal).then(
+    () => true,
+    () => false,
+  );
+  if (isHere) await withdrawFromNode(settings, log, stop.signal);
+}
+
 async function withdrawFromNode(settings: Settings, log: ClosableLog, signal: AbortSignal): Promise<number> {
-  if (!settings.fleet.enabled) return 0;
   try {
-    await withdraw(apiOf(settings), nodeNameOfHost(), signal);
+    await withDeadline('The Kubernetes API', WITHDRAW_MS, signal, (inner) =>
+      withdraw(apiOf(settings), nodeNameOfHost(), inner),
+    );
     return 0;
   } catch (error) {
     if (signal.aborted) throw error;

@@ -32,8 +32,6 @@ export interface Peer {
   /** Why it can't be asked now; absent while it answers. */
   readonly trouble?: string;
   readonly bundles: readonly OfferedBundle[];
-  /** Present while this node waits for its turn there. */
-  readonly queue?: QueuePlace;
 }
 
 /** A node of the cluster as this node knows it. */

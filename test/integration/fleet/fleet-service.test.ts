@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { eventually } from '../../support/eventually.ts';
 import { freePort } from '../../support/free-port.ts';
@@ -12,10 +12,12 @@ import { startTestCluster, type TestCluster } from '../../support/kubernetes/tes
 let cluster: TestCluster;
 let program: string;
 beforeAll(async () => {
-  cluster = await startTestCluster();
   program = await bundleIntoCache('src/fleet.ts', 'fleet');
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
+beforeEach(async () => {
+  cluster = await startTestCluster();
+});
+afterEach(() => cluster[Symbol.asyncDispose]());
 
 async function laySettings(): Promise<string> {
   const at = (name: string) => join(cluster.folder, name);
@@ -52,4 +54,16 @@ it('tells the cluster about this node, and takes that away at a removal', async 
 
   await cluster.server.stop();
   expect(await once(start('--config', settings, '--withdraw'), 'exit')).toEqual([1, null]);
+});
+
+it('takes that away too when it is switched off', async () => {
+  const settings = await laySettings();
+  const service = start('--config', settings);
+  const node = () => cluster.server.node('n1');
+  await eventually(() => expect(node().metadata.labels).toHaveProperty(['stickpin.io/ready-ocp'], '4.13.7'));
+  const ended = once(service, 'exit');
+  writeFileSync(settings, readFileSync(settings, 'utf8').replace('enabled = true', 'enabled = false'));
+  expect(await ended).toEqual([75, null]); // systemd starts it again
+  expect(await once(start('--config', settings), 'exit')).toEqual([0, null]);
+  expect([...own(node().metadata.annotations), ...own(node().metadata.labels)]).toEqual([]);
 });

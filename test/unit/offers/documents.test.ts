@@ -26,7 +26,7 @@ describe('the documents of the wire form', () => {
         { name: 'worker-2', isAbsent: false },
       ],
       peers: [
-        { name: 'worker-1', address: '10.0.0.4:9777', bundles: [OFFER], queue: { place: 1, waiting: 2, waitMs: 5 } },
+        { name: 'worker-1', address: '10.0.0.4:9777', bundles: [OFFER] },
       ],
     };
     expect(v.parse(offersSchema, offers)).toEqual(offers);
