@@ -1,4 +1,5 @@
 import type { FleetNode, FleetView, Peer } from '../../domain/fleet/fleet-view.ts';
+import { releaseLabel, versionInLabels } from '../../domain/fleet/node-labels.ts';
 import type { ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import type { LaggingNode } from '../../domain/fleet/progress.ts';
 import { formatCount, formatDuration } from '../../platform/sizes.ts';
@@ -11,7 +12,21 @@ export function renderFleet(view: FleetView, now: number, layout: Layout = {}): 
   const trouble = view.apiTrouble === undefined ? '' : `\nThe Kubernetes API: ${view.apiTrouble}\n`;
   const peers = view.peers.flatMap(({ name, trouble: why }) => (why === undefined ? [] : [`${name}: ${why}\n`]));
   const unreachable = peers.length === 0 ? '' : `\nNodes that can't be asked now:\n${peers.join('')}`;
-  return `${formatTable(['NODE', 'RELEASE', 'PHASE', 'GIVES IT', 'SEEN'], rows, layout)}${trouble}${unreachable}`;
+  const table = formatTable(['NODE', 'RELEASE', 'PHASE', 'GIVES IT', 'SEEN'], rows, layout);
+  return `${table}${labelNotes(view)}${trouble}${unreachable}`;
+}
+
+/** Labels of Nodes by which nobody would know a release. */
+function labelNotes({ nodes }: FleetView): string {
+  const notes = nodes
+    .flatMap(({ status }) => status?.releases ?? [])
+    .filter(({ phase }) => phase !== 'retired')
+    .flatMap((release) => {
+      const label = `${releaseLabel('ready', release.name)}=${versionInLabels(release)}`;
+      const { name, version } = release;
+      return label === `stickpin.io/ready-${name}=${version}` ? [] : [`${name} ${version} has the label ${label}\n`];
+    });
+  return notes.length === 0 ? '' : `\n${[...new Set(notes)].join('')}`;
 }
 
 function nodeRows(node: FleetNode, { self, peers }: FleetView, now: number): readonly (readonly Cell[])[] {

@@ -69,6 +69,13 @@ describe('stickpin fleet status', () => {
     );
   });
 
+  it('names labels of Nodes that are not the name and version of a release', async () => {
+    const view = viewOf(node('worker-1', { version: '4.13.7+1' }), node('worker-2', { version: '4.13.7+1' }));
+    const { stdout } = await run(['status'], view);
+    const lines = stdout.split('\n').filter((line) => line.includes('label'));
+    expect(lines).toEqual([`ocp 4.13.7+1 has the label stickpin.io/ready-ocp=v-${'a'.repeat(16)}`]);
+  });
+
   it('prints the whole view as JSON', async () => {
     const view = viewOf(node('worker-1', {}));
     const { stdout } = await run(['status', '--json'], view);
