@@ -187,6 +187,7 @@ export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
     revocationsUnreadable: flag,
     cause: optional(text),
   }),
+  wanted: list(struct<StatusReport['wanted'][number]>({ name: text, version: text, nodes: list(text), message: text })),
   protected: list(struct<StatusReport['protected'][number]>({ name: text, version: text, ownBytes: large })),
 };
 

@@ -58,6 +58,7 @@ export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport 
     stateProblems,
     hooks,
     trust,
+    wanted: manager.wanted,
     protected: manager.protected,
     progress: manager.transfer,
   };
@@ -97,6 +98,7 @@ const STARTING: ApiObjects = {
     stateProblems: [],
     hooks: [],
     trust: { require: '', threshold: 0, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
+    wanted: [],
     protected: [],
   },
   bundles: new Map(),

@@ -28,6 +28,7 @@ const NOTHING: Omit<StatusReport, 'status' | 'operation' | 'runtime' | 'trust' |
   windows: [],
   stateProblems: [],
   hooks: [],
+  wanted: [],
   protected: [],
 };
 

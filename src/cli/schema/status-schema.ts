@@ -201,6 +201,7 @@ export const statusMembers = {
     }),
   ),
   trust,
+  wanted: v.array(v.strictObject({ name: text, version: text, nodes: v.array(text), message: text })),
   protected: v.array(v.strictObject({ name: text, version: text, ownBytes: count })),
   progress: v.strictObject({
     doneBytes: count,

@@ -238,3 +238,8 @@ function layersPresent(
   }
   return present;
 }
+
+/** All adopted bundles, with and without images. */
+export function allBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>): readonly StoredBundle[] {
+  return [...bundles, ...notices].map(({ bundle }) => bundle);
+}

@@ -27,6 +27,8 @@ export interface ReleaseStatus {
 export interface NodeStatus {
   readonly version: 1;
   readonly releases: readonly ReleaseStatus[];
+  /** Releases that the node lacks and no node can give: a stick in any node brings them. */
+  readonly wants?: readonly { readonly name: string; readonly version: string }[];
   /** How many older releases did not fit. */
   readonly more?: number;
 }
@@ -47,6 +49,7 @@ const release = v.object({
 const nodeStatus: v.GenericSchema<unknown, NodeStatus> = v.object({
   version: v.literal(1),
   releases: v.pipe(v.array(release), v.maxLength(100)),
+  wants: v.optional(v.pipe(v.array(v.object({ name: shortText(253), version: shortText(253) })), v.maxLength(100))),
   more: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
 }) as v.GenericSchema<unknown, NodeStatus>;
 

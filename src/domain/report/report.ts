@@ -1,6 +1,7 @@
 import { plainDocument } from '../../platform/plain-text.ts';
-import type { Assessment, NoticeAssessment } from '../assess/assess.ts';
+import { type Assessment, allBundles, type NoticeAssessment } from '../assess/assess.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
+import { type WantedRelease, wantedReleases } from '../fleet/wanted-release.ts';
 import type { Advisory } from '../model/bundle.ts';
 import type { Condition, NodeConditionType } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
@@ -16,6 +17,7 @@ import type { Snapshot } from './snapshot.ts';
 import type { Progress } from './status/progress-text.ts';
 import { statusLine } from './status/status-line.ts';
 import { type StreamReport, streamReports } from './stream-report.ts';
+import { wantedReleaseText } from './texts/fleet-text.ts';
 import { type WindowReport, windowReports } from './window-report.ts';
 
 /**
@@ -92,6 +94,11 @@ export interface StatusReport {
    * need.
    */
   readonly protected: readonly { readonly name: string; readonly version: string; readonly ownBytes: number }[];
+  /**
+   * Releases that other nodes run, newer than all of their stream here, and that no node can give:
+   * somebody has to plug in a stick, in any node.
+   */
+  readonly wanted: readonly WantedReport[];
   /** Of the preload that runs, or of the last one. */
   readonly progress: {
     readonly doneBytes: number;
@@ -106,6 +113,11 @@ export interface StatusReport {
      */
     readonly images?: readonly string[];
   };
+}
+
+/** A wanted release. `nodes`: those that run it. `message`: a sentence that says what to do. */
+export interface WantedReport extends WantedRelease {
+  readonly message: string;
 }
 
 /**
@@ -153,14 +165,15 @@ export function reportOf(
     windows: windowReports(assessment),
     stateProblems: memory.stateProblems,
     hooks: hookReports(memory.hooks, assessment.bundles),
-    trust: trustReport(
-      observed.trust,
-      [...assessment.bundles, ...assessment.notices].map(({ bundle }) => bundle),
-    ),
+    trust: trustReport(observed.trust, allBundles(assessment)),
     protected: assessment.protectedReleases.map(({ bundle: { payload }, ownBytes }) => ({
       name: payload.name,
       version: payload.version,
       ownBytes,
+    })),
+    wanted: wantedReleases(observed.fleet, allBundles(assessment)).map((release) => ({
+      ...release,
+      message: wantedReleaseText(release),
     })),
     progress: {
       doneBytes: progress.doneBytes,

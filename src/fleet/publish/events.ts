@@ -71,12 +71,13 @@ export function eventsOf(told: Told, report: OwnReport): readonly NodeEvent[] {
     const isKnown = told.standing === undefined && was?.phase === is?.phase && was?.reason === is?.reason;
     return is === undefined || isKnown ? [] : troubleEvents(bundle);
   });
-  return [...[...rejectionEvents(report), ...troubles].filter(({ id }) => told.standing?.has(id) !== true), ...life];
+  const standing = [...rejectionEvents(report), ...wantedEvents(report), ...troubles];
+  return [...standing.filter(({ id }) => told.standing?.has(id) !== true), ...life];
 }
 
 /** What counts as told after this report. */
 export function toldAfter(report: OwnReport): Told {
-  const standing = [...rejectionEvents(report), ...report.bundles.flatMap(troubleEvents)];
+  const standing = [...rejectionEvents(report), ...wantedEvents(report), ...report.bundles.flatMap(troubleEvents)];
   return { releases: releaseStatusesOf(report), standing: new Set(standing.map(({ id }) => id)) };
 }
 
@@ -84,6 +85,10 @@ function rejectionEvents({ rejected }: OwnReport): NodeEvent[] {
   return rejected.map(({ medium, path, reason }) =>
     event('Warning', 'BundleRejected', `${path} on ${medium} was rejected: ${reason.message}`, path, reason.message),
   );
+}
+
+function wantedEvents({ wanted }: OwnReport): NodeEvent[] {
+  return wanted.map(({ name, version, message }) => event('Warning', 'StickWanted', message, name, version));
 }
 
 function lifeEvents(was: Phase | undefined, bundle: OwnBundle): NodeEvent[] {

@@ -3,6 +3,9 @@ import { hexOf } from '../../domain/model/digest.ts';
 import type { Phase } from '../../domain/model/phase.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 
+/** They leave most of the room for releases. */
+const MOST_WANTS = 3;
+
 /** A percentage is published in these steps, so that a preload writes ten times. */
 const PERCENT_STEP = 10;
 
@@ -14,7 +17,13 @@ export function nodeStatusOf(report: OwnReport): NodeStatus {
   const all = releaseStatusesOf(report);
   for (let shown = all.length; ; shown -= 1) {
     const more = all.length - shown;
-    const status: NodeStatus = { version: 1, releases: all.slice(0, shown), ...(more > 0 && { more }) };
+    const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
+    const status: NodeStatus = {
+      version: 1,
+      releases: all.slice(0, shown),
+      ...(wants.length > 0 && { wants }),
+      ...(more > 0 && { more }),
+    };
     if (shown === 0 || Buffer.byteLength(JSON.stringify(status)) <= NODE_STATUS_BYTES) return status;
   }
 }

@@ -36,6 +36,7 @@ const ownReport = v.object({
   bundles: v.array(bundle),
   rejected: v.array(rejection),
   stateProblems: v.array(shownReason),
+  wanted: v.optional(v.array(v.object({ name: v.string(), version: v.string(), message: v.string() })), []),
   progress: v.object({ doneBytes: count, totalBytes: count }),
 });
 

@@ -19,6 +19,7 @@ export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
     stateProblems: [],
     hooks: [],
     trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
+    wanted: [],
     protected: [],
     progress: { doneBytes: 0, totalBytes: 0 },
     ...over,
@@ -165,6 +166,7 @@ export function sampleReport(): StatusReport {
       revocationsUnreadable: true,
       cause: 'the folder is gone',
     },
+    wanted: [{ name: 'ocp', version: '4.14.0', nodes: ['worker-2'], message: 'Plug its stick into any node.' }],
     protected: [{ name: 'ocp', version: '4.13.5', ownBytes: 2 ** 41 }],
     progress: {
       doneBytes: 2 ** 33,

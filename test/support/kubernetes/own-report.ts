@@ -28,6 +28,7 @@ export function ownReport(bundles: readonly OwnBundle[], over: Partial<OwnReport
     bundles: [...bundles],
     rejected: [],
     stateProblems: [],
+    wanted: [],
     progress: { doneBytes: 0, totalBytes: 0 },
     ...over,
   };

@@ -25,9 +25,7 @@ describe('the documents of the wire form', () => {
         { name: 'worker-1', status: STATUS, seenAt: 1, isAbsent: true },
         { name: 'worker-2', isAbsent: false },
       ],
-      peers: [
-        { name: 'worker-1', address: '10.0.0.4:9777', bundles: [OFFER] },
-      ],
+      peers: [{ name: 'worker-1', address: '10.0.0.4:9777', bundles: [OFFER] }],
     };
     expect(v.parse(offersSchema, offers)).toEqual(offers);
     expect(v.parse(blobsSchema, blobs)).toEqual(blobs);

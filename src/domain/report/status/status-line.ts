@@ -1,5 +1,5 @@
 import { clip, oneLine, sentence } from '../../../platform/plain-text.ts';
-import type { Assessment } from '../../assess/assess.ts';
+import { type Assessment, allBundles } from '../../assess/assess.ts';
 import { wantedReleases } from '../../fleet/wanted-release.ts';
 import type { Observed } from '../../state/state.ts';
 import { unclaimedNote } from '../events/pin-events.ts';
@@ -53,10 +53,6 @@ function withStateNotes(line: string, { observed, memory, assessment }: Snapshot
     const longer = `${sentence(told)} ${note}`;
     return longer.length <= maxLength ? longer : told;
   }, line);
-}
-
-function allBundles({ bundles, notices }: Assessment) {
-  return [...bundles, ...notices].map(({ bundle }) => bundle);
 }
 
 /** Whether a line is about a held activation, maybe with notes. */

@@ -47,6 +47,20 @@ describe('reportOf', () => {
     expect(report({ media, obstacle: { code: 'media/read', message: 'bad' } }).bundles).toEqual([]);
   });
 
+  it('names a release that another node runs and no node can give', () => {
+    const release = { name: 'ocp', version: '4.14.0', bundle: 'a'.repeat(16), phase: 'proven', current: true } as const;
+    const nodes = [{ name: 'worker-2', isAbsent: false, status: { version: 1 as const, releases: [release] } }];
+    expect(report({ fleet: { self: 'worker-1', nodes, peers: [] } }).wanted).toEqual([
+      {
+        name: 'ocp',
+        version: '4.14.0',
+        nodes: ['worker-2'],
+        message: 'ocp 4.14.0 runs on worker-2, and no node can give it: plug its stick into any node.',
+      },
+    ]);
+    expect(report({}).wanted).toEqual([]);
+  });
+
   it('has the number of images, the times, the media and the phase', () => {
     const images = [listed(referenceOf('etcd'), false)];
     const runtime = reachable({ images });

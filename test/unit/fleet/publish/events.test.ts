@@ -35,6 +35,17 @@ describe('eventsOf', () => {
     ]);
   });
 
+  it('says once which stick is wanted of a release that is unknown here', () => {
+    const wanted = [{ name: 'ocp', version: '4.14.0', message: 'Plug its stick into any node.' }];
+    const report = { ...ownReport([]), wanted };
+    expect(eventsOf(nothing, report)).toMatchObject([
+      { type: 'Warning', reason: 'StickWanted', message: 'Plug its stick into any node.' },
+    ]);
+    expect(eventsOf(toldAfter(report), report)).toEqual([]);
+    expect(nodeStatusOf(report).wants).toEqual([{ name: 'ocp', version: '4.14.0' }]);
+    expect(nodeStatusOf(ownReport([]))).not.toHaveProperty('wants');
+  });
+
   it('says what a person would ask', () => {
     const [found, begun] = eventsOf(nothing, ownReport([ownBundle()]));
     expect(found?.message).toBe('ocp 4.13.7 was found on sdb1: signed by factory-2026');
