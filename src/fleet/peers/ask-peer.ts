@@ -34,18 +34,36 @@ export interface Crowd extends PeersOptions {
   wake: AbortController;
 }
 
-/** Asks a peer what it offers. Never throws. */
-export async function askPeer(crowd: Crowd, peer: KnownPeer, signal: AbortSignal): Promise<void> {
+/** How long a peer may hold its answer until it has news, in milliseconds. */
+const WAIT_MS = 30_000;
+
+/** The pause after an answer that was held, in milliseconds: a peer may have news at any time. */
+const WAITED_PAUSE_MS = 500;
+
+/**
+ * Asks a peer what it offers. Never throws.
+ *
+ * @param waits whether the peer may hold its answer until it has news
+ */
+export async function askPeer(crowd: Crowd, peer: KnownPeer, waits: boolean, signal: AbortSignal): Promise<void> {
   peer.isAsked = true;
+  peer.isWaitedFor = waits;
   try {
-    const answer = await peer.client.offers({ etag: peer.etag }, signal);
+    const answer = await peer.client.offers({ etag: peer.etag, waitMs: waits ? WAIT_MS : 0 }, signal);
     answered(crowd, peer, answer);
+    if (waits && isNeedyNow(crowd)) peer.nextAskMs = crowd.clock.monotonic() + WAITED_PAUSE_MS;
     await remember(crowd, peer, signal);
   } catch (error) {
     if (!signal.aborted) fail(crowd, peer, error);
   } finally {
     peer.isAsked = false;
+    peer.isWaitedFor = false;
   }
+}
+
+/** Whether this node waits for something that other nodes have or tell. */
+export function isNeedyNow({ ownStatus, settings }: Crowd): boolean {
+  return isNeedy(ownStatus(), settings.activate === 'ordered');
 }
 
 /** Notes that a request to a peer failed. The same cause is told once. */
@@ -76,10 +94,9 @@ function hintOf({ identity }: Crowd, { hasAnswered }: KnownPeer, error: unknown)
 }
 
 /** How long a peer is left alone, as things are. */
-export function pauseNow({ ownStatus, settings }: Crowd, { quiet, trouble, target }: KnownPeer): number {
+export function pauseNow(crowd: Crowd, { quiet, trouble, target }: KnownPeer): number {
   const { isAnnounced } = target;
-  const needs = isNeedy(ownStatus(), settings.activate === 'ordered');
-  return pauseOf({ quiet, hasFailed: trouble !== undefined, isAnnounced, isNeedy: needs });
+  return pauseOf({ quiet, hasFailed: trouble !== undefined, isAnnounced, isNeedy: isNeedyNow(crowd) });
 }
 
 function answered(

@@ -31,6 +31,8 @@ export interface KnownPeer {
   trouble?: string | undefined;
   hasAnswered: boolean;
   isAsked: boolean;
+  /** It may hold its answer until it has news. */
+  isWaitedFor: boolean;
   quiet: number;
   nextAskMs: number;
 }
@@ -54,6 +56,7 @@ export function createPeer(target: Target, ways: PeerWays, nextAskMs: number): K
     bundles: [],
     hasAnswered: false,
     isAsked: false,
+    isWaitedFor: false,
     quiet: 0,
     nextAskMs,
   };

@@ -4,7 +4,7 @@ import { formatEndpoint } from '../../domain/settings/network-types.ts';
 import { withEither } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import { listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
-import { askPeer, type Crowd, fail, type PeersOptions, pauseNow } from './ask-peer.ts';
+import { askPeer, type Crowd, fail, isNeedyNow, type PeersOptions, pauseNow } from './ask-peer.ts';
 import { createPeer, type KnownPeer, nameOf } from './peer.ts';
 import { type Target, targetsOf } from './targets.ts';
 
@@ -29,6 +29,12 @@ export interface Peers {
 
 /** Peers that are asked at once. */
 const AT_ONCE = 8;
+
+/**
+ * Peers that may hold their answers until they have news, while this node needs something. The rest
+ * of a large cluster is asked every half minute.
+ */
+const HELD_AT_ONCE = 4;
 
 /** Nodes of a cluster see a change at once; they don't all ask at once. */
 const SPREAD_MS = 1_000;
@@ -90,7 +96,7 @@ async function run(crowd: Crowd, signal: AbortSignal): Promise<void> {
       crowd.wake = new AbortController();
       follow(crowd);
       for (const peer of due(crowd).slice(0, Math.max(0, AT_ONCE - asking.size))) {
-        const one = askPeer(crowd, peer, signal).finally(() => {
+        const one = askPeer(crowd, peer, mayWait(crowd, peer), signal).finally(() => {
           asking.delete(one);
           crowd.wake.abort();
         });
@@ -103,6 +109,11 @@ async function run(crowd: Crowd, signal: AbortSignal): Promise<void> {
     await Promise.all(asking);
     for (const { connection } of crowd.byAddress.values()) connection.close();
   }
+}
+
+function mayWait(crowd: Crowd, { hasAnswered, trouble }: KnownPeer): boolean {
+  const held = [...crowd.byAddress.values()].filter((peer) => peer.isWaitedFor).length;
+  return hasAnswered && trouble === undefined && held < HELD_AT_ONCE && isNeedyNow(crowd);
 }
 
 async function pause(crowd: Crowd, signal: AbortSignal): Promise<void> {

@@ -119,6 +119,26 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     }, 20_000);
   });
 
+  it('hear at once what changes at others while they need something, without an API server', async () => {
+    const one = await start('worker-1');
+    const held = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16), phase: 'held' as const };
+    const two = await start('worker-2', {
+      fleet: { peers: [`127.0.0.1:${one.port()}`] },
+      status: { version: 1, releases: [held] },
+    });
+    await two.until(({ peers }) => peers[0]?.trouble === undefined);
+    let previous = '';
+    const beganAt = performance.now();
+    for (const revision of ['1', '2', '3', '4']) {
+      const { bundleId } = offer(one, randomBytes(100), revision);
+      expect(bundleId).not.toBe(previous);
+      previous = bundleId;
+      await two.until(({ peers }) => peers[0]?.bundles.some((bundle) => bundle.bundleId === bundleId) === true);
+    }
+    // Asked without waiting, it would be asked after 5, 15, 30 and 30 s.
+    expect(performance.now() - beganAt).toBeLessThan(40_000);
+  });
+
   it('find each other without an API server: by settings, and by those that they knew last', async () => {
     const one = await start('worker-1', { apiTrouble: 'it does not answer' });
     offer(one, randomBytes(10));
