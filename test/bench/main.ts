@@ -10,6 +10,7 @@ import { benchBundleCommands } from './bundle-commands.ts';
 import { benchDaemon } from './daemon.ts';
 import { runDaemonChild } from './daemon-child.ts';
 import { benchFactory } from './factory.ts';
+import { benchFleet } from './fleet/fleet.ts';
 import { benchGuest } from './guest/guest.ts';
 import { benchAttack } from './load/attack.ts';
 import { runRegistryChild } from './load/registry-child.ts';
@@ -21,7 +22,7 @@ import { benchRace } from './preload/race.ts';
 import { benchReady } from './preload/ready.ts';
 import { benchStick } from './preload/stick.ts';
 
-/** `part`: what follows the name of the section on the command line. Only `race` has parts. */
+/** `part`: what follows the name of the section on the command line. Only `race` and `fleet` have parts. */
 type Section = (print: (text: string) => void, part?: string) => Promise<void>;
 
 const SECTIONS: Readonly<Record<string, Section>> = {
@@ -37,13 +38,14 @@ const SECTIONS: Readonly<Record<string, Section>> = {
   activation: benchActivation,
   attack: benchAttack,
   guest: benchGuest,
+  fleet: benchFleet,
 };
 
 /** Take a quarter of an hour each: measured only when they are asked for. */
-const ALONE: readonly string[] = ['guest', 'activation'];
+const ALONE: readonly string[] = ['guest', 'activation', 'fleet'];
 
 /** Need no runtime, and so no trixie root folder. */
-const PLAIN: readonly (string | undefined)[] = ['bundle', 'factory', 'attack', 'serve'];
+const PLAIN: readonly (string | undefined)[] = ['bundle', 'factory', 'attack', 'serve', 'fleet'];
 
 async function main(): Promise<void> {
   const [wanted, ...args] = process.argv.slice(2);
