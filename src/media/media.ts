@@ -194,12 +194,21 @@ async function judgeSlot(
 ): Promise<void> {
   const { changes } = slot;
   const bundles = (await opened.findBundles(signal)).map((one) => watched(one, deps));
-  const { bundles: judged, trustRevision } = await deps.judge(bundles, signal);
+  const { bundles: found, trustRevision } = await deps.judge(bundles, signal);
+  const judged = slot.plugged.peer === undefined ? found : found.map(withoutEnvelope);
   signal.throwIfAborted();
   if (slot.changes !== changes) return; // it is `mounted` again and will be read again
   offerMedium(slots.blobs, { plugged: slot.plugged, gone: slot.gone.signal, bundles, judged });
   slot.failures = 0;
   move(slots, slot, { kind: 'read', bundles: judged, trustRevision });
+}
+
+/**
+ * Another node that has no layer of a bundle may have them in a moment: what it offers is no
+ * envelope, whose images come from their own registries.
+ */
+function withoutEnvelope(found: FoundBundle): FoundBundle {
+  return found.kind === 'verified' ? { ...found, isEnvelope: false } : found;
 }
 
 function watched(bundle: MediumBundle, { watchBundle }: MediaDeps): MediumBundle {

@@ -106,8 +106,9 @@ async function judge(kept: Kept, bundleId: BundleId, trust: Trust, signal: Abort
   try {
     const options = { trust, documents: kept.parsers ?? documentsHere };
     const [found] = await judgeBundles([{ kind: 'bundle', path, reader }], options, signal);
-    // Layers come and go, so that what is missing now says nothing.
-    if (found?.kind === 'verified') return heldBundle({ ...found, missing: [] }, reader);
+    // Layers come and go, so that what is missing now says nothing; nor does it make an envelope of
+    // a bundle whose documents lie here as those of an envelope do.
+    if (found?.kind === 'verified') return heldBundle({ ...found, missing: [], isEnvelope: false }, reader);
     const why = found?.kind === 'rejected' ? found.reason.message : 'it waits for an approval';
     kept.log.debug({ bundleId }, `Offers: a kept bundle is not offered: ${why}`);
   } catch (error) {

@@ -122,7 +122,12 @@ describe.runIf(have(...needed))('bundle write', () => {
     writeFileSync(at('x.img'), image);
     const { exitCode, stdout } = await write(at('x.img'), { args: ['--yes', '--json'] });
     expect(exitCode).toBe(0);
-    expect(JSON.parse(stdout)).toEqual({ path: at('x.img'), device: facts.node, imageBytes: 10 * MiB });
+    expect(JSON.parse(stdout)).toEqual({
+      schemaVersion: 1,
+      path: at('x.img'),
+      device: facts.node,
+      imageBytes: 10 * MiB,
+    });
     expect(
       onStick()
         .subarray(0, 10 * MiB)

@@ -105,7 +105,8 @@ describe.runIf(have('root', 'openssl', ...networking, mounting))('one stick for 
     for (const node of [one, two, three]) node.start();
     for (const node of [one, two, three]) await node.ready();
     nothingWrong();
-    for (const node of [two, three]) expect(node.log.daemon.join('\n')).toMatch(/peer:worker-|from worker-/);
+    for (const node of [two, three]) expect(node.log.daemon.join('\n')).toMatch(/"medium":"worker-/);
+    for (const node of nodes) expect(node.log.daemon.join('\n')).not.toContain('could not be pulled');
     const size = Number(execFileSync('du', ['-sb', bundle], { encoding: 'utf8' }).split('\t')[0]);
     expect(bytesFromStick() - before).toBeLessThan(1.1 * size);
     for (const node of [one, two, three]) expect(node.log.fleet.join('\n')).not.toContain('is refused');
@@ -139,7 +140,9 @@ describe.runIf(have('root', 'openssl', ...networking, mounting))('one stick for 
       expect(lines.filter((line) => line.includes('10.77.0.5')).join()).toContain('has a certificate that ended on');
       expect(lines.length).toBe(2);
     }, 30_000);
-    for (const node of [foreign, old]) expect(node.log.fleet.join()).toContain('may refuse the certificate');
+    await eventually(() => {
+      for (const node of [foreign, old]) expect(node.log.fleet.join()).toContain('may refuse the certificate');
+    }, 30_000);
     for (const node of [foreign, old]) {
       expect(node.blobCount()).toBe(0);
       expect(node.report()?.bundles ?? []).toEqual([]);
