@@ -85,8 +85,10 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
     });
 
     test('both know it, and the fleet process says so', async () => {
-      const waited = await second().output('stickpin fleet wait ocp@4.13.7 --for activated --timeout "2 min"');
-      expect(waited).toBe('ocp@4.13.7 is activated on all nodes');
+      for (const { machine } of nodes) {
+        const waited = await machine().output('stickpin fleet wait ocp@4.13.7 --for activated --timeout "2 min"');
+        expect(waited).toBe('ocp@4.13.7 is activated on all nodes');
+      }
       const table = await first().output('stickpin fleet status');
       expect(table).toMatch(/worker-1 \(this\) +ocp 4\.13\.7 +activated/);
       expect(table).toMatch(/worker-2 +ocp 4\.13\.7 +activated/);

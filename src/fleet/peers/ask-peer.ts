@@ -51,7 +51,7 @@ export async function askPeer(crowd: Crowd, peer: KnownPeer, waits: boolean, sig
   try {
     const answer = await peer.client.offers({ etag: peer.etag, waitMs: waits ? WAIT_MS : 0 }, signal);
     answered(crowd, peer, answer);
-    if (waits && isNeedyNow(crowd)) peer.nextAskMs = crowd.clock.monotonic() + WAITED_PAUSE_MS;
+    if (waits && isNewsWanted(crowd, peer)) peer.nextAskMs = crowd.clock.monotonic() + WAITED_PAUSE_MS;
     await remember(crowd, peer, signal);
   } catch (error) {
     if (!signal.aborted) fail(crowd, peer, error);
@@ -61,9 +61,13 @@ export async function askPeer(crowd: Crowd, peer: KnownPeer, waits: boolean, sig
   }
 }
 
-/** Whether this node waits for something that other nodes have or tell. */
-export function isNeedyNow({ ownStatus, settings }: Crowd): boolean {
-  return isNeedy(ownStatus(), settings.activate === 'ordered');
+/**
+ * Whether this node waits for something that other nodes have or tell, or follows a peer that does
+ * and of which the Kubernetes API tells nothing: people ask any node how far all of them are.
+ */
+export function isNewsWanted({ ownStatus, settings }: Crowd, { target, status }: KnownPeer): boolean {
+  const isOrdered = settings.activate === 'ordered';
+  return isNeedy(ownStatus(), isOrdered) || (!target.isAnnounced && isNeedy(status, isOrdered));
 }
 
 /** Notes that a request to a peer failed. The same cause is told once. */
@@ -94,9 +98,10 @@ function hintOf({ identity }: Crowd, { hasAnswered }: KnownPeer, error: unknown)
 }
 
 /** How long a peer is left alone, as things are. */
-export function pauseNow(crowd: Crowd, { quiet, trouble, target }: KnownPeer): number {
+export function pauseNow(crowd: Crowd, peer: KnownPeer): number {
+  const { quiet, trouble, target } = peer;
   const { isAnnounced } = target;
-  return pauseOf({ quiet, hasFailed: trouble !== undefined, isAnnounced, isNeedy: isNeedyNow(crowd) });
+  return pauseOf({ quiet, hasFailed: trouble !== undefined, isAnnounced, isNeedy: isNewsWanted(crowd, peer) });
 }
 
 function answered(

@@ -4,7 +4,7 @@ import { formatEndpoint } from '../../domain/settings/network-types.ts';
 import { withEither } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import { listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
-import { askPeer, type Crowd, fail, isNeedyNow, type PeersOptions, pauseNow } from './ask-peer.ts';
+import { askPeer, type Crowd, fail, isNewsWanted, type PeersOptions, pauseNow } from './ask-peer.ts';
 import { createPeer, type KnownPeer, nameOf } from './peer.ts';
 import { type Target, targetsOf } from './targets.ts';
 
@@ -111,9 +111,10 @@ async function run(crowd: Crowd, signal: AbortSignal): Promise<void> {
   }
 }
 
-function mayWait(crowd: Crowd, { hasAnswered, trouble }: KnownPeer): boolean {
-  const held = [...crowd.byAddress.values()].filter((peer) => peer.isWaitedFor).length;
-  return hasAnswered && trouble === undefined && held < HELD_AT_ONCE && isNeedyNow(crowd);
+function mayWait(crowd: Crowd, peer: KnownPeer): boolean {
+  const held = [...crowd.byAddress.values()].filter(({ isWaitedFor }) => isWaitedFor).length;
+  const { hasAnswered, trouble } = peer;
+  return hasAnswered && trouble === undefined && held < HELD_AT_ONCE && isNewsWanted(crowd, peer);
 }
 
 async function pause(crowd: Crowd, signal: AbortSignal): Promise<void> {

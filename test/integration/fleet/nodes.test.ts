@@ -119,13 +119,15 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     }, 20_000);
   });
 
-  it('hear at once what changes at others while they need something, without an API server', async () => {
-    const one = await start('worker-1');
-    const held = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16), phase: 'held' as const };
-    const two = await start('worker-2', {
-      fleet: { peers: [`127.0.0.1:${one.port()}`] },
-      status: { version: 1, releases: [held] },
-    });
+  it.each([
+    ['while they need something', undefined, 'held'],
+    ['while the others do', 'held', undefined],
+  ] as const)('hear at once what changes at others %s, without an API server', async (_when, there, here) => {
+    const release = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16) };
+    const statusOf = (phase: 'held' | undefined) =>
+      phase === undefined ? {} : { status: { version: 1 as const, releases: [{ ...release, phase }] } };
+    const one = await start('worker-1', statusOf(there));
+    const two = await start('worker-2', { fleet: { peers: [`127.0.0.1:${one.port()}`] }, ...statusOf(here) });
     await two.until(({ peers }) => peers[0]?.trouble === undefined);
     let previous = '';
     const beganAt = performance.now();
