@@ -249,7 +249,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
 );
 
 // A few seconds of arithmetic, which a busy machine makes many.
-describe('decide, for any sequence of events', { timeout: 60_000 }, () => {
+describe('decide, for any sequence of events', { timeout: 240_000 }, () => {
   it('keeps its invariants, settles, and reaches its end once sticks, runtime and time allow it', () => {
     fc.assert(
       fc.property(fc.array(happening, { maxLength: 40 }), (story) => {
