@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'vitest';
+import type { Digest } from '../../../src/domain/model/digest.ts';
+import { createMediaBlobs, mediaBlobUnion, offerMedium } from '../../../src/media/media-blobs.ts';
+import type { PluggedMedium } from '../../../src/media/provider/media-provider.ts';
+import { digestOf } from '../../../src/platform/digest.ts';
+import { found, verified } from '../../support/daemon/scenario.ts';
+
+const WHOLE = Buffer.from('the bytes of a manifest');
+const SPOILED = Buffer.from('the bytes of an attack!');
+const DIGEST = digestOf(WHOLE);
+const signal = new AbortController().signal;
+
+function medium(label: string, peer: PluggedMedium['peer'] | undefined): PluggedMedium {
+  return {
+    mediumId: label,
+    label,
+    isDropFolder: false,
+    ...(peer !== undefined && { peer }),
+    open: () => Promise.reject(new Error('nobody opens it')),
+    isThere: async () => true,
+    release: async () => undefined,
+  };
+}
+
+/** All media as one, in the order of their arrival, and who was read. */
+function union(...media: readonly { readonly label: string; readonly bytes: Buffer; readonly isPeer: boolean }[]) {
+  const reads: string[] = [];
+  const warnings: string[] = [];
+  const blobs = createMediaBlobs({ warn: (_fields: unknown, text: unknown) => void warnings.push(String(text)) });
+  for (const { label, bytes, isPeer } of media) {
+    const judged = { ...found(verified()), path: 'bundle' };
+    const source = {
+      sizeOf: async (digest: Digest) => (digest === DIGEST ? bytes.length : undefined),
+      async *read() {
+        reads.push(label);
+        yield bytes;
+      },
+    };
+    const bundle = { kind: 'bundle' as const, path: 'bundle', reader: source as never, blobs: source };
+    const plugged = medium(label, isPeer ? () => ({ isReady: true }) : undefined);
+    offerMedium(blobs, { plugged, gone: signal, bundles: [bundle], judged: [judged] });
+  }
+  const read = async () => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of mediaBlobUnion(blobs).read(DIGEST, 0, signal)) chunks.push(chunk);
+    return Buffer.concat(chunks);
+  };
+  return { read, reads, warnings };
+}
+
+describe('blobs of media and of other nodes', () => {
+  it('come from a medium of this node, though another node was there first', async () => {
+    const { read, reads } = union(
+      { label: 'worker-2', bytes: WHOLE, isPeer: true },
+      { label: 'sdb1', bytes: WHOLE, isPeer: false },
+    );
+    expect(await read()).toEqual(WHOLE);
+    expect(reads).toEqual(['sdb1']);
+  });
+
+  it('come from another node when the first one sends other bytes for a document', async () => {
+    const { read, reads, warnings } = union(
+      { label: 'worker-2', bytes: SPOILED, isPeer: true },
+      { label: 'worker-3', bytes: WHOLE, isPeer: true },
+    );
+    await expect(read()).rejects.toMatchObject({ code: 'media/read' });
+    expect(await read()).toEqual(WHOLE);
+    expect(reads).toEqual(['worker-2', 'worker-3']);
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain('It is taken from worker-3 instead');
+  });
+});
