@@ -1,5 +1,6 @@
 import type { FleetView } from '../domain/fleet/fleet-view.ts';
 import type { Finding } from '../domain/model/finding.ts';
+import type { KubeletFacts } from '../domain/model/kubelet-facts.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import type { Settings } from '../domain/settings/settings.ts';
 import type { TrustReport } from '../domain/trust/trust-in-force.ts';
@@ -67,17 +68,8 @@ export type MirrorReading =
   /** `config_path` is a list, for which the transfer service of containerd finds no mirror. */
   | { readonly kind: 'bypassed'; readonly configPath: string };
 
-/** The kubelet's own files, and the repositories of the images that are pinned here. */
-export interface ExaminedKubelet {
-  /** Undefined when no configuration is found: probably there is no kubelet. */
-  readonly configFile: string | undefined;
-  /** Undefined: the default, which verifies no image that others pulled. */
-  readonly verificationPolicy: string | undefined;
-  readonly allowlist: readonly string[];
-  /** How full the disk is when the kubelet collects images, in percent. */
-  readonly collectsAtPercent: number;
-  readonly pullIntents: readonly string[];
-  readonly secretRepositories: readonly string[];
+/** What the kubelet's own files tell, and the repositories of the images that are pinned here. */
+export interface ExaminedKubelet extends KubeletFacts {
   readonly repositories: readonly string[];
 }
 
