@@ -191,8 +191,10 @@ describe('keep-mirrors', () => {
   const OURS = '# Written by stickpin for the images of bundles\n# more\n# stickpin: {"madeDirectory":true}\n';
 
   interface Machine {
-    /** `systemctl list-jobs`. */
+    /** `systemctl list-jobs` of the unit that stops. */
     readonly job?: string;
+    /** `systemctl list-jobs stickpin.service`, where that is another unit. */
+    readonly daemonJob?: string;
     /** `systemctl is-system-running`. */
     readonly system?: string;
     readonly result?: string;
@@ -202,7 +204,7 @@ describe('keep-mirrors', () => {
   /** Runs the script with a systemctl that answers as told. @returns what it was asked to do */
   const keep = (
     what: 'boot' | 'stopped' | 'unit',
-    { job = '', system = 'running', result = 'success', isEnabled = true }: Machine,
+    { job = '', daemonJob = job, system = 'running', result = 'success', isEnabled = true }: Machine,
   ) => {
     const asked = join(root, 'asked');
     rmSync(asked, { force: true });
@@ -212,6 +214,7 @@ describe('keep-mirrors', () => {
 case "$*" in
   *is-enabled*) exit ${isEnabled ? 0 : 1} ;;
   *is-active*) exit 0 ;;
+  *list-jobs*stickpin.service) printf '%s' '${daemonJob}' ;;
   *list-jobs*) printf '%s' '${job}' ;;
   *is-system-running*) echo ${system} ;;
   *) echo "$*" >> ${asked} ;;
@@ -266,8 +269,16 @@ esac
   });
 
   it('takes them away when its unit stops with a masked service, and has CRI-O reload', () => {
-    expect(keep('unit', { job: ' 813 stickpin-clear-mirrors.service stop running\n' })).toEqual([RELOAD, CLOSE]);
+    const job = ' 813 stickpin-clear-mirrors.service stop running\n';
+    expect(keep('unit', { job, daemonJob: '' })).toEqual([RELOAD, CLOSE]);
     expect(mirrors()).toEqual(GONE);
+  });
+
+  it.each(['start', 'restart'])('leaves the socket open for a %s that somebody has asked for', (asked) => {
+    const job = ' 813 stickpin-clear-mirrors.service stop running\n';
+    const daemonJob = ` 814 stickpin.service ${asked} waiting\n`;
+    expect(keep('unit', { job, daemonJob })).toEqual([RELOAD]);
+    for (const _end of [1, 2, 3]) expect(keep('stopped', { daemonJob, result: 'exit-code' })).not.toContain(CLOSE);
   });
 
   it.each<[string, Machine]>([
