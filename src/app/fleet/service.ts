@@ -5,7 +5,7 @@ import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/l
 import type { Settings } from '../../domain/settings/settings.ts';
 import { createIdentityKeeper, type IdentityKeeper } from '../../fleet/identity/identity.ts';
 import { createKubernetesApi, type KubernetesApi } from '../../fleet/kubernetes/api.ts';
-import { readCredentials } from '../../fleet/kubernetes/kubeconfig.ts';
+import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
 import { createPublisher, withdraw } from '../../fleet/publisher/publisher.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';

@@ -3,7 +3,8 @@ import type { Settings } from '../../domain/settings/settings.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { fleetError } from '../fleet-error.ts';
 import { DISTRIBUTIONS, type Distribution, KUBELET_CERTIFICATE } from './distributions.ts';
-import { type ClientKeyPair, clientCaFileOf, keyPairOf, type PemSource } from './kubeconfig.ts';
+import { type PemSource, parseKubeconfig } from './kubeconfig.ts';
+import { clientCaFileOf } from './kubelet-configuration.ts';
 
 /** What a node proves itself with, as PEM. */
 export interface IdentityText {
@@ -99,6 +100,12 @@ async function distributionOf(kubeconfig: string, reader: Reader): Promise<Distr
   return undefined;
 }
 
+/** The certificate and the key of a node. */
+interface ClientKeyPair {
+  readonly certificate: PemSource;
+  readonly key: PemSource;
+}
+
 /** Of the kubeconfig; of the kubelet's own file, where the kubeconfig names none yet. */
 async function keyPair(kubeconfig: string | undefined, reader: Reader): Promise<ClientKeyPair> {
   const pair = kubeconfig === undefined ? undefined : keyPairOf(await reader.text(kubeconfig), kubeconfig);
@@ -109,6 +116,17 @@ async function keyPair(kubeconfig: string | undefined, reader: Reader): Promise<
   const looked = kubeconfig ?? DISTRIBUTIONS.map((known) => known.kubeconfig).join(', ');
   const message = `no client certificate of a kubelet was found in ${looked}, and ${KUBELET_CERTIFICATE} is not there; set fleet.kubeconfig`;
   throw fleetError('fleet/identity', message, { disposition: 'wait' });
+}
+
+/** Undefined when the user signs in with something else than a certificate. */
+function keyPairOf(text: string, path: string): ClientKeyPair | undefined {
+  const parsed = parseKubeconfig(text, path);
+  if (parsed.kind === 'unusable') {
+    const message = `${path} can't be used as a kubeconfig: ${parsed.why}; set fleet.kubeconfig to that of the kubelet`;
+    throw fleetError('fleet/identity', message, { cause: parsed.cause });
+  }
+  const { certificate, key } = parsed.kubeconfig.user;
+  return certificate && key && { certificate, key };
 }
 
 async function clientCa(distribution: Distribution | undefined, reader: Reader): Promise<string> {

@@ -2,78 +2,129 @@ import { dirname, resolve } from 'node:path';
 import * as v from 'valibot';
 import { parse } from 'yaml';
 import { reasonOf } from '../../platform/app-error.ts';
-import { fleetError } from '../fleet-error.ts';
+import { oneLine } from '../../platform/plain-text.ts';
 
 /** PEM text, or the file that has it. */
 export type PemSource = { readonly file: string } | { readonly pem: string };
 
-/** The certificate and the key with which a kubeconfig signs in. */
-export interface ClientKeyPair {
-  readonly certificate: PemSource;
-  readonly key: PemSource;
+/** The cluster and the user of the current context. */
+export interface Kubeconfig {
+  readonly cluster: {
+    /** Begins with `https://`. */
+    readonly server: string;
+    readonly authority?: PemSource;
+    readonly isUnverified: boolean;
+    readonly serverName?: string;
+    readonly proxyUrl?: string;
+  };
+  readonly user: {
+    readonly certificate?: PemSource;
+    readonly key?: PemSource;
+    readonly token?: string;
+    readonly tokenFile?: string;
+  };
 }
 
-const user = v.object({
-  'client-certificate': v.optional(v.string()),
-  'client-certificate-data': v.optional(v.string()),
-  'client-key': v.optional(v.string()),
-  'client-key-data': v.optional(v.string()),
-});
+/** A kubeconfig, or why a text is none that can be used. */
+export type ParsedKubeconfig =
+  | { readonly kind: 'kubeconfig'; readonly kubeconfig: Kubeconfig }
+  | { readonly kind: 'unusable'; readonly why: string; readonly cause?: unknown };
 
-const kubeconfig = v.object({
-  kind: v.literal('Config'),
-  'current-context': v.optional(v.string()),
-  contexts: v.optional(v.array(v.object({ name: v.string(), context: v.object({ user: v.string() }) })), []),
-  users: v.optional(v.array(v.object({ name: v.string(), user: v.nullish(user) })), []),
+const text = v.pipe(v.string(), v.minLength(1));
+/** client-go takes an empty text for an absent one. */
+const optionalText = v.nullish(v.string());
+const named = <Name extends string, Schema extends v.GenericSchema>(name: Name, schema: Schema) =>
+  v.array(v.object({ name: text, [name]: schema } as { name: typeof text } & Record<Name, Schema>));
+
+/** The parts of `Config` (v1 of client-go's `clientcmd`) that a kubelet's kubeconfig has. */
+const config = v.object({
+  kind: v.optional(v.literal('Config')),
+  'current-context': text,
+  contexts: named('context', v.object({ cluster: text, user: text })),
+  clusters: named(
+    'cluster',
+    v.object({
+      server: v.pipe(text, v.url(), v.startsWith('https://', 'must begin with https://')),
+      'certificate-authority': optionalText,
+      'certificate-authority-data': optionalText,
+      'insecure-skip-tls-verify': v.nullish(v.boolean(), false),
+      'tls-server-name': optionalText,
+      'proxy-url': optionalText,
+    }),
+  ),
+  users: named(
+    'user',
+    v.nullish(
+      v.object({
+        'client-certificate': optionalText,
+        'client-certificate-data': optionalText,
+        'client-key': optionalText,
+        'client-key-data': optionalText,
+        token: optionalText,
+        tokenFile: optionalText,
+      }),
+      {},
+    ),
+  ),
 });
 
 /**
- * Reads the key pair of the current context (kubernetes.io, "Organizing Cluster Access Using
- * kubeconfig Files"). `…-data` wins over a file, and a relative path begins at the kubeconfig.
+ * Reads the current context of a kubeconfig (kubernetes.io, "Organizing Cluster Access Using
+ * kubeconfig Files"). `…-data` wins over a file, and a relative path begins at the kubeconfig, as in
+ * client-go.
  *
- * @param path of the kubeconfig, for messages and relative paths
- * @returns undefined when the user signs in with something else than a certificate
- * @throws AppError `fleet/identity`
+ * @param path of the kubeconfig, where relative paths begin
  */
-export function keyPairOf(text: string, path: string): ClientKeyPair | undefined {
-  const result = v.safeParse(kubeconfig, parseYaml(text, path));
-  if (!result.success) {
-    throw fleetError('fleet/identity', `${path} is no kubeconfig; set fleet.kubeconfig to that of the kubelet`);
-  }
-  const { contexts, users, 'current-context': current } = result.output;
-  const context = contexts.find(({ name }) => name === current) ?? contexts[0];
-  const named = users.find(({ name }) => name === context?.context.user) ?? users[0];
-  const certificate = pemOf(named?.user?.['client-certificate-data'], named?.user?.['client-certificate'], path);
-  const key = pemOf(named?.user?.['client-key-data'], named?.user?.['client-key'], path);
-  return certificate && key && { certificate, key };
-}
-
-function pemOf(data: string | undefined, file: string | undefined, path: string): PemSource | undefined {
-  if (data !== undefined && data !== '') return { pem: Buffer.from(data, 'base64').toString('utf8') };
-  return file === undefined || file === '' ? undefined : { file: resolve(dirname(path), file) };
-}
-
-const kubeletConfiguration = v.object({
-  kind: v.literal('KubeletConfiguration'),
-  authentication: v.optional(v.object({ x509: v.optional(v.object({ clientCAFile: v.optional(v.string()) })) })),
-});
-
-/**
- * `authentication.x509.clientCAFile` of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1);
- * undefined where it is not set, and for any other file.
- *
- * @throws AppError `fleet/identity` when it is no YAML
- */
-export function clientCaFileOf(text: string, path: string): string | undefined {
-  const result = v.safeParse(kubeletConfiguration, parseYaml(text, path));
-  const file = result.success ? result.output.authentication?.x509?.clientCAFile : undefined;
-  return file === undefined || file === '' ? undefined : resolve(dirname(path), file);
-}
-
-function parseYaml(text: string, path: string): unknown {
+export function parseKubeconfig(content: string, path: string): ParsedKubeconfig {
+  let document: unknown;
   try {
-    return parse(text, { maxAliasCount: 0 });
-  } catch (error) {
-    throw fleetError('fleet/identity', `${path} is not YAML: ${reasonOf(error)}`, { cause: error });
+    document = parse(content, { maxAliasCount: 0 });
+  } catch (cause) {
+    return { kind: 'unusable', why: oneLine(reasonOf(cause)), cause };
   }
+  const result = v.safeParse(config, document);
+  if (!result.success) {
+    const [issue] = result.issues;
+    return { kind: 'unusable', why: `${v.getDotPath(issue) ?? 'the file'}: ${oneLine(issue.message)}` };
+  }
+  const { contexts, clusters, users, 'current-context': current } = result.output;
+  const context = contexts.find(({ name }) => name === current)?.context;
+  const cluster = clusters.find(({ name }) => name === context?.cluster)?.cluster;
+  const user = users.find(({ name }) => name === context?.user)?.user;
+  if (cluster === undefined || user === undefined) {
+    return { kind: 'unusable', why: `context '${current}', or the cluster or user of it, is not in it` };
+  }
+  return {
+    kind: 'kubeconfig',
+    kubeconfig: {
+      cluster: {
+        server: cluster.server,
+        isUnverified: cluster['insecure-skip-tls-verify'],
+        ...pemOf('authority', cluster['certificate-authority-data'], cluster['certificate-authority'], path),
+        ...textOf('serverName', cluster['tls-server-name']),
+        ...textOf('proxyUrl', cluster['proxy-url']),
+      },
+      user: {
+        ...pemOf('certificate', user['client-certificate-data'], user['client-certificate'], path),
+        ...pemOf('key', user['client-key-data'], user['client-key'], path),
+        ...textOf('token', user.token),
+        ...textOf('tokenFile', user.tokenFile && resolve(dirname(path), user.tokenFile)),
+      },
+    },
+  };
+}
+
+type MaybeText = string | null | undefined;
+
+function pemOf<Name extends string>(name: Name, data: MaybeText, file: MaybeText, path: string) {
+  const source: PemSource | undefined = data
+    ? { pem: Buffer.from(data, 'base64').toString('utf8') }
+    : file
+      ? { file: resolve(dirname(path), file) }
+      : undefined;
+  return (source && { [name]: source }) as { readonly [key in Name]?: PemSource } | undefined;
+}
+
+function textOf<Name extends string>(name: Name, value: MaybeText) {
+  return (value ? { [name]: value } : undefined) as { readonly [key in Name]?: string } | undefined;
 }

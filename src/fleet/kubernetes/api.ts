@@ -7,7 +7,7 @@ import { oneLine } from '../../platform/plain-text.ts';
 import { refusalOf } from './answers.ts';
 import { isKubernetesError, kubernetesError } from './api-error.ts';
 import type { ApiRequest } from './api-request.ts';
-import type { Credentials } from './kubeconfig.ts';
+import type { Credentials } from './credentials.ts';
 
 /** Requests with the kubelet's credentials as they are at that time. */
 export interface KubernetesApi {

@@ -10,7 +10,7 @@ import type { KubernetesApi } from './api.ts';
 import { isKubernetesError } from './api-error.ts';
 import { backoffMs } from './backoff.ts';
 import { clusterNodeOf } from './cluster-node.ts';
-import type { Credentials } from './kubeconfig.ts';
+import type { Credentials } from './credentials.ts';
 import { listNodes, nodePath, watchNodes } from './node-requests.ts';
 import { type NodeMetadata, type OwnFields, ownFieldsOf, readNode, type WatchEvent } from './objects.ts';
 import { createTrouble, type Trouble } from './trouble.ts';

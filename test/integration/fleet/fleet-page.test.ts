@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
-import { readCredentials } from '../../../src/fleet/kubernetes/kubeconfig.ts';
+import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { EVENT_REASONS } from '../../../src/fleet/publish/events.ts';
 import { healthOf } from '../../../src/fleet/publish/health.ts';

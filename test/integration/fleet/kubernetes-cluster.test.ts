@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
-import { readCredentials } from '../../../src/fleet/kubernetes/kubeconfig.ts';
+import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster, type KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { servesAnnotation } from '../../../src/fleet/publish/serves.ts';
 import { digestOf } from '../../../src/platform/digest.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { createKubernetesApi, type KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
-import { readCredentials } from '../../../src/fleet/kubernetes/kubeconfig.ts';
+import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { shortBundle } from '../../../src/fleet/publish/node-status.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { kubernetesError } from '../../../../src/fleet/kubernetes/api-error.ts';
 import { backoffMs } from '../../../../src/fleet/kubernetes/backoff.ts';
-import { readCredentials } from '../../../../src/fleet/kubernetes/kubeconfig.ts';
+import { readCredentials } from '../../../../src/fleet/kubernetes/credentials.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 
 let root: string;
@@ -72,7 +72,8 @@ describe('readCredentials', () => {
 
   it.each([
     ['{', /own\.conf can't be used as a kubeconfig: \S[^\n]+$/],
-    ['kind: KubeletConfiguration', /can't be used as a kubeconfig: current-context/],
+    ['kind: KubeletConfiguration', /can't be used as a kubeconfig: kind: /],
+    ['kind: Config', /can't be used as a kubeconfig: current-context: /],
   ])('says what is wrong with %j', async (text, why) => {
     writeFileSync(join(root, 'own.conf'), text);
     await expect(read(join(root, 'own.conf'))).rejects.toThrow(why);
