@@ -96,10 +96,12 @@ describeMachine('packages on a node', 'booted', (machine) => {
     await machine().output('test -s /var/lib/stickpin/state.db && test -s /etc/stickpin/keys.d/factory-2026.pub');
   });
 
-  test('the archive is removed with its own command', async () => {
+  test('the archive is removed with its own command, which holds after a reboot', async () => {
     await run('archive-install');
     await isPinned();
     await run('archive-remove');
+    await expectNothingLeft();
+    await machine().reboot();
     await expectNothingLeft();
     await run('deb-purge');
     expect(await machine().run('ls /etc/stickpin /var/lib/stickpin')).toMatchObject({ exitCode: 2, stdout: '' });

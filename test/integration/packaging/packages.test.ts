@@ -79,14 +79,11 @@ describe.runIf(have('openssl', ...needs))('npm run package', () => {
   it('makes the same bytes again, in another folder, with another umask and in another time zone', async () => {
     const before = process.umask(0o077);
     try {
-      await makePackages(join(work, 'again'), ['--arch', 'x64'], { TZ: 'Asia/Kathmandu', LANG: 'de_DE.UTF-8' });
+      await makePackages(join(work, 'again'), [], { TZ: 'Asia/Kathmandu', LANG: 'de_DE.UTF-8' });
     } finally {
       process.umask(before);
     }
-    const sums = (directory: string) =>
-      readFileSync(join(directory, 'SHA256SUMS'), 'utf8')
-        .split('\n')
-        .filter((line) => !/arm64|aarch64/.test(line));
+    const sums = (directory: string) => readFileSync(join(directory, 'SHA256SUMS'), 'utf8').split('\n');
     expect(sums(join(work, 'again'))).toEqual(sums(made));
   }, 600_000);
 
