@@ -28,6 +28,9 @@ export const wireLimits = {
   documentMs: 60_000,
   /** How long a body may bring no byte. */
   stallMs: 20_000,
+  /** While a body is waited for so long, it brings at least `progressBytes`. */
+  progressMs: 60_000,
+  progressBytes: 16 * KiB,
   /** How long a client may take no byte. A runtime that unpacks may pause. */
   clientStallMs: 60_000,
   /** How long a request for a document may wait for a change (RFC 7240, `wait`). */

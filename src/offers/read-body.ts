@@ -44,7 +44,8 @@ export async function readBody(
  * The chunks of a body, at the consumer's pace. A consumer that stops early closes the connection.
  *
  * @throws AppError `offers/unreachable` (`retry`) when it breaks off, or brings nothing for
- *   `stallMs` while it is waited for; whatever aborted `signal`
+ *   `stallMs`, or less than `progressBytes` in `progressMs`, while it is waited for; whatever
+ *   aborted `signal`
  */
 export async function* streamBody(
   response: IncomingMessage,
@@ -52,13 +53,16 @@ export async function* streamBody(
   signal: AbortSignal,
 ): AsyncGenerator<Buffer, void, undefined> {
   const chunks = response[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  const progress = createProgress();
   const stalled = () =>
     response.destroy(new Error(`it sent nothing for ${stallMs / 1_000} s in the middle of an answer`));
   try {
     for (;;) {
       const timer = setTimeout(stalled, stallMs);
+      const beganMs = performance.now();
       const next = await chunks.next().finally(() => clearTimeout(timer));
       if (next.done === true) break;
+      progress.add(next.value.length, performance.now() - beganMs);
       yield next.value;
     }
     if (!response.complete) throw new Error('the answer broke off');
@@ -68,6 +72,24 @@ export async function* streamBody(
   } finally {
     if (!response.complete) response.destroy();
   }
+}
+
+/** Bytes that came while they were waited for: a consumer that pauses costs the other end nothing. */
+function createProgress() {
+  const { progressMs, progressBytes } = wireLimits;
+  let waitedMs = 0;
+  let bytes = 0;
+  return {
+    /** @throws Error for a body that comes too slowly to be waited for */
+    add: (length: number, ms: number) => {
+      bytes += length;
+      waitedMs += ms;
+      if (waitedMs < progressMs) return;
+      if (bytes < progressBytes) throw new Error(`it sent only ${bytes} bytes in ${Math.round(waitedMs / 1_000)} s`);
+      waitedMs = 0;
+      bytes = 0;
+    },
+  };
 }
 
 function tooSlow(what: string): string {

@@ -273,9 +273,10 @@ interface Listening {
 /** What follows a report and an effect of the engine. */
 function listeners(options: DaemonOptions, { state, trust, published, fleet }: Listening) {
   const onStatus: NonNullable<DaemonOptions['onStatus']> = (report) => {
-    published.files.publish({ imagesEnv: imagesEnv(state.store.load().bundles), report });
+    const { bundles } = state.store.load();
+    published.files.publish({ imagesEnv: imagesEnv(bundles), report });
     published.metrics?.publish(report);
-    fleet?.reported(report);
+    fleet?.reported(report, { bundles, trustRevision: trust.revision() });
     options.onStatus?.(report);
   };
   const afterEffect: NonNullable<DaemonOptions['afterEffect']> = (effect) => {

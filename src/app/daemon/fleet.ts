@@ -1,12 +1,19 @@
 import type { Documents } from '../../bundle/documents/documents.ts';
-import { isWantedFromPeers, refusedForGood, withheldFromPeers } from '../../domain/report/peer-wants.ts';
+import {
+  forgottenBundles,
+  isWantedFromPeers,
+  refusalGrounds,
+  refusedForGood,
+  withheldFromPeers,
+} from '../../domain/report/peer-wants.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Media } from '../../media/media.ts';
 import { createPeerMedia, type PeerMedia } from '../../media/peer/peer-media.ts';
 import { createOffersClient } from '../../offers/client.ts';
 import { fleetPaths } from '../../offers/fleet-paths.ts';
 import { createFleetWatch } from '../../offers/fleet-watch.ts';
-import { createOffersHandler } from '../../offers/handler.ts';
+import { createOffersHandler, type OffersHandler } from '../../offers/handler.ts';
 import type { HeldBundle } from '../../offers/held-bundle.ts';
 import { createKeptBundles, type KeptBundles } from '../../offers/kept-bundles.ts';
 import { createNodeOffers } from '../../offers/node-offers.ts';
@@ -25,11 +32,17 @@ export interface DaemonFleet {
   readonly port: FleetPort;
   /** What other nodes offer. */
   readonly provider: PeerMedia;
-  /** Serves `offers.sock` from now on. Never throws: what fails is logged. */
+  /** Serves `offers.sock` from now on. Never throws: what fails is logged, and tried again. */
   serve(parts: ServedParts): Promise<void>;
   /** Takes a report of the engine: it says what is needed of others, and what may be given. */
-  reported(report: StatusReport): void;
+  reported(report: StatusReport, judged: JudgedBy): void;
   close(): Promise<void>;
+}
+
+/** By what this node judges bundles: those that are adopted, and its keys. */
+interface JudgedBy {
+  readonly bundles: readonly StoredBundle[];
+  readonly trustRevision: string;
 }
 
 /** What this node offers from. */
@@ -44,14 +57,21 @@ export interface ServedParts {
   readonly parsers: Documents;
 }
 
+const OPEN_AGAIN_MS = 15_000;
+
 interface FleetState {
   readonly options: Pick<DaemonOptions, 'settings' | 'clock' | 'log'>;
   report: StatusReport | undefined;
-  /** Refused for good in this run. */
+  /** Refused for good, as long as `grounds` stay the same. */
   readonly refused: Set<string>;
+  grounds: string;
+  forgotten: ReadonlySet<string>;
   withheld: ReadonlySet<string>;
   kept: KeptBundles | undefined;
   server: SocketServer | undefined;
+  /** Ends when `offers.sock` is open, or with `stop`. */
+  opening: Promise<void>;
+  readonly stop: AbortController;
   /** Changes with what the last report says of bundles. */
   seen: string;
   /** How many images of all releases were present then. */
@@ -68,13 +88,16 @@ export function createDaemonFleet(
     options,
     report: undefined,
     refused: new Set(),
+    grounds: '',
+    forgotten: new Set(),
     withheld: new Set(),
     kept: undefined,
     server: undefined,
+    opening: Promise.resolve(),
+    stop: new AbortController(),
     seen: '',
     present: 0,
   };
-  const stop = new AbortController();
   const { peersSocket } = fleetPaths(settings.paths);
   const connection = createWireConnection({ who: 'the fleet process', connect: unixSocket(peersSocket) });
   const port = createFleetWatch({ client: createOffersClient(connection), clock, log });
@@ -82,21 +105,23 @@ export function createDaemonFleet(
     fleet: port,
     clientOf: (peer) => createOffersClient({ ...connection, who: peer }, wirePaths.peer(peer)),
     isWanted: (offered) =>
-      state.report !== undefined && !state.refused.has(offered.bundleId) && isWantedFromPeers(offered, state.report),
+      state.report !== undefined &&
+      !state.refused.has(offered.bundleId) &&
+      isWantedFromPeers(offered, state.report, state.forgotten),
     own: documents,
     clock,
     random: Math.random,
   });
-  const following = port.run(stop.signal);
+  const following = port.run(state.stop.signal);
   return {
     port,
     provider,
     serve: (parts) => serve(state, parts),
-    reported: (report) => takeReport(state, report, provider),
+    reported: (report, judged) => takeReport(state, report, judged, provider),
     close: async () => {
-      stop.abort();
+      state.stop.abort();
       connection.close();
-      await following;
+      await Promise.all([following, state.opening]);
       await state.server?.close();
     },
   };
@@ -116,15 +141,33 @@ async function serve(state: FleetState, parts: ServedParts): Promise<void> {
   const isOffered = ({ bundleId, name }: Pick<HeldBundle, 'bundleId' | 'name'>) =>
     fleet.serve && state.report !== undefined && !fleet.except.includes(name) && !state.withheld.has(bundleId);
   const bundles = createNodeOffers({ sources: [kept, media.held], isOffered });
+  const { offersSocket } = fleetPaths(paths);
+  const handle = createOffersHandler({ bundles, clock, log });
   try {
-    state.server = await serveSocket(fleetPaths(paths).offersSocket, createOffersHandler({ bundles, clock, log }));
+    state.server = await serveSocket(offersSocket, handle);
   } catch (error) {
-    log.error({ err: error }, reasonOf(error));
+    log.error({ err: error }, `${reasonOf(error)}. It is tried again`);
+    state.opening = openAgain(state, offersSocket, handle);
+  }
+}
+
+/** Tries until the socket can be opened. */
+async function openAgain(state: FleetState, path: string, handle: OffersHandler): Promise<void> {
+  const { options, stop } = state;
+  while (state.server === undefined) {
+    try {
+      await options.clock.sleep(OPEN_AGAIN_MS, stop.signal);
+      state.server = await serveSocket(path, handle);
+      options.log.info({}, `${path} is served now: other nodes get bundles from this one`);
+    } catch {
+      // Said before.
+      if (stop.signal.aborted) return;
+    }
   }
 }
 
 /** Most reports differ in their progress only. */
-function takeReport(state: FleetState, report: StatusReport, provider: PeerMedia): void {
+function takeReport(state: FleetState, report: StatusReport, judged: JudgedBy, provider: PeerMedia): void {
   const { bundles, rejected, notices, rejectedNames } = report;
   const seen = JSON.stringify([
     bundles.map(({ bundleId, phase, hold, cancelled, images }) => [bundleId, phase, hold, cancelled, images.present]),
@@ -133,10 +176,16 @@ function takeReport(state: FleetState, report: StatusReport, provider: PeerMedia
     rejectedNames,
   ]);
   state.report = report;
-  if (seen === state.seen) return;
+  const grounds = refusalGrounds(judged.bundles, judged.trustRevision);
+  const isJudgedAnew = grounds !== state.grounds;
+  if (seen === state.seen && !isJudgedAnew) return;
   state.seen = seen;
+  state.grounds = grounds;
+  state.forgotten = forgottenBundles(judged.bundles);
   state.withheld = withheldFromPeers(report);
-  for (const bundleId of refusedForGood(report)) state.refused.add(bundleId);
+  // What this report refuses may have been judged before the change.
+  if (isJudgedAnew) state.refused.clear();
+  else for (const bundleId of refusedForGood(report)) state.refused.add(bundleId);
   const present = report.bundles.reduce((sum, { images }) => sum + images.present, 0);
   state.kept?.changed(present < state.present);
   state.present = present;

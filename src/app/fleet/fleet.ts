@@ -44,8 +44,11 @@ export interface FleetOptions {
 
 /** The fleet process. */
 export interface Fleet {
-  /** What this node gives to others, and where; undefined while it gives nothing. */
-  serves(): OwnServes | undefined;
+  /**
+   * What this node gives to others, and where; undefined while it gives nothing. `unknown` after a
+   * start, until the daemon has told it and the port was opened.
+   */
+  serves(): OwnServes | undefined | 'unknown';
   /** Whether the daemon of this node does not answer now. */
   isDaemonAway(): boolean;
   /** Calls `listener` when one of these may have changed. */
@@ -182,7 +185,11 @@ async function tick({ options, peers, own, listening, silence, nodes }: Parts, s
   }
 }
 
-function servesOf({ own, listening }: Parts): OwnServes | undefined {
+function servesOf({ own, listening, options }: Parts): OwnServes | undefined | 'unknown' {
+  const { cluster, settings } = options;
+  if (!settings.fleet.serve) return undefined;
+  const hasNoAddress = cluster.address() === undefined && cluster.nodes().length > 0;
+  if (!own.hasAnswered() || !(listening.wasTried() || hasNoAddress)) return 'unknown';
   const endpoint = listening.endpoint();
   if (endpoint === undefined) return undefined;
   return { address: endpoint.host, port: endpoint.port, bundles: own.bundles().map(({ bundleId }) => bundleId) };

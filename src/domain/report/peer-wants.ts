@@ -1,8 +1,9 @@
 import type { OfferedBundle } from '../fleet/fleet-view.ts';
+import type { StoredBundle } from '../state/state.ts';
 import type { BundleReport } from './bundle-report.ts';
 import type { StatusReport } from './report.ts';
 
-/** Refusals that no other copy and no other time changes. */
+/** Refusals that no other copy changes, and no time but a change of {@link refusalGrounds}. */
 const FINAL_REFUSALS: ReadonlySet<string> = new Set([
   'bundle/arch',
   'bundle/sequence',
@@ -17,14 +18,20 @@ export type WantsReport = Pick<StatusReport, 'bundles' | 'notices' | 'rejected' 
  * Whether this node reads a bundle that another node offers: it does not know it, or lacks images of
  * it. So what every node has long since causes no work. Nothing of what is offered is verified: a
  * wrong name only keeps the bundle from being taken.
+ *
+ * @param forgotten bundles whose stream was reset after them: their sequence counts no more
  */
-export function isWantedFromPeers(offered: OfferedBundle, report: WantsReport): boolean {
+export function isWantedFromPeers(
+  offered: OfferedBundle,
+  report: WantsReport,
+  forgotten: ReadonlySet<string> = new Set(),
+): boolean {
   const { bundleId, name, version } = offered;
   const known = report.bundles.find((bundle) => bundle.bundleId === bundleId);
   if (known !== undefined) return lacksImages(known);
   if (report.notices.some((notice) => notice.bundleId === bundleId)) return false;
   if (report.rejectedNames.some((rejected) => rejected.name === name && rejected.version === version)) return false;
-  return !report.bundles.some((bundle) => isPast(bundle, offered));
+  return !report.bundles.some((bundle) => !forgotten.has(bundle.bundleId) && isPast(bundle, offered));
 }
 
 /** A release that was activated here and is not older than what is offered. */
@@ -37,6 +44,19 @@ function lacksImages({ phase, hold, cancelled, images }: BundleReport): boolean 
   // A cancelled preload goes on with a stick that somebody plugs in, not by itself.
   if (phase === 'retired' || phase === 'rejected' || cancelled !== undefined) return false;
   return phase === 'detected' || images.present < images.total;
+}
+
+/** Bundles whose stream was reset after they were adopted. */
+export function forgottenBundles(bundles: readonly StoredBundle[]): ReadonlySet<string> {
+  return new Set(bundles.flatMap(({ bundleId, resetAt }) => (resetAt === undefined ? [] : [bundleId])));
+}
+
+/**
+ * A text that changes when what was refused for good may be judged in another way: with the keys,
+ * with a reset of a stream, and with what is adopted.
+ */
+export function refusalGrounds(bundles: readonly StoredBundle[], trustRevision: string): string {
+  return [trustRevision, ...bundles.map(({ bundleId, resetAt }) => `${bundleId} ${resetAt ?? ''}`).sort()].join('\n');
 }
 
 /** The bundles that this node has refused for good: there is no need to look at them again. */

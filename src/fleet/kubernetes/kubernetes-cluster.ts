@@ -38,7 +38,9 @@ export interface KubernetesClusterOptions {
 /** How long a watch lasts, as in client-go: 5 to 10 minutes by chance. */
 const WATCH_MS = 300_000;
 
-/** While it is `own`, it is looked whether all are shown each time a watch ends. */
+/** One of the own Node only: when it ends, it is looked whether all are shown now. */
+const OWN_WATCH_MS = 30_000;
+
 type Scope = 'all' | 'own';
 
 interface State extends KubernetesClusterOptions {
@@ -154,11 +156,18 @@ async function listVisible(state: State, signal: AbortSignal): Promise<Listed> {
 /** Watches until everything has to be read again. */
 async function follow(state: State, position: Position, signal: AbortSignal): Promise<void> {
   for (;;) {
-    const forMs = Math.round(WATCH_MS * (1 + state.random()));
+    const leastMs = position.scope === 'own' ? OWN_WATCH_MS : WATCH_MS;
+    const forMs = Math.round(leastMs * (1 + state.random()));
     const beganAt = state.clock.monotonic();
     const only = position.scope === 'own' ? state.self : undefined;
     const events = watchNodes(state.api, { ...position, only, forMs, hasBookmarks: state.hasBookmarks }, signal);
-    for await (const event of events) take(state, position, event);
+    for await (const event of events) {
+      const isOwn = take(state, position, event);
+      // A cloud provider gives a Node its addresses later.
+      if (isOwn && state.address === undefined) {
+        await readOwnNode(state, await state.api.credentials(signal), signal);
+      }
+    }
     signal.throwIfAborted();
     if (position.scope === 'own') return;
     const lastedMs = state.clock.monotonic() - beganAt;
@@ -167,7 +176,8 @@ async function follow(state: State, position: Position, signal: AbortSignal): Pr
   }
 }
 
-function take(state: State, position: Position, event: WatchEvent): void {
+/** @returns whether the own Node has changed */
+function take(state: State, position: Position, event: WatchEvent): boolean {
   if (event.type === 'ERROR') {
     const error = watchErrorOf('/api/v1/nodes', event.object);
     state.hasBookmarks &&= error.code === 'kubernetes/gone';
@@ -175,7 +185,7 @@ function take(state: State, position: Position, event: WatchEvent): void {
   }
   const { resourceVersion } = event.object.metadata;
   if (resourceVersion !== '') position.resourceVersion = resourceVersion;
-  if (event.type === 'BOOKMARK') return;
+  if (event.type === 'BOOKMARK') return false;
   const { metadata } = event.object;
   const isOwn = metadata.name === state.self;
   const before = { node: state.nodes.get(metadata.name), own: state.own };
@@ -184,6 +194,7 @@ function take(state: State, position: Position, event: WatchEvent): void {
   else state.nodes.set(metadata.name, now);
   if (isOwn) state.own = now && ownFieldsOf(metadata);
   if (!isDeepStrictEqual(before, { node: now, own: state.own })) notifyAll(state.listeners);
+  return isOwn && event.type !== 'DELETED';
 }
 
 function tellAway(state: State, error: unknown): void {

@@ -45,7 +45,7 @@ export interface PublisherOptions {
   /** Whether the daemon answers now. */
   readonly isDaemonUp: () => boolean;
   /** What this node gives to others; undefined while it gives nothing. */
-  readonly serves: () => OwnServes | undefined;
+  readonly serves: () => OwnServes | undefined | 'unknown';
   readonly clock: Clock;
   /** 0 to 1, for jitter. */
   readonly random: () => number;
@@ -166,6 +166,8 @@ function wantedOf({ report, serves }: State, isSilent: boolean): Wanted | undefi
   const now = report();
   if (now === undefined) return isSilent ? { fields: undefined, health: healthOf(undefined) } : undefined;
   const offered = serves();
+  // A restart must not take it away for a minute: others would leave this node.
+  if (offered === 'unknown') return isSilent ? { fields: undefined, health: healthOf(undefined) } : undefined;
   const annotations = {
     ...(offered !== undefined && { [SERVES_ANNOTATION]: servesAnnotation(offered) }),
     [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(now))),

@@ -24,9 +24,12 @@ export interface AnswerOptions {
   readonly log: Log;
 }
 
+/** Manifests and configs of images have some KiB, and seldom more than 100. */
+const SMALL_BYTES = 256 * 1024;
+
 /**
- * Answers a request of another node: the offers from here, the rest as the daemon answers it. Blobs
- * take a turn. Never rejects.
+ * Answers a request of another node: the offers from here, the rest as the daemon answers it. Large
+ * blobs take a turn. Never rejects.
  *
  * @param node the name of its Node, or its address where nodes do not prove who they are
  */
@@ -62,15 +65,20 @@ async function sendBlob(
   response: ServerResponse,
   { nodes, pace, daemon }: AnswerOptions,
 ): Promise<void> {
+  const path = request.url ?? '';
+  const signal = closeSignal(response);
+  if (await isSmall(daemon, path, signal)) {
+    const onBytes = (count: number) => pace.take(count, signal);
+    return relay(request, response, { connection: daemon, path }, { onBytes });
+  }
   const asked = nodes.ask(node);
   if ('busy' in asked) return respondBusy(response, asked.busy);
   const { turn } = asked;
-  const signal = closeSignal(response);
   try {
     await relay(
       request,
       response,
-      { connection: daemon, path: request.url ?? '' },
+      { connection: daemon, path },
       {
         onBytes: async (count) => {
           if (turn.isTooSlow()) response.destroy();
@@ -82,4 +90,12 @@ async function sendBlob(
   } finally {
     turn.end();
   }
+}
+
+/** Whether a blob is a manifest or a config, by its size: whoever judges a bundle needs only those. */
+async function isSmall(daemon: WireConnection, path: string, signal: AbortSignal): Promise<boolean> {
+  const head = await daemon.open({ path, method: 'HEAD' }, signal);
+  head.resume();
+  const length = head.headers['content-length'];
+  return head.statusCode !== 200 || (length !== undefined && Number(length) <= SMALL_BYTES);
 }

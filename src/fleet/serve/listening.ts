@@ -13,6 +13,8 @@ import type { NodeServer } from './node-server.ts';
 export interface Listening {
   /** Where other nodes reach this one; undefined while they don't. */
   endpoint(): Endpoint | undefined;
+  /** Whether the port was opened, or could not be, since the start. */
+  wasTried(): boolean;
   onChange(listener: () => void): Unsubscribe;
   /** Listens until `signal` aborts, and again after the address has changed. Never throws. */
   run(signal: AbortSignal): Promise<void>;
@@ -38,15 +40,17 @@ interface Port extends ListeningOptions {
   readonly file: string;
   server?: NodeServer | undefined;
   wanted?: string | undefined;
+  wasTried: boolean;
   /** What was said last. */
   told?: string | undefined;
 }
 
 /** Makes {@link Listening} that does not listen yet. */
 export function createListening(options: ListeningOptions): Listening {
-  const port: Port = { ...options, listeners: new Set(), file: join(options.stateDir, 'address') };
+  const port: Port = { ...options, listeners: new Set(), wasTried: false, file: join(options.stateDir, 'address') };
   return {
     endpoint: () => port.server?.endpoint,
+    wasTried: () => port.wasTried,
     onChange: (listener) => listen(port.listeners, listener),
     run: (signal) => run(port, signal),
   };
@@ -80,6 +84,7 @@ async function move(port: Port, address: string, signal: AbortSignal): Promise<v
   } catch (error) {
     if (!signal.aborted) tell(port, `Other nodes can't reach this one: ${reasonOf(error)}`);
   }
+  port.wasTried = true;
   notifyAll(port.listeners);
 }
 

@@ -12,6 +12,8 @@ export interface OwnOffers {
   bundles(): OffersDocument['bundles'];
   /** What other nodes are told: with the name and the status of this node. */
   document(): OffersDocument;
+  /** Whether the daemon has answered since the start. */
+  hasAnswered(): boolean;
   /** Whether the daemon does not answer now. */
   isDaemonAway(): boolean;
   onChange(listener: () => void): Unsubscribe;
@@ -40,12 +42,13 @@ interface Followed extends OwnOffersOptions {
   readonly listeners: Listeners;
   bundles: OffersDocument['bundles'];
   etag?: string | undefined;
+  hasAnswered: boolean;
   isAway: boolean;
 }
 
 /** Makes {@link OwnOffers} that are empty. */
 export function createOwnOffers(options: OwnOffersOptions): OwnOffers {
-  const own: Followed = { ...options, listeners: new Set(), bundles: [], isAway: false };
+  const own: Followed = { ...options, listeners: new Set(), bundles: [], hasAnswered: false, isAway: false };
   return {
     bundles: () => own.bundles,
     document: () => {
@@ -53,6 +56,7 @@ export function createOwnOffers(options: OwnOffersOptions): OwnOffers {
       const node = { name: own.self(), ...(status !== undefined && { status }) };
       return { version: 1, bundles: own.bundles, node };
     },
+    hasAnswered: () => own.hasAnswered,
     isDaemonAway: () => own.isAway,
     onChange: (listener) => listen(own.listeners, listener),
     statusChanged: () => notifyAll(own.listeners),
@@ -67,7 +71,7 @@ async function follow(own: Followed, signal: AbortSignal): Promise<void> {
       const answer = await own.client.offers({ etag: own.etag, waitMs: WAIT_MS }, signal);
       pauseMs = FIRST_PAUSE_MS;
       tellBack(own);
-      if (answer !== undefined) take(own, answer.document.bundles, answer.etag);
+      if (answer !== undefined) takeAnswer(own, answer.document.bundles, answer.etag);
       // A daemon that does not wait must not be asked without a pause.
       else await own.clock.sleep(FIRST_PAUSE_MS, signal);
     } catch (error) {
@@ -80,11 +84,20 @@ async function follow(own: Followed, signal: AbortSignal): Promise<void> {
   }
 }
 
-function take(own: Followed, bundles: OffersDocument['bundles'], etag: string | undefined): void {
+function takeAnswer(own: Followed, bundles: OffersDocument['bundles'], etag: string | undefined): void {
+  const isFirst = !own.hasAnswered;
+  own.hasAnswered = true;
+  const isTold = take(own, bundles, etag);
+  if (isFirst && !isTold) notifyAll(own.listeners);
+}
+
+/** @returns whether listeners were told */
+function take(own: Followed, bundles: OffersDocument['bundles'], etag: string | undefined): boolean {
   own.etag = etag;
-  if (JSON.stringify(bundles) === JSON.stringify(own.bundles)) return;
+  if (JSON.stringify(bundles) === JSON.stringify(own.bundles)) return false;
   own.bundles = bundles;
   notifyAll(own.listeners);
+  return true;
 }
 
 function tellBack(own: Followed): void {

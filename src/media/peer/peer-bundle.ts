@@ -4,6 +4,7 @@ import type { OfferedBundle } from '../../domain/fleet/fleet-view.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { busyOf } from '../../offers/busy.ts';
 import type { OffersClient } from '../../offers/client.ts';
+import { wireLimits } from '../../offers/limits.ts';
 import { OFFERED_FILES } from '../../offers/offered-bundles.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -22,6 +23,9 @@ export interface PeerAccess {
   readonly own: BlobSource;
   readonly clock: Clock;
 }
+
+/** How long a peer that is busy is waited for before anything of a bundle is known. */
+const PATIENCE_MS = 5 * 60_000;
 
 /** Longest name and version that are shown. Nobody has verified them. */
 const SHOWN_LENGTH = 80;
@@ -63,15 +67,19 @@ export function peerBundle(access: PeerAccess, { bundleId, name, version }: Offe
   return { kind: 'bundle', path, reader, blobs: source };
 }
 
-/** Runs a small request, again and again while the peer is busy. Its errors become those of media. */
+/**
+ * Runs a small request, again and again while the peer is busy, which no peer should be for so
+ * little. Its errors become those of media.
+ */
 async function patiently<T>({ name, clock }: PeerAccess, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  const untilMs = clock.monotonic() + PATIENCE_MS;
   for (;;) {
     try {
       return await work();
     } catch (error) {
       signal.throwIfAborted();
       const busy = busyOf(error);
-      if (busy === undefined) throw mediaErrorOf(name, error);
+      if (busy === undefined || clock.monotonic() + busy.retryMs > untilMs) throw mediaErrorOf(name, error);
       await clock.sleep(busy.retryMs, signal);
     }
   }
@@ -115,10 +123,14 @@ async function* readBlob(
     return;
   }
   try {
+    let given = 0;
     for await (const chunk of client.read(digest, startByte, signal)) {
-      turn.worked();
+      given += chunk.length;
+      // One that gives a few bytes and fails is left out for longer each time.
+      if (given >= wireLimits.progressBytes) turn.worked();
       yield chunk;
     }
+    turn.worked();
   } catch (error) {
     signal.throwIfAborted();
     const busy = busyOf(error);

@@ -3,21 +3,30 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createOffersHandler } from '../../../src/offers/handler.ts';
+import { type SocketServer, serveSocket } from '../../../src/offers/socket-server.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { silentLog } from '../../../src/platform/log.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { eventually } from '../../support/eventually.ts';
 import { freePort } from '../../support/free-port.ts';
 import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
+import { createMemoryOffers } from '../../support/offers/memory-offers.ts';
 
 let cluster: TestCluster;
 let program: string;
+let daemon: SocketServer | undefined;
 beforeAll(async () => {
   program = await bundleIntoCache('src/fleet.ts', 'fleet');
 });
 beforeEach(async () => {
   cluster = await startTestCluster();
 });
-afterEach(() => cluster[Symbol.asyncDispose]());
+afterEach(async () => {
+  await daemon?.close();
+  await cluster[Symbol.asyncDispose]();
+});
 
 async function laySettings(): Promise<string> {
   const at = (name: string) => join(cluster.folder, name);
@@ -25,6 +34,8 @@ async function laySettings(): Promise<string> {
   writeFileSync(at('ca.crt'), cluster.authority.certificate);
   for (const folder of ['run', 'run-fleet', 'state', 'state-fleet']) mkdirSync(at(folder));
   writeFileSync(at('run/status.json'), JSON.stringify(ownReport([ownBundle({ phase: 'ready' })])));
+  const handle = createOffersHandler({ bundles: createMemoryOffers(), clock: systemClock, log: silentLog });
+  daemon = await serveSocket(at('run/offers.sock'), handle);
   const fleet = `enabled = true\nlisten = "127.0.0.1:${await freePort()}"\nkubeconfig = "${kubeconfig}"\nclient_ca = "${at('ca.crt')}"\n`;
   writeFileSync(at('own.toml'), `[paths]\nrun_dir = "${at('run')}"\nstate_dir = "${at('state')}"\n[fleet]\n${fleet}`);
   return at('own.toml');
@@ -66,4 +77,32 @@ it('takes that away too when it is switched off', async () => {
   expect(await ended).toEqual([75, null]); // systemd starts it again
   expect(await once(start('--config', settings), 'exit')).toEqual([0, null]);
   expect([...own(node().metadata.annotations), ...own(node().metadata.labels)]).toEqual([]);
+});
+
+it('says nothing new after a restart, so that other nodes do not leave it', async () => {
+  const settings = await laySettings();
+  const written = () => cluster.server.seen.filter(({ line }) => !line.startsWith('GET')).length;
+  const reads = () => cluster.server.seen.filter(({ line }) => line === 'GET /api/v1/nodes/n1').length;
+  let service = start('--config', settings);
+  const { metadata } = cluster.server.node('n1');
+  expect(own(metadata.annotations)).toEqual([]);
+  await eventually(() =>
+    expect(cluster.server.node('n1').status.conditions.map(({ type }) => type)).toContain('StickpinHealthy'),
+  );
+  expect(own(cluster.server.node('n1').metadata.annotations).sort()).toEqual([
+    'stickpin.io/serves',
+    'stickpin.io/status',
+  ]);
+  const [before, readBefore] = [written(), reads()];
+  const killed = once(service, 'exit');
+  service.kill('SIGKILL');
+  await killed;
+  service = start('--config', settings);
+  // Once for its address, once for what the Node says already.
+  await eventually(() => expect(reads()).toBe(readBefore + 2));
+  await eventually(() => expect(cluster.server.watches()).toBe(1));
+  expect(written()).toBe(before);
+  const ended = once(service, 'exit');
+  service.kill('SIGTERM');
+  await ended;
 });

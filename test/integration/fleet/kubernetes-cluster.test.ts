@@ -63,6 +63,19 @@ describe('with the ClusterRole of fleet.yaml', () => {
     expect(log.lines).toEqual([]);
   });
 
+  it('learns an own address that comes after the Node, as from a cloud provider', async () => {
+    await stop();
+    test.server.removeNode('n1');
+    test.server.addNode('n1');
+    start();
+    await eventually(() => expect(names()).toHaveLength(3));
+    expect(cluster.address()).toBeUndefined();
+    await eventually(() => expect(test.server.watches()).toBe(1));
+    test.server.setAddress('n1', '10.0.0.7');
+    await eventually(() => expect(cluster.address()).toBe('10.0.0.7'));
+    expect(requests(WATCHES)).toBe(2);
+  });
+
   it('follows what other nodes tell, and nodes that come and go', async () => {
     const bundles = [digestOf('a')];
     const text = servesAnnotation({ address: '10.0.0.2', port: 9777, bundles });
@@ -184,6 +197,9 @@ describe('without the ClusterRole', () => {
     );
     test.server.setByOther('n1', { annotations: { 'stickpin.io/x': 'y' } });
     await eventually(() => expect(cluster.ownFields()?.annotations).toEqual({ 'stickpin.io/x': 'y' }));
+    const [watch] = test.server.seen.filter(({ line }) => WATCHES.test(line));
+    // Somebody applies the file and looks whether it helps.
+    expect(Number(/timeoutSeconds=(\d+)/.exec(watch?.line ?? '')?.[1])).toBeLessThanOrEqual(60);
     test.server.apply(FLEET_YAML);
     test.server.endWatches();
     await eventually(() => expect(names()).toEqual(['n1', 'n2', 'n3']));

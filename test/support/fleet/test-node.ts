@@ -107,7 +107,10 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
     identity,
     stateDir: paths.stateDir,
     socket: paths.peersSocket,
-    port: () => fleet.serves()?.port ?? 0,
+    port: () => {
+      const serves = fleet.serves();
+      return serves === undefined || serves === 'unknown' ? 0 : serves.port;
+    },
     show: cluster.show,
     view,
     until: (isIt, timeoutMs = 20_000) =>

@@ -37,8 +37,8 @@ export interface NodeObject {
   };
 }
 
-/** A new Node as its kubelet makes it. */
-export function newNode(name: string, address: string): NodeObject {
+/** A new Node as its kubelet makes it. @param address absent where a cloud provider sets it later */
+export function newNode(name: string, address?: string): NodeObject {
   const labels = { 'kubernetes.io/hostname': name, 'kubernetes.io/os': 'linux' };
   return {
     kind: 'Node',
@@ -54,10 +54,7 @@ export function newNode(name: string, address: string): NodeObject {
     },
     spec: {},
     status: {
-      addresses: [
-        { type: 'Hostname', address: name },
-        { type: 'InternalIP', address },
-      ],
+      addresses: addressesOf(name, address),
       conditions: [
         {
           type: 'Ready',
@@ -71,4 +68,10 @@ export function newNode(name: string, address: string): NodeObject {
       nodeInfo: { kubeletVersion: 'v1.36.2', operatingSystem: 'linux', architecture: 'amd64' },
     },
   };
+}
+
+/** The addresses of a Node. */
+export function addressesOf(name: string, address: string | undefined): NodeObject['status']['addresses'] {
+  const internal = address === undefined ? [] : [{ type: 'InternalIP', address }];
+  return [{ type: 'Hostname', address: name }, ...internal];
 }

@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { managedBy } from './apply.ts';
 import { createAuthorizer, type User } from './authorizer.ts';
-import { type NodeObject, newNode } from './node-object.ts';
+import { addressesOf, type NodeObject, newNode } from './node-object.ts';
 import { type Change, createNodeStore } from './node-store.ts';
 import { present } from './present.ts';
 import { type Answer, route, type ServerRequest, type ServerState } from './routes.ts';
@@ -33,7 +33,9 @@ export interface ApiServer {
   /** All requests, each when its answer began. */
   readonly seen: readonly SeenRequest[];
   readonly events: readonly EventObject[];
-  addNode(name: string, address: string): void;
+  addNode(name: string, address?: string): void;
+  /** Sets the address of a Node, as a cloud provider does after its kubelet has made it. */
+  setAddress(name: string, address: string): void;
   removeNode(name: string): void;
   node(name: string): NodeObject;
   /** Sets annotations and labels as another program does, which is their manager then. */
@@ -110,6 +112,10 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     seen: state.seen,
     events: state.events,
     addNode: (name, address) => state.store.add(newNode(name, address)),
+    setAddress: (name, address) => {
+      const node = existing(state, name);
+      state.store.put({ ...node, status: { ...node.status, addresses: addressesOf(name, address) } });
+    },
     removeNode: (name) => state.store.remove(name),
     node: (name) => existing(state, name),
     setByOther: (name, keys) => setByOther(state, name, keys),
