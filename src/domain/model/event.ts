@@ -5,7 +5,8 @@ import type { BundleId, Digest } from './digest.ts';
 export interface Event {
   /** Its MESSAGE_ID and catalog entry. */
   readonly kind: MessageKind;
-  readonly level: 'info' | 'warn' | 'error';
+  /** `debug`: for the history; the journal has it only while `log.level` asks for it. */
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   readonly bundleId?: BundleId;
   readonly medium?: string;

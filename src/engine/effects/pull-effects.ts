@@ -111,8 +111,8 @@ function recordPulled(effects: PullEffects, { task, image, bundle, about }: Pull
  * One warning for each bundle, since the cause is the same for all its images. The image is right,
  * but it was not read from the stick.
  */
-function elsewhereLevel({ reportedElsewhere }: PullEffects, { bundleId }: StoredBundle): 'info' | 'warn' {
-  const level = reportedElsewhere.has(bundleId) ? 'info' : 'warn';
+function elsewhereLevel({ reportedElsewhere }: PullEffects, { bundleId }: StoredBundle): 'debug' | 'warn' {
+  const level = reportedElsewhere.has(bundleId) ? 'debug' : 'warn';
   reportedElsewhere.add(bundleId);
   return level;
 }

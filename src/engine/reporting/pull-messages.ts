@@ -42,13 +42,16 @@ export function pullFailedEvent(
   };
 }
 
-/** An image was pulled from our registry, or from its own on purpose. */
+/**
+ * An image was pulled from our registry, or from its own on purpose. A release has hundreds: the
+ * journal tells its story without them.
+ */
 export function pulledEvent(reference: string, about: AboutImage): Event {
-  return { ...about, kind: 'imagePulled', level: 'info', message: `Pulled ${reference}` };
+  return { ...about, kind: 'imagePulled', level: 'debug', message: `Pulled ${reference}` };
 }
 
 /** An image was pulled, though not from our registry. */
-export function pulledElsewhereEvent(reference: string, level: 'info' | 'warn', about: AboutImage): Event {
+export function pulledElsewhereEvent(reference: string, level: 'debug' | 'warn', about: AboutImage): Event {
   const message = `Pulled ${reference}, though not from stickpin's registry: the runtime did not use its mirror configuration yet, or something in it goes before, and it took the image from another source. It is the right one, since it goes by its digest`;
   return { ...about, kind: 'imagePulled', level, message };
 }

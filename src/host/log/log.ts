@@ -13,9 +13,9 @@ export interface ClosableLog extends Log {
 
 /** The options of {@link createLog}. */
 export interface LogDeps {
-  /** `JOURNAL_STREAM` is read from it. */
+  /** `JOURNAL_STREAM` is read from it, and `SYSTEMD_LOG_LEVEL` (systemd(1)): `debug` or nothing. */
   readonly env: NodeJS.ProcessEnv;
-  /** Default `info`. */
+  /** Default `info`, or what the environment asks for. */
   readonly level?: LogLevel;
   /** Default journald's own. */
   readonly journalSocket?: string;
@@ -29,7 +29,7 @@ export interface LogDeps {
  * is loaded.
  */
 export async function createLog(deps: LogDeps): Promise<ClosableLog> {
-  const level = deps.level ?? 'info';
+  const level = deps.level ?? (deps.env.SYSTEMD_LOG_LEVEL === 'debug' ? 'debug' : 'info');
   if (isJournal(deps.env.JOURNAL_STREAM)) {
     return createJournalLog({
       level,

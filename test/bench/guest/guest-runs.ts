@@ -115,7 +115,7 @@ export async function preloadInGuest(node: GuestNode, stick: Stick, bytesPerSeco
     const all = (id: string) =>
       journal.filter((entry) => entry.id === id && entry.at > plug).map(({ at }) => at - plug);
     const attached = journal.findLast(({ message }) => message.includes('Attached SCSI removable disk'))?.at;
-    const pulled = all(messageIds.imagePulled);
+    const pulled = (await readPulls(node)).filter((at) => at > plug).map((at) => at - plug);
     const found = all(messageIds.mediumFound).at(-1) ?? Number.NaN;
     const sincePlug = {
       attached: (attached ?? Number.NaN) - plug,
@@ -136,6 +136,17 @@ interface JournalEntry {
   readonly at: number;
   readonly message: string;
   readonly id: string | undefined;
+}
+
+/**
+ * When the images were pulled, in milliseconds since the epoch, oldest first: the history has a row
+ * for each, the journal has none.
+ */
+async function readPulls({ machine }: GuestNode): Promise<readonly number[]> {
+  const { events } = JSON.parse(await machine.output('stickpin history --json')) as {
+    readonly events: readonly { readonly at: string; readonly kind: string }[];
+  };
+  return events.filter(({ kind }) => kind === 'imagePulled').map(({ at }) => Date.parse(at));
 }
 
 /** What kernel and daemon said since the boot, oldest first. */

@@ -129,6 +129,17 @@ describe('journal log', () => {
     await eventually(() => expect(entries().map((entry) => entry.MESSAGE)).toEqual(['shown']));
   });
 
+  it('has them when the environment asks for them', async () => {
+    const { dev, ino } = fstatSync(1);
+    const env = { JOURNAL_STREAM: `${dev}:${ino}`, SYSTEMD_LOG_LEVEL: 'debug' };
+    const asked = await createLog({ env, journalSocket: journald.path });
+    asked.debug({}, 'a line for each image');
+    asked.close();
+    await eventually(() =>
+      expect(entries().map((entry) => [entry.MESSAGE, entry.PRIORITY])).toEqual([['a line for each image', '7']]),
+    );
+  });
+
   it('is chosen when an output of the process is the journal, and JSON otherwise', async () => {
     const lines: string[] = [];
     const destination = { write: (line: string) => void lines.push(line) };
