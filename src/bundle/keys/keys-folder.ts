@@ -168,7 +168,7 @@ function accessFault(
     const who = (mode & 0o002) === 0 ? 'its group' : 'everybody';
     return {
       message: `${path} can be written by ${who}, ${why}`,
-      remedy: `chmod go-w ${path}`,
+      remedy: `run chmod go-w ${path}`,
       hidesRevocations: true,
     };
   }

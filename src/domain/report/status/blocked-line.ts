@@ -1,8 +1,9 @@
-import { sentence } from '../../../platform/plain-text.ts';
+import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { unsupportedReason } from '../../assess/runtime-support.ts';
-import { bundleTitle } from '../../model/bundle.ts';
 import { isRecordingTrouble, isStateDamage } from '../../preload/disk-trouble.ts';
-import { reasonText } from '../reasons/reason-text.ts';
+import { briefName, briefTitle } from '../brief/brief-name.ts';
+import { fitted, foreignSentences, inOrder, MAX_LINE_LENGTH } from '../brief/fitted.ts';
+import { reasonWithin } from '../brief/reason-within.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { runtimeAway } from '../texts/runtime-away.ts';
 import { titleAmong } from './namesake.ts';
@@ -13,22 +14,33 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): string 
   const { obstacle } = memory;
   const { bundles, adoptions } = assessment;
   if (trust.revocationsUnreadable && trust.require !== 'approval') {
-    const cause = trust.cause ?? "see 'stickpin doctor'";
-    return `Nothing is trusted, since revocations can't be read: ${sentence(cause)} What is pinned stays.`;
+    return withForeign(
+      "Nothing is trusted, since revocations can't be read: ",
+      trust.cause ?? "see 'stickpin doctor'",
+      ['What is pinned stays.'],
+    );
   }
   const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
-  const waits = waiting === undefined ? '' : ` ${titleAmong(waiting.bundle, bundles)} waits for it.`;
+  const waits = waiting === undefined ? '' : `${titleAmong(waiting.bundle, bundles)} waits for it.`;
   if (runtime.kind !== 'reachable') {
     const { what, next } = runtimeAway(runtime);
-    return `${what}${waits} ${next}`;
+    return inOrder([oneLine(what), waits, next], [oneLine(what), next, waits]);
   }
   const tooOld = unsupportedReason(runtime);
-  if (tooOld !== undefined) return `${reasonText(tooOld)}${waits}`;
+  if (tooOld !== undefined) return fitted([reasonWithin(tooOld, MAX_LINE_LENGTH - waits.length - 1), waits]);
   if (obstacle === undefined) return undefined;
-  if (!isRecordingTrouble(obstacle)) return `${sentence(obstacle.message)} It is retried automatically.`;
+  if (!isRecordingTrouble(obstacle)) return withForeign('', obstacle.message, ['It is retried automatically.']);
   const [awaited] = adoptions;
   const what =
-    awaited === undefined ? '' : ` ${bundleTitle(awaited.found.bundle.payload)} on ${awaited.label} waits for it.`;
-  const next = isStateDamage(obstacle) ? '' : ' stickpin continues automatically.';
-  return `${sentence(obstacle.message)}${what}${next}`;
+    awaited === undefined
+      ? ''
+      : `${briefTitle(awaited.found.bundle.payload)} on ${briefName(awaited.label)} waits for it.`;
+  const next = isStateDamage(obstacle) ? '' : 'stickpin continues automatically.';
+  return withForeign('', obstacle.message, [what, next]);
+}
+
+/** A line with what an adapter says, and what follows from it. */
+function withForeign(head: string, message: string, after: readonly string[]): string {
+  const [first = '', ...more] = foreignSentences(message);
+  return inOrder([`${head}${sentence(oneLine(message))}`, ...after], [`${head}${first}`, ...more, ...after]);
 }

@@ -3,16 +3,15 @@ import { sequenceOf } from '../../adoption/floors.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { flawedAmong } from '../../state/bad-blob.ts';
-import { reasonText } from '../reasons/reason-text.ts';
 import { heldLine } from './held-line.ts';
-import { commandNameAmong, messageAmong, titleAmong } from './namesake.ts';
+import { commandNameAmong, reasonAmong, titleAmong } from './namesake.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
   const spoken = withoutOutdated(those).filter((entry) => !isSteppedBack(entry));
   const entry = spoken.findLast(({ reason }) => reason !== undefined) ?? spoken.findLast(({ trouble }) => trouble);
   const reason = entry?.reason ?? entry?.trouble;
-  return entry && reason && messageAmong(reasonText(reason), entry.bundle, bundles);
+  return entry && reason && reasonAmong(reason, entry.bundle, bundles);
 }
 
 /**

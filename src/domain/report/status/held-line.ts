@@ -1,17 +1,12 @@
-import { clip, oneLine } from '../../../platform/plain-text.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { ActivationHold } from '../../gates/gates.ts';
+import { MAX_LINE_LENGTH, SEE_LIST, shortened } from '../brief/fitted.ts';
 import { isRuleHold, toldHold } from '../hold-text.ts';
 import { hookClause } from '../texts/hook-text.ts';
 import { timeText, wallText } from '../texts/time-text.ts';
 import { commandNameAmong, titleAmong } from './namesake.ts';
-
-/** Longest STATUS line about a held activation, with all that is added to it. */
-export const MAX_HELD_LENGTH = 200;
-
-/** Longest title in it: what holds the release must stand in the first 80 characters. */
-const MAX_TITLE_LENGTH = 48;
 
 type Entries = Parameters<typeof titleAmong>[1];
 
@@ -24,19 +19,17 @@ export function heldLine(entry: BundleAssessment, bundles: Entries): string | un
   const hold = toldHold(entry);
   if (hold === undefined) return undefined;
   const { bundle } = entry;
-  const title = clip(titleAmong(bundle, bundles), MAX_TITLE_LENGTH);
+  const title = titleAmong(bundle, bundles);
   const head = `${title} is not activated: `;
   const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
   const advice = adviceFor(hold, command);
   const why = oneLine(shortClause(hold));
   const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned.`;
   const lines = [`${head}${why}. ${advice} ${images}`, `${head}${why}. ${advice}`, `${head}${why}. ${SEE_LIST}`];
-  const fitting = lines.find((line) => line.length <= MAX_HELD_LENGTH);
+  const fitting = lines.find((line) => line.length <= MAX_LINE_LENGTH);
   if (fitting !== undefined) return fitting;
-  return `${head}${clip(why, MAX_HELD_LENGTH - head.length - SEE_LIST.length - 2)}. ${SEE_LIST}`;
+  return `${head}${shortened(why, MAX_LINE_LENGTH - head.length - SEE_LIST.length - 2)}. ${SEE_LIST}`;
 }
-
-const SEE_LIST = "See 'stickpin list'.";
 
 /** Holds that no request ends. */
 const WITHOUT_COMMAND: ReadonlySet<string> = new Set<ActivationHold['code']>([

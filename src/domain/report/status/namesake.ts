@@ -1,8 +1,11 @@
-import { sentence } from '../../../platform/plain-text.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import { bundleName, bundleTitle } from '../../model/bundle.ts';
+import { bundleName } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
+import type { Reason } from '../../model/reason.ts';
 import type { StoredBundle } from '../../state/state.ts';
+import { briefTitle } from '../brief/brief-name.ts';
+import { fitted, MAX_LINE_LENGTH } from '../brief/fitted.ts';
+import { reasonWithin } from '../brief/reason-within.ts';
 
 type Entries = readonly Pick<BundleAssessment, 'bundle' | 'phase'>[];
 
@@ -15,11 +18,11 @@ function hasNamesake({ bundleId, payload }: StoredBundle, bundles: Entries): boo
 }
 
 /**
- * As {@link bundleTitle}, with the digest in short where the title alone could mean another bundle
+ * As {@link briefTitle}, with the digest in short where the title alone could mean another bundle
  * that is kept.
  */
 export function titleAmong(bundle: StoredBundle, bundles: Entries): string {
-  const title = bundleTitle(bundle.payload);
+  const title = briefTitle(bundle.payload);
   return hasNamesake(bundle, bundles) ? `${title} (${shortDigest(bundle.bundleId)})` : title;
 }
 
@@ -32,11 +35,11 @@ export function commandNameAmong(bundle: StoredBundle, bundles: Entries): string
 }
 
 /**
- * A message that speaks of the bundle by its title, with the digest in short added where that is
- * not enough.
+ * A reason that speaks of the bundle by its title, with the digest in short added where that is not
+ * enough.
  */
-export function messageAmong(message: string, bundle: StoredBundle, bundles: Entries): string {
-  return hasNamesake(bundle, bundles)
-    ? `${sentence(message)} This is bundle ${shortDigest(bundle.bundleId)}.`
-    : message;
+export function reasonAmong(reason: Reason, bundle: StoredBundle, bundles: Entries): string {
+  if (!hasNamesake(bundle, bundles)) return reasonWithin(reason);
+  const which = `This is bundle ${shortDigest(bundle.bundleId)}.`;
+  return fitted([reasonWithin(reason, MAX_LINE_LENGTH - which.length - 2), which]);
 }

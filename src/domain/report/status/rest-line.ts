@@ -5,10 +5,11 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { Medium } from '../../model/medium.ts';
 import type { LifeAssessment } from '../../release/lifecycle.ts';
 import type { Observed } from '../../state/state.ts';
+import { briefName } from '../brief/brief-name.ts';
+import { fitted } from '../brief/fitted.ts';
 import { unmountedText } from '../reasons/media-text.ts';
-import { reasonText } from '../reasons/reason-text.ts';
 import { isSteppedBack, readyLine, steppedBackNote, withoutOutdated } from './bundle-lines.ts';
-import { messageAmong, titleAmong } from './namesake.ts';
+import { reasonAmong, titleAmong } from './namesake.ts';
 
 /**
  * The line while no work is running: the ready or running release, and the next action of a person.
@@ -17,17 +18,19 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
   const behind = bundles.findLast(isSteppedBack);
   const ask = behind === undefined ? '' : ` ${steppedBackNote(behind, bundles)}`;
-  const note = unmounted === undefined ? '' : ` ${sentence(unmountedText(unmounted))}`;
+  const note = unmounted === undefined ? '' : ` ${sentence(unmountedText({ label: briefName(unmounted.label) }))}`;
   const waiting = bundles.findLast((entry) => entry.phase === 'ready');
   if (waiting !== undefined) return `${readyLine(waiting, bundles)}${ask}${note}`;
   const empty = observed.media.findLast(isEmptyStick);
   const foreign =
-    empty === undefined ? '' : ` ${empty.label} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
+    empty === undefined
+      ? ''
+      : ` ${briefName(empty.label)} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
   const activated = [...withoutOutdated(bundles)]
     .filter((entry) => entry.phase !== 'retired' && !isSteppedBack(entry))
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined && behind?.reason !== undefined)
-    return `${messageAmong(sentence(reasonText(behind.reason)), behind.bundle, bundles)}${note}`;
+    return fitted([sentence(reasonAmong(behind.reason, behind.bundle, bundles)), note.trim()]);
   if (activated === undefined) {
     const none = pins.unclaimed.length === 0 ? 'No bundle yet.' : 'No bundle is known here.';
     return `Idle. ${none}${foreign}${note || ' Waiting for media.'}`;

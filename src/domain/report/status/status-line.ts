@@ -1,7 +1,10 @@
-import { clip, oneLine, sentence } from '../../../platform/plain-text.ts';
-import { type Assessment, allBundles } from '../../assess/assess.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
+import { allBundles } from '../../assess/assess.ts';
 import { wantedReleases } from '../../fleet/wanted-release.ts';
 import type { Observed } from '../../state/state.ts';
+import { briefName } from '../brief/brief-name.ts';
+import { fitted, MAX_LINE_LENGTH, sentencesOf } from '../brief/fitted.ts';
+import { reasonWithin } from '../brief/reason-within.ts';
 import { unclaimedNote } from '../events/pin-events.ts';
 import { hookNotes } from '../hook-report.ts';
 import type { Snapshot } from '../snapshot.ts';
@@ -11,19 +14,16 @@ import { wantedReleaseText } from '../texts/fleet-text.ts';
 import { blockedLine } from './blocked-line.ts';
 import { bundleTrouble } from './bundle-lines.ts';
 import { copyLine } from './copy-line.ts';
-import { heldLine, MAX_HELD_LENGTH } from './held-line.ts';
 import { mediaLine } from './media-line.ts';
 import type { Progress } from './progress-text.ts';
 import { restLine } from './rest-line.ts';
 import { workLine } from './work-line.ts';
 
-/** Longest line, in characters. What is longer was made longer by a foreign error, and is cut. */
-const MAX_LENGTH = 500;
-
 /**
  * The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=`
- * of sd_notify(3). Work comes first, then what keeps everything from going on, then the medium that
- * was plugged in last, then the rest.
+ * of sd_notify(3), at most 200 characters. Work comes first, then what keeps everything from going
+ * on, then the medium that was plugged in last, then the rest. What does not fit is left out as
+ * whole sentences, the most important ones last.
  */
 export function statusLine(snapshot: Snapshot, progress: Progress): string {
   const { observed, memory, assessment } = snapshot;
@@ -37,30 +37,23 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
     bundleTrouble(assessment.bundles, assessment) ??
     failedMediaLine(observed) ??
     restLine(observed, assessment);
-  return clip(oneLine(withStateNotes(line, snapshot)), MAX_LENGTH);
+  return fitted([...sentencesOf(oneLine(line)), ...stateNotes(snapshot)]);
 }
 
-/** Adds what is wrong with our own state, and notes about streams, as far as there is room. */
-function withStateNotes(line: string, { observed, memory, assessment }: Snapshot): string {
+/** What is wrong with our own state, and notes about streams. */
+function stateNotes({ observed, memory, assessment }: Snapshot): readonly string[] {
   const { stateProblems, hooks } = memory;
-  const maxLength = isHeldLine(line, assessment) ? MAX_HELD_LENGTH : MAX_LENGTH;
   const lost = stateProblems.length === 0 ? [] : ["What was recorded is lost in part: see 'stickpin doctor'."];
   const unclaimed = unclaimedNote(assessment) ?? [];
   const ofHooks = hookNotes(hooks, assessment.bundles, observed.now);
   const ofStreams = [...assessment.paths.values()].flatMap(streamNotes);
   const wanted = wantedReleases(observed.fleet, allBundles(assessment)).map(wantedReleaseText);
-  return [...lost, ...wanted, unclaimed, ...ofStreams, ofHooks].flat().reduce((told, note) => {
-    const longer = `${sentence(told)} ${note}`;
-    return longer.length <= maxLength ? longer : told;
-  }, line);
-}
-
-/** Whether a line is about a held activation, maybe with notes. */
-function isHeldLine(line: string, { bundles }: Assessment): boolean {
-  return bundles.some((entry) => line.startsWith(heldLine(entry, bundles) ?? '\n'));
+  return [...lost, ...wanted, unclaimed, ...ofStreams, ofHooks].flat().map(oneLine);
 }
 
 function failedMediaLine({ media }: Observed): string | undefined {
   const failed = media.findLast((medium) => medium.state.kind === 'failed');
-  return failed?.state.kind === 'failed' ? `Cannot read ${failed.label}: ${failed.state.reason.message}` : undefined;
+  if (failed?.state.kind !== 'failed') return undefined;
+  const head = `Cannot read ${briefName(failed.label)}: `;
+  return `${head}${reasonWithin(failed.state.reason, MAX_LINE_LENGTH - head.length)}`;
 }

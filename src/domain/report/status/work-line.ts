@@ -1,13 +1,18 @@
+import { sentence } from '../../../platform/plain-text.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleInWork } from '../../decide/activation.ts';
-import { bundleTitle } from '../../model/bundle.ts';
+import type { VerifiedBundle } from '../../model/bundle.ts';
 import type { Medium } from '../../model/medium.ts';
+import type { Reason } from '../../model/reason.ts';
 import { interruptionOf, type LastCarrier, mediumReadAgain } from '../../state/last-carrier.ts';
 import type { Memory } from '../../state/memory.ts';
 import { isRelease } from '../../trust/notice.ts';
+import { briefHow } from '../brief/brief-media.ts';
+import { briefName, briefNames, briefTitle } from '../brief/brief-name.ts';
+import { fitted, MAX_LINE_LENGTH, SEE_LIST } from '../brief/fitted.ts';
+import { reasonWithin } from '../brief/reason-within.ts';
 import { interruptionText, waitingForPeerText } from '../reasons/media-text.ts';
-import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, trustedBy } from '../texts/bundle-text.ts';
 import { sourcesOf } from '../texts/sources.ts';
@@ -36,11 +41,15 @@ function adoptionLine({ keeping }: Memory, { adoptions }: Assessment): string | 
   if (adoption === undefined) return undefined;
   const { payload, bundleId } = adoption.found.bundle;
   if (!isRelease(adoption.found.bundle)) {
-    return `${noticeTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}. Its advisories and keys are taken next.`;
+    return `${briefName(noticeTitle(payload))} on ${briefName(adoption.label)}: ${signedText(adoption.found.bundle)}. Its advisories and keys are taken next.`;
   }
   const kept = keeping.get(bundleId);
   const next = kept === undefined ? 'Preloading next.' : `Keeping its manifests: ${kept.done} of ${kept.total}.`;
-  return `${bundleTitle(payload)} on ${adoption.label}: ${trustedBy(adoption.found.bundle)}, ${payload.totals.blobs - adoption.found.missing.length} blobs found. ${next}`;
+  return `${briefTitle(payload)} on ${briefName(adoption.label)}: ${signedText(adoption.found.bundle)}, ${payload.totals.blobs - adoption.found.missing.length} blobs found. ${next}`;
+}
+
+function signedText({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): string {
+  return trustedBy({ signedBy: signedBy.length === 0 ? [] : [briefNames(signedBy, '')] });
 }
 
 function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot, progress: Progress): string {
@@ -50,22 +59,31 @@ function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot,
   const absent = absentImages.filter(({ reference }) => !landed.has(reference)).length;
   const present = `${total - absent}/${total} images`;
   if (entry.waitsFor !== undefined && (progress.waitingTransfers > 0 || entry.pullableImages.length === 0))
-    return waitingForPeerText(title, present, entry.waitsFor);
+    return waitingForPeerText(title, present, { ...entry.waitsFor, peer: briefName(entry.waitsFor.peer) });
   const removed = removalOf(entry, snapshot, progress);
   if (removed !== undefined)
-    return interruptionText(title, present, interruptionOf(removed.last, snapshot.observed.media));
+    return interruptionText(title, present, briefHow(interruptionOf(removed.last, snapshot.observed.media)));
   if (progress.waitingTransfers > 0) {
     const next =
       fault === undefined
         ? `It is tried again${entry.isOnPeersOnly === true ? '' : '; if that does not help, unplug the stick and plug it in again'}.`
-        : `Problem: ${reasonText(fault)}`;
-    const labels = entry.media.join(', ') || 'the medium';
-    return `Preloading ${title} has stalled at ${present}: ${labels} does not deliver. ${next}`;
+        : undefined;
+    const line = `Preloading ${title} has stalled at ${present}: ${briefNames(entry.media, 'the medium')} does not deliver.`;
+    return next === undefined ? withProblem(line, fault) : `${line} ${next}`;
   }
   const sources = sourcesOf(entry);
-  const from = sources.length === 0 ? '' : ` from ${sources.join(' and ')}`;
-  const trouble = fault === undefined ? '' : `. Problem: ${reasonText(fault)}`;
-  return `Preloading ${title}${from}: ${present}, ${progressText(progress)}${trouble}`;
+  const from = sources.length === 0 ? '' : ` from ${briefNames(sources, '', ' and ')}`;
+  return withProblem(`Preloading ${title}${from}: ${present}, ${progressText(progress)}`, fault);
+}
+
+/** In less room a reason does not say what is wrong. */
+const MIN_REASON_LENGTH = 80;
+
+function withProblem(line: string, fault: Reason | undefined): string {
+  if (fault === undefined) return line;
+  const head = `${sentence(line)} Problem: `;
+  const room = MAX_LINE_LENGTH - head.length;
+  return room < MIN_REASON_LENGTH ? fitted([sentence(line), SEE_LIST]) : `${head}${reasonWithin(fault, room)}`;
 }
 
 /**

@@ -56,7 +56,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     const report = await harness.until(({ rejected }) => rejected.length > 0);
     const line = report.status;
     expect(line).toMatch(/^Rejected /);
-    expect(line).toMatch(/see 'stickpin list' and journalctl -u stickpin -x/);
+    expect(line).toMatch(/; see 'stickpin list'/);
     const logged = harness.log.lines.filter((entry) => entry.level === 'warn').map((entry) => entry.message);
     for (const word of words) {
       expect(line).toMatch(word);
@@ -137,7 +137,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     const layer = bundle.contents.layers[0];
     harness.plug(spoilt((copy) => rmSync(blobPath(copy, layer?.digest ?? ''))));
     const report = await harness.until(({ bundles }) => bundles[0]?.hold === 'media');
-    expect(report.status).toContain(String(layer?.digest));
+    expect(report.status).toContain(String(layer?.digest).slice(0, 19));
     expect(report.status).toMatch(/absent/);
     harness.unplug();
     harness.plug(bundle.path);
@@ -148,7 +148,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     const layer = bundle.contents.layers[0];
     harness.plug(spoilt((copy) => truncateSync(blobPath(copy, layer?.digest ?? ''), 100)));
     const report = await harness.until(({ bundles }) => bundles[0]?.hold === 'media');
-    expect(report.status).toContain(String(layer?.digest));
+    expect(report.status).toContain(String(layer?.digest).slice(0, 19));
     expect(report.status).toMatch(/truncated/);
   });
 
@@ -164,7 +164,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
       }),
     );
     const report = await harness.until(({ bundles }) => bundles[0]?.hold === 'media');
-    expect(report.status).toContain(String(layer?.digest));
+    expect(report.status).toContain(String(layer?.digest).slice(0, 19));
     expect(report.status).toMatch(/damaged/);
     expect(report.bundles[0]?.images.present).toBe(1);
     expect(await harness.images()).toHaveLength(1);

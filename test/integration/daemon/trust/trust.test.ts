@@ -324,7 +324,7 @@ describe('revocations that can not be read', () => {
     ],
     [
       'a *.revoked file is a link without a target',
-      /stolen\.revoked can't be read: ENOENT.*repair the file/,
+      /stolen\.revoked can't be read: ENOENT.*[Rr]epair the file/,
       () => {
         rmSync(join(node.keysFolder, 'stolen.revoked'));
         symlinkSync('/nowhere', join(node.keysFolder, 'stolen.revoked'));

@@ -1,0 +1,131 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { formatBytes } from '../../../platform/sizes.ts';
+import type { ImageReason, Reason, ReleaseReason, RuntimeReason } from '../../model/reason.ts';
+import { damageNextText } from '../texts/content-text.ts';
+import { briefMedia } from './brief-media.ts';
+import { briefCommand, briefName, briefTitle } from './brief-name.ts';
+import { briefRefusal } from './brief-refusal.ts';
+import { foreignSentences, SEE_LIST } from './fitted.ts';
+
+/** Whole sentences about a reason, the most important one first: what, what to do, details. */
+export function briefReason(reason: Reason): readonly string[] {
+  if ('message' in reason) return foreignSentences(reason.message);
+  switch (reason.code) {
+    case 'engine/no-base':
+    case 'engine/cancelled':
+    case 'engine/offline':
+    case 'bundle/blob-missing':
+    case 'engine/needs-copy':
+    case 'engine/no-source':
+    case 'media/looking':
+    case 'media/reading':
+    case 'media/peer-waited-for':
+      return briefMedia(reason);
+    case 'engine/image-missing':
+    case 'engine/image-damaged':
+    case 'runtime/pins-pending':
+    case 'runtime/pins-ignored':
+      return briefImages(reason);
+    case 'engine/no-space':
+    case 'runtime/policy':
+    case 'runtime/version':
+      return briefRuntime(reason);
+    case 'engine/tag-contested':
+    case 'engine/rolled-back':
+      return briefRelease(reason);
+    default:
+      return briefRefusal(reason);
+  }
+}
+
+function briefImages(reason: ImageReason): readonly string[] {
+  const { bundle, total } = reason.data;
+  const title = briefTitle(bundle);
+  switch (reason.code) {
+    case 'engine/image-missing': {
+      const { missing, next } = reason.data;
+      return [`${missing} of ${total} images of ${title} are missing.`, missingNext(next, title), SEE_LIST];
+    }
+    case 'engine/image-damaged': {
+      const { damaged, reference, next } = reason.data;
+      const what = `${damaged} of ${total} images of ${title} are damaged on this node.`;
+      return [what, damageNextText(next, title), `The first is ${briefName(reference)}.`, SEE_LIST];
+    }
+    case 'runtime/pins-pending':
+      return [`${reason.data.unpinned} of ${total} images of ${title} are present and not pinned yet.`];
+    case 'runtime/pins-ignored': {
+      const { unpinned, cause } = reason.data;
+      const what = `${unpinned} of ${total} images of ${title} are not pinned.`;
+      if (cause.kind === 'fault') return [what, ...foreignSentences(cause.fault.message), SEE_LIST];
+      return [what, 'Look for another file that sets pinned_images and sorts after 99-stickpin.conf.', SEE_LIST];
+    }
+    default:
+      return assertNever(reason);
+  }
+}
+
+function missingNext(
+  next: Extract<ImageReason, { code: 'engine/image-missing' }>['data']['next'],
+  title: string,
+): string {
+  switch (next.kind) {
+    case 'pull':
+      return 'They are pulled again.';
+    case 'look':
+      return 'stickpin has just started and looks at the media.';
+    case 'copy':
+      return 'Copy the bundle to a stick again, and plug it in.';
+    case 'plug-in':
+      return `Plug in the stick of ${title}.`;
+    default:
+      return assertNever(next);
+  }
+}
+
+function briefRuntime(reason: RuntimeReason): readonly string[] {
+  switch (reason.code) {
+    case 'engine/no-space': {
+      const { bundle, shortage } = reason.data;
+      const { kind, path, needed, free } = shortage;
+      const amount = (value: number) => (kind === 'inodes' ? `${value} inodes` : formatBytes(value));
+      return [
+        `Not enough space for ${briefTitle(bundle)}: needs about ${amount(needed)}, ${amount(free)} free.`,
+        `Make room on ${briefName(path)}.`,
+        SEE_LIST,
+      ];
+    }
+    case 'runtime/policy': {
+      const { bundle, images, first } = reason.data;
+      const what = `policy.json of this node refuses ${images} images of ${briefTitle(bundle)}.`;
+      return [what, SEE_LIST, ...foreignSentences(first.message)];
+    }
+    case 'runtime/version': {
+      const { runtime, needed } = reason.data;
+      return [
+        `${briefName(runtime)} is too old: stickpin needs ${needed} or newer.`,
+        'Upgrade and restart it; stickpin continues automatically.',
+        'Nothing is loaded, and pins stay as they are.',
+      ];
+    }
+    default:
+      return assertNever(reason);
+  }
+}
+
+function briefRelease(reason: ReleaseReason): readonly string[] {
+  switch (reason.code) {
+    case 'engine/tag-contested': {
+      const { bundle, tag, times } = reason.data;
+      return [
+        `A tag of ${briefTitle(bundle)} was taken away again ${times} times, so it is left alone.`,
+        `${briefCommand('activate', bundle)} gives it again.`,
+        `It is ${briefName(tag)}.`,
+        'Find out what moves it.',
+      ];
+    }
+    case 'engine/rolled-back':
+      return [...foreignSentences(reason.data.recorded), SEE_LIST];
+    default:
+      return assertNever(reason);
+  }
+}

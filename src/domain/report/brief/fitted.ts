@@ -1,0 +1,79 @@
+import { oneLine, sentence } from '../../../platform/plain-text.ts';
+import { type Digest, shortDigest } from '../../model/digest.ts';
+
+/** Longest STATUS line, in characters, with all that is added to it. */
+export const MAX_LINE_LENGTH = 200;
+
+/** Longest name in it: what is wrong must stand in the first 80 characters. */
+export const MAX_NAME_LENGTH = 48;
+
+/** Where the whole reason is. */
+export const SEE_LIST = "See 'stickpin list'.";
+
+/** Where the rest of a sentence that was shortened is. */
+const MORE = "See 'journalctl -u stickpin'.";
+
+/**
+ * As many of the sentences as fit, in their order: the first one always, which says what is wrong,
+ * then the second one, which says what to do, the others while there is room. Only a first sentence
+ * that leaves no room for the second one is shortened, at a word and with `…`: what is so long was
+ * said by another program. What follows it is then a whole sentence again, `more` where nothing
+ * else is short enough.
+ */
+export function fitted(sentences: readonly string[], maxLength: number = MAX_LINE_LENGTH, more = MORE): string {
+  const [first = '', ...rest] = sentences.filter((text) => text !== '');
+  return rest.reduce(
+    (told, next) => {
+      const longer = `${sentence(told)} ${next}`;
+      return longer.length <= maxLength ? longer : told;
+    },
+    headWithin(first, { next: rest[0], more }, maxLength),
+  );
+}
+
+/**
+ * The sentences in the order in which they read best when all fit, else as many of them as fit, the
+ * most important ones first.
+ */
+export function inOrder(reading: readonly string[], byWeight: readonly string[]): string {
+  const all = fitted(reading, Number.POSITIVE_INFINITY);
+  return all.length <= MAX_LINE_LENGTH ? all : fitted(byWeight);
+}
+
+/** The sentences of a text: each begins with a capital letter after the end of another one. */
+export function sentencesOf(text: string): readonly string[] {
+  return text.split(/(?<=[.!?…]'?) (?=\p{Lu})/u);
+}
+
+/**
+ * What an adapter says, as whole sentences: what is wrong, then the last one, which says what to do,
+ * then what lies between. Its digests are in short: they would take the room of what matters.
+ */
+export function foreignSentences(message: string): readonly string[] {
+  const text = oneLine(message).replace(/sha256:[0-9a-f]{64}/g, (digest) => shortDigest(digest as Digest));
+  const [what = '', ...more] = sentencesOf(text)
+    .flatMap((one) => one.split(/; (?=\p{Ll}+[ ,])/u))
+    .map(sentence);
+  const after = more.map((one) => `${one.slice(0, 1).toUpperCase()}${one.slice(1)}`);
+  return [what, ...after.slice(-1), ...after.slice(0, -1)];
+}
+
+/** A text of at most this length, shortened at the end of a clause or word, with `…` at its end. */
+export function shortened(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text;
+  const cut = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
+  const ends = [cut.replace(/[,;:] [^,;:]*$/, ''), cut.replace(/[\s,;:.]+\S*$/, '')];
+  return `${ends.find(({ length }) => length > maxLength * 0.6) ?? cut}…`;
+}
+
+function headWithin(
+  first: string,
+  { next = '', more }: { readonly next: string | undefined; readonly more: string },
+  maxLength: number,
+): string {
+  const isShort = next !== '' && next.length <= maxLength / 2;
+  if (first.length + (isShort ? next.length + 2 : 0) <= maxLength) return first;
+  if (isShort) return shortened(first, maxLength - next.length - 1);
+  if (first.length <= maxLength) return first;
+  return more === '' ? shortened(first, maxLength) : `${shortened(first, maxLength - more.length - 1)} ${more}`;
+}
