@@ -4,9 +4,12 @@ import type { OffersErrorCode } from './busy.ts';
 import { wireLimits } from './limits.ts';
 import { connectionError, type WireConnection } from './wire-connection.ts';
 
+/** How slowly a body may come. */
+type BodyPace = Pick<WireConnection, 'who' | 'stallMs' | 'progressMs'>;
+
 /** Limits of a body. */
 export interface BodyLimits {
-  readonly from: Pick<WireConnection, 'who' | 'stallMs'>;
+  readonly from: BodyPace;
   /** What messages call the document. */
   readonly what: string;
   readonly maxBytes: number;
@@ -49,11 +52,11 @@ export async function readBody(
  */
 export async function* streamBody(
   response: IncomingMessage,
-  { who, stallMs }: Pick<WireConnection, 'who' | 'stallMs'>,
+  { who, stallMs, progressMs }: BodyPace,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer, void, undefined> {
   const chunks = response[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-  const progress = createProgress();
+  const progress = createProgress(progressMs);
   const stalled = () =>
     response.destroy(new Error(`it sent nothing for ${stallMs / 1_000} s in the middle of an answer`));
   try {
@@ -75,8 +78,8 @@ export async function* streamBody(
 }
 
 /** Bytes that came while they were waited for: a consumer that pauses costs the other end nothing. */
-function createProgress() {
-  const { progressMs, progressBytes } = wireLimits;
+function createProgress(progressMs: number) {
+  const { progressBytes } = wireLimits;
   let waitedMs = 0;
   let bytes = 0;
   return {

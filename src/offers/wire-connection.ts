@@ -21,6 +21,8 @@ export interface WireConnection {
   readonly who: string;
   /** How long the body of an answer may bring no byte, in milliseconds. */
   readonly stallMs: number;
+  /** How long it may be waited for `wireLimits.progressBytes` of a body, in milliseconds. */
+  readonly progressMs: number;
   /**
    * Sends a request and resolves with the head of the answer, of any status. The body must be read
    * or destroyed. An abort ends the body too.
@@ -47,12 +49,14 @@ export interface WireConnectionOptions {
   readonly answerMs?: number;
   /** As {@link WireConnection.stallMs}. Default {@link wireLimits.stallMs}. */
   readonly stallMs?: number;
+  /** As {@link WireConnection.progressMs}. Default {@link wireLimits.progressMs}. */
+  readonly progressMs?: number;
 }
 
 /** Creates a connection. Nothing is opened before the first request. */
 export function createWireConnection(options: WireConnectionOptions): WireConnection {
   const { who, connect, maxConnections = 64 } = options;
-  const { answerMs = wireLimits.answerMs, stallMs = wireLimits.stallMs } = options;
+  const { answerMs = wireLimits.answerMs, stallMs = wireLimits.stallMs, progressMs = wireLimits.progressMs } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: maxConnections, timeout: wireLimits.idleMs });
   Object.assign(agent, {
     createConnection: (_options: unknown, done: (error: Error | null, stream?: Duplex) => void) => {
@@ -67,6 +71,7 @@ export function createWireConnection(options: WireConnectionOptions): WireConnec
   return {
     who,
     stallMs,
+    progressMs,
     open: (request, signal) => open({ who, agent, answerMs }, request, signal),
     close: () => agent.destroy(),
   };

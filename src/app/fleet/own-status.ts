@@ -1,3 +1,4 @@
+import { unwatchFile, watchFile } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { nodeStatusOf } from '../../fleet/publish/node-status.ts';
@@ -6,7 +7,6 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/share-runs.ts';
 import type { Log } from '../../platform/log.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
-import { watchConfig } from '../../runtime/config/config-watch.ts';
 
 /** What the daemon of this node last wrote about itself. */
 export interface OwnStatus {
@@ -28,17 +28,24 @@ interface Followed {
   told?: string | undefined;
 }
 
+/**
+ * How often the file is looked at, in milliseconds. A watch of a file that is replaced some times
+ * within a millisecond, as during a preload, can be lost without a word.
+ */
+const LOOK_MS = 1_000;
+
 /** Follows the `status.json` of the daemon. */
 export async function followOwnStatus(file: string, log: Log): Promise<OwnStatus> {
   const own: Followed = { file, log, listeners: new Set(), text: '', report: undefined, status: undefined };
   const look = shareRuns(() => read(own));
   await look();
-  const stop = watchConfig([file], { ownPaths: [], log }, () => void look().catch(() => undefined));
+  const changed = () => void look().catch(() => undefined);
+  watchFile(file, { interval: LOOK_MS, persistent: false }, changed);
   return {
     report: () => own.report,
     status: () => own.status,
     onChange: (listener) => listen(own.listeners, listener),
-    stop,
+    stop: () => unwatchFile(file, changed),
   };
 }
 

@@ -1,10 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createOffersClient } from '../../../src/offers/client.ts';
 import { createOffersHandler } from '../../../src/offers/handler.ts';
 import { type SocketServer, serveSocket } from '../../../src/offers/socket-server.ts';
+import { createWireConnection, unixSocket } from '../../../src/offers/wire-connection.ts';
+import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
@@ -77,6 +80,33 @@ it('takes that away too when it is switched off', async () => {
   expect(await ended).toEqual([75, null]); // systemd starts it again
   expect(await once(start('--config', settings), 'exit')).toEqual([0, null]);
   expect([...own(node().metadata.annotations), ...own(node().metadata.labels)]).toEqual([]);
+});
+
+it('follows a report that is replaced many times at once, as during a preload', async () => {
+  const settings = await laySettings();
+  const file = join(cluster.folder, 'run/status.json');
+  const tell = (percent: number) => {
+    const progress = { doneBytes: percent, totalBytes: 100 };
+    writeFileSync(`${file}.new`, JSON.stringify(ownReport([ownBundle({ phase: 'preloading' })], { progress })));
+    renameSync(`${file}.new`, file);
+  };
+  tell(0);
+  const service = start('--config', settings);
+  const client = createOffersClient(
+    createWireConnection({ who: 'it', connect: unixSocket(join(cluster.folder, 'run-fleet/peers.sock')) }),
+  );
+  const percent = async () => {
+    const { document } = (await client.fleet({}, NEVER_ABORTED)) ?? {};
+    return document?.nodes[0]?.status?.releases[0]?.percent;
+  };
+  await eventually(async () => expect(await percent()).toBe(0));
+  for (let at = 1; at < 80; at += 1) tell(at);
+  await eventually(async () => expect(await percent()).toBe(79));
+  tell(90);
+  await eventually(async () => expect(await percent()).toBe(90));
+  const ended = once(service, 'exit');
+  service.kill('SIGTERM');
+  await ended;
 });
 
 it('says nothing new after a restart, so that other nodes do not leave it', async () => {

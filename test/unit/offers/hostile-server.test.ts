@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createOffersClient, type OffersClient } from '../../../src/offers/client.ts';
 import { createWireConnection, unixSocket, type WireConnection } from '../../../src/offers/wire-connection.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 
 const never = new AbortController().signal;
@@ -30,6 +31,7 @@ beforeEach(async () => {
     connect: unixSocket(join(folder, 's')),
     answerMs: 300,
     stallMs: 300,
+    progressMs: 500,
   });
   client = createOffersClient(connection);
 });
@@ -104,6 +106,32 @@ describe('a client of the wire form, beside a server that is not', () => {
     });
     answer = (socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nabc');
     await expect(drain(client.read(digest, 0, never))).rejects.toMatchObject({ code: 'offers/unreachable' });
+  });
+
+  it('gives up a blob that trickles, and not one whose reader pauses', async () => {
+    answer = (socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n');
+      const trickle = setInterval(() => socket.write('x'), 50);
+      socket.once('close', () => clearInterval(trickle));
+    };
+    await expect(drain(client.read(digest, 0, never))).rejects.toMatchObject({
+      code: 'offers/unreachable',
+      message: expect.stringMatching(/^worker-2 does not answer: it sent only 1?\d bytes in [01] s$/),
+    });
+    const blob = Buffer.alloc(1_000);
+    answer = (socket) =>
+      socket.write(Buffer.concat([Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\n'), blob]));
+    let last: Socket | undefined;
+    server.once('connection', (socket) => {
+      last = socket;
+    });
+    let length = 0;
+    for await (const chunk of client.read(digest, 0, never)) {
+      length += chunk.length;
+      await systemClock.sleep(600, never);
+      if (length === 1_000) last?.write('y');
+    }
+    expect(length).toBe(1_001);
   });
 
   it('takes no other bytes than those it asked for', async () => {
