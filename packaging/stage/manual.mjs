@@ -15,7 +15,32 @@ export function manualPage(markdown, { name, section, summary, date, source }) {
     `${escaped(name)} \\- ${escaped(summary)}`,
     '.SH DESCRIPTION',
   ];
-  return `${[...head, ...body.flatMap(block)].join('\n')}\n`;
+  return `${tidied([...head, ...body.flatMap(block)]).join('\n')}\n`;
+}
+
+/** Longest line of input that `mandoc -T lint` takes without a remark, in bytes. */
+const MAX_INPUT_LENGTH = 80;
+
+/** What `mandoc -T lint` asks for: short lines, and no paragraph at the beginning of a section. */
+function tidied(lines) {
+  let isLiteral = false;
+  return lines.flatMap((text, at) => {
+    if (/^\.(nf|fi)$/.test(text)) isLiteral = text === '.nf';
+    if (text === '.PP' && /^\.S[HS] /.test(lines[at - 1] ?? '')) return [];
+    const isText = !isLiteral && !text.startsWith('.') && lines[at - 1] !== '.TP';
+    return isText ? wrapped(text) : [text.trimEnd()];
+  });
+}
+
+/** Words of filled text in lines; none begins like a request. */
+function wrapped(text) {
+  const lines = [''];
+  for (const word of text.split(/\s+/).filter((one) => one !== '')) {
+    const longer = lines.at(-1) === '' ? word : `${lines.at(-1)} ${word}`;
+    if (longer.length <= MAX_INPUT_LENGTH || lines.at(-1) === '') lines[lines.length - 1] = longer;
+    else lines.push(/^[.']/.test(word) ? `\\&${word}` : word);
+  }
+  return lines;
 }
 
 function block(token) {

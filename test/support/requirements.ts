@@ -29,6 +29,7 @@ const knownRequirements = {
   chroot: program('chroot', 'apt-get install coreutils'),
   mmdebstrap: program('mmdebstrap', 'apt-get install mmdebstrap'),
   promtool: program('promtool', "take /usr/bin/promtool out of Debian's package prometheus"),
+  mandoc: program('mandoc', "take /usr/bin/mandoc out of Debian's package mandoc, which would replace man"),
   zsh: program('zsh', 'apt-get install zsh'),
   fish: program('fish', 'apt-get install fish'),
   qemu: program('qemu-system-x86_64', 'apt-get install qemu-system-x86'),

@@ -166,8 +166,9 @@ describe.runIf(have('openssl', ...needs))('npm run package', () => {
     );
   });
 
-  it('has manual pages that man shows without a complaint', async () => {
+  it('has manual pages that man shows and mandoc checks without a complaint', async () => {
     const man = join(await unpacked('deb'), 'usr/share/man');
+    const isLinted = have('mandoc');
     for (const [page, text] of [
       ['man1/stickpin.1.gz', 'stickpin bundle create'],
       ['man5/stickpin.toml.5.gz', 'registry'],
@@ -177,6 +178,7 @@ describe.runIf(have('openssl', ...needs))('npm run package', () => {
       const { stdout, stderr } = shell(`MANWIDTH=80 man --warnings --local-file ${join(man, page ?? '')}`);
       expect(stderr).toBe('');
       expect(stdout).toContain(text);
+      if (isLinted) expect(shell(`zcat ${join(man, page ?? '')} | mandoc -T lint`).stdout).toBe('');
     }
   });
 
