@@ -13,10 +13,13 @@ export function briefName(name: string): string {
   return clip(name, MAX_NAME_LENGTH);
 }
 
+/** Longest list of names in a short line. */
+const MAX_NAMES_LENGTH = 64;
+
 /** Several names in a short line: all of them, or the first one and how many more. */
 export function briefNames(names: readonly string[], none: string, joint = ', '): string {
   const all = names.join(joint) || none;
-  if (all.length <= MAX_NAME_LENGTH) return all;
+  if (all.length <= (names.length > 1 ? MAX_NAMES_LENGTH : MAX_NAME_LENGTH)) return all;
   const [first = none, ...more] = names;
   return `${briefName(first)}${more.length === 0 ? '' : ` and ${more.length} more`}`;
 }

@@ -1,4 +1,4 @@
-import { sentence } from '../../../platform/plain-text.ts';
+import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleInWork } from '../../decide/activation.ts';
@@ -10,9 +10,10 @@ import type { Memory } from '../../state/memory.ts';
 import { isRelease } from '../../trust/notice.ts';
 import { briefHow } from '../brief/brief-media.ts';
 import { briefName, briefNames, briefTitle } from '../brief/brief-name.ts';
-import { fitted, MAX_LINE_LENGTH, SEE_LIST } from '../brief/fitted.ts';
+import { MAX_LINE_LENGTH } from '../brief/fitted.ts';
 import { reasonWithin } from '../brief/reason-within.ts';
 import { interruptionText, waitingForPeerText } from '../reasons/media-text.ts';
+import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, trustedBy } from '../texts/bundle-text.ts';
 import { sourcesOf } from '../texts/sources.ts';
@@ -69,21 +70,25 @@ function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot,
         ? `It is tried again${entry.isOnPeersOnly === true ? '' : '; if that does not help, unplug the stick and plug it in again'}.`
         : undefined;
     const line = `Preloading ${title} has stalled at ${present}: ${briefNames(entry.media, 'the medium')} does not deliver.`;
-    return next === undefined ? withProblem(line, fault) : `${line} ${next}`;
+    return next === undefined
+      ? withProblem(line, `Preloading ${title} has stalled at ${present}`, fault)
+      : `${line} ${next}`;
   }
   const sources = sourcesOf(entry);
   const from = sources.length === 0 ? '' : ` from ${briefNames(sources, '', ' and ')}`;
-  return withProblem(`Preloading ${title}${from}: ${present}, ${progressText(progress)}`, fault);
+  return withProblem(
+    `Preloading ${title}${from}: ${present}, ${progressText(progress)}`,
+    `Preloading ${title}: ${present}`,
+    fault,
+  );
 }
 
-/** In less room a reason does not say what is wrong. */
-const MIN_REASON_LENGTH = 80;
-
-function withProblem(line: string, fault: Reason | undefined): string {
+/** A line about a preload and what went wrong with it; `brief`: where both together are too long. */
+function withProblem(line: string, brief: string, fault: Reason | undefined): string {
   if (fault === undefined) return line;
-  const head = `${sentence(line)} Problem: `;
-  const room = MAX_LINE_LENGTH - head.length;
-  return room < MIN_REASON_LENGTH ? fitted([sentence(line), SEE_LIST]) : `${head}${reasonWithin(fault, room)}`;
+  const whole = `${sentence(line)} Problem: ${oneLine(reasonText(fault))}`;
+  const head = `${sentence(brief)} Problem: `;
+  return whole.length <= MAX_LINE_LENGTH ? whole : `${head}${reasonWithin(fault, MAX_LINE_LENGTH - head.length)}`;
 }
 
 /**
