@@ -198,6 +198,9 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
       return busyOf(error)?.queue;
     };
     expect(await place(second)).toMatchObject({ place: 1, waiting: 1 });
+    // Documents are given to everybody: a bundle can be judged while its layers are waited for.
+    const { blob: document } = offer(one, randomBytes(1_000), '2');
+    expect(await bytesOf(third.read(document, 0, signal))).toHaveLength(1_000);
     expect(await place(third)).toMatchObject({ place: 2, waiting: 2 });
     expect(await place(second)).toMatchObject({ place: 1, waiting: 2 });
     await eventually(() => expect(one.statuses.join()).toContain('2 nodes wait'));

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 import { fleetPaths } from '../../../src/offers/fleet-paths.ts';
-import { makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
+import { hostArch, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
+import { makeSpreadBundle } from '../../support/bundles/spread-bundle.ts';
 import { createDaemonHarness, type DaemonHarness, type HarnessOptions } from '../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../support/daemon/stick-gate.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -117,6 +118,65 @@ describe('one stick in one node', () => {
     expect(report.rejected[0]).toMatchObject({ medium: 'worker-1', reason: { code: 'bundle/unknown-key' } });
     expect(report.bundles).toEqual([]);
   }, 60_000);
+});
+
+describe('two sticks of a spread bundle', () => {
+  it('in two nodes make all nodes ready: each takes what it lacks from where it is', async () => {
+    const volumes = await makeSpreadBundle({ folder: factory, key, volumeBytes: 7 * MIB });
+    expect(volumes).toHaveLength(2);
+    const nodes = [await node('worker-1'), await node('worker-2'), await node('worker-3')];
+    for (const [at, volume] of volumes.entries()) nodes[at]?.plug(volume);
+    for (const harness of nodes) {
+      const { bundles } = await harness.until((report) => report.bundles[0]?.readyAt !== undefined, 60_000);
+      expect(bundles[0]?.images).toEqual({ total: 3, present: 3, pinned: 3 });
+    }
+    const bytes = (from: string, of: string) =>
+      fleet.asked
+        .filter((one) => one.from === from && one.of === of)
+        .reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+    for (const [from, of] of [
+      ['worker-1', 'worker-2'],
+      ['worker-2', 'worker-1'],
+    ] as const) {
+      expect(bytes(from, of)).toBeGreaterThan(2 * MIB);
+      expect(bytes(from, 'worker-3')).toBe(0);
+    }
+    expect(bytes('worker-3', 'worker-1')).toBeGreaterThan(2 * MIB);
+    expect(bytes('worker-3', 'worker-2')).toBeGreaterThan(2 * MIB);
+  }, 120_000);
+});
+
+describe('a bundle that was refused', () => {
+  it('is read again from another node after its stream was reset', async () => {
+    const newer = await makeSampleBundle({ dir: factory, keys: [key], version: '4.13.8', sequence: 8 });
+    const second = await node('worker-2');
+    second.plug(newer.path);
+    await second.until(isReady, 30_000);
+    second.unplug();
+    await second.until(({ bundles }) => bundles[0]?.activatedAt !== undefined, 30_000);
+    const first = await node('worker-1');
+    first.plug(bundle.path);
+    await first.until(isReady, 30_000);
+    await second.rounds();
+    expect(second.report().bundles).toHaveLength(1);
+    await second.daemon().resetStream('ocp', undefined);
+    await second.until(({ bundles }) => bundles.some(({ version }) => version === '4.13.7'), 30_000);
+  }, 90_000);
+
+  it('is left alone, until what is adopted or trusted has changed', async () => {
+    const arch = hostArch === 'arm64' ? 'amd64' : 'arm64';
+    const foreign = await makeSampleBundle({ dir: factory, keys: [key], name: 'edge', version: '1.0.0', arch });
+    const [first, second] = [await node('worker-1'), await node('worker-2')];
+    const isRefused = ({ rejected }: StatusReport) => rejected.some(({ reason }) => reason.code === 'bundle/arch');
+    // It offers what it verified, also for nodes of another kind.
+    first.plug(foreign.path);
+    await first.until(isRefused, 30_000);
+    await second.until(isRefused, 30_000);
+    await second.until((report) => !isRefused(report) && report.media.every(({ medium }) => medium !== 'worker-1'));
+    second.plug(bundle.path);
+    await second.until(isRefused, 30_000);
+    await second.until((report) => !isRefused(report), 30_000);
+  }, 90_000);
 });
 
 describe('a node that holds blobs', () => {

@@ -2,10 +2,7 @@ import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
-import { parseReference } from '../../../../src/domain/model/reference.ts';
-import { hostArch } from '../../../support/bundles/sample-bundle.ts';
-import { sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
+import { makeSpreadBundle } from '../../../support/bundles/spread-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 
 const MIB = 1024 * 1024;
@@ -21,41 +18,7 @@ afterEach(async () => {
   rmSync(factory, { recursive: true, force: true });
 });
 
-/** Three images that share a base, spread over as many volumes as they take. */
-async function makeVolumes(volumeBytes: number): Promise<readonly string[]> {
-  const names = ['etcd', 'api', 'dns'].map((name) => `quay.example.com/ocp/${name}:1.0.0`);
-  const layout = join(factory, 'layout');
-  const images = names.map((name) => ({
-    names: [name],
-    image: sampleImage({
-      seed: name,
-      architecture: hostArch,
-      layers: [sampleLayer({ seed: 'base', sizeBytes: MIB }), sampleLayer({ seed: name, sizeBytes: 3 * MIB })],
-    }),
-  }));
-  writeOciLayout(layout, images);
-  const out = join(factory, 'ocp-4.13.7');
-  await createBundle(
-    {
-      out,
-      name: 'ocp',
-      version: '4.13.7',
-      arch: hostArch,
-      sequence: 1,
-      created: '2026-01-01T00:00:00Z',
-      volumeBytes,
-      images: names.map((name) => ({
-        reference: parseReference(name),
-        source: { kind: 'layout', directory: layout, selector: { kind: 'name', name } },
-      })),
-      keys: [harness.key.privateKey],
-    },
-    new AbortController().signal,
-  );
-  return readdirSync(out)
-    .sort()
-    .map((name) => join(out, name));
-}
+const makeVolumes = (volumeBytes: number) => makeSpreadBundle({ folder: factory, key: harness.key, volumeBytes });
 
 const isDone = () => harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
 
