@@ -2,50 +2,59 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { sampleImage, writeOciLayout } from '../support/bundles/sample-image.ts';
+import { commandsOf } from '../support/docs/marked-blocks.ts';
+import { runBlocks, stickpinOnPath } from '../support/docs/run-blocks.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { packagesOn } from './machine/product/packages.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
+const OPERATE = 'docs/operate.md';
+
 /**
  * The oldest Debian that docs/install.md names, with glibc 2.36, Linux 6.1 and systemd 252, and the
- * containerd of trixie: its own is 1.6, which can't pin. A reboot after each step. Tests lean on the
- * ones before.
+ * containerd of trixie: its own is 1.6, which can't pin. The first step follows docs/operate.md from
+ * making a key to the end. A reboot after each step. Tests lean on the ones before.
  */
 describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) => {
   const node = stickpinOn(machine);
   const { folder, bring, run, expectNothingLeft, expectPull } = packagesOn(machine, 'containerd.service');
-  const key = sampleKey('factory-2026');
   let directory: string;
-  let bundle: SampleBundle;
 
+  // In the factory, with the commands of the page.
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'stickpin-bookworm-'));
-    bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key] });
+    const layout = join(directory, 'layout');
+    writeOciLayout(layout, [{ image: sampleImage({ seed: 'etcd', architecture: 'amd64' }), names: ['etcd'] }]);
+    await writeFile(join(directory, 'images.txt'), `etcd=quay.example.com/coreos/etcd:3.5.9=oci:${layout}:etcd\n`);
+    const programs = await stickpinOnPath(join(directory, 'bin'));
+    await runBlocks([commandsOf(OPERATE, 'key'), commandsOf(OPERATE, 'stick')], { directory, programs });
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
   const isPinned = () =>
     node.until('the release to be activated and pinned', ({ runtime, operation, bundles: [entry] }) => {
-      const total = bundle.contents.images.length;
-      const { present, pinned } = entry?.images ?? {};
-      const isWhole = present === total && pinned === total;
+      const { total, present, pinned } = entry?.images ?? {};
+      const isWhole = total === 1 && present === total && pinned === total;
       return runtime.reachable && operation === 'idle' && entry?.phase === 'activated' && isWhole;
     });
 
-  test('the .deb is installed, doctor finds no fault, and a stick is activated', async () => {
+  test('by docs/operate.md from a blank machine: installed, no fault, and a stick is activated', async () => {
     await machine().output('systemctl enable --now containerd.service');
     await bring(inject('deb'));
-    await writeFile(join(directory, 'factory-2026.pub'), key.publicPem);
     await bring(join(directory, 'factory-2026.pub'));
-    await run('deb-install');
-    await machine().until('the first steps to find no fault', async () => (await run('first-steps')) !== '');
-    expect(await node.statusText()).toBe('Idle. No bundle yet. Waiting for media.');
+    await machine().until('the page to end without a fault', async () => (await run('node', OPERATE)) !== '');
+    expect(await run('containerd', 'README.md')).toContain('Idle. No bundle yet. Waiting for media.');
     const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
     const plugged = await machine().plug(stick);
     const { runtime } = await isPinned();
     expect(runtime.name).toMatch(/^containerd 1\.7\./);
+    const seen = await run('look', OPERATE);
+    expect(seen).toContain(
+      'ocp 4.13.7 is ready: 1 image present and pinned. It is activated; you may remove the stick.',
+    );
+    expect(seen).toMatch(/^ocp@4\.13\.7 +activated/m);
     await plugged.unplug();
   });
 

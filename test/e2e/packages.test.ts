@@ -78,7 +78,8 @@ describeMachine('packages on a node', 'booted', (machine) => {
     await machine().reboot();
     await isPinned();
     expect(await starts()).toBe(1);
-    await run('deb-install');
+    const quickStart = async () => (await run('crio', 'README.md')).includes('ocp 4.13.7');
+    await machine().until('the quick start to find no fault', quickStart);
     await machine().output(`dpkg --install ${guestPackage}`, { timeoutMs: 600_000 });
     await isPinned();
     expect(await starts()).toBe(2);

@@ -11,6 +11,9 @@ import { commandsOf, markedBlocks } from '../../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
 
 const PAGE = 'docs/operate.md';
+const MADE = ['key', 'stick'];
+/** Run in a machine by test/e2e/bookworm.test.ts. */
+const ON_A_NODE = ['node', 'look'];
 let directory: string;
 beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'stickpin-operate-'));
@@ -25,7 +28,7 @@ describe('docs/operate.md', () => {
     const programs = await stickpinOnPath(join(directory, 'bin'));
     const said = await runBlocks([commandsOf(PAGE, 'key'), commandsOf(PAGE, 'stick')], { directory, programs });
     expect(said).toMatch(/^ocp 4\.13\.7: signature by factory-2026 ok, \d+ of \d+ blobs read and right$/m);
-    expect(markedBlocks(PAGE).map(({ name }) => name)).toEqual(['key', 'stick']);
+    expect(markedBlocks(PAGE).map(({ name }) => name)).toEqual([...MADE, ...ON_A_NODE]);
   });
 
   it('names only STATUS lines that the daemon has', () => {

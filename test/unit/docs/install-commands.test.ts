@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import { markedBlocks } from '../../support/docs/marked-blocks.ts';
 
 const PAGE = 'docs/install.md';
+const README = 'README.md';
 const FACTORY_PAGE = 'docs/factory.md';
 
 /** The tests that name a page. */
@@ -25,6 +26,21 @@ it('docs/install.md shows only commands that a test runs, or that are marked as 
   ).toEqual([]);
   const shown = readFileSync(PAGE, 'utf8').match(/^```/gm) ?? [];
   expect(shown).toHaveLength(2 * blocks.length);
+});
+
+it('README.md has a quick start for each runtime, and shows only commands that a test runs or that are unproven', () => {
+  const blocks = markedBlocks(README);
+  expect(blocks.filter(({ kind }) => kind === 'run').map(({ name }) => name)).toEqual(['crio', 'containerd']);
+  const tests = testsOf(README);
+  for (const name of ['crio', 'containerd'])
+    expect(tests.some((text) => text.includes(`run('${name}', '${README}')`))).toBe(true);
+  for (const { name, text } of blocks) {
+    const commands = text.trim().split('\n').length;
+    expect(commands, name).toBeGreaterThanOrEqual(4);
+    expect(commands, name).toBeLessThanOrEqual(6);
+  }
+  const page = readFileSync(README, 'utf8');
+  for (const runtime of ['CRI-O', 'containerd', 'k3s, RKE2', 'OpenShift']) expect(page).toContain(`\n**${runtime}**`);
 });
 
 it('docs/factory.md shows commands only below headings whose commands a test runs', () => {

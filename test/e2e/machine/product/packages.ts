@@ -8,14 +8,14 @@ import { commandsOf } from '../../../support/docs/marked-blocks.ts';
 import type { Machine } from '../machine.ts';
 import { guestNodePath } from './guest-node.ts';
 
-/** Packages on a machine, by the commands of docs/install.md. */
+/** Packages on a machine, by the commands of documents: of docs/install.md where none is named. */
 export interface MachinePackages {
   /** The folder in the guest where the commands run. */
   readonly folder: string;
   /** Copies a file of the host there, under the same name. */
   bring(path: string): Promise<void>;
-  /** Runs a block of the page, which must succeed; returns its trimmed standard output. */
-  run(name: string): Promise<string>;
+  /** Runs a block of a page, which must succeed; returns its trimmed standard output. */
+  run(name: string, page?: string): Promise<string>;
   /** Nothing of ours is on the machine but keys, settings and state, and the runtime starts. */
   expectNothingLeft(): Promise<void>;
   /**
@@ -50,7 +50,8 @@ export function packagesOn(machine: () => Machine, runtime: RuntimeUnit): Machin
       const shared = await machine().share(path);
       await machine().output(`mkdir -p ${FOLDER} && cp ${shared} ${FOLDER}/${basename(path)}`);
     },
-    run: (name) => machine().output(`cd ${FOLDER} && ${commandsOf('docs/install.md', name)}`, { timeoutMs: 600_000 }),
+    run: (name, page = 'docs/install.md') =>
+      machine().output(`set -e; cd ${FOLDER}; ${commandsOf(page, name)}`, { timeoutMs: 600_000 }),
     expectNothingLeft: async () => {
       expect((await machine().run(OUTSIDE)).stdout).toBe('');
       await machine().output('test ! -e /usr/lib/systemd/system/stickpin.service && test ! -e /usr/bin/stickpin');
