@@ -89,6 +89,7 @@ export function apiReference(): string {
     `interface \`${BUNDLE}\`.`,
     '',
     '`busctl introspect io.stickpin1 /io/stickpin1` shows the same. `stickpin` itself uses nothing else.',
+    '[busctl.md](busctl.md) shows what `busctl` prints for each method, property and signal.',
     '',
     'Everybody may read properties, list the objects and call the methods that say *anybody* below. Each',
     'other method needs the polkit action that is named there. Root needs no permission. By default',
