@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { closeSignal } from '../platform/http/close-signal.ts';
 import { writeFlushed } from '../platform/http/write-flushed.ts';
+import { createBufferSweep } from '../platform/sweep-buffers.ts';
 import { wireLimits } from './limits.ts';
 import { streamBody } from './read-body.ts';
 import type { WireConnection } from './wire-connection.ts';
@@ -12,6 +13,9 @@ export interface RelayOptions {
   /** Called with the length of each part of the body, before it is sent on. May wait. */
   readonly onBytes?: (count: number) => void | Promise<void>;
 }
+
+/** Of all requests of this process together. */
+const sweep = createBufferSweep();
 
 const ASKED = ['range', 'if-range', 'if-none-match', 'prefer'] as const;
 const ANSWERED = ['content-type', 'content-length', 'content-range', 'accept-ranges', 'etag', 'retry-after'] as const;
@@ -44,6 +48,7 @@ export async function relay(
     response.writeHead(answer.statusCode ?? 502, Object.fromEntries(passed));
     response.setTimeout(wireLimits.clientStallMs, () => response.destroy());
     for await (const chunk of streamBody(answer, to.connection, signal)) {
+      sweep(chunk.length);
       await onBytes?.(chunk.length);
       await writeFlushed(response, chunk, signal);
     }

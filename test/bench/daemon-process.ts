@@ -15,11 +15,10 @@ export interface DaemonProcess {
 }
 
 /**
- * The flags of Node in the service's own ExecStart, so that what is measured is what runs on a
- * node.
+ * The flags of Node in a service's own ExecStart, so that what is measured is what runs on a node.
  */
-export function serviceFlags(): string[] {
-  const unit = readFileSync('systemd/stickpin.service', 'utf8');
+export function serviceFlags(service: 'stickpin' | 'stickpin-fleet' = 'stickpin'): string[] {
+  const unit = readFileSync(`systemd/${service}.service`, 'utf8');
   return /^ExecStart=\S+ (.*) \S+main\.js$/m.exec(unit)?.[1]?.split(' ') ?? [];
 }
 

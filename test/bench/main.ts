@@ -10,6 +10,7 @@ import { benchBundleCommands } from './bundle-commands.ts';
 import { benchDaemon } from './daemon.ts';
 import { runDaemonChild } from './daemon-child.ts';
 import { benchFactory } from './factory.ts';
+import { CROWD_CHILD, runCrowdChild } from './fleet/crowd-child.ts';
 import { benchFleet } from './fleet/fleet.ts';
 import { benchGuest } from './guest/guest.ts';
 import { benchAttack } from './load/attack.ts';
@@ -50,6 +51,7 @@ const PLAIN: readonly (string | undefined)[] = ['bundle', 'factory', 'attack', '
 async function main(): Promise<void> {
   const [wanted, ...args] = process.argv.slice(2);
   if (wanted === 'daemon-child') return runDaemonChild(args[0] ?? '', args[1] ?? '');
+  if (wanted === CROWD_CHILD) return runCrowdChild(args[0] ?? '');
   if (wanted === 'registry-child') return runRegistryChild(args[0] ?? '', args[1]);
   const print = (text: string) => void process.stdout.write(text);
   const names = wanted === undefined ? Object.keys(SECTIONS).filter((name) => !ALONE.includes(name)) : [wanted];

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
-import { reasonOf } from '../../platform/app-error.ts';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { refusalOf } from './answers.ts';
@@ -183,6 +183,8 @@ function parseJson(request: ApiRequest, text: string): unknown {
 function rethrow(error: unknown, { server }: Credentials, signal: AbortSignal): never {
   signal.throwIfAborted();
   if (isKubernetesError(error)) throw error;
-  const message = `${server} is not reached: ${oneLine(reasonOf(error))}`;
+  // All that Node.js says of an answer that breaks off is "aborted".
+  const why = systemCodeOf(error) === 'ECONNRESET' ? 'the connection was cut' : oneLine(reasonOf(error));
+  const message = `${server} is not reached: ${why}`;
   throw kubernetesError('kubernetes/unreachable', message, { cause: error });
 }

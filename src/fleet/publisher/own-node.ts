@@ -50,9 +50,14 @@ export async function applyFields(
     query: { fieldManager: MANAGER, force: 'true' },
     contentType: 'application/apply-patch+yaml',
     accept: AS_METADATA,
-    body: { apiVersion: 'v1', kind: 'Node', metadata: { name, annotations, labels } },
+    body: { apiVersion: 'v1', kind: 'Node', metadata: { name, ...filled({ annotations, labels }) } },
   } as const;
   await api.send(request, signal);
+}
+
+/** Without what is empty: it would stay among the managed fields. */
+function filled(fields: OwnFields): Partial<OwnFields> {
+  return Object.fromEntries(Object.entries(fields).filter(([, values]) => Object.keys(values).length > 0));
 }
 
 /** Whether the Node has the condition with these words. */

@@ -2,9 +2,10 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
-import { createAuthority } from '../../support/fleet/authority.ts';
+import { createAuthority, type TestAuthority } from '../../support/fleet/authority.ts';
 import type { Machine } from '../../support/fleet/namespaces.ts';
 import { makeRealNode, type RealNode, type RealNodeOptions } from '../../support/fleet/real-node.ts';
+import { serviceFlags } from '../daemon-process.ts';
 import { layeredImages } from '../preload/layered-images.ts';
 
 /** What the nodes of a bench share. */
@@ -13,6 +14,7 @@ export interface BenchCluster {
   /** Of all its blobs. */
   readonly sizeBytes: number;
   readonly base: string;
+  readonly authority: TestAuthority;
   /** A node with a name and folders of its own, which is not started. */
   node(host: number, machine: Machine, settings?: RealNodeOptions['settings']): RealNode;
   /** Puts the bundle on the node's stick. */
@@ -32,13 +34,16 @@ export async function makeCluster(images: Parameters<typeof layeredImages>[0]): 
   return {
     bundle,
     base,
+    authority,
     sizeBytes: Object.values(bundle.contents.layers).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
     node: (host, machine, settings = {}) => {
       made += 1;
       const name = `worker-${host}`;
       const certificate = authority.node(name);
       const own = join(base, `run-${made}`);
-      return makeRealNode({ name, machine, base: own, dist: resolve('dist'), certificate, authority, key, settings });
+      const flags = { daemon: serviceFlags(), fleet: serviceFlags('stickpin-fleet') };
+      const place = { machine, base: own, dist: resolve('dist') };
+      return makeRealNode({ name, ...place, certificate, authority, key, settings, flags });
     },
     plug: ({ stick }) => cpSync(bundle.path, join(stick, basename(bundle.path)), { recursive: true }),
     fleetPid: ({ kubeconfig }) => pidOf('fleet/main.js', kubeconfig.slice(0, kubeconfig.indexOf('/root/'))),
@@ -77,7 +82,9 @@ function pidOf(program: string, folder: string): number {
     if (!/^\d+$/.test(pid)) return false;
     const words = commandOf(pid);
     return (
-      words[0]?.endsWith('node') === true && words[1]?.endsWith(program) === true && words.at(-1)?.startsWith(folder)
+      words[0]?.endsWith('node') === true &&
+      words.some((word) => word.endsWith(program)) &&
+      words.at(-1)?.startsWith(folder)
     );
   });
   if (found === undefined) throw new Error(`no ${program} runs for ${folder}`);

@@ -1,8 +1,12 @@
 import { benchLink } from './link.ts';
+import { benchMemory } from './memory.ts';
 import { benchSpread } from './spread.ts';
 
-/** Prints what one stick takes to reach other nodes. `part`: `link` or `spread`; default both. */
+/**
+ * Prints what one stick takes to reach other nodes, and what the fleet process takes. `part`: `link`,
+ * `spread` or `memory`; default all.
+ */
 export async function benchFleet(print: (text: string) => void, part?: string): Promise<void> {
-  if (part !== 'spread') await benchLink(print);
-  if (part !== 'link') await benchSpread(print);
+  const parts = { link: benchLink, spread: benchSpread, memory: benchMemory };
+  for (const [name, bench] of Object.entries(parts)) if (part === undefined || part === name) await bench(print);
 }

@@ -23,6 +23,8 @@ export interface RealNodeOptions {
   readonly key: SampleKey;
   /** Lines of its settings, by section. */
   readonly settings?: { readonly fleet?: string; readonly other?: string };
+  /** Flags of Node.js, by program; default none. */
+  readonly flags?: Readonly<Record<Which, readonly string[]>>;
 }
 
 /** The real daemon and the real fleet process, as two processes on one machine. */
@@ -69,8 +71,9 @@ export function makeRealNode(options: RealNodeOptions): RealNode {
     );
   configure(settings.fleet ?? '');
   const start = (which: Which) => {
-    const [program = '', ...words] = [...machine.enter, process.execPath, join(dist, PROGRAMS[which])];
-    const env = { PATH: process.env.PATH, DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/run/no-bus' };
+    const node = [process.execPath, ...(options.flags?.[which] ?? []), join(dist, PROGRAMS[which])];
+    const [program = '', ...words] = [...machine.enter, ...node];
+    const env = { PATH: process.env.PATH, DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/run/no-bus', MALLOC_ARENA_MAX: '1' };
     const child = spawn(program, [...words, '--config', at('stickpin.toml')], {
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
