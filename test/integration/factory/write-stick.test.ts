@@ -12,9 +12,11 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import * as v from 'valibot';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
 import type { StickFacts } from '../../../src/bundle/create/stick/judge-stick.ts';
+import { FACTORY_DOCUMENTS } from '../../../src/cli/schema/factory-documents.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have, program } from '../../support/requirements.ts';
@@ -121,6 +123,7 @@ describe.runIf(have(...needed))('bundle write', () => {
     image.writeUInt16LE(0xaa55, 510);
     writeFileSync(at('x.img'), image);
     const { exitCode, stdout } = await write(at('x.img'), { args: ['--yes', '--json'] });
+    expect(v.is(FACTORY_DOCUMENTS['bundle-write'], JSON.parse(stdout))).toBe(true);
     expect(exitCode).toBe(0);
     expect(JSON.parse(stdout)).toEqual({
       schemaVersion: 1,

@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
 import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
 import { NODE_DOCUMENTS } from '../../../src/cli/schema/documents.ts';
+import { FACTORY_DOCUMENTS } from '../../../src/cli/schema/factory-documents.ts';
 import { sampleReport } from '../../support/bus/fake-backend.ts';
 import { NOON } from '../../support/daemon/scenario.ts';
 import { runCommand } from '../../support/run-command.ts';
@@ -79,7 +80,10 @@ describe('what commands print for programs', () => {
       name,
       JSON.parse(readFileSync(`docs/json/${name}`, 'utf8')),
     ]);
-    const made = Object.entries(NODE_DOCUMENTS).map(([name, schema]) => [`${name}.schema.json`, toJsonSchema(schema)]);
+    const made = Object.entries({ ...NODE_DOCUMENTS, ...FACTORY_DOCUMENTS }).map(([name, schema]) => [
+      `${name}.schema.json`,
+      toJsonSchema(schema),
+    ]);
     expect(Object.fromEntries(written)).toEqual(Object.fromEntries(made));
   });
 });

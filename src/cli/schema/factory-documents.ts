@@ -1,0 +1,124 @@
+import * as v from 'valibot';
+import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
+import { time } from './status-schema.ts';
+
+const text = v.string();
+const texts = v.array(text);
+const yes = v.boolean();
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+const schemaVersion = v.literal(JSON_SCHEMA_VERSION);
+/** A document of the bundle format, as it was signed: docs/bundle-format.md says what is in it. */
+const signed = v.looseObject({});
+const blob = v.strictObject({
+  digest: text,
+  why: v.picklist(['absent', 'truncated', 'damaged']),
+  file: v.optional(text),
+  detail: v.optional(text),
+});
+const left = v.strictObject({ digest: text, why: v.literal('in-base') });
+const release = { bundleId: text, name: text, version: text };
+const use = v.strictObject({ bytes: count, inodes: count });
+const fault = v.strictObject({ code: text, message: text });
+
+/** What `bundle verify` says of one bundle. `expired`, `judgedAt`: where its payload has an end. */
+const verified = {
+  verified: yes,
+  ...release,
+  arch: text,
+  sequence: count,
+  signedBy: texts,
+  blobs: count,
+  base: v.optional(v.strictObject({ bundleId: text, blobs: count, unchecked: count })),
+  missing: v.array(blob),
+  expires: v.optional(text),
+  expired: v.optional(yes),
+  judgedAt: v.optional(time),
+};
+
+const rehearsed = v.strictObject({
+  loads: yes,
+  verified: yes,
+  ...release,
+  arch: text,
+  durationMs: count,
+  images: v.array(v.strictObject({ reference: text, newBytes: count, durationMs: count, fault: v.optional(text) })),
+  need: v.strictObject({
+    diskBytes: count,
+    inodes: count,
+    sizeBytes: count,
+    stored: v.strictObject({ 'cri-o': use, containerd: use }),
+    stagingBytes: count,
+    filesystemBytes: v.strictObject({ 'cri-o': count, containerd: count }),
+  }),
+  fault: v.optional(fault),
+  blobs: v.optional(v.array(v.strictObject({ digest: text, why: text, images: texts }))),
+  schemaVersion,
+});
+
+/**
+ * What commands of the factory, and `config show`, print with `--json`, by the name of the command.
+ * As `NODE_DOCUMENTS`.
+ */
+export const FACTORY_DOCUMENTS = {
+  keygen: v.strictObject({
+    schemaVersion,
+    privatePath: text,
+    publicPath: text,
+    algorithm: v.picklist(['ed25519', 'ecdsa-p256']),
+    keyId: text,
+  }),
+  'bundle-create': v.strictObject({
+    schemaVersion,
+    path: text,
+    volumes: v.optional(texts),
+    bundleId: text,
+    payload: signed,
+    /** Digests of the sources that were given by a name, by that name. */
+    resolved: v.record(text, text),
+  }),
+  'bundle-sign': v.strictObject({ schemaVersion, path: text, paths: texts, keyId: text, signatures: texts }),
+  'bundle-inspect': v.strictObject({
+    schemaVersion,
+    verified: v.literal(false),
+    bundleId: text,
+    signatures: texts,
+    payload: signed,
+    contents: signed,
+    leftToBase: texts,
+    missing: v.array(blob),
+  }),
+  /** Of a bundle, or of all bundles on a stick. `why`: of one that is not verified. */
+  'bundle-verify': v.union([
+    v.strictObject({ schemaVersion, ...verified }),
+    v.strictObject({
+      schemaVersion,
+      bundles: v.array(
+        v.union([
+          v.strictObject({ ...verified, why: v.optional(text) }),
+          v.strictObject({ path: text, verified: v.literal(false), why: text }),
+        ]),
+      ),
+    }),
+  ]),
+  'bundle-envelope': v.strictObject({
+    schemaVersion,
+    path: text,
+    bundleId: text,
+    files: count,
+    sizeBytes: count,
+    registries: texts,
+  }),
+  'bundle-write': v.strictObject({ schemaVersion, path: text, device: text, imageBytes: count }),
+  'bundle-rehearse': rehearsed,
+  'bundle-serve': v.strictObject({
+    schemaVersion,
+    listen: text,
+    ...release,
+    verified: yes,
+    signedBy: texts,
+    missing: v.array(v.union([blob, left])),
+    repositories: v.array(v.strictObject({ name: text, paths: texts, tags: texts })),
+  }),
+  /** Each section with its settings, as in stickpin.toml. */
+  'config-show': v.objectWithRest({ schemaVersion }, v.record(text, v.unknown())),
+};

@@ -1,0 +1,71 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FACTORY_DOCUMENTS } from '../../../../src/cli/schema/factory-documents.ts';
+import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
+import { startServing } from '../../../support/bundles/served-bundle.ts';
+import { runCommand } from '../../../support/run-command.ts';
+
+type Name = keyof typeof FACTORY_DOCUMENTS;
+
+let root: string;
+const at = (name: string) => join(root, name);
+
+/** What differs from the schema, as `member.of: message`; nothing when it fits. */
+function faultsOf(name: Name, stdout: string): readonly string[] {
+  const { issues = [] } = v.safeParse(FACTORY_DOCUMENTS[name], JSON.parse(stdout));
+  return issues.map(({ message, path }) => `${path?.map(({ key }) => key).join('.')}: ${message}`);
+}
+
+async function expectFit(name: Name, ...args: readonly string[]): Promise<void> {
+  const { stdout, stderr } = await runCommand([...args, '--json'], { env: { TMPDIR: root } });
+  expect(stdout, stderr).not.toBe('');
+  expect(faultsOf(name, stdout)).toEqual([]);
+}
+
+beforeAll(() => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-schemas-'));
+  mkdirSync(at('keys'));
+  mkdirSync(at('stick/stickpin'), { recursive: true });
+  writeOciLayout(at('layout'), [
+    { image: sampleImage({ seed: 'etcd', architecture: 'amd64' }), names: ['etcd'] },
+    { image: sampleImage({ seed: 'proxy', architecture: 'amd64', withIndex: true }), names: ['proxy'] },
+  ]);
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+/** Tests lean on the ones before. */
+describe('what commands of the factory print for programs', () => {
+  it('is what the schemas say, from a key to a stick', async () => {
+    const bundle = at('stick/stickpin/ocp');
+    await expectFit('keygen', 'keygen', '--out', at('keys/factory'));
+    await expectFit(
+      'bundle-create',
+      ...['bundle', 'create', '--name', 'ocp', '--version', '4.13.7', '--arch', 'amd64', '--sequence', '7'],
+      ...['--image', `quay.example.com/coreos/etcd:3.5.9=oci:${at('layout')}:etcd`],
+      ...['--image', `quay.example.com/edge/proxy:1=oci:${at('layout')}:proxy`],
+      ...['--expires', '2031-01-01T00:00:00Z', '--out', bundle],
+    );
+    await expectFit('bundle-sign', 'bundle', 'sign', bundle, '--key', at('keys/factory.key'));
+    await expectFit('bundle-inspect', 'bundle', 'inspect', bundle);
+    await expectFit('bundle-verify', 'bundle', 'verify', bundle, '--keys', at('keys'), '--full');
+    await expectFit('bundle-rehearse', 'bundle', 'rehearse', bundle, '--keys', at('keys'));
+    const served = await startServing(bundle);
+    await served.stop();
+    expect(faultsOf('bundle-serve', JSON.stringify(served.report))).toEqual([]);
+    await expectFit('bundle-envelope', 'bundle', 'envelope', bundle, '--out', at('stick/stickpin/envelope'));
+    await expectFit('bundle-verify', 'bundle', 'verify', at('stick'), '--keys', at('keys'));
+  });
+
+  it('is what the schemas say of bad bundles too', async () => {
+    rmSync(at('stick/stickpin/ocp/index.json'));
+    mkdirSync(at('stick/stickpin/empty'));
+    await expectFit('bundle-verify', 'bundle', 'verify', at('stick'), '--keys', at('keys'));
+  });
+
+  it('is what the schema of config show says', async () => {
+    await expectFit('config-show', 'config', 'show');
+  });
+});
