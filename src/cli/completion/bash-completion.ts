@@ -1,4 +1,4 @@
-import { type CompletedCommand, pathOf, shellQuoted } from './command-words.ts';
+import { type CompletedCommand, commandPatterns, pathOf, shellQuoted, valueBranches } from './command-words.ts';
 
 /** Completion for bash 4 and later, as a file of /usr/share/bash-completion/completions. */
 export function bashCompletion(commands: readonly CompletedCommand[]): string {
@@ -8,14 +8,11 @@ _stickpin() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=\${COMP_WORDS[i]}
     case "\${path:+$path }$word" in
-      ${commands
-        .filter(({ path }) => path.length > 0)
-        .map((command) => shellQuoted(pathOf(command)))
-        .join(' | ')}) path=\${path:+$path }$word ;;
+      ${commandPatterns(commands)}) path=\${path:+$path }$word ;;
     esac
   done
   case "$path $prev" in
-${values(commands)}
+${valueBranches(commands, reply)}
   esac
   case "$path" in
 ${commands.map(block).join('\n')}
@@ -29,20 +26,9 @@ complete -o default -F _stickpin stickpin
 }
 
 /** What follows an option with a value: its choices, or the name of a file. */
-function values(commands: readonly CompletedCommand[]): string {
-  const lines = commands.flatMap((command) =>
-    command.options
-      .filter(({ takesValue }) => takesValue)
-      .map(({ flags, choices }) => {
-        const patterns = flags.map((flag) => shellQuoted(`${pathOf(command)} ${flag}`)).join(' | ');
-        const reply =
-          choices.length === 0
-            ? 'COMPREPLY=()'
-            : `mapfile -t COMPREPLY < <(compgen -W ${shellQuoted(choices.join(' '))} -- "$cur")`;
-        return `    ${patterns}) ${reply}; return ;;`;
-      }),
-  );
-  return lines.join('\n');
+function reply(choices: readonly string[]): string {
+  if (choices.length === 0) return 'COMPREPLY=()';
+  return `mapfile -t COMPREPLY < <(compgen -W ${shellQuoted(choices.join(' '))} -- "$cur")`;
 }
 
 function block(command: CompletedCommand): string {

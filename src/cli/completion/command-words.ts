@@ -49,6 +49,34 @@ function completedOption(option: Option): CompletedOption {
   };
 }
 
+/** The commands below the program as patterns of a `case`, which bash and zsh have alike. */
+export function commandPatterns(commands: readonly CompletedCommand[]): string {
+  return commands
+    .filter(({ path }) => path.length > 0)
+    .map((command) => shellQuoted(pathOf(command)))
+    .join(' | ');
+}
+
+/**
+ * The branches of a `case` over a command and the word before the cursor, which bash and zsh have
+ * alike: for each option with a value what completes that. `reply`: the command of the shell for
+ * these choices, which may be none.
+ */
+export function valueBranches(
+  commands: readonly CompletedCommand[],
+  reply: (choices: readonly string[]) => string,
+): string {
+  const lines = commands.flatMap((command) =>
+    command.options
+      .filter(({ takesValue }) => takesValue)
+      .map(({ flags, choices }) => {
+        const patterns = flags.map((flag) => shellQuoted(`${pathOf(command)} ${flag}`)).join(' | ');
+        return `    ${patterns}) ${reply(choices)}; return ;;`;
+      }),
+  );
+  return lines.join('\n');
+}
+
 /** `text` as one word of a POSIX shell. */
 export function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;

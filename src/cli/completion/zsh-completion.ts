@@ -1,4 +1,4 @@
-import { type CompletedCommand, pathOf, shellQuoted } from './command-words.ts';
+import { type CompletedCommand, commandPatterns, pathOf, shellQuoted, valueBranches } from './command-words.ts';
 
 /** Completion for zsh, as the file `_stickpin` of a folder in `fpath`. */
 export function zshCompletion(commands: readonly CompletedCommand[]): string {
@@ -9,14 +9,11 @@ _stickpin() {
   local -a names flags
   for word in "\${(@)words[2,CURRENT-1]}"; do
     case "\${command:+$command }$word" in
-      ${commands
-        .filter(({ path }) => path.length > 0)
-        .map((command) => shellQuoted(pathOf(command)))
-        .join(' | ')}) command=\${command:+$command }$word ;;
+      ${commandPatterns(commands)}) command=\${command:+$command }$word ;;
     esac
   done
   case "$command \${words[CURRENT-1]}" in
-${values(commands)}
+${valueBranches(commands, reply)}
   esac
   case "$command" in
 ${commands.map(block).join('\n')}
@@ -33,17 +30,9 @@ _stickpin "$@"
 `;
 }
 
-function values(commands: readonly CompletedCommand[]): string {
-  const lines = commands.flatMap((command) =>
-    command.options
-      .filter(({ takesValue }) => takesValue)
-      .map(({ flags, choices }) => {
-        const patterns = flags.map((flag) => shellQuoted(`${pathOf(command)} ${flag}`)).join(' | ');
-        const reply = choices.length === 0 ? '_files' : `compadd -- ${choices.map(shellQuoted).join(' ')}`;
-        return `    ${patterns}) ${reply}; return ;;`;
-      }),
-  );
-  return lines.join('\n');
+/** What follows an option with a value: its choices, or the name of a file. */
+function reply(choices: readonly string[]): string {
+  return choices.length === 0 ? '_files' : `compadd -- ${choices.map(shellQuoted).join(' ')}`;
 }
 
 function block(command: CompletedCommand): string {
