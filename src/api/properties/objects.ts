@@ -1,5 +1,5 @@
 import type { BundleReport } from '../../domain/report/bundle-report.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
+import { EMPTY_REPORT, type StatusReport } from '../../domain/report/report.ts';
 import { VERSION } from '../../platform/version.ts';
 import { BUNDLES_PATH } from '../contract.ts';
 import type { BundleValues } from './bundle-properties.ts';
@@ -78,6 +78,7 @@ function lastErrorOf({ bundles, rejected }: StatusReport): string {
 
 const STARTING: ApiObjects = {
   manager: {
+    ...EMPTY_REPORT,
     started: false,
     version: VERSION,
     status: 'Starting',
@@ -85,21 +86,8 @@ const STARTING: ApiObjects = {
     progress: { percentage: 0, message: 'Starting', depth: 0 },
     lastError: '',
     transfer: { doneBytes: 0, totalBytes: 0 },
-    bundles: [],
     runtime: { reachable: false },
-    media: [],
-    notices: [],
-    rejected: [],
-    rejectedNames: [],
-    conditions: [],
-    unclaimed: [],
-    streams: [],
-    windows: [],
-    stateProblems: [],
-    hooks: [],
     trust: { require: '', threshold: 0, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
-    wanted: [],
-    protected: [],
   },
   bundles: new Map(),
 };

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { StoredReport, StoredState } from '../../cli/context/command-adapters.ts';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
+import { EMPTY_REPORT, type StatusReport } from '../../domain/report/report.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime } from '../../host/machine.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
@@ -14,23 +14,6 @@ type Paths = Settings['paths'];
 
 /** As many events as the daemon answers. */
 const SHOWN_EVENTS = 1_000;
-
-/** Members that an older daemon did not write. */
-const NOTHING: Omit<StatusReport, 'status' | 'operation' | 'runtime' | 'trust' | 'progress'> = {
-  media: [],
-  bundles: [],
-  rejected: [],
-  rejectedNames: [],
-  notices: [],
-  conditions: [],
-  unclaimed: [],
-  streams: [],
-  windows: [],
-  stateProblems: [],
-  hooks: [],
-  wanted: [],
-  protected: [],
-};
 
 /** What the daemon of this node left on the disk. `pathsOf`: default those of the settings. */
 export function createStoredState(pathsOf: (signal: AbortSignal) => Promise<Paths> = nodePaths): StoredState {
@@ -64,7 +47,8 @@ function storedReport(text: string, bootId: string): StoredReport | undefined {
     const { schemaVersion: _version, writtenAt, bootId: writtenIn, ...members } = JSON.parse(text);
     const isWhole = [members.status, writtenAt, writtenIn].every((member) => typeof member === 'string');
     if (!isWhole || members.runtime === undefined || members.trust === undefined) return undefined;
-    const report = { ...NOTHING, ...members } as StatusReport;
+    // An older daemon did not write all of them.
+    const report = { ...EMPTY_REPORT, ...members } as StatusReport;
     return { report, writtenAt, bootId: writtenIn, isFromBefore: bootId !== writtenIn };
   } catch {
     return undefined;

@@ -115,6 +115,23 @@ export interface StatusReport {
   };
 }
 
+/** Of a report what may be empty, with nothing in it. */
+export const EMPTY_REPORT = {
+  media: [],
+  bundles: [],
+  notices: [],
+  rejected: [],
+  rejectedNames: [],
+  conditions: [],
+  unclaimed: [],
+  streams: [],
+  windows: [],
+  stateProblems: [],
+  hooks: [],
+  wanted: [],
+  protected: [],
+} as const satisfies Partial<StatusReport>;
+
 /** A wanted release. `nodes`: those that run it. `message`: a sentence that says what to do. */
 export interface WantedReport extends WantedRelease {
   readonly message: string;
