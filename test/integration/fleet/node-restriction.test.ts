@@ -23,6 +23,8 @@ const apply = (metadata: object, more: object = {}): Partial<ApiRequest> => ({
   body: { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1', ...metadata }, ...more },
 });
 const condition = { type: 'Own', status: 'True', reason: 'A', message: 'b' };
+const UNFORCED = { fieldManager: 'test' };
+const conditionByApply = (reason: string) => apply({}, { status: { conditions: [{ ...condition, reason }] } });
 const event = (apiVersion: string) => ({
   apiVersion,
   kind: 'Event',
@@ -69,7 +71,9 @@ describe('the server of the tests answers a kubelet as kube-apiserver 1.36 does'
         body: { status: { conditions: [condition] } },
       },
     ],
-    [409, 'condition by apply', `${N1}/status`, apply({}, { status: { conditions: [condition] } })],
+    [200, 'the same condition by apply', `${N1}/status`, { ...conditionByApply('A'), query: UNFORCED }],
+    [409, "somebody else's condition by apply", `${N1}/status`, { ...conditionByApply('B'), query: UNFORCED }],
+    [200, 'the same by force', `${N1}/status`, conditionByApply('B')],
     [201, 'event', '/api/v1/namespaces/default/events', { method: 'POST', body: event('v1') }],
     [409, 'the same event', '/api/v1/namespaces/default/events', { method: 'POST', body: event('v1') }],
     [403, 'get of another Node', '/api/v1/nodes/n2', {}],

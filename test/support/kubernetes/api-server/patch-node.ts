@@ -32,6 +32,24 @@ export function patchNodeStatus(node: NodeObject, document: unknown): NodeObject
   return { ...node, status: { ...node.status, conditions } };
 }
 
+/**
+ * The Node after a server-side apply of conditions, each of which another manager has made. One that
+ * is to be changed is a conflict, unless that is forced.
+ *
+ * @throws Refusal
+ */
+export function applyToStatus(node: NodeObject, document: StatusPatch, isForced: boolean): NodeObject {
+  for (const wanted of document.status?.conditions ?? []) {
+    const there = node.status.conditions.find(({ type }) => type === wanted.type);
+    const isOther = there !== undefined && Object.entries(wanted).some(([member, value]) => there[member] !== value);
+    if (isOther && !isForced) {
+      const path = `.status.conditions[type="${wanted.type}"]`;
+      throw refusal(409, 'Conflict', `Apply failed with 1 conflict: conflict with "stickpin" using v1: ${path}`);
+    }
+  }
+  return patchNodeStatus(node, document);
+}
+
 function withCondition(what: string, conditions: readonly NodeCondition[], patch: ConditionPatch): NodeCondition[] {
   const { $patch, type, ...members } = patch;
   if (type === undefined) throw refusal(500, 'InternalError', 'map does not contain mergeKey: type');

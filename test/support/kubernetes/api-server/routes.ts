@@ -5,7 +5,7 @@ import { discovery } from './discovery.ts';
 import type { NodeObject } from './node-object.ts';
 import { admitNodeChange } from './node-restriction.ts';
 import type { NodeStore } from './node-store.ts';
-import { patchNodeStatus } from './patch-node.ts';
+import { applyToStatus, patchNodeStatus } from './patch-node.ts';
 import { formOf, present, presentList } from './present.ts';
 import { forbid, refusal } from './status.ts';
 import { type EventObject, validateEvent } from './validate.ts';
@@ -97,13 +97,8 @@ function patched(state: ServerState, request: ServerRequest, node: NodeObject, i
   const { query, contentType, body } = request;
   const now = new Date(state.now()).toISOString();
   if (contentType === 'application/apply-patch+yaml') {
-    if (isStatus)
-      throw refusal(
-        409,
-        'Conflict',
-        'Apply failed with 1 conflict: conflict with "stickpin" using v1: .status.conditions',
-      );
     const isForced = query.get('force') === 'true';
+    if (isStatus) return applyToStatus(node, parse(body), isForced);
     return applyToNode(node, { fieldManager: query.get('fieldManager'), isForced, document: parse(body), now });
   }
   if (query.has('force')) {
