@@ -1,7 +1,9 @@
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
-import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { createKubernetesCluster, type KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { EVENT_REASONS } from '../../../src/fleet/publish/events.ts';
 import { healthOf } from '../../../src/fleet/publish/health.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
@@ -9,6 +11,7 @@ import { createPublisher, type Publisher } from '../../../src/fleet/publisher/pu
 import { readDoc } from '../../support/docs/doc-files.ts';
 import { commandsOf, markedBlocks } from '../../support/docs/marked-blocks.ts';
 import { runBlocks } from '../../support/docs/run-blocks.ts';
+import { eventually } from '../../support/eventually.ts';
 import { fastClock } from '../../support/kubernetes/fast-clock.ts';
 import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
@@ -24,6 +27,7 @@ interface Scene {
   readonly cluster: TestCluster;
   readonly programs: string;
   readonly kubeconfig: string;
+  readonly clusters: readonly KubernetesCluster[];
   readonly publishers: readonly { readonly publisher: Publisher; report: OwnReport }[];
   readonly stop: () => Promise<void>;
 }
@@ -35,6 +39,7 @@ async function startScene(): Promise<Scene> {
   const stopping = new AbortController();
   const common = { clock: fastClock(200), random: () => 0.5, log: createRecordingLog() };
   const publishers: { publisher: Publisher; report: OwnReport }[] = [];
+  const clusters: KubernetesCluster[] = [];
   const running: Promise<void>[] = [];
   for (const [at, name] of NODES.entries()) {
     const path = cluster.kubeconfigOf(name, cluster.authority.node(name));
@@ -42,12 +47,14 @@ async function startScene(): Promise<Scene> {
     const options = { ...common, api, cluster: createKubernetesCluster({ ...common, api, hostname: name }) };
     const report = () => publishers[at]?.report;
     const publisher = createPublisher({ ...options, report, isDaemonUp: () => true, serves: () => undefined });
+    clusters.push(options.cluster);
     publishers.push({ publisher, report: ownReport([]) });
     running.push(options.cluster.run(stopping.signal), publisher.run(stopping.signal));
   }
   const admin = cluster.authority.sign({ subject: '/O=system:masters/CN=admin' });
   return {
     cluster,
+    clusters,
     publishers,
     programs: await kubectlPrograms(),
     kubeconfig: cluster.kubeconfigOf('admin', admin),
@@ -79,6 +86,18 @@ describe.runIf(have('root'))(PAGE, () => {
     scene = await startScene();
   });
   afterAll(() => scene?.stop());
+
+  it('lets nodes see each other', async () => {
+    const seen = () => scene.clusters.map((cluster) => cluster.nodes().length);
+    await eventually(() => expect(seen()).toEqual([1, 1, 1]));
+    cpSync('packaging/node/fleet.yaml', join(scene.cluster.folder, 'fleet.yaml'));
+    expect(await run('let nodes see each other')).toBe(
+      'clusterrole.rbac.authorization.k8s.io/stickpin-fleet created\nclusterrolebinding.rbac.authorization.k8s.io/stickpin-fleet created\n',
+    );
+    // Each asks again when its watch ends, within a minute.
+    scene.cluster.server.endWatches();
+    await eventually(() => expect(seen()).toEqual([3, 3, 3]));
+  });
 
   it('shows how kubectl follows the upgrade of three nodes', async () => {
     const proven = ownBundle({ version: '4.13.6', sequence: 6, phase: 'proven', current: true });

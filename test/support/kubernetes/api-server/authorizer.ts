@@ -54,6 +54,9 @@ export function createAuthorizer() {
         manifests.push(manifest);
       }
     },
+    /** Whether there is a manifest of a kind, such as `ClusterRole`, with a name. */
+    has: (kind: string, name: string): boolean =>
+      manifests.some((manifest) => manifest.kind === kind && manifest.metadata?.name === name),
     /** Takes all of them away. */
     clear: (): void => {
       manifests.length = 0;

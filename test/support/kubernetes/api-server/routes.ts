@@ -26,6 +26,8 @@ export interface ServerState {
   readonly store: NodeStore;
   readonly events: EventObject[];
   readonly authorize: (user: User, attributes: Attributes) => void;
+  /** ClusterRoles and ClusterRoleBindings. */
+  readonly rules: { readonly has: (kind: string, name: string) => boolean; readonly apply: (yaml: string) => void };
   readonly now: () => number;
 }
 
@@ -49,6 +51,8 @@ export function route(state: ServerState, request: ServerRequest): Answer {
   const [, space, lease] =
     /^\/apis\/coordination\.k8s\.io\/v1\/namespaces\/([^/]+)\/leases(?:\/([^/]+))?$/.exec(path) ?? [];
   if (space !== undefined) return leases(state, request, space, lease);
+  const [, rbac, rule] = /^\/apis\/rbac\.authorization\.k8s\.io\/v1\/(\w+)(?:\/([^/]+))?$/.exec(path) ?? [];
+  if (rbac !== undefined) return rules(state, request, rbac, rule);
   if (path === '/api/v1/pods' || /^\/api\/v1\/namespaces\/[^/]+\/configmaps$/.test(path))
     return emptyList(state, request);
   throw refusal(404, 'NotFound', 'the server could not find the requested resource');
@@ -152,6 +156,23 @@ function leases(state: ServerState, request: ServerRequest, namespace: string, n
   }
   if (method === 'GET') throw refusal(404, 'NotFound', `leases.coordination.k8s.io "${name}" not found`);
   return ok(JSON.parse(request.body), 201);
+}
+
+function rules(state: ServerState, request: ServerRequest, resource: string, named: string | undefined): Answer {
+  const { method, user, body } = request;
+  const group = 'rbac.authorization.k8s.io';
+  const document = method === 'POST' ? (JSON.parse(body) as { kind: string; metadata: { name: string } }) : undefined;
+  const name = named ?? document?.metadata.name ?? '';
+  state.authorize(user, { verb: document === undefined ? 'get' : 'create', group, resource, name });
+  const kind = resource === 'clusterroles' ? 'ClusterRole' : 'ClusterRoleBinding';
+  const isThere = state.rules.has(kind, name);
+  if (document === undefined) {
+    if (!isThere) throw refusal(404, 'NotFound', `${resource}.${group} "${name}" not found`);
+    throw refusal(405, 'MethodNotAllowed', 'the server of the tests shows no rules');
+  }
+  if (isThere) throw refusal(409, 'AlreadyExists', `${resource}.${group} "${name}" already exists`);
+  state.rules.apply(body);
+  return ok(document, 201);
 }
 
 function emptyList(state: ServerState, { user, path }: ServerRequest): Answer {

@@ -92,6 +92,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     store: createNodeStore(),
     events: [],
     authorize: authorizer.check,
+    rules: authorizer,
     now,
     seen: [],
     watches: new Set(),
