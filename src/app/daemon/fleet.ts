@@ -57,7 +57,7 @@ export interface ServedParts {
   readonly parsers: Documents;
 }
 
-const OPEN_AGAIN_MS = 15_000;
+const OPEN_AGAIN_MS = 5_000;
 
 interface FleetState {
   readonly options: Pick<DaemonOptions, 'settings' | 'clock' | 'log'>;

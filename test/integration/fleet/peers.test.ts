@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -117,6 +117,28 @@ describe('one stick in one node', () => {
     const report = await second.until(({ rejected }) => rejected.length > 0, 30_000);
     expect(report.rejected[0]).toMatchObject({ medium: 'worker-1', reason: { code: 'bundle/unknown-key' } });
     expect(report.bundles).toEqual([]);
+  }, 60_000);
+});
+
+describe('the socket for other nodes', () => {
+  it('is opened later when it can not be opened now, and one line says so', async () => {
+    const harness = await createDaemonHarness({ keys: [key], settings: { fleet: { enabled: true } } });
+    harnesses.push(harness);
+    const { offersSocket } = fleetPaths(harness.settings.paths);
+    mkdirSync(join(offersSocket, 'in-the-way'), { recursive: true });
+    await harness.start();
+    const lines = () => harness.log.lines.map(({ message }) => message).filter((text) => text.includes(offersSocket));
+    await eventually(() => expect(lines()).toHaveLength(1));
+    expect(lines()[0]).toMatch(/can't be served: .*; other nodes get nothing from this one\. It is tried again$/);
+    await harness.rounds();
+    rmSync(offersSocket, { recursive: true });
+    await eventually(() => expect(statSync(offersSocket).isSocket()).toBe(true), 20_000);
+    await eventually(() =>
+      expect(lines()).toEqual([
+        expect.anything(),
+        `${offersSocket} is served now: other nodes get bundles from this one`,
+      ]),
+    );
   }, 60_000);
 });
 
