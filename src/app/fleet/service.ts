@@ -81,7 +81,7 @@ async function work({ settings, sources, log, stop }: Service, notifier: Systemd
   const own = await followOwnStatus(join(settings.paths.run_dir, 'status.json'), log);
   const identity = await identityOf(settings, log, stop.signal);
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
-  const name = identity?.current()?.node ?? nodeNameOfHost();
+  const name = identity?.current()?.node ?? (await nodeNameOf(settings, stop.signal));
   const cluster = createKubernetesCluster({ ...common, hostname: name });
   const fleet = createFleet({
     settings,
@@ -149,6 +149,12 @@ async function withdrawFromNode(settings: Settings, log: ClosableLog, signal: Ab
 
 function apiOf({ fleet }: Settings): KubernetesApi {
   return createKubernetesApi((signal) => readCredentials(fleet.kubeconfig, signal));
+}
+
+/** Of the kubelet's certificate, also while no API server runs; else that of the host. */
+async function nodeNameOf({ fleet }: Settings, signal: AbortSignal): Promise<string> {
+  const credentials = await readCredentials(fleet.kubeconfig, signal).catch(() => undefined);
+  return credentials?.nodeName ?? nodeNameOfHost();
 }
 
 /** As a kubelet without `--hostname-override` calls its Node. */

@@ -2,6 +2,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
+import { eventually } from '../../support/eventually.ts';
 import { createAuthority, type TestAuthority } from '../../support/fleet/authority.ts';
 import type { Machine } from '../../support/fleet/namespaces.ts';
 import { makeRealNode, type RealNode, type RealNodeOptions } from '../../support/fleet/real-node.ts';
@@ -71,8 +72,13 @@ export function limitTo(machine: Machine | undefined, mbit: number): void {
 }
 
 /** From the first adoption of the bundle on one of the nodes until all of them have every image. */
-export function preloadMs(nodes: readonly RealNode[]): number {
-  const bundles = nodes.flatMap((node) => node.report()?.bundles.slice(0, 1) ?? []);
+export async function preloadMs(nodes: readonly RealNode[]): Promise<number> {
+  const bundles = await eventually(() => {
+    const all = nodes.flatMap((node) => node.report()?.bundles.slice(0, 1) ?? []);
+    // The last image is there a moment before that is noted.
+    if (all.some(({ readyAt }) => readyAt === undefined)) throw new Error('a node does not say since when it is ready');
+    return all;
+  }, 30_000);
   const times = (which: 'adoptedAt' | 'readyAt') => bundles.map((bundle) => Date.parse(bundle[which] ?? ''));
   return Math.max(...times('readyAt')) - Math.min(...times('adoptedAt'));
 }

@@ -63,7 +63,7 @@ async function peerRow(cluster: BenchCluster, kind: string, link: string, auth: 
     await giver.ready(120_000);
     taker.start();
     await taker.ready(180_000);
-    return { from: `a node, ${kind}`, link, ms: preloadMs([taker]), peakMiB: peakMiBOf(cluster.fleetPid(giver)) };
+    return { from: `a node, ${kind}`, link, ms: await preloadMs([taker]), peakMiB: peakMiBOf(cluster.fleetPid(giver)) };
   } finally {
     await Promise.all([giver.kill(), taker.kill()]);
     network.dispose();

@@ -52,7 +52,7 @@ async function spreadMs(cluster: BenchCluster, takers: number, blobs: 'metadata'
     await giver.ready(120_000);
     for (const node of others) node.start();
     await Promise.all(others.map((node) => node.ready(600_000)));
-    return preloadMs(others);
+    return await preloadMs(others);
   } finally {
     await Promise.all(nodes.map((node) => node.kill()));
     network.dispose();
