@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { FleetView } from '../../../src/domain/fleet/fleet-view.ts';
 import { createOffersClient } from '../../../src/offers/client.ts';
 import { createOffersHandler } from '../../../src/offers/handler.ts';
 import { type SocketServer, serveSocket } from '../../../src/offers/socket-server.ts';
@@ -46,6 +47,17 @@ async function laySettings(): Promise<string> {
 
 function start(...args: readonly string[]): ChildProcess {
   return spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'inherit', 'inherit'] });
+}
+
+/** What it tells its daemon. */
+async function view(): Promise<FleetView | undefined> {
+  const socket = join(cluster.folder, 'run-fleet/peers.sock');
+  const connection = createWireConnection({ who: 'the fleet process', connect: unixSocket(socket) });
+  try {
+    return (await createOffersClient(connection).fleet({}, NEVER_ABORTED))?.document;
+  } finally {
+    connection.close();
+  }
 }
 
 const own = (keys: object) => Object.keys(keys).filter((key) => key.startsWith('stickpin.io/'));
@@ -92,18 +104,23 @@ it('follows a report that is replaced many times at once, as during a preload', 
   };
   tell(0);
   const service = start('--config', settings);
-  const client = createOffersClient(
-    createWireConnection({ who: 'it', connect: unixSocket(join(cluster.folder, 'run-fleet/peers.sock')) }),
-  );
-  const percent = async () => {
-    const { document } = (await client.fleet({}, NEVER_ABORTED)) ?? {};
-    return document?.nodes[0]?.status?.releases[0]?.percent;
-  };
+  const percent = async () => (await view())?.nodes[0]?.status?.releases[0]?.percent;
   await eventually(async () => expect(await percent()).toBe(0));
   for (let at = 1; at < 80; at += 1) tell(at);
   await eventually(async () => expect(await percent()).toBe(79));
   tell(90);
   await eventually(async () => expect(await percent()).toBe(90));
+  const ended = once(service, 'exit');
+  service.kill('SIGTERM');
+  await ended;
+});
+
+it('has the name of its certificate without an API server, with auth = "none" too', async () => {
+  const settings = await laySettings();
+  writeFileSync(settings, `${readFileSync(settings, 'utf8')}auth = "none"\n`);
+  await cluster.server.stop();
+  const service = start('--config', settings);
+  await eventually(async () => expect((await view())?.self).toBe('n1'));
   const ended = once(service, 'exit');
   service.kill('SIGTERM');
   await ended;
