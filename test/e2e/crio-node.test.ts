@@ -98,7 +98,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     expect(told(messageIds.bundleVerified)).toMatchObject({ BUNDLE_ID: first.bundleId, SYSLOG_IDENTIFIER: 'stickpin' });
     expect(told(messageIds.bundleVerified)?.MEDIUM).toMatch(/^sd[a-z]1$/);
     expect(told(messageIds.imagePulled), 'a line for each image is of priority debug').toBeUndefined();
-    const pulled = (await machine().output('stickpin history')).match(/ Pulled quay\.example\.com\//g);
+    const pulled = (await machine().output('stickpin history')).match(/ Pulled \S+@sha256:/g);
     expect(pulled).toHaveLength(first.contents.images.length);
     expect(told(messageIds.bundleReady)?.MESSAGE).toBe('ocp 4.13.7 is ready: 2 images present and pinned');
     expect(told(messageIds.bundleActivated)).toBeDefined();

@@ -31,7 +31,7 @@ export function isCorruption(thrown: unknown): boolean {
 export function damagedError(path: string, cause: unknown): AppError {
   return new AppError({
     code: 'store/damaged',
-    message: `The state database ${path} is damaged (${reasonOf(cause)}): nothing more is recorded. What is known stays in force, and all pins stay. Run 'systemctl restart stickpin': the damaged file is kept under another name, and each release is known again when its stick is plugged in`,
+    message: `The state database ${path} is damaged (${reasonOf(cause)}): nothing more is recorded. What is known stays in force, and all pins stay. A restart keeps the damaged file under another name, and each release is known again when its stick is plugged in. Run 'systemctl restart stickpin'`,
     disposition: 'wait',
     cause,
   });
