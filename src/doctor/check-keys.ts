@@ -139,8 +139,8 @@ function keysOf(
       ]),
   );
   const revoked = [...byFile, ...remembered.values()];
-  const brought = (inForce?.keys ?? []).flatMap(({ keyId, broughtBy }) =>
-    broughtBy === undefined ? [] : [{ keyId, title: `${short(keyId)} (brought by ${broughtBy})` }],
+  const brought = (inForce?.keys ?? []).flatMap(({ name, keyId, broughtBy }) =>
+    broughtBy === undefined ? [] : [{ keyId, title: `${name} (brought by ${broughtBy})` }],
   );
   const published = [...own.keys.map(({ keyId, name }) => ({ keyId, title: name })), ...brought];
   return { trusted: published.filter(({ keyId }) => revoked.every((gone) => gone.keyId !== keyId)), revoked };

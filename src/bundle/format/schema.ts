@@ -10,6 +10,7 @@ import {
   VERSION_SCHEMES,
   type VersionScheme,
 } from '../../domain/model/version/version-scheme.ts';
+import { isKeyName, keyNameRule } from '../../domain/trust/key-rotation.ts';
 import { isRoleName } from '../../domain/trust/role.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey } from '../keys/keys.ts';
@@ -138,6 +139,10 @@ const advisory = v.strictObject({
   reason: text,
 });
 
+const keyId = v.pipe(v.string(), v.regex(KEY_ID, 'must be a key id: 64 lower-case hex digits'));
+
+const keyName = v.pipe(v.string(), v.check(isKeyName, `must be the name of a key: ${keyNameRule}`));
+
 const keyChange = v.pipe(
   v.strictObject({
     role: v.exactOptional(v.pipe(v.string(), v.check(isRoleName, 'must be the name of a role: a-z, 0-9 and -'))),
@@ -148,12 +153,17 @@ const keyChange = v.pipe(
         v.array(publicKey),
       ),
     ),
-    revoked: v.exactOptional(items(v.pipe(v.string(), v.regex(KEY_ID, 'must be a key id: 64 lower-case hex digits')))),
+    names: v.exactOptional(v.record(keyId, keyName)),
+    revoked: v.exactOptional(items(keyId)),
   }),
   v.check(
     ({ role, keys = [], revoked = [] }) => role === undefined || keys.length + revoked.length > 0,
     'must add or revoke a key if it names a role',
   ),
+  v.check(({ keys = [], names = {} }) => {
+    const brought = new Set(keys.map((pem) => parsePublicKey(pem, '').keyId));
+    return Object.keys(names).every((id) => brought.has(id));
+  }, 'must name only keys that it brings'),
 );
 
 const members = v.strictObject({

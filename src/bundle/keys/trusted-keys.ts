@@ -8,8 +8,8 @@ import type { KeyProblem } from './keys-folder.ts';
 /** A public key that is trusted under a name. */
 export interface TrustedKey extends PublicKey {
   /**
-   * Its file's name without `.pub`. For a key of a role: `<role>/<file>`, or `<role>/<short key
-   * id>`.
+   * Its file's name without `.pub`, or what the bundle that brought it calls it, else its short key
+   * id. For a key of a role it comes after `<role>/`.
    */
   readonly name: string;
   /** The role in which it counts; absent for a plain key, which may sign everything. */

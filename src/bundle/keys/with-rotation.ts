@@ -33,7 +33,7 @@ export function withRotation(own: TrustedKeys, rotation: RotationInForce): Trust
   for (const brought of [...rotation.keys.filter(isPlain), ...rotation.keys.filter((key) => !isPlain(key))]) {
     const why = whyNot(brought, own, taken, added);
     // Parsed only now: a key takes some milliseconds, and a role may have added thousands.
-    const key = why === undefined ? readBrought(brought, problems) : undefined;
+    const key = why === undefined ? readBrought(brought, [...own.keys, ...ofRoles, ...added], problems) : undefined;
     if (why !== undefined) problems.push(unused(brought, why));
     if (key === undefined) continue;
     taken.set(key.keyId, key.role);
@@ -47,9 +47,9 @@ export function withRotation(own: TrustedKeys, rotation: RotationInForce): Trust
   });
 }
 
-function readBrought({ keyId, pem, role }: RotatedKey, problems: KeyProblem[]): TrustedKey | undefined {
-  const short = keyId.slice(0, 12);
-  const name = role === undefined ? short : `${role}/${short}`;
+function readBrought(brought: RotatedKey, others: readonly TrustedKey[], problems: KeyProblem[]) {
+  const { pem, role } = brought;
+  const name = nameOf(brought, others);
   try {
     return { name, ...parsePublicKey(pem, `${name} (by rotation)`), ...(role !== undefined && { role }) };
   } catch (error) {
@@ -57,6 +57,15 @@ function readBrought({ keyId, pem, role }: RotatedKey, problems: KeyProblem[]): 
     problems.push({ file: name, message: reasonOf(error), remedy, hidesRevocations: false });
     return undefined;
   }
+}
+
+/** Its name, with digits of its id where another key has that name, or the digits alone. */
+function nameOf({ keyId, name, role }: RotatedKey, others: readonly TrustedKey[]): string {
+  const short = keyId.slice(0, 12);
+  const within = (text: string) => (role === undefined ? text : `${role}/${text}`);
+  if (name === undefined) return within(short);
+  const isTaken = others.some((other) => other.keyId !== keyId && other.name === within(name));
+  return within(isTaken ? `${name}-${short}` : name);
 }
 
 /** Why an added key does not count, as a clause, and what to do. */

@@ -52,6 +52,8 @@ export interface KeyChange {
   readonly role?: string;
   /** Public keys in PEM. */
   readonly keys?: readonly string[];
+  /** What some of {@link KeyChange.keys} are called, by key id. For people only. */
+  readonly names?: Readonly<Record<string, string>>;
   /** Key ids. */
   readonly revoked?: readonly string[];
 }

@@ -6,6 +6,8 @@ export interface RotatedKey {
   /** Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo. */
   readonly keyId: string;
   readonly pem: string;
+  /** What its signer calls it, for people only; absent where the bundle does not say. */
+  readonly name?: string;
   /** The bundle that brought it. */
   readonly bundleId: BundleId;
   /** The role in which it counts; absent for a plain key. */
@@ -27,6 +29,14 @@ export interface RevokedKey {
 export interface KeyRotation {
   readonly keys: readonly RotatedKey[];
   readonly revoked: readonly RevokedKey[];
+}
+
+/** What {@link isKeyName} takes, for messages. */
+export const keyNameRule = 'at most 64 of a-z, A-Z, 0-9, ".", "_" and "-", a letter or digit first';
+
+/** Whether a bundle may call a key so: safe on a terminal, and a file name. */
+export function isKeyName(text: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text);
 }
 
 /** What is known of revocations in one round. */

@@ -10,11 +10,15 @@ import { type KeyRotation, NO_ROTATION } from '../../domain/trust/key-rotation.t
 export function rotationOf(bundle: VerifiedBundle, rules: SignatureRules): KeyRotation {
   if (!rotatesKeys(bundle, rules)) return NO_ROTATION;
   const { bundleId, payload } = bundle;
-  const { role, keys = [], revoked = [] } = payload.trust ?? {};
+  const { role, keys = [], names = {}, revoked = [] } = payload.trust ?? {};
   const by = { bundleId, ...(role !== undefined && { role }) };
   return {
-    // That each key can be parsed was checked with the payload.
-    keys: keys.map((pem) => ({ keyId: parsePublicKey(pem, 'of trust.keys').keyId, pem, ...by })),
+    keys: keys.map((pem) => {
+      // That each key can be parsed was checked with the payload.
+      const { keyId } = parsePublicKey(pem, 'of trust.keys');
+      const name = Object.hasOwn(names, keyId) ? names[keyId] : undefined;
+      return { keyId, pem, ...(name !== undefined && { name }), ...by };
+    }),
     revoked: revoked.map((keyId) => ({ keyId, ...by })),
   };
 }

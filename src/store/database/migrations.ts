@@ -138,4 +138,6 @@ export const MIGRATIONS: readonly string[] = [
    ) STRICT;`,
   // When tags began to move. NULL: no activation is half done.
   'ALTER TABLE bundle ADD COLUMN activation_begun_at INTEGER;',
+  // What the signer of a rotation calls the key. NULL: nobody said.
+  'ALTER TABLE rotated_key ADD COLUMN name TEXT;',
 ];

@@ -110,16 +110,18 @@ function adviceText(isDeadEnd = false, isBarrier = false): string {
 
 /** Shows the ids of keys, and marks invalid keys: they were not checked before. */
 function trustLines({ trust }: Payload): string[] {
-  const keyId = (pem: string) => {
+  const keyOf = (pem: string) => {
     try {
-      return parsePublicKey(pem, 'of the payload').keyId;
+      const { keyId } = parsePublicKey(pem, 'of the payload');
+      const name = trust?.names?.[keyId];
+      return name === undefined ? keyId : `${keyId} ${name}`;
     } catch {
       return '(no public key)';
     }
   };
   const where = trust?.role === undefined ? '' : ` in role ${trust.role}`;
   return [
-    ...(trust?.keys ?? []).map((pem) => `  trust       ${keyId(pem)}${where}`),
+    ...(trust?.keys ?? []).map((pem) => `  trust       ${keyOf(pem)}${where}`),
     ...(trust?.revoked ?? []).map((id) => `  revoke      ${id}${where}`),
   ];
 }

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { readAdvisories } from '../../../bundle/create/payload/advisories.ts';
@@ -6,6 +7,7 @@ import { readKeyFile } from '../../../bundle/keys/trust.ts';
 import { limits } from '../../../bundle/limits.ts';
 import type { UpdateRules } from '../../../domain/model/bundle.ts';
 import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version/version-scheme.ts';
+import { isKeyName } from '../../../domain/trust/key-rotation.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
 import { AppError } from '../../../platform/app-error.ts';
 
@@ -68,7 +70,7 @@ export function addReleaseOptions(command: Command): Command {
     )
     .option(
       '--trust-key <file>',
-      'a public key (.pub) that nodes are to trust from now on; may be repeated',
+      'a public key (.pub) that nodes are to trust from now on, under the name of its file; may be repeated',
       collect,
       [],
     )
@@ -92,6 +94,7 @@ export async function readReleaseOptions(
   const update = updateOf(options);
   const advisories = await readAdvisories(options.advisory, signal);
   const keys: string[] = [];
+  const names: Record<string, string> = {};
   for (const path of options.trustKey) {
     const { key, keyId, otherIds } = parsePublicKey(await readKeyFile(path, signal), path);
     const revoked = [keyId, ...otherIds].find((id) => options.revokeKey.includes(id));
@@ -101,6 +104,8 @@ export async function readReleaseOptions(
       );
     }
     keys.push(key.export({ type: 'spki', format: 'pem' }).toString());
+    const name = basename(path).replace(/\.pub$/, '');
+    if (isKeyName(name)) names[keyId] ??= name;
   }
   if (options.trustRole !== undefined && keys.length + options.revokeKey.length === 0) {
     throw wrong('--trust-role needs --trust-key or --revoke-key: which keys of the role are to change?');
@@ -108,6 +113,7 @@ export async function readReleaseOptions(
   const trust = {
     ...(options.trustRole !== undefined && { role: options.trustRole }),
     ...(keys.length > 0 && { keys: [...new Set(keys)] }),
+    ...(Object.keys(names).length > 0 && { names }),
     ...(options.revokeKey.length > 0 && { revoked: [...new Set(options.revokeKey)] }),
   };
   return {

@@ -113,13 +113,13 @@ function asText({ keys, roles = [], revoked, problems }: TrustReport, layout: La
     ...keys.map(({ name, keyId, broughtBy }) => [
       keyId,
       'trusted',
-      broughtBy === undefined ? oneLine(`${name}.pub`) : `brought by ${oneLine(broughtBy)}`,
+      broughtBy === undefined ? oneLine(`${name}.pub`) : oneLine(`${name}, brought by ${broughtBy}`),
     ]),
     ...roles.flatMap((role) =>
       role.keys.map(({ name, keyId, broughtBy }) => [
         keyId,
         `in role ${role.name}`,
-        broughtBy === undefined ? oneLine(name) : `brought by ${oneLine(broughtBy)}`,
+        broughtBy === undefined ? oneLine(name) : oneLine(`${name}, brought by ${broughtBy}`),
       ]),
     ),
     ...revoked.map((one) => [one.keyId, 'revoked', oneLine(revokedWhere(one))]),

@@ -32,6 +32,8 @@ export interface TrustRows {
 interface KeyRow {
   readonly key_id: string;
   readonly pem: string;
+  /** NULL: the bundle did not name it. */
+  readonly name: string | null;
   readonly bundle_id: string;
   /** '' for the plain keys. */
   readonly role: string;
@@ -43,7 +45,7 @@ interface KeyRow {
  */
 export function createTrustRows(database: Database): TrustRows {
   const insertKey = database.prepare(
-    'INSERT INTO rotated_key (key_id, role, pem, bundle_id, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key_id, role) DO NOTHING',
+    'INSERT INTO rotated_key (key_id, role, pem, name, bundle_id, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key_id, role) DO NOTHING',
   );
   const insertRevoked = database.prepare(
     'INSERT INTO revoked_key (key_id, role, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id, role) DO NOTHING',
@@ -70,8 +72,10 @@ export function createTrustRows(database: Database): TrustRows {
   const names = database.prepare<[], { name: string; version: string; at: number; reason: string | null }>(
     'SELECT name, version, at, reason FROM rejected_name ORDER BY at, rowid',
   );
-  const keys = database.prepare<[], KeyRow>('SELECT key_id, pem, bundle_id, role FROM rotated_key ORDER BY rowid');
-  const revoked = database.prepare<[], Omit<KeyRow, 'pem'>>(
+  const keys = database.prepare<[], KeyRow>(
+    'SELECT key_id, pem, name, bundle_id, role FROM rotated_key ORDER BY rowid',
+  );
+  const revoked = database.prepare<[], Omit<KeyRow, 'pem' | 'name'>>(
     'SELECT key_id, bundle_id, role FROM revoked_key ORDER BY rowid',
   );
   return {
@@ -84,12 +88,14 @@ export function createTrustRows(database: Database): TrustRows {
       })),
       rejectedNames: names.all().map(({ reason, ...row }) => ({ ...row, ...(reason !== null && { reason }) })),
       rotation: {
-        keys: keys.all().map((row) => ({ ...namedIn(row), pem: row.pem })),
+        keys: keys.all().map(({ pem, name, ...row }) => ({ ...namedIn(row), pem, ...(name !== null && { name }) })),
         revoked: revoked.all().map(namedIn),
       },
     }),
     addRotation: (rotation, at) => {
-      for (const { keyId, role = '', pem, bundleId } of rotation.keys) insertKey.run(keyId, role, pem, bundleId, at);
+      for (const { keyId, role = '', pem, name = null, bundleId } of rotation.keys) {
+        insertKey.run(keyId, role, pem, name, bundleId, at);
+      }
       for (const { keyId, role = '', bundleId } of rotation.revoked) insertRevoked.run(keyId, role, bundleId, at);
     },
     removeKeysOf: (stream) => void removeKeys.run(stream),
@@ -101,6 +107,6 @@ export function createTrustRows(database: Database): TrustRows {
   };
 }
 
-function namedIn({ key_id, bundle_id, role }: Omit<KeyRow, 'pem'>): RevokedKey {
+function namedIn({ key_id, bundle_id, role }: Omit<KeyRow, 'pem' | 'name'>): RevokedKey {
   return { keyId: key_id, bundleId: bundle_id as BundleId, ...(role !== '' && { role }) };
 }

@@ -47,7 +47,7 @@ describe('a bundle without images', () => {
     expect(made).toMatchObject({ exitCode: 0, stderr: '' });
     expect(await payloadOf(out)).toMatchObject({
       advisories: [bad, step, { version: '4.12.9', reason: 'mended after all' }],
-      trust: { keys: [next.publicPem], revoked: [old] },
+      trust: { keys: [next.publicPem], names: { [next.privateKey.keyId]: 'factory-2027' }, revoked: [old] },
       totals: { images: 0, blobs: 0, sizeBytes: 0, diskBytes: 0, inodes: 0 },
     });
     for (const more of [[], ['--full']]) {
@@ -60,7 +60,7 @@ describe('a bundle without images', () => {
     expect(stdout).toContain('  advisory    4.13.0 is a barrier: the storage format changes\n');
     expect(stdout).toContain('  advisory    4.12.9: mended after all\n');
     expect(stdout).not.toContain('not enforced');
-    expect(stdout).toContain(`  trust       ${next.privateKey.keyId}\n  revoke      ${old}\n`);
+    expect(stdout).toContain(`  trust       ${next.privateKey.keyId} factory-2027\n  revoke      ${old}\n`);
     expect(stdout).not.toContain('COMPONENT');
   });
 

@@ -200,19 +200,24 @@ describe('key rotation', () => {
   it('comes with a notice, takes effect at once and outlives a restart', async () => {
     const next = sampleKey('factory-2027');
     await start();
-    const notice = makeNotice(dir, { trust: { keys: [next.publicPem], revoked: [] } }, [node.key]);
+    const { keyId } = next.privateKey;
+    const notice = makeNotice(
+      dir,
+      { trust: { keys: [next.publicPem], names: { [keyId]: 'factory-2027' }, revoked: [] } },
+      [node.key],
+    );
     const release = await makeSampleBundle({ dir, keys: [next] });
     node.plug(notice.path, release.path);
     const report = await node.until(isActivated);
     expect(report.bundles.map(({ version }) => version)).toEqual(['4.13.7']);
-    const { keyId } = next.privateKey;
-    const brought = { name: keyId.slice(0, 12), keyId, broughtBy: 'ocp@2026.1.1' };
+    const brought = { name: 'factory-2027', keyId, broughtBy: 'ocp@2026.1.1' };
     expect(report.trust).toMatchObject({ require: 'signature', threshold: 1, revoked: [] });
     expect(report.trust.keys).toContainEqual(brought);
     expect(report.trust.keys).toContainEqual({ name: 'factory-2026', keyId: node.key.privateKey.keyId });
     await node.stop();
     node.unplug();
     await node.start();
+    expect(node.report().trust.keys).toContainEqual(brought);
     const later = await makeSampleBundle({ dir, version: '4.13.8', sequence: 101, keys: [next] });
     node.plug(later.path);
     await node.until((one) => bundleIn(one, '4.13.8')?.phase === 'activated');

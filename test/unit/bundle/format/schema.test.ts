@@ -96,6 +96,9 @@ describe('parsePayload', () => {
     [{ trust: { keys: Array.from({ length: 9 }, () => 'pem') } }, 'bundle/payload', 'must bring at most 8 keys'],
     [{ trust: { keys: ['pem'] } }, 'bundle/payload', 'trust.keys.0'],
     [{ trust: { revoked: ['me'] } }, 'bundle/payload', 'trust.revoked.0'],
+    [{ trust: { names: { me: 'me' } } }, 'bundle/payload', 'trust.names.me'],
+    [{ trust: { names: { ['0'.repeat(64)]: 'a b' } } }, 'bundle/payload', 'must be the name of a key'],
+    [{ trust: { names: { ['0'.repeat(64)]: 'me' } } }, 'bundle/payload', 'must name only keys that it brings'],
   ])('payload: refuses %j with %s of %s', (change, code, path) => {
     expect(() => parsePayload(bytes({ ...good, ...change }))).toThrow(
       expect.objectContaining({ code, message: expect.stringContaining(path) }),

@@ -98,6 +98,34 @@ describe('plain keys that bundles brought', () => {
   });
 });
 
+describe('the name of a key that a bundle brought', () => {
+  const namesOf = async (...added: RotationInForce['keys']) => {
+    installKeys(folder, [plain]);
+    installRole(folder, 'customer', { keys: [customer], mayRotate: true });
+    const own = await loadTrustedKeys(folder, new AbortController().signal);
+    const all = withRotation(own, { keys: added, revoked: [] });
+    const found = [...all.keys, ...(all.roles[0]?.keys ?? [])];
+    return added.map(({ keyId }) => found.find((key) => key.keyId === keyId)?.name);
+  };
+  const other = sampleKey('other');
+  const short = (key: SampleKey) => idOf(key).slice(0, 12);
+
+  it('is what the bundle calls it, else the first digits of its id', async () => {
+    expect(await namesOf({ ...brought(next), name: 'next' }, brought(other))).toEqual(['next', short(other)]);
+    expect(await namesOf({ ...brought(next, 'customer'), name: 'next' })).toEqual(['customer/next']);
+  });
+
+  it('never is that of another key', async () => {
+    const [first, second] = await namesOf(
+      { ...brought(next), name: 'factory' },
+      { ...brought(other), name: 'factory' },
+    );
+    expect([first, second]).toEqual([`factory-${short(next)}`, `factory-${short(other)}`]);
+    const twice = await namesOf({ ...brought(next), name: 'new' }, { ...brought(other), name: 'new' });
+    expect(twice).toEqual(['new', `new-${short(other)}`]);
+  });
+});
+
 describe('revocations', () => {
   it.each([
     ['of a role count in that role only', { role: 'customer', plain: 1, inRole: 0 }],
