@@ -11,6 +11,7 @@ import { createContainerdNode } from '../../../support/daemon/containerd-node.ts
 import { createCrioNode } from '../../../support/daemon/crio-node.ts';
 import type { DaemonHarness, HarnessOptions, SettingsOverrides } from '../../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
+import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
@@ -100,10 +101,14 @@ describe.runIf(have('root', 'mmdebstrap')).each([
   const whole = async () => {
     const done = await node.harness.until(isDone);
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
-    for (const { reference } of bundle.contents.images) {
-      const images = (await node.harness.images()).filter(({ repoDigests }) => repoDigests.includes(reference));
-      expect(images.map(({ pinned }) => pinned)).toEqual([true]);
-    }
+    // A pull takes the pin of its image away in containerd 1.7 (docs/runtime-facts.md, fact 22), also
+    // that of the test after an activation. The next round pins the image again.
+    await eventually(async () => {
+      for (const { reference } of bundle.contents.images) {
+        const images = (await node.harness.images()).filter(({ repoDigests }) => repoDigests.includes(reference));
+        expect(images.map(({ pinned }) => pinned)).toEqual([true]);
+      }
+    });
   };
   const told = () =>
     node.harness
