@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { PHASES } from '../../domain/model/phase.ts';
 import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
 import {
   bundle,
@@ -21,6 +22,34 @@ const found = { subject: text, message: text };
 /** What `show` prints beside the bundle or the stream. */
 const around = { schemaVersion, windows: v.array(window), trust };
 const phase = v.literal('rejected');
+
+/** What a node tells the others, as in its annotation. */
+const nodeStatus = v.strictObject({
+  version: v.literal(1),
+  releases: v.array(
+    v.strictObject({
+      name: text,
+      version: text,
+      bundle: text,
+      phase: v.picklist(PHASES.map(({ phase }) => phase)),
+      current: v.optional(v.boolean()),
+      runs: v.optional(v.boolean()),
+      percent: v.optional(v.number()),
+      reason: v.optional(text),
+    }),
+  ),
+  wants: v.optional(v.array(v.strictObject({ name: text, version: text }))),
+  more: v.optional(v.number()),
+});
+
+const offeredBundle = v.strictObject({
+  bundleId: text,
+  name: text,
+  version: text,
+  sequence: v.number(),
+  isWhole: v.boolean(),
+  revision: text,
+});
 
 /**
  * What commands on a node print with `--json`, by the name of the command. docs/json is made from
@@ -71,6 +100,17 @@ export const NODE_DOCUMENTS = {
         next: text,
       }),
     ),
+  }),
+  'fleet-status': v.strictObject({
+    schemaVersion,
+    self: text,
+    nodes: v.array(
+      v.strictObject({ name: text, status: v.optional(nodeStatus), seenAt: v.optional(time), isAbsent: v.boolean() }),
+    ),
+    peers: v.array(
+      v.strictObject({ name: text, address: text, trouble: v.optional(text), bundles: v.array(offeredBundle) }),
+    ),
+    apiTrouble: v.optional(text),
   }),
   'trust-list': v.strictObject({ schemaVersion, ...trust.entries }),
   report: v.strictObject({

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
+import { fleetDocument } from '../../output/fleet-document.ts';
 import { jsonText } from '../../output/json.ts';
 import { renderFleet } from '../../output/render-fleet.ts';
 
@@ -12,7 +13,7 @@ export function registerFleetStatus(fleet: Command, context: CommandContext): vo
     .action(async (options: { readonly json?: true }) => {
       const { watchFleet } = await context.adapters();
       for await (const view of watchFleet(context.signal)) {
-        context.stdout(options.json ? jsonText(view) : renderFleet(view, context.now(), context));
+        context.stdout(options.json ? jsonText(fleetDocument(view)) : renderFleet(view, context.now(), context));
         return;
       }
     });

@@ -1,5 +1,7 @@
+import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../../../src/app/command-line/command-adapters.ts';
+import { NODE_DOCUMENTS } from '../../../../../src/cli/schema/documents.ts';
 import type { FleetNode, FleetView } from '../../../../../src/domain/fleet/fleet-view.ts';
 import type { ReleaseStatus } from '../../../../../src/domain/fleet/node-status.ts';
 import { digestFromHex } from '../../../../../src/domain/model/digest.ts';
@@ -76,10 +78,21 @@ describe('stickpin fleet status', () => {
     expect(lines).toEqual([`ocp 4.13.7+1 has the label stickpin.io/ready-ocp=v-${'a'.repeat(16)}`]);
   });
 
-  it('prints the whole view as JSON', async () => {
-    const view = viewOf(node('worker-1', {}));
-    const { stdout } = await run(['status', '--json'], view);
-    expect(JSON.parse(stdout)).toEqual({ schemaVersion: JSON_SCHEMA_VERSION, ...view });
+  it('prints the whole view as JSON, as its schema says, with times in RFC 3339', async () => {
+    const full = { current: true, runs: true, percent: 41.7, reason: 'engine/space' };
+    const status = { version: 1, releases: [], wants: [{ name: 'ocp', version: '4.13.8' }], more: 3 } as const;
+    const silent = { name: 'worker-3', isAbsent: true };
+    const view = viewOf(node('worker-1', full), node('worker-2', undefined, { status }), silent);
+    const { stdout } = await run(['status', '--json'], { ...view, apiTrouble: 'it does not answer' });
+    const printed = JSON.parse(stdout);
+    const seenAt = '2026-03-04T05:06:07.890Z';
+    expect(printed).toEqual({
+      schemaVersion: JSON_SCHEMA_VERSION,
+      ...view,
+      apiTrouble: 'it does not answer',
+      nodes: [{ ...view.nodes[0], seenAt }, { ...view.nodes[1], seenAt }, silent],
+    });
+    expect(v.safeParse(NODE_DOCUMENTS['fleet-status'], printed).issues).toBeUndefined();
   });
 
   it('ends with 3 when the fleet process does not answer', async () => {
