@@ -1,4 +1,9 @@
+import type { BigIntStats } from 'node:fs';
+import { lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { watch } from 'chokidar';
+import { systemCodeOf } from '../../platform/app-error.ts';
+import { shareRuns } from '../../platform/async/share-runs.ts';
 import type { Log } from '../../platform/log.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 
@@ -7,8 +12,8 @@ interface WatchOptions {
   /** Files that stickpin writes. They are ignored. */
   readonly ownPaths: readonly string[];
   readonly log: Log;
-  /** How often, in milliseconds, is looked for changes that inotify did not tell. Default 30 s. */
-  readonly pollMs?: number;
+  /** How often, in milliseconds, is looked for changes that the kernel did not tell. Default 30 s. */
+  readonly lookMs?: number;
 }
 
 /**
@@ -16,24 +21,60 @@ interface WatchOptions {
  * not exist yet. Links are not followed.
  *
  * The kernel does not tell everything: a file that is replaced twice at once may lose its watch,
- * and a mount hides a folder that is watched. So it looks by itself too, now and then.
+ * and a mount hides a folder that is watched. So the files are compared now and then with those of
+ * the last call.
  */
 export function watchConfig(
   paths: readonly string[],
-  { ownPaths, log, pollMs = 30_000 }: WatchOptions,
+  { ownPaths, log, lookMs = 30_000 }: WatchOptions,
   listener: () => void,
 ): Unsubscribe {
   const own = new Set(ownPaths);
-  const options = { ignoreInitial: true, followSymlinks: false, ignored: (path: string) => own.has(path) };
-  const polling = { usePolling: true, interval: pollMs, binaryInterval: pollMs };
-  const watchers = [watch([...paths], options), watch([...paths], { ...options, ...polling })];
-  for (const watcher of watchers) {
-    watcher.on('all', listener);
-    watcher.on('error', (error) => log.warn({ err: error, paths }, 'Configuration of the runtime can not be watched'));
-  }
-  // Changes before the watch was ready are not reported otherwise.
-  watchers[0]?.on('ready', listener);
-  return () => {
-    for (const watcher of watchers) void watcher.close();
+  let isStopped = false;
+  let told: string | undefined;
+  /** The listener reads the files only after they were noted, so that no later change is missed. */
+  const tell = shareRuns(async () => {
+    told = await stateOf(paths, own);
+    if (!isStopped) listener();
+  });
+  const look = async () => {
+    if (told !== undefined && (await stateOf(paths, own)) !== told) await tell();
   };
+  const watcher = watch([...paths], { ignoreInitial: true, followSymlinks: false, ignored: (path) => own.has(path) });
+  // Changes before the watch was ready are not reported otherwise.
+  watcher.on('ready', () => void tell());
+  watcher.on('all', () => void tell());
+  watcher.on('error', (error) => log.warn({ err: error, paths }, 'Configuration of the runtime can not be watched'));
+  const timer = setInterval(() => void look(), lookMs);
+  return () => {
+    isStopped = true;
+    clearInterval(timer);
+    void watcher.close();
+  };
+}
+
+/** A text that differs when one of the files or folders is another one, or was written to. */
+async function stateOf(paths: readonly string[], own: ReadonlySet<string>): Promise<string> {
+  const states = await Promise.all(paths.filter((path) => !own.has(path)).map((path) => entryState(path, own)));
+  return states.join('\n');
+}
+
+/** What can't be read has its error as state. */
+async function entryState(path: string, own: ReadonlySet<string>): Promise<string> {
+  try {
+    const stats = await lstat(path, { bigint: true });
+    // A folder changes when our own files in it do, which is nothing to tell.
+    if (!stats.isDirectory()) return fileState(path, stats);
+    const names = (await readdir(path)).sort();
+    return `${path}/\n${await stateOf(
+      names.map((name) => join(path, name)),
+      own,
+    )}`;
+  } catch (error) {
+    return `${path} ${systemCodeOf(error)}`;
+  }
+}
+
+function fileState(path: string, { dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+  return [path, dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }

@@ -14,11 +14,11 @@ describe('the watch of configuration', () => {
   let changes = 0;
 
   /** Returns when the watch is ready, which counts as no change. */
-  const watching = async (path: string, pollMs?: number): Promise<void> => {
+  const watching = async (path: string, lookMs?: number): Promise<void> => {
     const options = {
       ownPaths: [join(folder, 'own')],
       log: createRecordingLog(),
-      ...(pollMs !== undefined && { pollMs }),
+      ...(lookMs !== undefined && { lookMs }),
     };
     stop = watchConfig([path], options, () => {
       changes += 1;
@@ -37,7 +37,7 @@ describe('the watch of configuration', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('tells at once that a file is made, replaced or removed', async () => {
+  it('tells that a file is made, replaced or removed', async () => {
     const file = join(folder, 'stickpin.toml');
     await watching(file);
     writeFileSync(file, 'a = 1');
