@@ -1,9 +1,11 @@
-import { readdir } from 'node:fs/promises';
+import { copyFile, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { program, type Requirement } from '../requirements.ts';
+import { buildOnce } from '../rootfs/build-cache.ts';
 import { execute } from '../rootfs/execute.ts';
+import { sourceSums } from '../source-sums.ts';
 
 const repository = fileURLToPath(new URL('../../../', import.meta.url));
 
@@ -28,11 +30,25 @@ export function makePackages(
   return execute(argv, { cwd: repository, env: { ...process.env, SOURCE_DATE_EPOCH: epoch, ...env } });
 }
 
-/** Makes one package for this machine, as a user gets it, in `directory`. Returns its path. */
+/** What a package is made of: everything that `packaging/` reads. */
+const ingredients = [
+  ...['src', 'proto', 'systemd', 'udev', 'packaging', 'docs'],
+  ...['package.json', 'package-lock.json', 'tsconfig.json', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'],
+];
+
+/**
+ * One package for this machine, as a user gets it, in `directory`. Returns its path. It is made once
+ * for each state of the working tree.
+ */
 export async function makePackage(format: 'archive' | 'deb' | 'rpm' | 'sysext', directory: string): Promise<string> {
-  await makePackages(directory, ['--arch', process.arch, '--format', format]);
+  const recipe = { files: await sourceSums(ingredients), node: process.version, arch: process.arch };
+  const made = await buildOnce(`package-${format}`, recipe, async (folder) => {
+    await makePackages(folder, ['--arch', process.arch, '--format', format]);
+  });
   const end = { archive: '.tar.gz', deb: '.deb', rpm: '.rpm', sysext: '.raw' }[format];
-  const name = (await readdir(directory)).find((file) => file.includes(packageJson.version) && file.endsWith(end));
-  if (name === undefined) throw new Error(`no ${end} in ${directory}`);
+  const name = (await readdir(made)).find((file) => file.includes(packageJson.version) && file.endsWith(end));
+  if (name === undefined) throw new Error(`no ${end} in ${made}`);
+  await mkdir(directory, { recursive: true });
+  await copyFile(join(made, name), join(directory, name));
   return join(directory, name);
 }

@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fitsInventory, writeInventory } from './inventory.ts';
 
@@ -11,10 +12,11 @@ const keptPerKind = 3;
 
 /**
  * Where built things are kept between test runs: `STICKPIN_TEST_CACHE`, else
- * `/var/cache/stickpin-test`.
+ * `/var/cache/stickpin-test`, or `~/.cache/stickpin-test` of a user other than root.
  */
 function cacheDirectory(): string {
-  return process.env.STICKPIN_TEST_CACHE ?? '/var/cache/stickpin-test';
+  const own = process.getuid?.() === 0 ? '/var/cache/stickpin-test' : join(homedir(), '.cache/stickpin-test');
+  return process.env.STICKPIN_TEST_CACHE ?? own;
 }
 
 /**
