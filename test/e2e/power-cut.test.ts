@@ -120,9 +120,9 @@ describeMachine('a node that loses power', 'installed', (machine) => {
     expect(offset).toBeGreaterThan(0);
     const sector = offset / SECTOR_BYTES;
     plugged = await machine().plug(stick, { badSectors: [sector] });
-    const named = await node.until('the blob to be named', ({ status }) =>
-      status.includes(hexOf(layer?.digest as never)),
-    );
+    // STATUS has room for the first digits only.
+    const digits = hexOf(layer?.digest as never).slice(0, 12);
+    const named = await node.until('the blob to be named', ({ status }) => status.includes(digits));
     expect(named.status).toMatch(/can't be read/);
     expect(named.bundles.find(({ bundleId }) => bundleId === second.bundleId)?.images.present).toBeLessThan(2);
     expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
