@@ -1,4 +1,5 @@
 import type { Log, LogFields } from '../../src/platform/log.ts';
+import { type MessageKind, messageIds } from '../../src/platform/message-ids.ts';
 
 /** One line as it was logged. */
 interface LoggedLine {
@@ -10,7 +11,13 @@ interface LoggedLine {
 /** A log that keeps its lines for a test to look at. */
 export interface RecordingLog extends Log {
   readonly lines: readonly LoggedLine[];
+  /** The kind of each line that has a `messageId`, in order. */
+  kinds(): readonly MessageKind[];
 }
+
+const kindsById: ReadonlyMap<string, MessageKind> = new Map(
+  (Object.keys(messageIds) as MessageKind[]).map((kind) => [messageIds[kind], kind]),
+);
 
 /** Makes an empty {@link RecordingLog}. */
 export function createRecordingLog(): RecordingLog {
@@ -18,5 +25,6 @@ export function createRecordingLog(): RecordingLog {
   const at = (level: LoggedLine['level']) => (fields: LogFields, message: string) => {
     lines.push({ level, fields, message });
   };
-  return { lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+  const kinds = () => lines.flatMap(({ fields }) => kindsById.get(fields.messageId ?? '') ?? []);
+  return { lines, kinds, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
