@@ -500,6 +500,8 @@ export interface FakeNode {
     manifests: Map<string, number>;
     waiting: number;
     flow: Partial<BlobFlow>;
+    /** Requests for blobs that no bundle has; none at first. */
+    unknown: { readonly count: number; readonly last: Digest | undefined };
     /** Tells the engine of a request for a manifest: a mirror path, and a digest or a tag. */
     requested: (path: string, reference: string) => void;
   };
@@ -566,6 +568,7 @@ export function createFakeNode(
     manifests: new Map<string, number>(),
     waiting: 0,
     flow: {} as Partial<BlobFlow>,
+    unknown: { count: 0, last: undefined as Digest | undefined },
     requested: (_path: string, _reference: string): void => undefined,
   };
   const statuses: string[] = [];
@@ -707,7 +710,7 @@ export function createFakeNode(
         manifestRequests: (repository, digest) => meter.manifests.get(`${repository}@${digest}`) ?? 0,
         waiting: () => meter.waiting,
         flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),
-        unknownRequests: () => ({ count: 0, last: undefined }),
+        unknownRequests: () => meter.unknown,
       },
       trust: {
         revision: () => trustRevision,

@@ -43,6 +43,7 @@ describe('the check of images after an unclean boot', () => {
     expect(checked(node)).toEqual([`check ${referenceOf('etcd')}`, `check ${referenceOf('api')}`]);
     expect(node.bootMark.isDue).toBe(false);
     expect(told(node, 'was checked, since the node was not shut down')).toHaveLength(1);
+    expect(node.log.kinds()).toContain('imagesChecked');
     await node.stop();
   });
 

@@ -118,6 +118,17 @@ describe('from ready to proven', () => {
   });
 });
 
+describe('a release of the same images as the one that runs', () => {
+  it('takes its place when it is ready, and counts as proven', async () => {
+    await start();
+    await prove(A);
+    await preload(release(1, { sequence: 2, version: '4.13.2' }));
+    await node.clock.advance(MINUTE);
+    expect(kinds().filter((kind) => kind === 'bundleTakesOver')).toHaveLength(1);
+    expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'proven' });
+  });
+});
+
 describe('a release that runs without an activation', () => {
   const waiting = release(2, { schedule: 'manual' });
   const ready = async () => {

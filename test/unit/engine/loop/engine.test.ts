@@ -586,6 +586,24 @@ describe('engine: pulls that fail', () => {
     );
   });
 
+  it('names a blob that the runtime asks for and the bundle lacks', async () => {
+    await start([], ({ runtime, blobs, meter }) => {
+      for (const text of ['layer base', 'layer etcd', 'layer api', 'image etcd', 'image api'])
+        blobs.set(digestOf(text), Buffer.from(text));
+      runtime.onPull = async (reference) => {
+        asked(reference.includes('etcd') ? 'etcd' : 'api');
+        meter.unknown = { count: meter.unknown.count + 1, last: digestOf('of another platform') };
+        throw fault('runtime/not-found', 'manifest unknown');
+      };
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(26_000);
+    expect(node.engine.report()?.bundles[0]?.degraded?.message).toContain(
+      `the runtime asked for ${digestOf('of another platform')} to pull`,
+    );
+    expect(kinds()).toContain('notInBundle');
+  });
+
   it('reports many refusals by policy.json in two lines, and again only when their number changes', async () => {
     const names = Array.from({ length: 40 }, (_, index) => `i${index}`);
     const wide = verified({ images: Object.fromEntries(names.map((name) => [name, [name]])), schedule: 'manual' });
@@ -702,11 +720,13 @@ describe('engine: pulls that fail', () => {
     expect(node.statuses.at(-1)).toBe(
       "sdb1 was unmounted while preloading ocp 4.13.7 (0/2 images). Plug it in again or run 'stickpin rescan' to continue.",
     );
+    expect(kinds()).toContain('mediumUnmounted');
     node.media.unplug('sdb1');
     await node.clock.advance(30_000);
     expect(node.statuses.at(-1)).toBe(
       'Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
     );
+    expect(kinds()).toContain('preloadPaused');
     node.plug('/srv/bundles', bundle);
     await node.clock.advance(1);
     node.media.unplug('/srv/bundles');
@@ -746,6 +766,7 @@ describe('engine: pulls that fail', () => {
     expect(node.statuses.at(-1)).toBe(
       'Stick removed while preloading ocp 4.13.7 (1/2 images). Plug it in again to continue.',
     );
+    expect(kinds()).toContain('mediumGone');
     expect(node.runtime.mirrors()).not.toEqual([]);
     release();
     await node.clock.advance(1_000);
@@ -974,6 +995,7 @@ describe('engine: faults that must not stop it', () => {
     expect(tries).toBeGreaterThan(3);
     expect(tries).toBeLessThan(40);
     expect(node.log.lines.filter(({ message }) => /crio\.conf is broken/.test(message))).toHaveLength(1);
+    expect(node.log.kinds().filter((kind) => kind === 'roundFailed')).toHaveLength(1);
     expect(node.statuses.at(-1)).toBe(
       'Rendering the pins failed: /etc/crio/crio.conf is broken. It is retried automatically.',
     );
