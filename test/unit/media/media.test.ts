@@ -160,6 +160,7 @@ describe('media', () => {
       await readAll('1-sdb1');
       await media.refresh(never);
       expect([states(), looks]).toEqual([['1-sdb1 read'], 2]);
+      expect(log.kinds()).toEqual(['mediumMounted']);
       expect(await media.blobs.sizeOf(A, never)).toBe(4);
       mounts = [['/']];
       await media.refresh(never);

@@ -2,6 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { MediaProvider } from '../../../../src/media/provider/media-provider.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
+import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { createMemoryMedia, type MemoryMedia, readBundleFiles } from '../../../support/daemon/memory-media.ts';
@@ -14,17 +17,40 @@ describe('a medium that is not a directory', () => {
   let harness: DaemonHarness;
   let media: MemoryMedia;
   let factory: string;
+  /** Why it can't be opened, while that is so. */
+  let trouble: AppError | undefined;
   const key = sampleKey('factory-2026');
   const stranger = sampleKey('stranger');
 
   beforeEach(async () => {
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     media = createMemoryMedia();
-    harness = await createDaemonHarness({ providers: () => [media], keys: [key] });
+    trouble = undefined;
+    harness = await createDaemonHarness({ providers: () => [inTrouble(media)], keys: [key] });
   });
   afterEach(async () => {
     await harness.dispose();
     rmSync(factory, { recursive: true, force: true });
+  });
+
+  /** The provider, with a medium that can't be opened while there is {@link trouble}. */
+  const inTrouble = (provider: MediaProvider): MediaProvider => ({
+    ...provider,
+    start: (sink, signal) =>
+      provider.start(
+        {
+          ...sink,
+          arrived: (medium) =>
+            sink.arrived({
+              ...medium,
+              open: async (inner) => {
+                if (trouble !== undefined) throw trouble;
+                return medium.open(inner);
+              },
+            }),
+        },
+        signal,
+      ),
   });
 
   /** Makes a bundle, plugs in its bytes and removes its files. */
@@ -62,6 +88,20 @@ describe('a medium that is not a directory', () => {
         .media.list()
         .map(({ label }) => label),
     ).not.toContain('node-2');
+  });
+
+  it('that can not be opened is reported, and is tried again', async () => {
+    trouble = new AppError({ code: 'media/mount', message: 'wrong fs type', disposition: 'retry' });
+    await harness.start();
+    await plugIn();
+    const failed = () => harness.log.lines.filter(({ fields }) => fields.messageId === messageIds.mediumFailed);
+    await harness.until(() => failed().length > 0);
+    expect(failed()[0]).toMatchObject({
+      message: "node-2 can't be read: wrong fs type",
+      fields: { medium: 'node-2', code: 'media/mount' },
+    });
+    trouble = undefined;
+    await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
   });
 
   it('has its bundle rejected when no trusted key signed it', async () => {

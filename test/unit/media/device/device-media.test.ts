@@ -273,6 +273,7 @@ describe('device media', () => {
     await provider.rescan(never);
     expect(story).toEqual([]);
     expect(log.lines.map(({ message }) => message)).toEqual(['sda1 is left alone: the system itself is on sda']);
+    expect(log.kinds()).toEqual(['mediumRefused']);
   });
 
   it('continues when a device can not be queried', async () => {
