@@ -7,7 +7,7 @@ import type { DeviceUnitEvent } from '../../../src/ports/device-units.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../support/bus/systemd-double.ts';
 import { eventually } from '../../support/eventually.ts';
-import { createRecordingLog } from '../../support/recording-log.ts';
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 
 const never = new AbortController().signal;
@@ -20,7 +20,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
   let bus: SystemBus;
   let manager: SystemdManager;
   let events: DeviceUnitEvent[];
-  const log = createRecordingLog();
+  let log: RecordingLog;
 
   beforeAll(async () => {
     daemon = await startPrivateBus();
@@ -30,6 +30,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
   });
   beforeEach(async () => {
     systemd = await startSystemdDouble(daemon.address);
+    log = createRecordingLog();
     bus = createSystemBus({ clock: systemClock, log, address: daemon.address });
     manager = createSystemdManager({ bus });
     events = [];
@@ -229,6 +230,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
     systemd.plug(STICK, SYSFS);
     await eventually(() => expect(events).toContainEqual({ kind: 'new', unit: STICK }));
     expect(log.lines.map(({ level }) => level)).toContain('warn');
+    expect(log.kinds()).toEqual(['busLost', 'busBack']);
   });
 
   it('keeps trying when there is no bus at first', async () => {
