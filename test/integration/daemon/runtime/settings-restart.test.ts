@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { bundleIntoCache } from '../../../support/bundles/bundle-program.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../../support/bus/datagram-receiver.ts';
 import { type PrivateBus, startPrivateBus } from '../../../support/bus/private-bus.ts';
@@ -86,6 +87,9 @@ describe.runIf(have('dbus-daemon'))('the daemon whose settings changed', { timeo
     expect(asked).toEqual([[UNIT, 'fail']]);
     expect(notified.received.map(String)).toContain('STOPPING=1');
     expect(output).not.toContain('ends by itself');
+    // What it has written may come after its end.
+    const ids = [messageIds.daemonStarted, messageIds.configurationChanged, messageIds.daemonStopping];
+    await eventually(() => expect(ids.filter((id) => output.includes(id))).toEqual(ids));
   });
 
   it('goes on until the SIGTERM comes, and asks once for several changes', async () => {

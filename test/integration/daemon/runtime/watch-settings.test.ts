@@ -45,6 +45,7 @@ describe('settings that change while the daemon runs', () => {
   it('stops when settings change, so that systemd starts the daemon with the new ones', async () => {
     writeFileSync(file(), '[preload]\nparallel = 3\n');
     await expect.poll(() => count('changed'), { timeout: 60_000 }).toBe(1);
+    expect(log.kinds()).toEqual(['configurationChanged']);
   });
 
   it('keeps the current settings when the new ones are wrong, and names the wrong key', async () => {
@@ -52,6 +53,7 @@ describe('settings that change while the daemon runs', () => {
     await expect
       .poll(() => log.lines.find(({ level }) => level === 'warn')?.message, { timeout: 60_000 })
       .toMatch(/stickpin\.toml.*preload\.paralel.*Those from before stay in force/);
+    expect(log.kinds()).toContain('configurationRejected');
     expect(count('changed')).toBe(0);
   });
 
