@@ -2,9 +2,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makeSampleBundle, type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { messageIds } from '../../../../src/platform/message-ids.ts';
+import { installKeys, makeSampleBundle, type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { damageDatabase } from '../../../support/damage-database.ts';
+import { eventually } from '../../../support/eventually.ts';
 import { loseCopies, loseSigned } from '../../../support/lose-state.ts';
 
 let factory: string;
@@ -78,6 +80,32 @@ describe('floors.json that is damaged', () => {
         .engine.history(undefined, 100)
         .map(({ kind }) => kind),
     ).not.toContain('bundleActivated');
+  });
+});
+
+describe('state.db that is lost with its copies', () => {
+  it('says once of a release whose key is not trusted any more that it is not rebuilt', async () => {
+    node = await createDaemonHarness();
+    await node.start();
+    const { path, bundleId } = await release(9, node.key);
+    node.plug(path);
+    await node.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    node.unplug();
+    await node.stop();
+    damageDatabase(statePath('state.db'), 'pages');
+    loseCopies(statePath(''));
+    rmSync(join(node.keysFolder, `${node.key.name}.pub`));
+    installKeys(node.keysFolder, [sampleKey('other')]);
+    await node.start();
+    const refused = () => node.log.lines.filter(({ fields }) => fields.messageId === messageIds.releaseNotRebuilt);
+    await eventually(() => expect(refused()).toHaveLength(1));
+    expect(refused()).toMatchObject([
+      { fields: { bundleId }, message: expect.stringMatching(/ is lost and can't be rebuilt from .*unknown key/) },
+    ]);
+    await node.rounds();
+    expect(refused()).toHaveLength(1);
+    expect(node.report().bundles).toEqual([]);
+    expect((await node.images()).every(({ pinned }) => pinned)).toBe(true);
   });
 });
 
