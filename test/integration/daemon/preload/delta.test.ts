@@ -7,6 +7,7 @@ import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.
 import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
@@ -47,6 +48,7 @@ async function takeBoth({ base, delta }: { base: SampleBundle; delta: SampleBund
   const held = await harness.until((report) => report.bundles[0]?.hold === 'base');
   expect(held.bundles[0]).toMatchObject({ phase: 'held', images: { present: 0, total: 2 } });
   expect(held.status).toMatch(/ocp 4\.13\.7 needs base ocp@4\.13\.6 /);
+  await eventually(() => expect(harness.log.kinds()).toContain('bundleHeld'));
   harness.unplug();
   harness.plug(base.path);
   await harness.until(() => release('4.13.6')?.images.present === 2);

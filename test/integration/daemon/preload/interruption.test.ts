@@ -8,6 +8,7 @@ import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sa
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
+import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
 
 const MIB = 1024 * 1024;
@@ -126,6 +127,7 @@ describe.runIf(have('root'))('a disk that is too small', () => {
       /^Not enough space for ocp 4\.13\.7: needs about 24 MiB on .*small.*, \d+ MiB free of which 3 MiB are reserved/,
     );
     expect(await harness.images()).toEqual([]);
+    await eventually(() => expect(harness.log.kinds()).toContain('noSpace'));
     execFileSync('mount', ['-o', 'remount,size=80m', small]);
     harness.daemon().engine.kick();
     await harness.until((report) => report.bundles[0]?.phase === 'activated');

@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
+import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { eventually } from '../../../support/eventually.ts';
@@ -41,11 +42,14 @@ const folder = () => join(node.base, 'state/releases/ocp/4.13.7');
 it('installs attached files when the release is ready, and again when they are lost, without the stick', async () => {
   node.plug((await bundleWithNotes()).path);
   await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  const laid = () => node.log.kinds().filter((kind) => kind === 'filesLaid');
   await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
+  await eventually(() => expect(laid()).toHaveLength(1));
   node.unplug();
   rmSync(folder(), { recursive: true });
   node.daemon().engine.kick();
   await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
+  await eventually(() => expect(laid()).toHaveLength(2));
 });
 
 it('moves a folder of an earlier version at the start, without the stick', async () => {
@@ -91,11 +95,10 @@ it('names a damaged file, and the release still becomes ready', async () => {
   writeFileSync(join(path, 'blobs/sha256', hexOf(notes.digest)), 'READ ME FIRST');
   node.plug(path);
   await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
-  await eventually(() =>
-    expect(node.log.lines.map(({ message }) => message).join('\n')).toMatch(
-      /not laid: attachment notes.txt should have digest/,
-    ),
-  );
+  await eventually(() => {
+    const told = node.log.lines.filter(({ fields }) => fields.messageId === messageIds.filesNotLaid);
+    expect(told.map(({ message }) => message).join('\n')).toMatch(/not laid: attachment notes.txt should have digest/);
+  });
   expect(existsSync(folder())).toBe(false);
   expect(readdirSync(join(node.base, 'state/releases'))).toEqual([]);
 });

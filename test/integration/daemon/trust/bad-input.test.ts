@@ -16,6 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { eventually } from '../../../support/eventually.ts';
 
 const isActivated = (report: ReturnType<DaemonHarness['report']>) => report.bundles[0]?.phase === 'activated';
 
@@ -72,12 +73,15 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
   it('no key installed: says where the key belongs, and continues automatically once it is there', async () => {
     rmSync(join(harness.keysFolder, 'factory-2026.pub'));
     await expect.poll(() => harness.log.lines.some(({ message }) => /No key is trusted/.test(message))).toBe(true);
+    expect(harness.log.kinds()).toContain('noKeys');
+    const before = harness.log.kinds().length;
     harness.plug(bundle.path);
     const report = await harness.until(({ rejected }) => rejected.length > 0);
     expect(report.status).toContain(harness.keysFolder);
     expect(report.status).toMatch(/\.pub/);
     writeFileSync(join(harness.keysFolder, 'factory-2026.pub'), harness.key.publicPem, { mode: 0o644 });
     await harness.until(isActivated);
+    expect(harness.log.kinds().slice(before)).toContain('keysChanged');
   });
 
   it('unknown key: names the key', async () => {
@@ -139,6 +143,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     const report = await harness.until(({ bundles }) => bundles[0]?.hold === 'media');
     expect(report.status).toContain(String(layer?.digest).slice(0, 19));
     expect(report.status).toMatch(/absent/);
+    await eventually(() => expect(harness.log.kinds()).toContain('blobMissing'));
     harness.unplug();
     harness.plug(bundle.path);
     await harness.until(isActivated);
@@ -177,6 +182,9 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     harness.plug();
     const empty = await harness.until(({ status }) => /carries no bundle/.test(status));
     expect(empty.status).toMatch(/^Idle/);
+    await eventually(() =>
+      expect(harness.log.kinds()).toEqual(expect.arrayContaining(['mediumMounted', 'mediumEmpty'])),
+    );
     harness.unplug();
     mkdirSync(join(harness.base, 'pocket/DCIM'), { recursive: true });
     writeFileSync(join(harness.base, 'pocket/DCIM/photo.jpg'), 'x');
