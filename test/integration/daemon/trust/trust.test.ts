@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
 import { renderList } from '../../../../src/cli/output/render-status.ts';
 import type { BundleReport } from '../../../../src/domain/report/bundle-report.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
@@ -46,7 +47,10 @@ describe('trust.require = "both"', () => {
     expect(bundleIn(held)).toMatchObject({ phase: 'held', hold: 'approval', images: { present: 0 } });
     expect(held.status).toContain(`stickpin approve ${bundle.bundleId}`);
     expect(await node.images()).toEqual([]);
-    expect(engine().approve({ bundle: 'ocp@4.13.7' })).toContain('is approved');
+    expect(node.log.kinds().filter((kind) => kind === 'approvalAwaited')).toHaveLength(1);
+    const { methods } = createApiBackend(() => node.daemon());
+    const call = { signal: AbortSignal.timeout(10_000), uid: 1000 };
+    expect(await methods.approve({ bundle: 'ocp@4.13.7' }, call)).toContain('is approved');
     await node.until(isActivated);
     await node.stop();
     await node.start();
@@ -56,7 +60,7 @@ describe('trust.require = "both"', () => {
         .daemon()
         .engine.history(undefined, 100)
         .map(({ kind }) => kind),
-    ).toContain('bundleApproved');
+    ).toEqual(expect.arrayContaining(['bundleApproved', 'commandAsked']));
   });
 
   it('accepts an approval before the stick, and still refuses an unknown bundle', async () => {
@@ -203,7 +207,10 @@ describe('key rotation', () => {
     const { keyId } = next.privateKey;
     const notice = makeNotice(
       dir,
-      { trust: { keys: [next.publicPem], names: { [keyId]: 'factory-2027' }, revoked: [] } },
+      {
+        trust: { keys: [next.publicPem], names: { [keyId]: 'factory-2027' }, revoked: [] },
+        warnings: ['nginx:1 is not in the bundle'],
+      },
       [node.key],
     );
     const release = await makeSampleBundle({ dir, keys: [next] });
@@ -214,6 +221,10 @@ describe('key rotation', () => {
     expect(report.trust).toMatchObject({ require: 'signature', threshold: 1, revoked: [] });
     expect(report.trust.keys).toContainEqual(brought);
     expect(report.trust.keys).toContainEqual({ name: 'factory-2026', keyId: node.key.privateKey.keyId });
+    expect(node.log.kinds().filter((kind) => ['bundleWarned', 'keysRotated'].includes(kind))).toEqual([
+      'bundleWarned',
+      'keysRotated',
+    ]);
     await node.stop();
     node.unplug();
     await node.start();
@@ -363,6 +374,7 @@ describe('revocations that can not be read', () => {
       expect(report.status).toMatch(/^Nothing is trusted, since revocations can't be read/);
       expect(report.status).toMatch(cause);
       expect(report.rejected.at(-1)?.reason.message).toMatch(cause);
+      expect(node.log.kinds()).toContain('revocationsUnreadable');
       expectNeverTrusted();
       await node.stop();
       await node.start();
