@@ -139,6 +139,23 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
     expect(readFileSync(pins, 'utf8')).toContain(bundle.contents.images[0]?.reference ?? 'no image');
   });
 
+  it('reports a file that takes the pins away, and its removal, once each', async () => {
+    const theirs = join(double.dirs.crioDropIns, '99-z.conf');
+    const pinKinds = () => harness.log.kinds().filter((kind) => kind === 'pinsNotTaken' || kind === 'pinsHold');
+    writeFileSync(theirs, '[crio.image]\npinned_images = []\n');
+    harness.daemon().engine.kick();
+    await eventually(() =>
+      expect(told('pinsNotTaken').map((row) => row.message)).toEqual([expect.stringContaining(theirs)]),
+    );
+    await harness.rounds();
+    rmSync(theirs);
+    harness.daemon().engine.kick();
+    await eventually(() => expect(told('pinsHold')).toHaveLength(1));
+    await harness.rounds();
+    expect(pinKinds()).toEqual(['pinsNotTaken', 'pinsHold']);
+    await eventually(isWhole, AT_ONCE_MS);
+  });
+
   it('reports missing images and their stick once, and pulls them again with their tags', async () => {
     for (const image of await harness.images()) await client.removeImage(image.imageId);
     harness.daemon().engine.kick();
