@@ -13,6 +13,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { openBootMark } from '../../../../src/store/files/boot-mark.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
@@ -25,6 +26,7 @@ import {
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
+import { eventually } from '../../../support/eventually.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
@@ -120,7 +122,9 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       await harness.rounds();
       expect((await harness.images()).flatMap(({ repoDigests }) => repoDigests)).toContain(damaged?.reference);
       expect(statSync(fileOf(digest)).size).toBe(100);
-      expect(harness.log.lines.filter(({ message }) => message.includes('is damaged on this node'))).toHaveLength(1);
+      const ofKind = (kind: string) => harness.log.kinds().filter((one) => one === kind);
+      expect(ofKind('imageDamaged')).toHaveLength(1);
+      await eventually(() => expect(ofKind('imagesChecked')).toHaveLength(1));
 
       harness.plugAgain();
       await harness.until(isHealed);
@@ -150,8 +154,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       );
       await harness.until(isHealed);
       expect(statSync(fileOf(digest)).size).toBe(sizeBytes);
-      const removed = harness.log.lines.filter(({ message }) => message.includes('was removed; it is pulled'));
-      expect(removed).toHaveLength(2);
+      expect(harness.log.kinds().filter((kind) => kind === 'damagedImageRemoved')).toHaveLength(2);
     });
 
     it('are not looked for after a reboot in order, and are found by verify-images', async () => {
@@ -226,7 +229,8 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       expect(report.status).toMatch(advice);
       expect(report.status.length).toBeLessThanOrEqual(200);
       const toldWhy = new RegExp(`${advice.source}.*layer not known`);
-      expect(harness.log.lines.map(({ message }) => message)).toContainEqual(expect.stringMatching(toldWhy));
+      const told = harness.log.lines.filter(({ fields }) => fields.messageId === messageIds.imagesUnlisted);
+      expect(told.map(({ message }) => message)).toContainEqual(expect.stringMatching(toldWhy));
       // What the repair does: the image without its layer goes.
       const images = JSON.parse(readFileSync(imagesFile, 'utf8')) as { readonly layer?: string }[];
       writeFileSync(imagesFile, JSON.stringify(images.filter(({ layer }) => layer !== lost)));
