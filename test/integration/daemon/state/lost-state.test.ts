@@ -88,6 +88,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     expect(lines()).toContainEqual(
       expect.stringMatching(/^2 pinned images belong to no release that is known here, but to ocp 4\.13\.7 before/),
     );
+    expect(node.harness.log.kinds()).toContain('pinsUnclaimed');
   });
 
   it('has the release claim its pins when its stick is seen again', async () => {
@@ -98,6 +99,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     expect(report.unclaimed).toEqual([]);
     await expectPinsKept();
     expect(lines()).toContain('ocp 4.13.7 has claimed 2 pinned images again');
+    expect(node.harness.log.kinds()).toContain('pinsClaimed');
   });
 
   it('keeps them over another restart, and over a second loss together with the ledger', async () => {
@@ -157,6 +159,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     expect(await engine.unpinUnclaimed({ force: true }, AbortSignal.timeout(10_000))).toBe(
       '2 unclaimed pins of ocp 4.13.7 were given up by hand',
     );
+    expect(node.harness.log.kinds()).toContain('pinsGivenUp');
     await node.harness.until(({ unclaimed }) => unclaimed.length === 0);
     const pinned = async () => (await node.harness.images()).filter((image) => image.pinned);
     await expect.poll(pinned, { timeout: 60_000 }).toEqual([]);
