@@ -10,6 +10,7 @@ import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { ClusterNode } from '../../../src/fleet/cluster.ts';
 import { busyOf } from '../../../src/offers/busy.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
+import { messageIds } from '../../../src/platform/message-ids.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createAuthority, type TestAuthority } from '../../support/fleet/authority.ts';
 import { layKubeletFiles } from '../../support/fleet/kubelet-files.ts';
@@ -316,7 +317,8 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
       40_000,
     );
     expect(view.peers[0]?.trouble).toMatch(line);
-    const lines = node.log.lines.filter(({ message }) => message.includes('Nothing comes from'));
+    expect(node.log.kinds()).toContain('fleetStarted');
+    const lines = node.log.lines.filter(({ fields }) => fields.messageId === messageIds.peerAway);
     expect(lines.map(({ message }) => message)).toEqual([expect.stringMatching(line)]);
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
