@@ -30,6 +30,28 @@ describe('journal catalog', () => {
     expect(Object.keys(messageIds).filter((kind) => !isWritten(kind))).toEqual([]);
   });
 
+  /*
+   * It sees names: `messageIds.KIND`, and 'KIND' in quotes, in the tests of test/unit and
+   * test/integration. Not counted are this file, the tests of the event recorder, lines with
+   * `.not.`, and `kind: 'KIND'`, which may be an event that the test makes by hand. It can't see
+   * whether what a test expects comes from the daemon, nor whether the test runs on this machine.
+   */
+  it('has a test that expects each, as far as names tell', () => {
+    const tests = new URL('../../', import.meta.url);
+    const isCounted = (file: string) =>
+      /^(unit|integration)\/.*\.test\.ts$/.test(file) && !/(^|\/)(catalog|event-recorder)\.test\.ts$/.test(file);
+    const lines = readdirSync(tests, { recursive: true, encoding: 'utf8' })
+      .filter(isCounted)
+      .flatMap((file) => readFileSync(new URL(file, tests), 'utf8').split('\n'))
+      .filter((line) => !line.includes('.not.'));
+    const named = new Set(
+      lines.flatMap((line) =>
+        [...line.matchAll(/messageIds\.(\w+)|(?<!kind: )'(\w+)'/g)].map(([, id, kind]) => id ?? kind),
+      ),
+    );
+    expect(Object.keys(messageIds).filter((kind) => !named.has(kind))).toEqual([]);
+  });
+
   it.each([...entries])('says what %s is, what it means and what to do', (_id, text) => {
     expect(text).toMatch(/^Subject: .{8,}\nDefined-By: stickpin\nSupport: \S+\n\n\S/);
     expect(text).toMatch(/\n\nWhat to do: \S/);
