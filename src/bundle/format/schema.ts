@@ -10,7 +10,7 @@ import {
   VERSION_SCHEMES,
   type VersionScheme,
 } from '../../domain/model/version/version-scheme.ts';
-import { isKeyName, keyNameRule } from '../../domain/trust/key-rotation.ts';
+import { isKeyName } from '../../domain/trust/key-rotation.ts';
 import { isRoleName } from '../../domain/trust/role.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey } from '../keys/keys.ts';
@@ -141,7 +141,8 @@ const advisory = v.strictObject({
 
 const keyId = v.pipe(v.string(), v.regex(KEY_ID, 'must be a key id: 64 lower-case hex digits'));
 
-const keyName = v.pipe(v.string(), v.check(isKeyName, `must be the name of a key: ${keyNameRule}`));
+const KEY_NAME = 'must be the name of a key: at most 64 of a-z, A-Z, 0-9, ".", "_" and "-", a letter or digit first';
+const keyName = v.pipe(v.string(), v.check(isKeyName, KEY_NAME));
 
 const keyChange = v.pipe(
   v.strictObject({

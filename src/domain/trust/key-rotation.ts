@@ -31,9 +31,6 @@ export interface KeyRotation {
   readonly revoked: readonly RevokedKey[];
 }
 
-/** What {@link isKeyName} takes, for messages. */
-export const keyNameRule = 'at most 64 of a-z, A-Z, 0-9, ".", "_" and "-", a letter or digit first';
-
 /** Whether a bundle may call a key so: safe on a terminal, and a file name. */
 export function isKeyName(text: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text);

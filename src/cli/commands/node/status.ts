@@ -33,8 +33,7 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
       const isRepainted = options.watch && !options.json && context.isTerminal;
       context.stdout(isRepainted ? repainted(text) : text);
     };
-    await print();
-    if (!options.watch) return;
+    if (!options.watch) return print();
     let latest = Promise.resolve();
     let isDue = false;
     const changed = () => {
@@ -47,6 +46,9 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
       });
     };
     await client.watch(changed, context.signal);
+    // Only now: what changes after it is told.
+    latest = latest.then(print);
+    await latest;
     await new Promise<void>((resolve) => {
       context.signal.addEventListener('abort', () => resolve(), { once: true });
     });
