@@ -1,13 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StoredReport, StoredState } from '../../cli/context/command-adapters.ts';
+import type { StoredRecords } from '../../cli/context/recorded-report.ts';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { EMPTY_REPORT, type StatusReport } from '../../domain/report/report.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime } from '../../host/machine.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import type { EventRow } from '../../ports/state.ts';
+import { reviveBundle } from '../daemon/revive-bundle.ts';
 import { withDatabaseCopy } from './database-copy.ts';
 
 type Paths = Settings['paths'];
@@ -19,7 +20,12 @@ const SHOWN_EVENTS = 1_000;
 export function createStoredState(pathsOf: (signal: AbortSignal) => Promise<Paths> = nodePaths): StoredState {
   return {
     report: async (signal) => readReport(await pathsOf(signal), signal),
-    history: async (bundleId, signal) => readHistory((await pathsOf(signal)).state_dir, bundleId, signal),
+    records: async (signal) => readDatabase((await pathsOf(signal)).state_dir, signal, readAllRecords),
+    history: async (bundleId, signal) =>
+      readDatabase((await pathsOf(signal)).state_dir, signal, async (copy) => {
+        const { readEvents } = await import('../../store/database/read-copy.ts');
+        return readEvents(copy, bundleId as BundleId | undefined, SHOWN_EVENTS);
+      }),
   };
 }
 
@@ -55,26 +61,25 @@ function storedReport(text: string, bootId: string): StoredReport | undefined {
   }
 }
 
-async function readHistory(
-  folder: string,
-  bundleId: string | undefined,
-  signal: AbortSignal,
-): Promise<readonly EventRow[]> {
+async function readAllRecords(copy: string): Promise<StoredRecords> {
+  const { readRecords } = await import('../../store/database/read-copy.ts');
+  return readRecords(copy, reviveBundle);
+}
+
+/** @throws AppError `cli/no-state` (`reject`) */
+async function readDatabase<T>(folder: string, signal: AbortSignal, use: (copy: string) => Promise<T>): Promise<T> {
   const path = join(folder, 'state.db');
   try {
-    return await withDatabaseCopy(path, signal, async (copy) => {
-      const { readEvents } = await import('../../store/database/read-events.ts');
-      return readEvents(copy, bundleId as BundleId | undefined, SHOWN_EVENTS);
-    });
+    return await withDatabaseCopy(path, signal, use);
   } catch (error) {
     signal.throwIfAborted();
-    throw unreadable(path, error);
+    const message = `the database ${path} can't be read: ${whyUnreadable(error)}`;
+    throw new AppError({ code: 'cli/no-state', message, disposition: 'reject', cause: error });
   }
 }
 
-function unreadable(path: string, cause: unknown): AppError {
-  const isDenied = ['EACCES', 'EPERM'].includes(systemCodeOf(cause) ?? '');
-  const what = isDenied ? 'only root may read it: run this command with sudo' : reasonOf(cause);
-  const message = `the stickpin daemon does not run, and its history in ${path} can't be read: ${what}`;
-  return new AppError({ code: 'cli/no-state', message, disposition: 'reject', cause });
+function whyUnreadable(cause: unknown): string {
+  const code = systemCodeOf(cause) ?? '';
+  if (['EACCES', 'EPERM'].includes(code)) return 'only root may read it, so run this command with sudo';
+  return code === 'ENOENT' ? 'it is missing' : reasonOf(cause);
 }

@@ -12,7 +12,7 @@ export async function examineDatabase(stateDirectory: string, signal: AbortSigna
   const path = join(stateDirectory, 'state.db');
   try {
     return await withDatabaseCopy(path, signal, async (copy, sizeBytes) => {
-      const { damageIn } = await import('../../store/database/read-events.ts');
+      const { damageIn } = await import('../../store/database/read-copy.ts');
       const reason = damageIn(copy);
       return reason === undefined ? { kind: 'whole', path, sizeBytes } : { kind: 'damaged', path, reason };
     });

@@ -8,6 +8,7 @@ import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import type { EventRow } from '../../ports/state.ts';
+import type { StoredRecords } from './recorded-report.ts';
 
 /** A bundle to serve, and the address. */
 export interface ServeRequest {
@@ -80,6 +81,12 @@ export interface StoredReport {
 export interface StoredState {
   /** Undefined when there is no `status.json` that can be read. */
   report(signal: AbortSignal): Promise<StoredReport | undefined>;
+  /**
+   * The adopted bundles and the rejected names of the database.
+   *
+   * @throws AppError `cli/no-state` (`reject`) when the database can't be read
+   */
+  records(signal: AbortSignal): Promise<StoredRecords>;
   /**
    * The newest 1,000 events of the database, oldest first; of all bundles without `bundleId`.
    *

@@ -1,10 +1,10 @@
-import type { StatusReport } from '../../domain/report/report.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render-show.ts';
+import type { ShowReport } from './recorded-report.ts';
 
 /** What can be shown. */
-type Shown = Pick<StatusReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
+type Shown = Pick<ShowReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
 
 /** A bundle that can be shown, and its names. */
 interface Candidate {

@@ -22,11 +22,25 @@ export async function withDaemonOrStored(
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'api/unreachable') throw error;
     const { storedState } = await context.adapters();
-    const shown = await stored(storedState);
+    const shown = await stored(storedState).catch((reason: unknown) => {
+      throw withoutDaemon(reason);
+    });
     if (shown === undefined) throw error;
     const { code, disposition, message } = error;
     throw new AppError({ code, disposition, message: `${message}. Shown is ${shown}`, cause: error });
   }
+}
+
+/** Says of what can't be read why it is read at all. */
+function withoutDaemon(reason: unknown): unknown {
+  if (!(reason instanceof AppError) || reason.code !== 'cli/no-state') return reason;
+  const { code, disposition, message } = reason;
+  return new AppError({
+    code,
+    disposition,
+    message: `the stickpin daemon does not run, and ${message}`,
+    cause: reason,
+  });
 }
 
 /** How old a stored report is: `what it wrote on 2026-09-01T08:14:05.112Z, before the last boot`. */

@@ -2,6 +2,7 @@ import type { ActivationHoldReport, BundleReport } from '../../domain/report/bun
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../platform/plain-text.ts';
+import type { RecordedBundle } from '../context/recorded-report.ts';
 import type { Tone } from './colour.ts';
 import { roleText } from './role-text.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
@@ -14,6 +15,7 @@ import { wrapLines } from './wrap-words.ts';
  */
 export type ShownBundle =
   | BundleReport
+  | RecordedBundle
   | (StatusReport['notices'][number] & { readonly phase?: undefined })
   | (StatusReport['rejected'][number] & { readonly phase: string })
   | (StatusReport['rejectedNames'][number] & { readonly phase: string; readonly bundleId?: undefined });
@@ -22,9 +24,10 @@ const LABEL_WIDTH = 14;
 
 /**
  * The output of `stickpin show`: a line for each member, with nested ones in JSON; all holds of its
- * activation; its rules and their effect; its conditions; and the keys and rules of trust in use.
+ * activation; its rules and their effect; its conditions; and the keys and rules of trust in use, if
+ * they are known.
  */
-export function renderShow(bundle: ShownBundle, trust: TrustReport, layout: Layout = {}): string {
+export function renderShow(bundle: ShownBundle, trust: TrustReport | undefined, layout: Layout = {}): string {
   const {
     conditions,
     rules = [],
@@ -53,6 +56,7 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport, layout: Layo
   const table =
     rows.length === 0 ? '' : `\n${formatTable(['CONDITION', 'STATUS', 'SINCE', 'REASON', 'MESSAGE'], rows, layout)}`;
   const text = wrapLines(lines.join(''), layout.columns, LABEL_WIDTH);
+  if (trust === undefined) return `${text}${table}`;
   return `${text}${table}\n${renderTrust(trust, members.signerKeyIds ?? [], layout)}`;
 }
 

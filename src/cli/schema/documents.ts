@@ -20,7 +20,13 @@ const schemaVersion = v.literal(JSON_SCHEMA_VERSION);
 const stored = { writtenAt: v.optional(time), bootId: v.optional(text) };
 const found = { subject: text, message: text };
 /** What `show` prints beside the bundle or the stream. */
-const around = { schemaVersion, windows: v.array(window), trust };
+const around = { schemaVersion, windows: v.array(window), trust: v.optional(trust) };
+/** A release from the database alone, while the daemon does not run. */
+const recorded = {
+  ...bundle.entries,
+  images: v.partial(bundle.entries.images, ['present', 'pinned']),
+  media: v.optional(bundle.entries.media),
+};
 const phase = v.literal('rejected');
 
 /** What a node tells the others, as in its annotation. */
@@ -69,6 +75,7 @@ export const NODE_DOCUMENTS = {
   }),
   show: v.union([
     v.strictObject({ ...around, ...bundle.entries }),
+    v.strictObject({ ...around, ...recorded }),
     v.strictObject({ ...around, ...notice.entries }),
     v.strictObject({ ...around, ...rejected.entries, phase }),
     v.strictObject({ ...around, ...rejectedName.entries, phase }),

@@ -5,6 +5,7 @@ import { oneLine } from '../../../platform/plain-text.ts';
 import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { findShown } from '../../context/find-shown.ts';
+import { recordedReport } from '../../context/recorded-report.ts';
 import { withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
@@ -34,16 +35,15 @@ export function registerHistory(program: Command, context: CommandContext): void
     });
 }
 
-/** The digest of a bundle by the report that the daemon wrote last. @throws as `findShown` */
+/** The digest of a bundle by what the daemon left on the disk. @throws as `findShown`; AppError `cli/no-state` */
 async function storedId(
   bundle: string | undefined,
   state: StoredState,
   { signal }: CommandContext,
 ): Promise<string | undefined> {
   if (bundle === undefined || isDigest(bundle)) return bundle;
-  const stored = await state.report(signal);
-  const nothing = { bundles: [], notices: [], rejected: [], rejectedNames: [] };
-  return findShown(stored?.report ?? nothing, bundle).bundleId;
+  const [records, stored] = [await state.records(signal), await state.report(signal)];
+  return findShown(recordedReport(records, stored?.report), bundle).bundleId;
 }
 
 type Events = ResultOf<'getHistory'>;

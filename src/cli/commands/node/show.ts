@@ -2,9 +2,12 @@ import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import { graphText } from '../../../domain/report/texts/graph-text.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
+import { recordedReport, type ShowReport, type StoredRecords } from '../../context/recorded-report.ts';
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { pinnedImageSet } from '../../output/pinned-image-set.ts';
@@ -32,12 +35,12 @@ export function registerShow(program: Command, context: CommandContext): void {
     .action((name: string, options: ShowOptions) => {
       if (options.pinnedImageSet)
         return withDaemon(context, (client) => showPinnedImageSet(client, name, options.pool, context));
-      const print = (report: StatusReport) => {
+      const print = (report: ShowReport) => {
         const { trust, windows } = report;
         const stream = report.streams.find((one) => one.name === name);
         const found = stream === undefined || countOf(report, name) === 1 ? findShown(report, name) : undefined;
         if (options.json) {
-          context.stdout(jsonText({ ...(found ?? { stream }), windows, trust }));
+          context.stdout(jsonText({ ...(found ?? { stream }), windows, ...(trust !== undefined && { trust }) }));
           return;
         }
         const graph = stream === undefined ? '' : wrapLines(graphText(stream), context.columns, 4);
@@ -47,14 +50,45 @@ export function registerShow(program: Command, context: CommandContext): void {
       return withDaemonOrStored(
         context,
         async (client) => print(await client.report(context.signal)),
-        async (state) => {
-          const stored = await state.report(context.signal);
-          if (stored === undefined) return undefined;
-          print(stored.report);
-          return whenStored(stored);
-        },
+        (state) => printStored(state, print, context.signal),
       );
     });
+}
+
+/**
+ * Prints what the database says, completed by `status.json`; only that one when the database can't
+ * be read. @returns the words for what was shown, undefined when there was nothing
+ */
+async function printStored(
+  state: StoredState,
+  print: (report: ShowReport) => void,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const stored = await state.report(signal);
+  const records = await recordsOrReason(state, signal);
+  if (typeof records !== 'string') {
+    print(recordedReport(records, stored?.report));
+    return stored === undefined
+      ? `what it recorded until it ended; ${NO_STATUS}`
+      : `what it recorded, and ${whenStored(stored)}`;
+  }
+  if (stored === undefined) return undefined;
+  print(stored.report);
+  return `${whenStored(stored)}; ${records}`;
+}
+
+/** What a release lacks that is shown from the database alone. */
+const NO_STATUS =
+  'status.json is missing, so nobody knows which images are present and pinned, which media are plugged in, and which keys are trusted';
+
+/** The records, or why they can't be read. @throws the reason of an abort */
+async function recordsOrReason(state: StoredState, signal: AbortSignal): Promise<StoredRecords | string> {
+  try {
+    return await state.records(signal);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'cli/no-state') throw error;
+    return error.message;
+  }
 }
 
 /** @throws AppError `engine/no-bundle` (`reject`) */
@@ -76,7 +110,7 @@ function windowsText(windows: StatusReport['windows']): string {
 }
 
 /** How many bundles have the name of a stream. */
-function countOf({ bundles, notices, rejected }: StatusReport, stream: string): number {
+function countOf({ bundles, notices, rejected }: ShowReport, stream: string): number {
   const names = [
     ...bundles.map(({ name }) => name),
     ...notices.map(({ name }) => name),

@@ -1,11 +1,19 @@
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import * as v from 'valibot';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../../src/app/command-line/command-adapters.ts';
 import { createStoredState } from '../../../../src/app/command-line/stored-state.ts';
+import { NODE_DOCUMENTS } from '../../../../src/cli/schema/documents.ts';
+import { bundleProgram } from '../../../support/bundles/bundle-program.ts';
 import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { damageDatabase } from '../../../support/damage-database.ts';
+import { have } from '../../../support/requirements.ts';
 import { runCommand } from '../../../support/run-command.ts';
 
 let harness: DaemonHarness;
@@ -17,8 +25,23 @@ const run = (...args: readonly string[]) =>
     env: { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nonexistent/bus' },
     adapters: { ...commandAdapters, storedState: createStoredState(async () => harness.settings.paths) },
   });
+const READ_RECORDS = fileURLToPath(new URL('../../../support/daemon/read-records.ts', import.meta.url));
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const copies = () => readdirSync(tmpdir()).filter((name) => name.startsWith('stickpin-state-copy-'));
+
+/** Runs `use` without any status.json. */
+async function withoutStatus(use: () => Promise<void>): Promise<void> {
+  const { run_dir: run, state_dir: state } = harness.settings.paths;
+  const kept = [run, state]
+    .map((folder) => join(folder, 'status.json'))
+    .map((path) => [path, readFileSync(path)] as const);
+  try {
+    for (const [path] of kept) rmSync(path);
+    await use();
+  } finally {
+    for (const [path, text] of kept) writeFileSync(path, text);
+  }
+}
 
 describe('commands after the daemon has ended', () => {
   beforeAll(async () => {
@@ -49,12 +72,69 @@ describe('commands after the daemon has ended', () => {
     expect(JSON.parse((await run('list', '--json')).stdout)).toMatchObject({ writtenAt: json.writtenAt });
   });
 
-  it('show has everything about a bundle', async () => {
+  it('show reads the database, completed by what the daemon wrote last', async () => {
     const { exitCode, stdout, stderr } = await run('show', bundleId);
     expect(exitCode).toBe(3);
     expect(stdout).toContain('AllImagesPresent');
-    expect(stderr).toContain('Shown is what it wrote on');
+    expect(stderr).toMatch(/Shown is what it recorded, and what it wrote on \S+Z\n$/);
     expect(await run('show', 'ocp@9')).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(copies()).toEqual([]);
+  });
+
+  it('show has what is in the database only', async () => {
+    const before = await run('show', bundleId, '--json');
+    await withoutStatus(async () => {
+      const { exitCode, stdout, stderr } = await run('show', bundleId, '--json');
+      const { name, version, adoptedAt, readyAt, activatedAt, images } = JSON.parse(before.stdout);
+      const shown = JSON.parse(stdout);
+      expect(exitCode).toBe(3);
+      expect(shown).toMatchObject({ name, version, adoptedAt, readyAt, activatedAt, phase: 'activated' });
+      expect(shown.images).toEqual({ total: images.total });
+      expect(v.parse(NODE_DOCUMENTS.show, shown)).toEqual(shown);
+      expect(stderr).toContain('Shown is what it recorded until it ended; status.json is missing, so nobody knows');
+      expect((await run('show', bundleId)).stdout).toMatch(/^phase: +activated$/m);
+    });
+  });
+
+  it('show has what the daemon wrote last when the database is damaged or missing', async () => {
+    const path = join(harness.settings.paths.state_dir, 'state.db');
+    const whole = readFileSync(path);
+    const expectWritten = async (why: string) => {
+      const { exitCode, stdout, stderr } = await run('show', bundleId);
+      expect({ exitCode, phase: /^phase: +(\S+)$/m.exec(stdout)?.[1] }).toEqual({ exitCode: 3, phase: 'activated' });
+      expect(stderr.split('\n')).toHaveLength(2);
+      expect(stderr).toContain(`; the database ${path} can't be read: ${why}`);
+    };
+    try {
+      const database = new Database(path);
+      database.exec(`UPDATE bundle SET activated_at = 1`);
+      database.close();
+      await expectWritten('the table "bundle" is damaged');
+      damageDatabase(path, 'header');
+      await expectWritten('');
+      rmSync(path);
+      await expectWritten('it is missing');
+    } finally {
+      writeFileSync(path, whole);
+    }
+    expect(await run('show', bundleId)).toMatchObject({ stderr: expect.stringContaining('what it recorded, and') });
+  });
+
+  it.runIf(have('root'))('tells somebody who is not root that only root sees the database', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'stickpin-nobody-'));
+    try {
+      chmodSync(folder, 0o777);
+      const program = join(folder, 'read-records.cjs');
+      await bundleProgram(READ_RECORDS, program);
+      const { state_dir: state } = harness.settings.paths;
+      const options = { uid: 65534, gid: 65534, cwd: folder, env: { TMPDIR: folder }, encoding: 'utf8' } as const;
+      const { stdout, stderr } = spawnSync(process.execPath, [program, state], options);
+      expect(`${stdout}${stderr}`).toBe(
+        `the database ${state}/state.db can't be read: only root may read it, so run this command with sudo\n`,
+      );
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it('history reads the database and leaves it as it is, also by name and version', async () => {
@@ -98,7 +178,7 @@ describe('commands after the daemon has ended', () => {
     expect(await run('history')).toMatchObject({
       exitCode: 1,
       stderr: expect.stringMatching(
-        /^stickpin: the stickpin daemon does not run, and its history in \S+ can't be read:/,
+        /^stickpin: the stickpin daemon does not run, and the database \S+ can't be read: it is missing\n$/,
       ),
     });
     expect(copies()).toEqual([]);

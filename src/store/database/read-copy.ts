@@ -1,7 +1,12 @@
 import type { BundleId } from '../../domain/model/digest.ts';
+import type { Stored } from '../../domain/state/state.ts';
+import { AppError } from '../../platform/app-error.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { openDatabase } from './database.ts';
+import { tableWithWrongSum } from './row-sums.ts';
 import { createEventRows } from './tables/event-rows.ts';
+import { type BundleReviver, loadBundles } from './tables/load-bundles.ts';
+import { createTrustRows } from './tables/trust-rows.ts';
 
 /**
  * The newest events of the database at `path`, oldest first; of all bundles without `bundleId`. It
@@ -13,6 +18,29 @@ export function readEvents(path: string, bundleId: BundleId | undefined, limit: 
   const database = openDatabase(path);
   try {
     return createEventRows(database, { keptEvents: Number.MAX_SAFE_INTEGER }).list(bundleId, limit);
+  } finally {
+    database.close();
+  }
+}
+
+/**
+ * The adopted bundles and the rejected names of the database at `path`. As {@link readEvents},
+ * `path` must be a copy.
+ *
+ * @throws AppError `store/row` (`fatal`) when a row is damaged; as `openDatabase`
+ */
+export function readRecords(path: string, revive: BundleReviver): Required<Pick<Stored, 'bundles' | 'rejectedNames'>> {
+  const database = openDatabase(path);
+  try {
+    const table = tableWithWrongSum(database);
+    if (table !== undefined) {
+      throw new AppError({
+        code: 'store/row',
+        message: `the table "${table}" is damaged`,
+        disposition: 'fatal',
+      });
+    }
+    return { bundles: loadBundles(database, revive), rejectedNames: createTrustRows(database).load().rejectedNames };
   } finally {
     database.close();
   }
