@@ -6,27 +6,112 @@ import { marked } from 'marked';
  * @param page `name` and `section` of the manual page; `summary` for its line in `NAME`; `date` as
  *   `YYYY-MM-DD`
  */
-export function manualPage(markdown, { name, section, summary, date, source }) {
+export function manualPage(markdown, page) {
+  return pageOf([...pageHead(page), '.SH DESCRIPTION', ...bodyOf(markdown).flatMap(block)]);
+}
+
+/**
+ * The manual page of a program: synopsis, commands, options and examples from the definitions of
+ * its commands, the prose from a Markdown page. That has a heading of the third level for each
+ * command. Its tables of commands and flags are left out.
+ *
+ * @param page as of {@link manualPage}
+ * @param commands as of `manualCommands`, the program itself first
+ * @throws Error when a command has no heading
+ */
+export function commandManual(markdown, page, [program, ...commands]) {
+  const tokens = bodyOf(markdown).filter((token) => !isMadeOfDefinitions(token));
+  const byPath = new Map(commands.map((command) => [command.path, command]));
+  const missing = [...byPath.keys()].filter((path) => !tokens.some((token) => commandAt(token) === path));
+  if (missing.length > 0) throw new Error(`no heading for the commands ${missing.join(', ')}`);
+  const end = tokens.findIndex(({ type }) => type === 'heading');
+  const sections = tokens.slice(end);
+  return pageOf([
+    ...pageHead(page),
+    '.SH SYNOPSIS',
+    ...synopsis(program),
+    '.SH DESCRIPTION',
+    ...tokens.slice(0, end).flatMap(block),
+    '.SH OPTIONS',
+    ...program.options.flatMap(definition),
+    '.SH COMMANDS',
+    ...commands.flatMap(({ path, description }) => definition({ term: path, description })),
+    ...sections.flatMap((token, at) => {
+      const command = byPath.get(commandAt(token));
+      if (command !== undefined) return commandHead(command, proseBelow(sections, at));
+      return token.type === 'heading' && token.depth > 3 ? ['.PP', `\\fB${inline(token.tokens)}\\fR`] : block(token);
+    }),
+  ]);
+}
+
+/** What the definition of a command says. `prose`: what follows; it may have the example already. */
+function commandHead({ path, usage, operands, options, example }, prose) {
+  const isShown = example === undefined || prose.includes(example);
+  return [
+    `.SS ${quoted(escaped(path))}`,
+    ...synopsis({ usage }),
+    ...[...operands, ...options].flatMap(definition),
+    ...(isShown ? [] : ['.PP', 'Example:', ...block({ type: 'code', text: example })]),
+    '.PP',
+  ];
+}
+
+function synopsis({ usage }) {
+  return ['.nf', literal(usage), '.fi'];
+}
+
+function definition({ term, description }) {
+  return ['.TP', `\\fB${escaped(term)}\\fR`, sentenceOf(description)];
+}
+
+function sentenceOf(text) {
+  const line = literal(`${text.charAt(0).toUpperCase()}${text.slice(1)}`);
+  return /[.!?]$/.test(line) ? line : `${line}.`;
+}
+
+/** The command that a heading is about: `bundle create`. */
+function commandAt(token) {
+  return token.type === 'heading' && token.depth === 3 ? token.text : undefined;
+}
+
+/** The text from a heading of the third level to the next one of that level or above. */
+function proseBelow(tokens, at) {
+  const rest = tokens.slice(at + 1);
+  const end = rest.findIndex(({ type, depth }) => type === 'heading' && depth <= 3);
+  return (end < 0 ? rest : rest.slice(0, end)).map(({ raw }) => raw).join('');
+}
+
+function isMadeOfDefinitions({ type, header }) {
+  return type === 'table' && ['flag', 'you want to'].includes(header[0]?.text);
+}
+
+function bodyOf(markdown) {
   const tokens = marked.lexer(markdown);
-  const body = tokens[0]?.type === 'heading' && tokens[0].depth === 1 ? tokens.slice(1) : tokens;
-  const head = [
+  return tokens[0]?.type === 'heading' && tokens[0].depth === 1 ? tokens.slice(1) : tokens;
+}
+
+function pageHead({ name, section, summary, date, source }) {
+  return [
     `.TH ${quoted(name.toUpperCase())} ${quoted(section)} ${quoted(date)} ${quoted(source)}`,
     '.SH NAME',
     `${escaped(name)} \\- ${escaped(summary)}`,
-    '.SH DESCRIPTION',
   ];
-  return `${tidied([...head, ...body.flatMap(block)]).join('\n')}\n`;
+}
+
+function pageOf(lines) {
+  return `${tidied(lines).join('\n')}\n`;
 }
 
 /** Longest line of input that `mandoc -T lint` takes without a remark, in bytes. */
 const MAX_INPUT_LENGTH = 80;
 
-/** What `mandoc -T lint` asks for: short lines, and no paragraph at the beginning of a section. */
+/** What `mandoc -T lint` asks for: short lines, and no empty paragraph. */
 function tidied(lines) {
   let isLiteral = false;
   return lines.flatMap((text, at) => {
     if (/^\.(nf|fi)$/.test(text)) isLiteral = text === '.nf';
-    if (text === '.PP' && /^\.S[HS] /.test(lines[at - 1] ?? '')) return [];
+    const isEmpty = /^\.S[HS] /.test(lines[at - 1] ?? '') || /^\.(S[HS]|PP|TP|IP)\b/.test(lines[at + 1] ?? '');
+    if (text === '.PP' && isEmpty) return [];
     const isText = !isLiteral && !text.startsWith('.') && lines[at - 1] !== '.TP';
     return isText ? wrapped(text) : [text.trimEnd()];
   });

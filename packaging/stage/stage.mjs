@@ -3,8 +3,9 @@ import { dirname, join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { completionFiles } from '../../src/cli/completion/completion-files.ts';
 import { definedProgram } from '../../src/cli/defined-program.ts';
+import { manualCommands } from '../../src/cli/manual/manual-commands.ts';
 import { licencesOf } from './licences.mjs';
-import { manualPage } from './manual.mjs';
+import { commandManual, manualPage } from './manual.mjs';
 import { moduleFolder, nativeModules, runtimeModule } from './modules.mjs';
 import { about, epoch, root, run } from './project.mjs';
 import { billOfMaterials } from './sbom.mjs';
@@ -12,9 +13,16 @@ import { billOfMaterials } from './sbom.mjs';
 /** Documentation of the repository that goes to a node. */
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs'];
 
-/** Manual pages, and the documents that they are made of. */
+/** The manual page of the commands, and the document that its prose is from. */
+const COMMAND_MANUAL = {
+  path: 'docs/cli.md',
+  name: 'stickpin',
+  section: 1,
+  summary: 'upgrades nodes from a USB stick',
+};
+
+/** Other manual pages, and the documents that they are made of. */
 const MANUAL = [
-  { path: 'docs/cli.md', name: 'stickpin', section: 1, summary: 'upgrades nodes from a USB stick' },
   { path: 'docs/settings.md', name: 'stickpin.toml', section: 5, summary: 'settings of stickpin' },
   { path: 'docs/bundle-format.md', name: 'stickpin-bundle', section: 5, summary: 'bundles of stickpin' },
   { path: 'docs/service.md', name: 'stickpin.service', section: 8, summary: 'the daemon of stickpin' },
@@ -84,7 +92,14 @@ async function stageDocuments(stage) {
   await cp(join(root, 'packaging/node/fleet.yaml'), join(stage, 'doc/fleet.yaml'));
   const date = new Date(Number(epoch) * 1000).toISOString().slice(0, 10);
   const source = `stickpin ${about.version}`;
-  for (const { path, ...page } of MANUAL) await stageManual(stage, path, { ...page, date, source });
+  for (const { path, ...page } of MANUAL) {
+    const text = await readFile(join(root, path), 'utf8');
+    await stageManual(stage, page, manualPage(text, { ...page, date, source }));
+  }
+  const { path, ...page } = COMMAND_MANUAL;
+  const commands = manualCommands(definedProgram());
+  const prose = await readFile(join(root, path), 'utf8');
+  await stageManual(stage, page, commandManual(prose, { ...page, date, source }, commands));
 }
 
 const DEBIAN_COMPLETION = '#compdef stickpin\n. /usr/share/zsh/site-functions/_stickpin\n';
@@ -98,10 +113,9 @@ async function stageCompletion(stage) {
   await writeFile(join(stage, 'completion/debian/_stickpin'), DEBIAN_COMPLETION);
 }
 
-async function stageManual(stage, path, page) {
-  const text = manualPage(await readFile(join(root, path), 'utf8'), page);
+async function stageManual(stage, { name, section }, text) {
   await mkdir(join(stage, 'man'), { recursive: true });
-  await writeFile(join(stage, 'man', `${page.name}.${page.section}.gz`), gzipSync(text, { level: 9 }));
+  await writeFile(join(stage, 'man', `${name}.${section}.gz`), gzipSync(text, { level: 9 }));
 }
 
 /** One file with the licence of each package whose code travels along. */

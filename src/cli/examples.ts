@@ -46,10 +46,19 @@ const EXAMPLES: Readonly<Record<string, string>> = {
 export function addExamples(program: Command, path = ''): void {
   for (const command of program.commands) {
     const name = `${path}${command.name()}`;
-    const example = EXAMPLES[name];
-    if (example !== undefined) command.addHelpText('after', `\nExample:\n${folded(example)}`);
+    const example = exampleOf(name);
+    if (example !== undefined) command.addHelpText('after', `\nExample:\n${example.replaceAll(/^/gm, '  ')}`);
     addExamples(command, `${name} `);
   }
+}
+
+/**
+ * The example of a command by its words (`bundle create`), in lines within 78 columns that a shell
+ * continues. Undefined when it has none.
+ */
+export function exampleOf(name: string): string | undefined {
+  const example = EXAMPLES[name];
+  return example === undefined ? undefined : folded(example);
 }
 
 /** The description of an option, without the default of one that may be repeated and has none. */
@@ -57,16 +66,16 @@ export function optionDescription(option: Option): string {
   return new Help().optionDescription(option).replace(' (default: [])', '');
 }
 
-const WIDTH = 78;
+const WIDTH = 76;
 
-/** A command line within 80 columns, continued as a shell continues one. */
+/** A command line within 78 columns, continued as a shell continues one. */
 function folded(commandLine: string): string {
   const lines: string[] = [];
   // A flag stays with its value.
   for (const words of commandLine.split(/ (?=--)/)) {
     const last = lines.at(-1);
     if (last !== undefined && last.length + words.length + 1 < WIDTH) lines.splice(-1, 1, `${last} ${words}`);
-    else lines.push(last === undefined ? `  ${words}` : `    ${words}`);
+    else lines.push(last === undefined ? words : `  ${words}`);
   }
   return lines.join(' \\\n');
 }

@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
+import { definedProgram } from '../../../src/cli/defined-program.ts';
+import { manualCommands } from '../../../src/cli/manual/manual-commands.ts';
 import { commandsOf } from '../../support/docs/marked-blocks.ts';
 import { entriesBelow } from '../../support/entries-below.ts';
 import { makePackages, packagingNeeds } from '../../support/packages/make-packages.ts';
@@ -179,6 +181,24 @@ describe.runIf(have('openssl', ...needs))('npm run package', () => {
       expect(stderr).toBe('');
       expect(stdout).toContain(text);
       if (isLinted) expect(shell(`zcat ${join(man, page ?? '')} | mandoc -T lint`).stdout).toBe('');
+    }
+  });
+
+  it('has every command in stickpin(1) as it is defined: usage, arguments, flags and an example', async () => {
+    const page = join(await unpacked('deb'), 'usr/share/man/man1/stickpin.1.gz');
+    const { stdout } = shell(`MANWIDTH=1000 man --local-file ${page}`);
+    const text = stdout.replace(/\s+/g, ' ').replace(/[‐−]/g, '-');
+    const [program, ...commands] = manualCommands(definedProgram());
+    expect(text).toContain(`SYNOPSIS ${program?.usage} `);
+    // The section of a command is from its usage to the next one.
+    const starts = commands.map(({ usage }) => text.indexOf(` ${usage} `));
+    for (const [at, { path, description, operands, options, example = '' }] of commands.entries()) {
+      const end = Math.min(text.length, ...starts.filter((start) => start > (starts[at] ?? -1)));
+      const section = text.slice(starts[at], end);
+      expect(starts[at], path).toBeGreaterThan(0);
+      for (const { term } of [...operands, ...options]) expect(section, path).toContain(` ${term} `);
+      expect(section).toContain(` ${example.replace(/\s+/g, ' ')} `);
+      expect(text.toLowerCase()).toContain(` ${path} ${description} `.toLowerCase().slice(0, -1));
     }
   });
 

@@ -1,0 +1,55 @@
+import { type Command, Help } from 'commander';
+import { exampleOf, optionDescription } from '../examples.ts';
+
+/** A command as its manual page shows it. */
+export interface ManualCommand {
+  /** The words behind `stickpin`: `bundle create`; empty for the program itself. */
+  readonly path: string;
+  /** `stickpin bundle verify [options] <bundle>`. */
+  readonly usage: string;
+  readonly description: string;
+  /** Its arguments. */
+  readonly operands: readonly ManualTerm[];
+  /** Its flags; those of the program itself with `--help`, which every command has. */
+  readonly options: readonly ManualTerm[];
+  /** A command line, in lines that a shell continues. The program itself has none. */
+  readonly example?: string;
+}
+
+/** An argument or a flag, and what it means. */
+export interface ManualTerm {
+  readonly term: string;
+  readonly description: string;
+}
+
+/** The program itself, and all commands that can be run, in the order of `stickpin --help`. */
+export function manualCommands(program: Command): readonly ManualCommand[] {
+  return [manualCommand(program, []), ...commandsBelow(program, [])];
+}
+
+function commandsBelow(program: Command, path: readonly string[]): readonly ManualCommand[] {
+  return program.commands.flatMap((command) => {
+    const words = [...path, command.name()];
+    return command.commands.length > 0 ? commandsBelow(command, words) : [manualCommand(command, words)];
+  });
+}
+
+function manualCommand(command: Command, words: readonly string[]): ManualCommand {
+  const help = new Help();
+  const path = words.join(' ');
+  const example = exampleOf(path);
+  return {
+    path,
+    usage: help.commandUsage(command),
+    description: help.commandDescription(command),
+    operands: help.visibleArguments(command).map((argument) => ({
+      term: help.argumentTerm(argument),
+      description: help.argumentDescription(argument),
+    })),
+    options: (words.length === 0 ? help.visibleOptions(command) : command.options).map((option) => ({
+      term: help.optionTerm(option),
+      description: optionDescription(option),
+    })),
+    ...(example !== undefined && { example }),
+  };
+}
