@@ -30,17 +30,24 @@ it('docs/install.md shows only commands that a test runs, or that are marked as 
 
 it('README.md has a quick start for each runtime, and shows only commands that a test runs or that are unproven', () => {
   const blocks = markedBlocks(README);
-  expect(blocks.filter(({ kind }) => kind === 'run').map(({ name }) => name)).toEqual(['crio', 'containerd']);
+  const names = blocks.filter(({ kind }) => kind === 'run').map(({ name }) => name);
+  expect(names).toEqual(['demo', 'crio', 'containerd', 'factory']);
   const tests = testsOf(README);
-  for (const name of ['crio', 'containerd'])
-    expect(tests.some((text) => text.includes(`run('${name}', '${README}')`))).toBe(true);
-  for (const { name, text } of blocks) {
+  const isRun = (name: string) =>
+    tests.some(
+      (text) => text.includes(`run('${name}', '${README}')`) || text.includes(`commandsOf(README, '${name}')`),
+    );
+  expect(names.filter((name) => !isRun(name))).toEqual([]);
+  for (const { name, text } of blocks.filter((block) => /^stickpin doctor$/m.test(block.text))) {
     const commands = text.trim().split('\n').length;
     expect(commands, name).toBeGreaterThanOrEqual(4);
     expect(commands, name).toBeLessThanOrEqual(6);
   }
   const page = readFileSync(README, 'utf8');
   for (const runtime of ['CRI-O', 'containerd', 'k3s, RKE2', 'OpenShift']) expect(page).toContain(`\n**${runtime}**`);
+  // What stands between fences is code; with nothing behind the fence it is a picture or an output.
+  const shown = page.split(/^```/m).filter((text, at) => at % 2 === 1 && text.startsWith('\n'));
+  for (const text of shown) expect(text).not.toMatch(/^(sudo |stickpin |npm |apt-get )/m);
 });
 
 it('docs/factory.md shows commands only below headings whose commands a test runs', () => {
