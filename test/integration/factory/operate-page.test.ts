@@ -14,6 +14,8 @@ const PAGE = 'docs/operate.md';
 const MADE = ['key', 'stick'];
 /** Run in a machine by test/e2e/bookworm.test.ts. */
 const ON_A_NODE = ['node', 'look'];
+/** Run by test/integration/daemon/state/drive-replaced.test.ts. */
+const AFTERWARDS = ['activate what runs', 'is it back', 'is it ready'];
 let directory: string;
 beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'stickpin-operate-'));
@@ -28,7 +30,7 @@ describe('docs/operate.md', () => {
     const programs = await stickpinOnPath(join(directory, 'bin'));
     const said = await runBlocks([commandsOf(PAGE, 'key'), commandsOf(PAGE, 'stick')], { directory, programs });
     expect(said).toMatch(/^ocp 4\.13\.7: signature by factory-2026 ok, \d+ of \d+ blobs read and right$/m);
-    expect(markedBlocks(PAGE).map(({ name }) => name)).toEqual([...MADE, ...ON_A_NODE]);
+    expect(markedBlocks(PAGE).map(({ name }) => name)).toEqual([...MADE, ...ON_A_NODE, ...AFTERWARDS]);
   });
 
   it('names only STATUS lines that the daemon has', () => {
