@@ -29,6 +29,8 @@ interface Source {
 /** The verified bundles of all media. Their blobs are served. */
 export interface MediaBlobs {
   readonly sources: Map<MediumId, readonly Source[]>;
+  /** How many streams each medium gives now. */
+  readonly streams: Map<MediumId, number>;
   readonly listeners: Listeners;
   readonly log: Pick<Log, 'warn'>;
 }
@@ -45,7 +47,7 @@ export interface MediumContents {
 
 /** Creates it without a medium. */
 export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
-  return { sources: new Map(), listeners: new Set(), log };
+  return { sources: new Map(), streams: new Map(), listeners: new Set(), log };
 }
 
 /** Offers the verified bundles of a medium. Open streams continue. */
@@ -104,15 +106,19 @@ export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
 
 /**
  * The sources that may have a blob: the trusted ones first, and of these the media of this node
- * before other nodes. A node that can't give anything now is left out.
+ * before other nodes. A node that can't give anything now is left out. Of several nodes the one that
+ * gives the least to this one comes first, then the one that lacks the most: what it has others have
+ * too, and whoever has more is left to those who need that.
  */
-function candidatesFor({ sources }: MediaBlobs, digest: Digest): readonly Source[] {
+function candidatesFor({ sources, streams }: MediaBlobs, digest: Digest): readonly Source[] {
   const isReadable = ({ plugged }: Source) => plugged.peer?.().isReady !== false;
   const holders = [...sources.values()]
     .flat()
     .filter((source) => !source.missing.has(digest) && !source.gone.aborted && isReadable(source));
   const rank = ({ faults, plugged }: Source) => (faults.has(digest) ? 2 : 0) + (plugged.peer === undefined ? 0 : 1);
-  return [...holders].sort((a, b) => rank(a) - rank(b));
+  const load = ({ plugged }: Source) => (plugged.peer === undefined ? 0 : (streams.get(plugged.mediumId) ?? 0));
+  const lacks = ({ plugged, missing }: Source) => (plugged.peer === undefined ? 0 : missing.size);
+  return [...holders].sort((a, b) => rank(a) - rank(b) || load(a) - load(b) || lacks(b) - lacks(a));
 }
 
 async function findSource(
@@ -130,16 +136,16 @@ async function findSource(
 async function copiesOf(blobs: MediaBlobs, digest: Digest, signal: AbortSignal): Promise<readonly BlobCopy[]> {
   const holders = candidatesFor(blobs, digest);
   const sizes = await Promise.all(holders.map((source) => sizeIn(source, digest, signal)));
-  return holders.filter((_, at) => sizes[at] !== undefined).map((source) => copyIn(source, digest));
+  return holders.filter((_, at) => sizes[at] !== undefined).map((source) => copyIn(blobs, source, digest));
 }
 
-function copyIn(source: Source, digest: Digest): BlobCopy {
+function copyIn(blobs: MediaBlobs, source: Source, digest: Digest): BlobCopy {
   const file = source.bundle.fileOf?.(digest);
   return {
     label: source.plugged.label,
     ...(file !== undefined && { file }),
     isTrusted: !source.faults.has(digest),
-    read: (startByte, signal) => readFrom(source, digest, startByte, signal),
+    read: (startByte, signal) => readFrom(blobs, source, { digest, startByte }, signal),
     distrust: (fault) => void source.faults.set(digest, fault),
   };
 }
@@ -160,7 +166,7 @@ async function* readAnywhere(
   // A stream that began on another medium must not continue with bytes that are known to be wrong.
   const isUseless = startByte > 0 && source?.faults.get(digest) === 'damaged';
   if (source === undefined || isUseless) throw nowhere(digest);
-  const chunks = readFrom(source, digest, startByte, signal, allocate);
+  const chunks = readFrom(blobs, source, { digest, startByte }, signal, allocate);
   const isChecked = source.plugged.peer !== undefined && startByte === 0 && (found?.size ?? 0) <= limits.manifestBytes;
   try {
     yield* isChecked ? checked(chunks, digest) : chunks;
@@ -229,12 +235,15 @@ async function sizeIn(source: Source, digest: Digest, signal: AbortSignal): Prom
  * in the removed device. The source closes its file under the same signal.
  */
 async function* readFrom(
+  { streams }: MediaBlobs,
   source: Source,
-  digest: Digest,
-  startByte: number,
+  { digest, startByte }: { readonly digest: Digest; readonly startByte: number },
   signal: AbortSignal,
   allocate?: Allocate,
 ): AsyncGenerator<Buffer, void, undefined> {
+  const { mediumId } = source.plugged;
+  const count = (change: 1 | -1) => streams.set(mediumId, (streams.get(mediumId) ?? 0) + change);
+  count(1);
   const { signal: both, release } = linkSignals([signal, source.gone]);
   const chunks = source.bundle.blobs.read(digest, startByte, both, allocate)[Symbol.asyncIterator]();
   const aborted = rejectionOf(both);
@@ -252,6 +261,7 @@ async function* readFrom(
     if (!(await source.plugged.isThere(signal))) throw goneWhileReading(source, digest, error);
     throw error;
   } finally {
+    count(-1);
     aborted.release();
     // Not awaited, because a read may hang.
     void Promise.resolve(chunks.return?.())

@@ -32,7 +32,12 @@ export interface Judgement {
 export interface MediaDeps {
   readonly providers: readonly MediaProvider[];
   /** Verifies the bundles of a medium. May throw AppError `media/gone`, `media/read`. */
-  readonly judge: (bundles: readonly MediumBundle[], signal: AbortSignal) => Promise<Judgement>;
+  readonly judge: (
+    bundles: readonly MediumBundle[],
+    signal: AbortSignal,
+    /** The last judgement of the same medium, when it is another node. */
+    last?: Judgement,
+  ) => Promise<Judgement>;
   /** Wraps each bundle, to observe its reads. Default: no wrapper. */
   readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
   /**
@@ -192,15 +197,18 @@ async function judgeSlot(
   opened: OpenMedium,
   signal: AbortSignal,
 ): Promise<void> {
-  const { changes } = slot;
+  const { changes, plugged, state } = slot;
+  const isPeer = plugged.peer !== undefined;
   const bundles = (await opened.findBundles(signal)).map((one) => watched(one, deps));
-  const { bundles: found, trustRevision } = await deps.judge(bundles, signal);
-  const judged = slot.plugged.peer === undefined ? found : found.map(withoutEnvelope);
+  const last = isPeer && state.kind === 'read' ? state : undefined;
+  const { bundles: found, trustRevision } = await deps.judge(bundles, signal, last);
+  const judged = isPeer ? found.map(withoutEnvelope) : found;
   signal.throwIfAborted();
-  if (slot.changes !== changes) return; // it is `mounted` again and will be read again
-  offerMedium(slots.blobs, { plugged: slot.plugged, gone: slot.gone.signal, bundles, judged });
+  const isStale = slot.changes !== changes;
+  if (isStale && !isPeer) return; // it is `mounted` again and will be read again
+  offerMedium(slots.blobs, { plugged, gone: slot.gone.signal, bundles, judged });
   slot.failures = 0;
-  move(slots, slot, { kind: 'read', bundles: judged, trustRevision });
+  move(slots, slot, { kind: 'read', bundles: judged, trustRevision, ...(isStale && { isStale }) });
 }
 
 /**

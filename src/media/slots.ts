@@ -54,13 +54,16 @@ export function arrive(slots: Slots, plugged: PluggedMedium): void {
 
 /**
  * Call when the content of a medium has changed, or to try it again. It becomes `mounted`, or
- * `attached` when it is not mounted.
+ * `attached` when it is not mounted. Another node that was read keeps giving what it gave, and is
+ * read again: most of its changes are blobs that came.
  */
 export function changed(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
   if (slot === undefined) return;
   slot.changes += 1;
-  move(slots, slot, { kind: slot.opened === undefined ? 'attached' : 'mounted' });
+  const { state, opened, plugged } = slot;
+  if (plugged.peer !== undefined && state.kind === 'read') move(slots, slot, { ...state, isStale: true });
+  else move(slots, slot, { kind: opened === undefined ? 'attached' : 'mounted' });
 }
 
 /**

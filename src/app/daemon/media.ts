@@ -26,9 +26,11 @@ export function createDaemonMedia(
     providers: [createDirectoryMedia({ directories, clock }), createLoadedMedia({ log }), ...providers, ...peers],
     log,
     ...(watchBundle !== undefined && { watchBundle }),
-    judge: async (bundles, signal) => {
+    judge: async (bundles, signal, last) => {
       const trustRevision = trust.revision();
-      return { bundles: await judgeBundles(bundles, { trust: trust.trust(), documents }, signal), trustRevision };
+      const known = last?.trustRevision === trustRevision ? last.bundles : [];
+      const judged = await judgeBundles(bundles, { trust: trust.trust(), documents, known }, signal);
+      return { bundles: judged, trustRevision };
     },
   });
 }

@@ -51,7 +51,7 @@ export async function readBlob(reader: BundleReader, expected: ExpectedBlob, sig
  * `media/read`, `media/gone`
  */
 export async function sizeMisfit(
-  reader: BundleReader,
+  reader: Pick<BundleReader, 'sizeOf'>,
   expected: ExpectedBlob,
   signal: AbortSignal,
 ): Promise<FaultyBlob | undefined> {

@@ -6,6 +6,7 @@ import type { Trust } from '../keys/trust.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { judgeBundle, readEnvelope } from './judge-bundle.ts';
 import { bundleIdOf } from './verify-envelope.ts';
+import { findMissing } from './walk-images.ts';
 
 /**
  * A candidate on a medium: a bundle with its reader, or something that looks like a bundle and
@@ -29,19 +30,37 @@ export async function judgeBundles(
     readonly trust: Trust;
     /** Parses what is large; default `documentsHere`. */
     readonly documents?: Documents;
+    /**
+     * What the same keys found at the same paths a moment ago, where a path names the digest of its
+     * bundle. A bundle that was verified and had all its documents is not verified again: only its
+     * blobs are looked for. Default: each bundle is judged anew.
+     */
+    readonly known?: readonly FoundBundle[];
   },
   signal: AbortSignal,
 ): Promise<FoundBundle[]> {
+  const { known = [], ...trusted } = options;
   const judged: FoundBundle[] = [];
   for (const one of bundles) {
     const { path } = one;
+    if (one.kind === 'unreadable') {
+      judged.push({ kind: 'rejected', path, reason: one.reason });
+      continue;
+    }
+    const before = known.find((found) => found.path === path);
     judged.push(
-      one.kind === 'bundle'
-        ? await judgeOne(one.reader, path, options, signal)
-        : { kind: 'rejected', path, reason: one.reason },
+      before !== undefined && hasAllDocuments(before)
+        ? { ...before, missing: await findMissing(one.reader, before.bundle, signal) }
+        : await judgeOne(one.reader, path, trusted, signal),
     );
   }
   return judged;
+}
+
+function hasAllDocuments(found: FoundBundle): found is Extract<FoundBundle, { kind: 'verified' }> {
+  if (found.kind !== 'verified') return false;
+  const documents = new Set(found.documents);
+  return !found.missing.some(({ digest }) => documents.has(digest));
 }
 
 /**

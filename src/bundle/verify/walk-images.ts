@@ -66,20 +66,42 @@ export async function walkImages(
       if (lacks !== undefined) missing.set(digest, lacks);
     }
   }
-  const attached = (payload.attachments ?? []).map(({ digest, size }) => ({ digest, sizeBytes: size }));
-  const others: (ExpectedBlob & { readonly inBase?: true })[] = [...contents.layers, ...attached];
-  for (const { digest, sizeBytes } of others) blobs.set(digest, sizeBytes);
-  const misfits = inOrder(others, BLOBS_AT_ONCE, async (blob) => ({
+  for (const { digest, sizeBytes } of othersOf(bundle)) blobs.set(digest, sizeBytes);
+  for (const lacking of await findMissing(reader, bundle, signal)) missing.set(lacking.digest, lacking);
+  const result = { documents: [...documents], missing: [...missing.values()], blobs };
+  checkTotals(result, payload);
+  return result;
+}
+
+/**
+ * The layers and attachments of a bundle that are missing or have another size.
+ *
+ * @throws AppError `media/read`, `media/gone`
+ */
+export async function findMissing(
+  reader: Pick<BundleReader, 'sizeOf'>,
+  bundle: Pick<Walkable, 'payload' | 'contents'>,
+  signal: AbortSignal,
+): Promise<MissingBlob[]> {
+  const missing: MissingBlob[] = [];
+  const misfits = inOrder(othersOf(bundle), BLOBS_AT_ONCE, async (blob) => ({
     blob,
     misfit: await sizeMisfit(reader, blob, signal),
   }));
   for await (const { blob, misfit } of misfits) {
     const isLeft = blob.inBase === true && misfit?.why === 'absent';
-    if (misfit !== undefined) missing.set(blob.digest, isLeft ? { digest: blob.digest, why: 'in-base' } : misfit);
+    if (misfit !== undefined) missing.push(isLeft ? { digest: blob.digest, why: 'in-base' } : misfit);
   }
-  const result = { documents: [...documents], missing: [...missing.values()], blobs };
-  checkTotals(result, payload);
-  return result;
+  return missing;
+}
+
+/** Blobs that are no documents of an image. */
+function othersOf({
+  payload,
+  contents,
+}: Pick<Walkable, 'payload' | 'contents'>): readonly (ExpectedBlob & { readonly inBase?: true })[] {
+  const attached = (payload.attachments ?? []).map(({ digest, size }) => ({ digest, sizeBytes: size }));
+  return [...contents.layers, ...attached];
 }
 
 /** What a walk needs of a bundle. */

@@ -143,8 +143,8 @@ function mediaEffects({ media, trustRevision }: Observed): Effect[] {
     if (isBusy) return [];
     if (state.kind === 'attached') return [{ kind: 'mount-medium', mediumId }];
     if (state.kind === 'mounted') return [{ kind: 'read-medium', mediumId }];
-    if (state.kind === 'read' && state.trustRevision !== trustRevision) return [{ kind: 'read-medium', mediumId }];
-    return [];
+    const isOld = state.kind === 'read' && (state.isStale === true || state.trustRevision !== trustRevision);
+    return isOld ? [{ kind: 'read-medium', mediumId }] : [];
   });
 }
 

@@ -7,6 +7,7 @@ import { parallelPulls } from '../preload/parallel-pulls.ts';
 import { fill, type PlannedPull, type PullStarts } from '../preload/pull-queue.ts';
 import { orderPulls, type PullCandidate } from '../preload/pull-schedule.ts';
 import { diskFull } from '../preload/space.ts';
+import { spreadOf } from '../preload/spread.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory, RunningTask } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
@@ -15,12 +16,13 @@ import { failedPulls } from './activation.ts';
 /** The pulls that follow from an observation. */
 export function planPulls(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): PullStarts {
   const running = runningPulls(memory, assessment);
-  const waiting =
-    diskFull(memory, observed.now) === undefined
-      ? byPath(orderPulls(candidates(observed, memory, assessment)), assessment)
-      : [];
   const { runtime } = observed;
   const layerStorage = runtime.kind === 'reachable' ? runtime.layerStorage : undefined;
+  const spread = spreadOf(observed, policy, layerStorage);
+  const waiting =
+    diskFull(memory, observed.now) === undefined
+      ? byPath(orderPulls(candidates(observed, memory, assessment), spread), assessment)
+      : [];
   const parallel = parallelPulls(policy.preload.parallel, layerStorage);
   return fill({ waiting, running, landed: new Set(), parallel, readsSharedOnce: layerStorage === 'both' });
 }

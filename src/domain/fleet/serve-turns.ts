@@ -31,8 +31,9 @@ export type TurnAnswer =
 /** Nobody is served, and nobody waits. */
 export const NO_TURNS: ServeTurns = { holders: new Map(), waiting: [], tookMs: [] };
 
-/** A node keeps its turn for so long between two blobs. */
+/** A node keeps its turn for so long between two blobs, and while others wait for so long. */
 const LINGER_MS = 5_000;
+const SHORT_LINGER_MS = 1_000;
 
 /** After so long a turn ends when others wait: the node goes to the end of the queue. */
 const TURN_MS = 10 * 60_000;
@@ -106,7 +107,8 @@ export function tidyTurns(turns: ServeTurns, nowMs: number): ServeTurns {
   const holders = new Map<string, Holder>();
   const ended: number[] = [];
   for (const [node, holder] of turns.holders) {
-    const rests = holder.running === 0 && (nowMs - holder.idleSinceMs > LINGER_MS || isOver(holder, waiting, nowMs));
+    const lingerMs = waiting.length > 0 ? SHORT_LINGER_MS : LINGER_MS;
+    const rests = holder.running === 0 && (nowMs - holder.idleSinceMs > lingerMs || isOver(holder, waiting, nowMs));
     if (rests) ended.push(holder.idleSinceMs - holder.sinceMs);
     else holders.set(node, holder);
   }

@@ -57,7 +57,13 @@ export type FoundBundle =
 export type MediumState =
   | { readonly kind: 'attached' }
   | { readonly kind: 'mounted' }
-  | { readonly kind: 'read'; readonly bundles: readonly FoundBundle[]; readonly trustRevision: string }
+  | {
+      readonly kind: 'read';
+      readonly bundles: readonly FoundBundle[];
+      readonly trustRevision: string;
+      /** Another node offers something else now. What it offered is used until that was read. */
+      readonly isStale?: true;
+    }
   | { readonly kind: 'failed'; readonly reason: Fault }
   /** It is plugged in, but somebody unmounted it. It is mounted again only on request. */
   | { readonly kind: 'unmounted' };

@@ -135,7 +135,7 @@ function sourceReason(facts: BundleFacts): Reason {
   const { bundle, pullableImages, carriers, failures, lastCarrier, media } = facts;
   const bad = worstFailure(failures);
   if (pullableImages.length > 0 && bad !== undefined) return bad;
-  const peer = peerWaitedFor(carriers.map(({ medium }) => medium));
+  const peer = peerWaitedFor(carriers.map(({ medium }) => medium)) ?? restWaitedFor(facts);
   if (peer !== undefined) return { code: 'media/peer-waited-for', data: { ...aboutImages(facts), ...peer } };
   if (carriers.length > 0) return carrierReason(facts);
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
@@ -162,6 +162,14 @@ export function peerWaitedFor(
   if (first === undefined) return undefined;
   const queue = first.peer?.queue;
   return { peer: first.label, ...(queue !== undefined && { queue }) };
+}
+
+/** As {@link peerWaitedFor}, of nodes that have what the others lack, and are busy. */
+function restWaitedFor(facts: BundleFacts): ReturnType<typeof peerWaitedFor> {
+  const busy = facts.carriers.filter(({ medium }) => medium.peer?.isReady === false);
+  return busy.length > 0 && missingOnAll(facts).length === 0
+    ? peerWaitedFor(busy.map(({ medium }) => medium))
+    : undefined;
 }
 
 /** Which bundle, and how many of its images are present. */

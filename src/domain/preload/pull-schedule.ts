@@ -1,4 +1,5 @@
 import type { Digest } from '../model/digest.ts';
+import { holdersOfRarest, ownRank, type Spread } from './spread.ts';
 
 /** An image that is to be pulled, with those of its layers that the runtime has not got. */
 export interface PullCandidate {
@@ -24,14 +25,20 @@ export interface ScheduleInput<Pull extends PullCandidate> {
 }
 
 /**
- * Carriers of the layers that most bytes of others depend on go first, then the largest. Ties keep
- * the order of the bundle.
+ * Carriers of the layers that most bytes of others depend on go first. Of the rest, what the fewest
+ * other nodes have goes first when `spread` is given, each node in an order of its own; else the
+ * largest, and ties keep the order of the bundle.
  */
-export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull[]): Pull[] {
+export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull[], spread?: Spread): Pull[] {
   const carriers = countCarriers(candidates);
   return candidates
-    .map((candidate) => ({ candidate, sharedBytes: sharedBytes(candidate, carriers), sizeBytes: sizeOf(candidate) }))
-    .sort((a, b) => b.sharedBytes - a.sharedBytes || b.sizeBytes - a.sizeBytes)
+    .map((candidate) => ({
+      candidate,
+      sharedBytes: sharedBytes(candidate, carriers),
+      holders: spread === undefined ? 0 : holdersOfRarest(candidate.missingLayers, spread),
+      rank: spread === undefined ? -sizeOf(candidate) : ownRank(candidate.reference, spread),
+    }))
+    .sort((a, b) => b.sharedBytes - a.sharedBytes || a.holders - b.holders || a.rank - b.rank)
     .map(({ candidate }) => candidate);
 }
 

@@ -113,7 +113,7 @@ function exhaustedIn(snapshot: Snapshot | undefined): readonly BundleId[] {
 
 function hasNewMedium(before: Snapshot | undefined, after: Observed): boolean {
   const known = new Set((before?.observed.media ?? []).map((medium) => medium.state));
-  return after.media.some((medium) => medium.state.kind === 'read' && !known.has(medium.state));
+  return after.media.some(({ state }) => state.kind === 'read' && state.isStale !== true && !known.has(state));
 }
 
 /** Failed pulls whose image the runtime lists nevertheless. */

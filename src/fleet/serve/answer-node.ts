@@ -82,7 +82,7 @@ async function sendBlob(
       {
         onBytes: async (count) => {
           if (turn.isTooSlow()) response.destroy();
-          turn.add(count);
+          await turn.add(count, signal);
           await pace.take(count, signal);
         },
       },

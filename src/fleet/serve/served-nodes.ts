@@ -12,8 +12,14 @@ export interface ServedNode {
 
 /** The turn of one request. */
 export interface Turn {
-  /** Bytes that were sent. */
-  add(bytes: number): void;
+  /**
+   * Bytes that were sent. Resolves when more may be: while other nodes are served as well, the
+   * oldest request of a node gets most of what the node gets. So it has blobs whole earlier, which
+   * it can give on.
+   *
+   * @throws whatever aborted `signal`
+   */
+  add(bytes: number, signal: AbortSignal): Promise<void>;
   /** Whether the node reads so slowly that it must give way to those that wait. */
   isTooSlow(): boolean;
   /** Ends it. Idempotent. */
@@ -37,6 +43,18 @@ const SLOTS = 10;
 /** Whoever reads more slowly gives way, when its turn is over and others wait. */
 const SLOW_BYTES_PER_SECOND = 64 * 1024;
 
+/** A request gives way so long after each chunk while an older one of its node moves. */
+const GIVE_WAY_MS = 200;
+
+/** A request moves when it got bytes so recently. */
+const MOVES_MS = 500;
+
+/** A request that is being answered. */
+interface Running {
+  readonly node: string;
+  lastMs: number;
+}
+
 interface Keeper {
   readonly clock: Clock;
   readonly most: number;
@@ -44,6 +62,8 @@ interface Keeper {
   /** Bytes by node and slot of time. */
   readonly sent: Map<string, Map<number, number>>;
   readonly slowBytesPerSecond: number;
+  /** The oldest first. */
+  readonly running: Set<Running>;
   turns: typeof NO_TURNS;
 }
 
@@ -59,6 +79,7 @@ export function createServedNodes({ max_clients: most, rate }: ServeLimits, cloc
     listeners: new Set(),
     sent: new Map(),
     slowBytesPerSecond: Math.min(SLOW_BYTES_PER_SECOND, share),
+    running: new Set(),
     turns: NO_TURNS,
   };
   return {
@@ -85,12 +106,16 @@ function ask(keeper: Keeper, node: string): { readonly turn: Turn } | { readonly
 function turnOf(keeper: Keeper, node: string): Turn {
   const { clock } = keeper;
   const begunMs = clock.monotonic();
+  const own: Running = { node, lastMs: begunMs };
+  keeper.running.add(own);
   let total = 0;
   let isEnded = false;
   return {
-    add: (bytes) => {
+    add: async (bytes, signal) => {
       total += bytes;
+      own.lastMs = clock.monotonic();
       count(keeper, node, bytes);
+      if (givesWay(keeper, own)) await clock.sleep(GIVE_WAY_MS, signal);
     },
     isTooSlow: () => {
       const nowMs = clock.monotonic();
@@ -100,11 +125,20 @@ function turnOf(keeper: Keeper, node: string): Turn {
     end: () => {
       if (isEnded) return;
       isEnded = true;
+      keeper.running.delete(own);
       keeper.turns = endRequest(keeper.turns, node, clock.monotonic());
       if (!keeper.turns.holders.has(node)) keeper.sent.delete(node);
       notifyAll(keeper.listeners);
     },
   };
+}
+
+function givesWay({ running, clock }: Keeper, own: Running): boolean {
+  const all = [...running];
+  if (all.every(({ node }) => node === own.node)) return false;
+  const nowMs = clock.monotonic();
+  const older = all.slice(0, all.indexOf(own));
+  return older.some(({ node, lastMs }) => node === own.node && nowMs - lastMs < MOVES_MS);
 }
 
 function count({ sent, clock }: Keeper, node: string, bytes: number): void {

@@ -21,7 +21,7 @@ export interface PeerMediaOptions {
   readonly own: BlobSource;
   readonly clock: Clock;
   readonly random: () => number;
-  /** Shortest time between two looks at a peer whose blobs change, in milliseconds. Default 5 s. */
+  /** Shortest time between two looks at a peer whose blobs change, in milliseconds. Default 1 s. */
   readonly againMs?: number;
 }
 
@@ -50,7 +50,7 @@ interface Watch extends PeerMediaOptions {
   stop: Unsubscribe | undefined;
 }
 
-const AGAIN_MS = 5_000;
+const AGAIN_MS = 1_000;
 
 /**
  * Each peer with bundles that are needed is a medium `peer:<name>`. It is read as a stick is, and

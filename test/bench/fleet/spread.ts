@@ -5,7 +5,7 @@ import { type BenchCluster, limitTo, makeCluster, preloadMs } from './cluster.ts
 const MBIT = 80;
 const IMAGES = { sharedMiB: [4], images: 4, ownMiB: 15 };
 /** Nodes that take, beside the one with the stick. */
-const TAKERS = [1, 3, 7];
+const TAKERS = [1, 3, 7, 9];
 
 /** Prints how long a stick in one node takes to reach all others, with and without kept blobs. */
 export async function benchSpread(print: (text: string) => void): Promise<void> {
@@ -15,7 +15,7 @@ export async function benchSpread(print: (text: string) => void): Promise<void> 
     const rows: string[][] = [];
     for (const takers of TAKERS) {
       const star = await spreadMs(cluster, takers, 'metadata');
-      const tree = takers === 1 ? star : await spreadMs(cluster, takers, 'kept');
+      const tree = await spreadMs(cluster, takers, 'kept');
       const doublings = Math.ceil(Math.log2(takers + 1));
       const text = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
       rows.push([

@@ -7,8 +7,12 @@ import { openFolderMedium } from '../../../src/media/provider/folder-medium.ts';
 /** Finds and judges the bundles of a medium in the directory `root`, as the daemon does. */
 export async function readBundles(
   root: string,
-  { trust, layout }: { readonly trust: Trust; readonly layout: BundleLayout },
+  {
+    trust,
+    layout,
+    known = [],
+  }: { readonly trust: Trust; readonly layout: BundleLayout; readonly known?: readonly FoundBundle[] },
   signal: AbortSignal,
 ): Promise<FoundBundle[]> {
-  return judgeBundles(await openFolderMedium(root, layout).findBundles(signal), { trust }, signal);
+  return judgeBundles(await openFolderMedium(root, layout).findBundles(signal), { trust, known }, signal);
 }

@@ -23,12 +23,24 @@ function medium(label: string, peer: PluggedMedium['peer'] | undefined): Plugged
 }
 
 /** All media as one, in the order of their arrival, and who was read. */
-function union(...media: readonly { readonly label: string; readonly bytes: Buffer; readonly isPeer: boolean }[]) {
+function union(
+  ...media: readonly {
+    readonly label: string;
+    readonly bytes: Buffer;
+    readonly isPeer: boolean;
+    /** How many other blobs it lacks; default none. */
+    readonly lacks?: number;
+  }[]
+) {
   const reads: string[] = [];
   const warnings: string[] = [];
   const blobs = createMediaBlobs({ warn: (_fields: unknown, text: unknown) => void warnings.push(String(text)) });
-  for (const { label, bytes, isPeer } of media) {
-    const judged = { ...found(verified()), path: 'bundle' };
+  for (const { label, bytes, isPeer, lacks = 0 } of media) {
+    const missing = Array.from({ length: lacks }, (_none, at) => ({
+      digest: digestOf(`${at}`),
+      why: 'absent' as const,
+    }));
+    const judged = { ...found(verified(), missing), path: 'bundle' };
     const source = {
       sizeOf: async (digest: Digest) => (digest === DIGEST ? bytes.length : undefined),
       async *read() {
@@ -45,7 +57,13 @@ function union(...media: readonly { readonly label: string; readonly bytes: Buff
     for await (const chunk of mediaBlobUnion(blobs).read(DIGEST, 0, signal)) chunks.push(chunk);
     return Buffer.concat(chunks);
   };
-  return { read, reads, warnings };
+  /** Begins a stream, which goes on until the caller ends it. */
+  const begin = async () => {
+    const chunks = mediaBlobUnion(blobs).read(DIGEST, 0, signal)[Symbol.asyncIterator]();
+    await chunks.next();
+    return { end: async () => void (await chunks.return?.()) };
+  };
+  return { read, begin, reads, warnings };
 }
 
 describe('blobs of media and of other nodes', () => {
@@ -56,6 +74,21 @@ describe('blobs of media and of other nodes', () => {
     );
     expect(await read()).toEqual(WHOLE);
     expect(reads).toEqual(['sdb1']);
+  });
+
+  it('come from the node that gives the least to this one, then from the one that lacks the most', async () => {
+    const { begin, read, reads } = union(
+      { label: 'worker-1', bytes: WHOLE, isPeer: true },
+      { label: 'worker-2', bytes: WHOLE, isPeer: true, lacks: 1 },
+      { label: 'worker-3', bytes: WHOLE, isPeer: true, lacks: 2 },
+    );
+    const streams = [await begin(), await begin(), await begin()];
+    expect(reads).toEqual(['worker-3', 'worker-2', 'worker-1']);
+    await streams[1]?.end();
+    await read();
+    for (const stream of streams) await stream.end();
+    await read();
+    expect(reads.slice(3)).toEqual(['worker-2', 'worker-3']);
   });
 
   it('come from another node when the first one sends other bytes for a document', async () => {

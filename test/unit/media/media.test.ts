@@ -86,7 +86,7 @@ async function textOf(chunks: AsyncIterable<Buffer>): Promise<string> {
 describe('media', () => {
   let media: Media;
   let sink: MediaSink;
-  let judge: (root: string) => Promise<Judgement>;
+  let judge: (root: string, last?: Judgement) => Promise<Judgement>;
   let changes: number;
   let released: string[];
   /** Mount points that are there, in the order of the looks; the last one stays. */
@@ -110,7 +110,7 @@ describe('media', () => {
     judge = async () => ({ bundles: [bundleAt('stickpin/x')], trustRevision: 'r1' });
     media = createMedia({
       providers: [provider],
-      judge: ([bundle]) => judge(bundle?.kind === 'bundle' ? bundle.reader.path : 'no bundle'),
+      judge: ([bundle], _signal, last) => judge(bundle?.kind === 'bundle' ? bundle.reader.path : 'no bundle', last),
       log,
       retryMs: [5, 5],
       readMounts: async () => {
@@ -269,6 +269,42 @@ describe('media', () => {
     judging[1]?.();
     await again;
     expect(states()).toEqual(['1-sdb1 read']);
+  });
+
+  it('uses what another node gave until what it offers now was read', async () => {
+    directories.set('/media/peer:worker-2/stickpin/x', directory(new Map([[A, 'blob']])));
+    sink.arrived(mediumOf('peer:worker-2', { peer: () => ({ isReady: true }) }));
+    await readAll('peer:worker-2');
+    const before = media.list()[0]?.state;
+    sink.changed('peer:worker-2');
+    expect(media.list()[0]?.state).toEqual({ ...before, isStale: true });
+    expect(await media.blobs.sizeOf(A, never)).toBe(4);
+    // It changes again while it is read: the result counts, and it is read once more.
+    judge = async () => {
+      sink.changed('peer:worker-2');
+      return { bundles: [bundleAt('stickpin/x', [B])], trustRevision: 'r1' };
+    };
+    await media.read('peer:worker-2', never);
+    expect(media.list()[0]?.state).toMatchObject({
+      kind: 'read',
+      isStale: true,
+      bundles: [{ missing: [{ digest: B }] }],
+    });
+    judge = async () => ({ bundles: [bundleAt('stickpin/x')], trustRevision: 'r1' });
+    await media.read('peer:worker-2', never);
+    expect(media.list()[0]?.state).toEqual(before);
+  });
+
+  it('judges a stick anew each time, and another node by what it was judged to be', async () => {
+    const lasts: (string | undefined)[] = [];
+    judge = async (_root, last) => {
+      lasts.push(last?.trustRevision);
+      return { bundles: [bundleAt('stickpin/x')], trustRevision: 'r1' };
+    };
+    sink.arrived(mediumOf('1-sdb1'));
+    sink.arrived(mediumOf('peer:worker-2', { peer: () => ({ isReady: true }) }));
+    await readAll('1-sdb1', 'peer:worker-2', '1-sdb1', 'peer:worker-2');
+    expect(lasts).toEqual([undefined, undefined, undefined, 'r1']);
   });
 
   it('mounts a medium that returns under the same id only after the last mount is removed', async () => {

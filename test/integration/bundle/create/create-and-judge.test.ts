@@ -1,11 +1,14 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { FoundBundle, MissingBlob } from '../../../../src/domain/model/medium.ts';
 import { readBundles } from '../../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, sampleKey, trustIn } from '../../../support/bundles/sample-bundle.ts';
 
 const { signal } = new AbortController();
+type FoundVerified = Extract<FoundBundle, { kind: 'verified' }>;
+
 let root: string;
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'stickpin-bundle-'));
@@ -41,6 +44,26 @@ describe('a bundle that was made', () => {
         })),
       ),
     );
+  });
+
+  it('that was verified a moment ago is only looked through for its blobs, unless a document lacked', async () => {
+    const made = await makeSampleBundle({ dir: join(root, 'stickpin') });
+    const trust = await trustIn(made.keys, root);
+    const blob = (digest: string) => join(made.path, 'blobs', digest.replace(':', '/'));
+    const [layer] = made.contents.layers;
+    const again = (known: readonly FoundBundle[]) =>
+      readBundles(root, { trust, layout: 'medium', known }, signal) as Promise<FoundVerified[]>;
+    const whole = await again([]);
+    rmSync(blob(layer?.digest ?? ''));
+    writeFileSync(join(made.path, 'bundle.dsse.json'), '{}');
+    const lacking = await again(whole);
+    expect(lacking).toEqual([{ ...whole[0], missing: [{ digest: layer?.digest, why: 'absent' }] }]);
+    expect(await again([])).toMatchObject([{ kind: 'rejected' }]);
+    const noDocument = { digest: whole[0]?.documents[0], why: 'absent' } as MissingBlob;
+    expect(await again([{ ...(whole[0] as FoundVerified), missing: [noDocument] }])).toMatchObject([
+      { kind: 'rejected' },
+    ]);
+    expect(await again([{ ...(whole[0] as FoundVerified), path: 'elsewhere' }])).toMatchObject([{ kind: 'rejected' }]);
   });
 
   it('is rejected on a node that does not trust its key', async () => {

@@ -4,6 +4,7 @@ import {
   allListed,
   found,
   judge,
+  layer,
   listed,
   medium,
   NOON,
@@ -186,6 +187,23 @@ describe('the phase of a release', () => {
         message: undefined,
       });
     });
+  });
+
+  it('waits for the node that is busy when those that are not lack what it has', () => {
+    const api = layer('api').digest;
+    const node = (label: string, isReady: boolean, lacksApi: boolean) => ({
+      ...medium(label, [found(bundle, lacksApi ? [{ digest: api, why: 'absent' }] : [])]),
+      peer: { isReady, ...(!isReady && { queue: { place: 1, waiting: 2 } }) },
+    });
+    const runtime = reachable({ images: [listed(referenceOf('etcd'))] });
+    const some = phase({ runtime, media: [node('worker-2', true, true), node('worker-3', false, false)] });
+    expect(some).toMatchObject({
+      phase: 'held',
+      hold: 'media',
+      reason: { code: 'media/peer-waited-for', data: { peer: 'worker-3', queue: { place: 1, waiting: 2 } } },
+    });
+    const none = phase({ runtime, media: [node('worker-2', true, true), node('worker-3', false, true)] });
+    expect(none).toMatchObject({ reason: { code: 'bundle/blob-missing', data: { blobs: 1 } } });
   });
 
   it('is held with a reason when pins were requested four times and are not reported', () => {

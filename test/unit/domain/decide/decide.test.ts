@@ -194,6 +194,18 @@ describe('decide: present images', () => {
     expect(effects(armed({}, allListed(bundle).slice(0, 1)), [active])).toEqual(['pull api']);
   });
 
+  it('reads another node again that offers something else, and uses what it gave until then', () => {
+    const read = { kind: 'read', bundles: [found(bundle)], trustRevision: 'keys-1' } as const;
+    const peer = (isStale: boolean) => ({
+      ...medium('worker-2', { ...read, ...(isStale && { isStale }) }),
+      peer: { isReady: true },
+    });
+    const wanted = (isStale: boolean) =>
+      effects(armed({ media: [peer(isStale)] }, allListed(bundle).slice(0, 1)), [stored(bundle)]);
+    expect(wanted(false)).toEqual(['pull api']);
+    expect(wanted(true)).toEqual(['read-medium 7-worker-2', 'pull api']);
+  });
+
   it('reads a medium again when the trusted keys have changed', () => {
     expect(
       effects(armed({ trustRevision: 'keys-2' }, allListed(bundle)), [stored(bundle, { readyAt: 1, activatedAt: 1 })]),

@@ -56,11 +56,25 @@ it('keeps the slot of a node between two blobs for 5 s', () => {
   ask('a');
   end('a');
   after(4_000);
-  expect(place('b')).toBe(1);
   expect(ask('a')).toEqual({ kind: 'granted' });
   end('a');
-  after(5_001);
+  after(4_000);
+  expect(place('b')).toBe(1);
+  after(1_001);
   expect(ask('b')).toEqual({ kind: 'granted' });
+});
+
+it('keeps it for 1 s while another node waits', () => {
+  const { ask, after, end, place } = play(1);
+  ask('a');
+  expect(place('b')).toBe(1);
+  end('a');
+  after(900);
+  expect(ask('a')).toEqual({ kind: 'granted' });
+  end('a');
+  after(1_001);
+  expect(ask('b')).toEqual({ kind: 'granted' });
+  expect(place('a')).toBe(1);
 });
 
 it('forgets a node that does not ask again, and the next one gets the slot', () => {
