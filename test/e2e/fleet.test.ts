@@ -93,5 +93,35 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
       expect(table).toMatch(/worker-1 \(this\) +ocp 4\.13\.7 +activated/);
       expect(table).toMatch(/worker-2 +ocp 4\.13\.7 +activated/);
     });
+
+    const unit = (property: string) =>
+      second().output(`systemctl show --property=${property} --value stickpin-fleet.service`);
+
+    test('the fleet process takes other settings, and systemd has not to start it again', async () => {
+      const pid = await unit('MainPID');
+      for (const most of [3, 4]) {
+        const since = await second().output('date +%s');
+        await second().putFile('/etc/stickpin/stickpin.toml.d/90-test.toml', `[fleet]\nmax_clients = ${most}\n`);
+        const started = `journalctl -u stickpin-fleet --since @${since} -o cat --grep 'fleet process started'`;
+        await second().untilOutput('the new settings to be in force', started);
+      }
+      expect([await unit('MainPID'), await unit('NRestarts'), await unit('ActiveState')]).toEqual([pid, '0', 'active']);
+    });
+
+    test('the fleet process that hangs is started again by the watchdog', async () => {
+      const dropIns = '/run/systemd/system/stickpin-fleet.service.d';
+      await second().output(`mkdir -p ${dropIns}`);
+      await second().putFile(`${dropIns}/watchdog.conf`, '[Service]\nWatchdogSec=8\n');
+      await second().output('systemctl daemon-reload; systemctl restart stickpin-fleet.service');
+      const pid = await unit('MainPID');
+      await second().output(`kill -STOP ${pid}`);
+      const isAnother = `pid=$(systemctl show -P MainPID stickpin-fleet) && test "$pid" -gt 0 && test "$pid" != ${pid}`;
+      await second().untilOutput('the restart', `${isAnother} && systemctl is-active stickpin-fleet`);
+      expect(await unit('NRestarts')).toBe('1');
+      expect(await second().output('journalctl -u stickpin-fleet -o cat')).toContain('Watchdog timeout');
+      // The other node is there again.
+      await second().untilOutput('the fleet', 'stickpin fleet status | grep "worker-1 .*activated"');
+      await second().output(`rm -r ${dropIns}; systemctl daemon-reload`);
+    });
   });
 });

@@ -11,15 +11,12 @@ import { createPublisher, withdraw } from '../../fleet/publisher/publisher.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../../host/notify/notify.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { withDeadline } from '../../platform/async/abort.ts';
+import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { watchSettings } from '../daemon/watch-settings.ts';
 import { createFleet } from './fleet.ts';
 import { followOwnStatus } from './own-status.ts';
-
-/** systemd starts the process again after this exit code (`RestartForceExitStatus=`): EX_TEMPFAIL. */
-const START_AGAIN = 75;
 
 /** How long the API server may take to forget what stickpin told. */
 const WITHDRAW_MS = 10_000;
@@ -30,7 +27,7 @@ interface Service {
   readonly sources: SettingsSources;
   readonly log: ClosableLog;
   /** Aborted to stop the service. */
-  readonly stop: AbortController;
+  readonly stop: AbortSignal;
 }
 
 /**
@@ -49,7 +46,7 @@ export async function runFleetService(args: readonly string[]): Promise<number> 
     const { sources } = options;
     const settings = await loadSettings(sources, stop.signal);
     if (options.withdraw) return settings.fleet.enabled ? await withdrawFromNode(settings, log, stop.signal) : 0;
-    return await serve({ settings, sources, log, stop });
+    return await serve({ settings, sources, log, stop: stop.signal });
   } catch (error) {
     if (stop.signal.aborted) return 0;
     log.error(
@@ -62,26 +59,39 @@ export async function runFleetService(args: readonly string[]): Promise<number> 
   }
 }
 
+/**
+ * With each change of the settings it begins anew within the process. systemd would wait longer with
+ * each start that it makes by itself (`RestartSteps=`), and there is no way to it but the exit code.
+ */
 async function serve(service: Service): Promise<number> {
-  const { settings, log } = service;
+  const { sources, log, stop } = service;
   const notifier = await createServiceNotifier({ env: process.env, log, healthy: () => true });
+  stop.addEventListener('abort', notifier.stopping, { once: true });
   try {
-    if (settings.fleet.enabled) return await work(service, notifier);
+    let { settings } = service;
+    while (settings.fleet.enabled) {
+      await work({ ...service, settings }, notifier);
+      if (stop.aborted) return 0;
+      settings = await loadSettings(sources, stop);
+    }
     // systemd takes an end without READY=1 for a failure.
     notifier.ready();
     log.info({}, 'fleet.enabled is false: this node takes nothing from other nodes, and gives them nothing');
-    await withdrawAfterOff(service);
+    await withdrawAfterOff({ ...service, settings });
     return 0;
   } finally {
     notifier.dispose();
   }
 }
 
-async function work({ settings, sources, log, stop }: Service, notifier: SystemdNotifier): Promise<number> {
+/** Until the settings change, or the service is to stop. */
+async function work({ settings, sources, log, stop }: Service, notifier: SystemdNotifier): Promise<void> {
+  const changed = new AbortController();
+  const { signal, release } = linkSignals([stop, changed.signal]);
   const own = await followOwnStatus(join(settings.paths.run_dir, 'status.json'), log);
-  const identity = await identityOf(settings, log, stop.signal);
+  const identity = await identityOf(settings, log, stop);
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
-  const name = identity?.current()?.node ?? (await nodeNameOf(settings, stop.signal));
+  const name = identity?.current()?.node ?? (await nodeNameOf(settings, stop));
   const cluster = createKubernetesCluster({ ...common, hostname: name });
   const fleet = createFleet({
     settings,
@@ -98,39 +108,34 @@ async function work({ settings, sources, log, stop }: Service, notifier: Systemd
   const publisher = createPublisher({ ...common, cluster, report, isDaemonUp, serves: fleet.serves });
   own.onChange(publisher.changed);
   fleet.onServes(publisher.changed);
-  let exitCode = 0;
   const unwatch = watchSettings({
     settings,
     sources,
     log,
     notifier,
     onReload: () => undefined,
-    onChanged: () => {
-      exitCode = START_AGAIN;
-      stop.abort();
-    },
+    onChanged: () => changed.abort(),
   });
-  stop.signal.addEventListener('abort', notifier.stopping, { once: true });
   const ended = new AbortController();
   const published = publisher.run(ended.signal);
   try {
-    await fleet.run(stop.signal);
+    await fleet.run(signal);
   } finally {
     ended.abort();
     await published;
     unwatch();
     own.stop();
+    release();
   }
-  return exitCode;
 }
 
 /** The fleet may have been on before. A node without a kubelet has no Node that could tell of it. */
 async function withdrawAfterOff({ settings, log, stop }: Service): Promise<void> {
-  const isHere = await readCredentials(settings.fleet.kubeconfig, stop.signal).then(
+  const isHere = await readCredentials(settings.fleet.kubeconfig, stop).then(
     () => true,
     () => false,
   );
-  if (isHere) await withdrawFromNode(settings, log, stop.signal);
+  if (isHere) await withdrawFromNode(settings, log, stop);
 }
 
 async function withdrawFromNode(settings: Settings, log: ClosableLog, signal: AbortSignal): Promise<number> {

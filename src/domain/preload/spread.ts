@@ -1,4 +1,5 @@
-import type { Digest } from '../model/digest.ts';
+import { digestOf } from '../../platform/digest.ts';
+import { type Digest, hexOf } from '../model/digest.ts';
 import type { LayerStorage } from '../model/runtime-image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Observed } from '../state/state.ts';
@@ -40,12 +41,7 @@ export function holdersOfRarest(layers: readonly { readonly digest: Digest }[], 
 
 /** A number below 2^32 by which each node puts equal pulls into an order of its own. */
 export function ownRank(reference: string, { self }: Spread): number {
-  // FNV-1a, and the last step of MurmurHash3, since names of nodes differ in few bits.
-  let hash = 0x811c9dc5;
-  for (const unit of `${self}\n${reference}`) hash = Math.imul(hash ^ (unit.codePointAt(0) ?? 0), 0x01000193);
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
+  return Number.parseInt(hexOf(digestOf(`${self}\n${reference}`)).slice(0, 8), 16);
 }
 
 function givenBy(bundles: Extract<Observed['media'][number]['state'], { kind: 'read' }>['bundles']): Set<Digest> {

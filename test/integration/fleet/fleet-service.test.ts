@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { FleetView } from '../../../src/domain/fleet/fleet-view.ts';
@@ -89,10 +90,35 @@ it('takes that away too when it is switched off', async () => {
   await eventually(() => expect(node().metadata.labels).toHaveProperty(['stickpin.io/ready-ocp'], '4.13.7'));
   const ended = once(service, 'exit');
   writeFileSync(settings, readFileSync(settings, 'utf8').replace('enabled = true', 'enabled = false'));
-  expect(await ended).toEqual([75, null]); // systemd starts it again
-  expect(await once(start('--config', settings), 'exit')).toEqual([0, null]);
+  expect(await ended).toEqual([0, null]);
   expect([...own(node().metadata.annotations), ...own(node().metadata.labels)]).toEqual([]);
 });
+
+it('takes other settings without an end of its process, each time again', async () => {
+  const settings = await laySettings();
+  const service = start('--config', settings);
+  const isOpen = (port: number) =>
+    new Promise<boolean>((resolve) => {
+      const socket = connect({ host: '127.0.0.1', port }, () => resolve(true)).on('error', () => resolve(false));
+      socket.on('close', () => socket.destroy()).unref();
+    });
+  const portIn = (text: string) => Number(/^listen = "127\.0\.0\.1:(\d+)"$/m.exec(text)?.[1]);
+  for (let change = 0; change < 3; change += 1) {
+    const before = readFileSync(settings, 'utf8');
+    await eventually(async () => expect(await isOpen(portIn(before))).toBe(true), 20_000);
+    const port = await freePort();
+    writeFileSync(settings, before.replace(`:${portIn(before)}"`, `:${port}"`));
+    await eventually(
+      async () => expect([await isOpen(portIn(before)), await isOpen(port)]).toEqual([false, true]),
+      20_000,
+    );
+    await eventually(async () => expect((await view())?.self).toBe('n1'));
+  }
+  expect(service.exitCode).toBeNull();
+  const ended = once(service, 'exit');
+  service.kill('SIGTERM');
+  expect(await ended).toEqual([0, null]);
+}, 60_000);
 
 it('follows a report that is replaced many times at once, as during a preload', async () => {
   const settings = await laySettings();
