@@ -22,8 +22,8 @@ export interface EventRecorder {
   row(event: Event): EventRow;
   log(event: Event): void;
   /**
-   * An effect failed. The same failure is told once until another one comes or a minute has passed;
-   * the reason is returned.
+   * An effect failed. The same failure is logged once until another one comes or a minute has
+   * passed, and recorded once an hour; the reason is returned.
    */
   tellFailure(effect: Effect, assessment: Assessment, error: unknown): Fault;
 }
@@ -38,10 +38,14 @@ export interface EventRecorderDependencies {
 }
 
 const REPEAT_MS = 60_000;
+/** How often the history gets the same failure: it is kept for long. */
+const RECORD_AGAIN_MS = 60 * 60_000;
 
 /** A recorder with nothing told yet. */
 export function createEventRecorder({ clock, log, store, releaseOf }: EventRecorderDependencies): EventRecorder {
   let lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
+  /** When each failure of the last hour was recorded, by its message. */
+  let recorded: ReadonlyMap<string, number> = new Map();
   const row = ({ kind, message, bundleId, medium }: Event): EventRow => ({
     at: clock.now(),
     kind,
@@ -64,8 +68,7 @@ export function createEventRecorder({ clock, log, store, releaseOf }: EventRecor
     log[level](fields, message);
   };
   let isHistoryBroken = false;
-  const tell = (event: Event) => {
-    write(event);
+  const record = (event: Event) => {
     try {
       store.append(row(event));
       isHistoryBroken = false;
@@ -75,17 +78,28 @@ export function createEventRecorder({ clock, log, store, releaseOf }: EventRecor
       isHistoryBroken = true;
     }
   };
+  const recordFailure = (event: Event, now: number) => {
+    recorded = new Map([...recorded].filter(([, at]) => now - at < RECORD_AGAIN_MS));
+    if (recorded.has(event.message)) return;
+    recorded = new Map([...recorded, [event.message, now]]);
+    record(event);
+  };
   return {
     row,
     log: write,
-    tell,
+    tell: (event) => {
+      write(event);
+      record(event);
+    },
     tellFailure: (effect, assessment, error) => {
       const message = `${doing(effect, assessment)} failed: ${reasonOf(error)}`;
       const reason = { code: error instanceof AppError ? error.code : 'engine/effect', message };
       const now = clock.monotonic();
       if (message === lastFailure.message && now - lastFailure.at < REPEAT_MS) return reason;
       lastFailure = { message, at: now };
-      write({ kind: 'roundFailed', level: 'warn', message });
+      const event = { kind: 'roundFailed', level: 'warn', message, code: reason.code } as const;
+      write(event);
+      recordFailure(event, now);
       return reason;
     },
   };

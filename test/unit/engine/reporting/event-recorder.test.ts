@@ -128,6 +128,26 @@ describe('recorder', () => {
     expect(log.lines).toHaveLength(3);
   });
 
+  it('records the same failure once an hour, also when others come in between', async () => {
+    const { recorder, rows, log, clock } = make();
+    const fail = (message: string) =>
+      recorder.tellFailure({ kind: 'mount-medium', mediumId: '7-sdb1' }, assessment, new Error(message));
+    fail('a');
+    fail('b');
+    fail('a');
+    expect(log.lines).toHaveLength(3);
+    expect(rows).toMatchObject([
+      { kind: 'roundFailed', message: 'Mounting 7-sdb1 failed: a' },
+      { kind: 'roundFailed', message: 'Mounting 7-sdb1 failed: b' },
+    ]);
+    await clock.advance(3_599_999);
+    fail('a');
+    expect(rows).toHaveLength(2);
+    await clock.advance(60_000);
+    fail('a');
+    expect(rows).toHaveLength(3);
+  });
+
   it('names a failed effect in plain words', () => {
     const { recorder } = make();
     const said = (effect: Parameters<typeof recorder.tellFailure>[0]) =>
