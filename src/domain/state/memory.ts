@@ -6,6 +6,7 @@ import type { Floors } from './floor-set.ts';
 import type { HookMemory } from './hook.ts';
 import type { KnownRelease } from './known-release.ts';
 import type { LastCarriers } from './last-carrier.ts';
+import type { MediaFaults } from './media-faults.ts';
 import type { PinLedger } from './pin-ledger.ts';
 import type { PullChecks } from './pull-check.ts';
 
@@ -97,6 +98,8 @@ export interface Memory {
   readonly exhaustedBundles: readonly BundleId[];
   /** What carried each bundle when it was last seen. */
   readonly lastCarriers: LastCarriers;
+  /** Why media could not be read, up to the last round. Default none. */
+  readonly mediaFaults?: MediaFaults;
   /**
    * Bundles that are being adopted: how many of their documents and attachments are kept on the
    * node's own disk, or found damaged.

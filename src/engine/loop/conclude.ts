@@ -7,6 +7,7 @@ import type { Fault } from '../../domain/model/reason.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { HookMemory } from '../../domain/state/hook.ts';
 import { lastCarriersIn } from '../../domain/state/last-carrier.ts';
+import { mediaFaultsIn } from '../../domain/state/media-faults.ts';
 import type { Memory, RunningTask } from '../../domain/state/memory.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { notePinsHeld, unenforcedPins } from '../effects/pin-effects.ts';
@@ -39,6 +40,7 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
     obstacle: diskTrouble ?? state.obstacle ?? loop.mediaJobs.obstacle(),
     exhaustedBundles: exhaustedIn(snapshot),
     lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.memory.lastCarriers ?? new Map()),
+    mediaFaults: mediaFaultsIn(snapshot?.observed.media ?? [], snapshot?.memory.mediaFaults ?? new Map()),
   };
 }
 

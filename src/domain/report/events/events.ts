@@ -85,7 +85,7 @@ function mediaEvents(before: Snapshot | undefined, { observed, memory }: Snapsho
     ...gone,
     ...observed.media
       .filter((medium) => known.get(medium.mediumId) !== medium.state)
-      .flatMap((medium) => stateEvents(medium)),
+      .flatMap((medium) => stateEvents(medium, memory)),
   ];
 }
 
@@ -115,12 +115,14 @@ function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { r
   return [{ ...about, level: medium.peer === undefined ? 'warn' : 'info', message, bundleId: bundle.bundleId }];
 }
 
-function stateEvents(medium: Medium): Event[] {
-  const { label, isDropFolder, state } = medium;
+function stateEvents(medium: Medium, { mediaFaults }: Memory): Event[] {
+  const { mediumId, label, isDropFolder, state } = medium;
   if (state.kind === 'unmounted') {
     return [{ kind: 'mediumUnmounted', level: 'warn', medium: label, message: unmountedText(medium) }];
   }
   if (state.kind === 'failed') {
+    // Another try that failed for the same reason.
+    if (mediaFaults?.get(mediumId) === state.reason.message) return [];
     const message = `${label} can't be read: ${state.reason.message}`;
     return [{ kind: 'mediumFailed', level: 'warn', medium: label, message, code: state.reason.code }];
   }

@@ -8,6 +8,7 @@ import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { createMemoryMedia, type MemoryMedia, readBundleFiles } from '../../../support/daemon/memory-media.ts';
+import { eventually } from '../../../support/eventually.ts';
 
 /*
  * The daemon knows nothing of this medium but its provider. No file of the bundle is left on the
@@ -19,6 +20,8 @@ describe('a medium that is not a directory', () => {
   let factory: string;
   /** Why it can't be opened, while that is so. */
   let trouble: AppError | undefined;
+  /** How often it was tried while that was so. */
+  let tries: number;
   const key = sampleKey('factory-2026');
   const stranger = sampleKey('stranger');
 
@@ -26,6 +29,7 @@ describe('a medium that is not a directory', () => {
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     media = createMemoryMedia();
     trouble = undefined;
+    tries = 0;
     harness = await createDaemonHarness({ providers: () => [inTrouble(media)], keys: [key] });
   });
   afterEach(async () => {
@@ -44,8 +48,9 @@ describe('a medium that is not a directory', () => {
             sink.arrived({
               ...medium,
               open: async (inner) => {
-                if (trouble !== undefined) throw trouble;
-                return medium.open(inner);
+                if (trouble === undefined) return medium.open(inner);
+                tries += 1;
+                throw trouble;
               },
             }),
         },
@@ -90,7 +95,7 @@ describe('a medium that is not a directory', () => {
     ).not.toContain('node-2');
   });
 
-  it('that can not be opened is reported, and is tried again', async () => {
+  it('that can not be opened is reported once, and is tried again', async () => {
     trouble = new AppError({ code: 'media/mount', message: 'wrong fs type', disposition: 'retry' });
     await harness.start();
     await plugIn();
@@ -100,7 +105,12 @@ describe('a medium that is not a directory', () => {
       message: "node-2 can't be read: wrong fs type",
       fields: { medium: 'node-2', code: 'media/mount' },
     });
+    // The second try is 2 s after the first one.
+    await eventually(() => expect(tries).toBeGreaterThan(1), 30_000);
+    await harness.rounds();
+    expect(failed()).toHaveLength(1);
     trouble = undefined;
+    await harness.daemon().media.rescan(new AbortController().signal);
     await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
   });
 

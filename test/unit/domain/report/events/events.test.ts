@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { eventsBetween } from '../../../../../src/domain/report/events/events.ts';
 import type { Snapshot } from '../../../../../src/domain/report/snapshot.ts';
+import { mediaFaultsIn } from '../../../../../src/domain/state/media-faults.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
   allListed,
@@ -115,6 +116,19 @@ describe('eventsBetween', () => {
     expect(told(snapshot(), snapshot({ media: [failed] }))).toEqual([
       "mediumFailed: sdb1 can't be read: wrong fs type",
     ]);
+    const tried = medium('sdb1', { kind: 'mounted' });
+    const again = (message: string, mediaFaults = mediaFaultsIn([tried], mediaFaultsIn([failed], new Map()))) =>
+      told(
+        snapshot({ media: [tried] }),
+        snapshot({
+          media: [medium('sdb1', { kind: 'failed', reason: { code: 'media/mount', message } })],
+          mediaFaults,
+        }),
+      );
+    expect(again('wrong fs type')).toEqual([]);
+    expect(again('an I/O error')).toEqual(["mediumFailed: sdb1 can't be read: an I/O error"]);
+    for (const forgotten of [[stick], [medium('sdb1', { kind: 'unmounted' })], []])
+      expect(again('wrong fs type', mediaFaultsIn(forgotten, mediaFaultsIn([failed], new Map())))).toHaveLength(1);
     const unmounted = snapshot({ media: [medium('sdb1', { kind: 'unmounted' })] });
     expect(told(snapshot({ media: [stick] }), unmounted)).toEqual([
       "mediumUnmounted: sdb1 was unmounted; plug it in again or run 'stickpin rescan'",
