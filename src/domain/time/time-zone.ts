@@ -1,3 +1,5 @@
+import { rememberLast } from '../../platform/async/remember-last.ts';
+
 /** The zone without daylight saving time and without offset. */
 export const UTC = 'UTC';
 
@@ -25,6 +27,7 @@ export function isTimeZone(name: string): boolean {
  * @param zone one that {@link isTimeZone} accepts
  */
 export function offsetOf(zone: string): Offset {
+  if (zone === UTC) return () => 0; // most nodes, see isTimeZone
   const format = offsetFormat(zone);
   return (time) => {
     const name = format.formatToParts(time).find(({ type }) => type === 'timeZoneName')?.value ?? '';
@@ -37,6 +40,7 @@ export function offsetOf(zone: string): Offset {
 /** `GMT`, `GMT-05:00` or `GMT+00:53:28`. */
 const OFFSET = /^GMT([+-])(\d{2}):(\d{2})(?::(\d{2}))?$/;
 
-function offsetFormat(timeZone: string): Intl.DateTimeFormat {
-  return new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' });
-}
+/** Kept for the last zone, of which a node has one: a new format reads the zone data again. */
+const offsetFormat = rememberLast(
+  (timeZone) => new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' }),
+);
