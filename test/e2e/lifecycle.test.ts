@@ -70,7 +70,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
    */
   async function run(release: RunningRelease): Promise<void> {
     await pods.run(release.pods);
-    await machine().output('stickpin rescan');
+    await node.rescan();
   }
 
   async function setSoak(soak: string): Promise<void> {

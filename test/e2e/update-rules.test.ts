@@ -57,7 +57,8 @@ describeMachine('a node with rules for its updates', 'installed', (machine) => {
    */
   async function setClock(daysAhead: number, time: string): Promise<void> {
     const date = new Date(startedAt + daysAhead * DAY_MS).toISOString().slice(0, 10);
-    await machine().output(`date --utc --set='${date} ${time}' && stickpin rescan`);
+    await machine().output(`date --utc --set='${date} ${time}'`);
+    await node.rescan();
   }
 
   const entryOf = ({ bundles }: StatusReport, version: string) => bundles.find((entry) => entry.version === version);
@@ -94,7 +95,7 @@ describeMachine('a node with rules for its updates', 'installed', (machine) => {
   test('a barrier that is proven after the window has closed releases the next one, which waits for the next window', async () => {
     await setClock(2, '04:00:05');
     await pods.run(barrier.pods);
-    await machine().output('stickpin rescan');
+    await node.rescan();
     const report = await become('the barrier to be proven', { '1.2.0': 'proven', '1.3.0': 'ready' });
     expect(holdsOf(report, '1.3.0')).toEqual(['window']);
   });
@@ -103,7 +104,7 @@ describeMachine('a node with rules for its updates', 'installed', (machine) => {
     await setClock(3, '03:00:05');
     await become('the last release to be activated', { '1.2.0': 'proven', '1.3.0': 'activated' });
     await pods.run(last.pods);
-    await machine().output('stickpin rescan');
+    await node.rescan();
     await become('the last release to be proven', { '1.2.0': 'superseded', '1.3.0': 'proven' });
   });
 });

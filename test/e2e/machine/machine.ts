@@ -79,11 +79,6 @@ export interface Machine {
    */
   powerCut(): Promise<void>;
   /**
-   * Has the kernel die, which starts again by itself, and waits until systemd has started
-   * everything.
-   */
-  crash(): Promise<void>;
-  /**
    * Saves the machine as it runs to files in `directory`, and ends it. No stick may be plugged in.
    */
   save(directory: string): Promise<SavedMachine>;
@@ -221,7 +216,6 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
     },
     reboot: () => bootAgain(qemu, agent, () => agent.start('systemctl reboot')),
     powerCut: () => bootAgain(qemu, agent, () => qemu.qmp.execute('system_reset')),
-    crash: () => bootAgain(qemu, agent, () => agent.start('echo c > /proc/sysrq-trigger')),
     consoleLog: () => readFile(qemu.consoleLog, 'utf8'),
   };
 }

@@ -1,3 +1,4 @@
+import { MANAGER, OBJECT_PATH, SERVICE } from '../../../../src/api/contract.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { REPORT_CALLS, reportOfBusctl } from '../../../support/bus/busctl-report.ts';
 import type { Machine } from '../machine.ts';
@@ -10,6 +11,8 @@ export interface StickpinNode {
    * emulation.
    */
   report(): Promise<StatusReport>;
+  /** What `stickpin rescan` does, over D-Bus for the same reason. */
+  rescan(): Promise<void>;
   /** The text of STATUS= as `systemctl status` shows it. */
   statusText(): Promise<string>;
   /**
@@ -51,6 +54,9 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
   };
   return {
     report,
+    rescan: async () => {
+      await machine().output(`busctl call ${SERVICE} ${OBJECT_PATH} ${MANAGER} Rescan`);
+    },
     statusText: () => machine().output('systemctl show --property=StatusText --value stickpin'),
     until: async (what, isIt, timeoutMs = 240_000) => {
       let last = 'no report';

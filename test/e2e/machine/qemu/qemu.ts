@@ -22,6 +22,12 @@ export interface Qemu {
 
 const memoryMiB = 2048;
 
+/**
+ * Has malloc ask for huge pages. The emulation finds what it has translated in a table of many
+ * megabytes, all the time, and most of these looks would miss the host's TLB.
+ */
+const hugePages = { GLIBC_TUNABLES: 'glibc.malloc.hugetlb=1' };
+
 /** Identifies the agent's port in QEMU's VSERPORT_CHANGE events. */
 export const agentPort = 'agent';
 
@@ -81,6 +87,7 @@ export async function startQemu(image: MachineImage, options: QemuOptions): Prom
   ];
   // The machine must not outlive the test process, however that ends.
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', 'qemu-system-x86_64', ...argv], {
+    env: { ...process.env, ...hugePages },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const complaints: Buffer[] = [];

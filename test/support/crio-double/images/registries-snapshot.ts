@@ -43,7 +43,8 @@ export function createSnapshotTaker(deps: { options: DoubleOptions; skopeo: Skop
       count += 1;
       const home = join(options.stateDirectory, `registries-${count}`);
       await write(home, files);
-      const refusal = await skopeo.judgeRegistries(home);
+      // Without a word in it there is nothing to refuse, and skopeo starts slowly under emulation.
+      const refusal = isEmpty(files) ? undefined : await skopeo.judgeRegistries(home);
       if (refusal !== undefined) {
         await rm(home, { recursive: true });
         throw new Error(withOriginalPaths(refusal, options));
@@ -59,6 +60,10 @@ export function createSnapshotTaker(deps: { options: DoubleOptions; skopeo: Skop
 interface ConfigurationFiles {
   readonly main: string;
   readonly dropIns: readonly { readonly name: string; readonly text: string }[];
+}
+
+function isEmpty({ main, dropIns }: ConfigurationFiles): boolean {
+  return main === '' && dropIns.length === 0;
 }
 
 /**
