@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
+import { watch as watchFolder } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { ChokidarOptions, FSWatcher } from 'chokidar';
 import type { BundleLayout } from '../bundle/read/find-bundles.ts';
 import type { MediumId } from '../domain/model/medium.ts';
@@ -88,8 +89,8 @@ interface DirectoryWatch {
   readonly signal: AbortSignal;
   /** The fingerprint of the last report. Undefined while the directory does not exist. */
   seen: string | undefined;
-  /** Watches the folder around the directory, and the directory itself as one of its entries. */
-  above: FSWatcher | undefined;
+  /** Ends the watch on the directory as an entry of the folder around it. */
+  unwatchAbove: () => void;
   /** Watches the content of the directory. */
   below: FSWatcher | undefined;
   /** The directory that {@link below} watches, as {@link inodeOf} identifies it. */
@@ -118,7 +119,7 @@ function directoryWatch(
     settleMs,
     ...around,
     seen: undefined,
-    above: undefined,
+    unwatchAbove: () => undefined,
     below: undefined,
     watched: undefined,
     timer: undefined,
@@ -130,16 +131,13 @@ function directoryWatch(
 }
 
 async function startWatch(watch: DirectoryWatch): Promise<void> {
-  const { path, open } = watch;
+  const { path } = watch;
   // The content at the start counts as settled, so it is reported at once.
   report(watch, await fingerprintOf(path));
   const check = (): void => {
     watch.following = watch.following.then(() => followDirectory(watch)).catch(() => look(watch));
   };
-  const parent = dirname(path);
-  const ignored = (one: string): boolean => one !== parent && one !== path;
-  watch.above = open(parent, { depth: 0, ignored, ignoreInitial: true, followSymlinks: false });
-  watch.above.on('all', check).on('error', check);
+  watch.unwatchAbove = watchEntry(path, check);
   watch.timer = setInterval(() => {
     check();
     lookLater(watch);
@@ -151,8 +149,27 @@ async function startWatch(watch: DirectoryWatch): Promise<void> {
 async function closeWatch(watch: DirectoryWatch): Promise<void> {
   clearInterval(watch.timer);
   await watch.following;
-  await Promise.all([watch.above?.close(), watch.below?.close()]);
+  watch.unwatchAbove();
+  await watch.below?.close();
   await watch.looking;
+}
+
+/**
+ * Calls `onChange` when the entry at `path` comes, goes or is replaced; {@link PRESENCE_MS} covers
+ * what no watch tells. The drop folder's neighbours are the database, which is written to all the
+ * time, so that a watch which reads the whole folder each time would be dear.
+ */
+function watchEntry(path: string, onChange: () => void): () => void {
+  const name = basename(path);
+  try {
+    const watcher = watchFolder(dirname(path), { persistent: false }, (_event, changed) => {
+      if (changed === name || changed === null) onChange();
+    });
+    watcher.on('error', () => watcher.close());
+    return () => watcher.close();
+  } catch {
+    return () => undefined; // the folder is not there, or can't be watched
+  }
 }
 
 /**
