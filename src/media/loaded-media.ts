@@ -125,7 +125,8 @@ function unreachable(path: string, error: unknown) {
   const hidden = HIDDEN.test(path)
     ? '. The daemon sees nothing of /home, /root, /tmp and /var/tmp: mount or move it elsewhere, as to /mnt'
     : '';
-  return loadError(`${path} can't be opened: ${reasonOf(error)}${hidden}`, error);
+  const why = systemCodeOf(error) === 'ENOENT' ? 'there is no such file or folder' : reasonOf(error);
+  return loadError(`${path} can't be opened: ${why}${hidden}`, error);
 }
 
 /**
