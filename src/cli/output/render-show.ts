@@ -6,6 +6,7 @@ import type { RecordedBundle } from '../context/recorded-report.ts';
 import type { Tone } from './colour.ts';
 import { roleText } from './role-text.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
+import { shownMembers } from './shown-members.ts';
 import { formatTable, type Layout } from './table.ts';
 import { wrapLines } from './wrap-words.ts';
 
@@ -23,8 +24,7 @@ export type ShownBundle =
 const LABEL_WIDTH = 14;
 
 /**
- * The output of `stickpin show`: a line for each member, with nested ones in JSON; all holds of its
- * activation; its rules and their effect; its conditions; and the keys and rules of trust in use, if
+ * The output of `stickpin show`: a line for each member in words; all holds of its activation; its rules and their effect; its conditions; and the keys and rules of trust in use, if
  * they are known.
  */
 export function renderShow(bundle: ShownBundle, trust: TrustReport | undefined, layout: Layout = {}): string {
@@ -37,9 +37,7 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport | undefined, 
     ...members
   } = bundle as Partial<BundleReport>;
   const shown = [
-    ...Object.entries(members).map(
-      ([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : String(value)] as const,
-    ),
+    ...shownMembers(members),
     ...activationHolds.map((hold) => ['held', holdText(hold)] as const),
     ...warnings.map((warning) => ['warning', warning] as const),
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),

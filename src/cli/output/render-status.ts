@@ -69,7 +69,7 @@ export function renderList(report: StatusReport, layout: Layout = {}): string {
       signedBy.join(', ') || '-',
     ]),
     ...report.rejected.map(({ name, path, medium }) => [
-      oneLine(name ?? path),
+      oneLine(name ?? path.split('/').at(-1) ?? path),
       { text: 'rejected', tone: 'bad' } as const,
       '-',
       '-',

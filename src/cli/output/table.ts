@@ -25,6 +25,8 @@ export type Cell = string | { readonly text: string; readonly tone: Tone | undef
 const GAP = '  ';
 /** Text columns are not made narrower than this to keep a table on one line a row. */
 const MIN_TEXT_WIDTH = 16;
+/** Nor those where no cell has more than two words, as `activated (current)`, than this. */
+const MIN_PAIR_WIDTH = 9;
 
 /**
  * A table with aligned columns and two spaces between them, each line ended by a newline.
@@ -88,9 +90,11 @@ function leastWidth(line: Line): number {
 function widthsWithin(lines: readonly Line[], columns: number | undefined): readonly number[] | undefined {
   const natural = (lines[0] ?? []).map((_cell, at) => Math.max(...lines.map((line) => line[at]?.text.length ?? 0)));
   if (columns === undefined) return natural;
-  const least = natural.map((width, at) =>
-    Math.min(width, Math.max(MIN_TEXT_WIDTH, ...lines.map((line) => longestWord(line[at]?.text ?? '')))),
-  );
+  const least = natural.map((width, at) => {
+    const isPairs = lines.every((line) => (line[at]?.text ?? '').split(/\s+/).length <= 2);
+    const narrowest = isPairs ? MIN_PAIR_WIDTH : MIN_TEXT_WIDTH;
+    return Math.min(width, Math.max(narrowest, ...lines.map((line) => longestWord(line[at]?.text ?? ''))));
+  });
   const widths = [...natural];
   const room = columns - GAP.length * (natural.length - 1);
   let over = sum(widths) - room;

@@ -32,8 +32,8 @@ describe.runIf(have('dbus-daemon'))('commands that ask the daemon for one thing'
   it.each([
     ['rollback', [], "rollback ''", started],
     ['rollback', ['ocp'], "rollback 'ocp'", started],
-    ['cancel', [], 'cancel', ''],
-    ['rescan', [], 'rescan', ''],
+    ['cancel', [], 'cancel', "Every preload is stopped. 'stickpin rescan' continues it.\n"],
+    ['rescan', [], 'rescan', "All media and the runtime are read again; 'stickpin status' shows what is found.\n"],
     ['approve', ['ocp@4'], 'approve ocp@4', 'ocp@4 is approved.\n'],
     ['approve', ['--json', 'ocp@4'], 'approve ocp@4', '{"schemaVersion":1,"message":"ocp@4 is approved."}\n'],
     ['load', ['/mnt/../share'], 'load /share', expect.stringMatching(/^share is being read; /)],

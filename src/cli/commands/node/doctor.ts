@@ -9,6 +9,7 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
+import { shortDigests } from '../../output/short-digests.ts';
 import { formatTable, type Layout } from '../../output/table.ts';
 
 /** Adds `doctor` to the program. */
@@ -175,7 +176,7 @@ function asText(findings: readonly Finding[], layout: Layout): string {
   const rows = findings.map((finding) => [
     { text: WORDS[finding.verdict], tone: TONES[finding.verdict] },
     finding.subject,
-    oneLine(textOf(finding)),
+    shortDigests(oneLine(textOf(finding)), layout),
   ]);
   return formatTable(['', 'WHAT', 'FOUND'], rows, layout);
 }

@@ -8,6 +8,7 @@ import { findShown } from '../../context/find-shown.ts';
 import { recordedReport } from '../../context/recorded-report.ts';
 import { withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
+import { shortDigests } from '../../output/short-digests.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
 
 /** Adds `history` to the program. */
@@ -48,10 +49,10 @@ async function storedId(
 
 type Events = ResultOf<'getHistory'>;
 
-function linesOf(events: Events, { columns }: CommandContext): string {
+function linesOf(events: Events, layout: CommandContext): string {
   if (events.length === 0) return 'Nothing has happened yet.\n';
   const lines = events.map((event) => `${timeOf(event)}  ${oneLine(event.message)}\n`);
-  return wrapLines(lines.join(''), columns, 26);
+  return wrapLines(shortDigests(lines.join(''), layout), layout.columns, 26);
 }
 
 /** RFC 3339. The clock of a node may have been anything, so a time that no date can say stays a number. */

@@ -15,10 +15,8 @@ interface Request {
   readonly argument?: { readonly usage: string; readonly description: string };
   /** Whether it takes `--json` and then prints `{"message": …}`. */
   readonly hasJson?: boolean;
-  /**
-   * Resolves to the text to print, or undefined for none. `argument` is empty when it was left out.
-   */
-  readonly ask: (client: ApiClient, argument: string, signal: AbortSignal) => Promise<string | undefined>;
+  /** Resolves to the text to print. `argument` is empty when it was left out. */
+  readonly ask: (client: ApiClient, argument: string, signal: AbortSignal) => Promise<string>;
 }
 
 const REQUESTS: readonly Request[] = [
@@ -36,7 +34,7 @@ const REQUESTS: readonly Request[] = [
     description: 'stop every preload; it continues when its stick is plugged in again, or after rescan',
     ask: async (client, _argument, signal) => {
       await client.cancel({}, signal);
-      return undefined;
+      return "Every preload is stopped. 'stickpin rescan' continues it.";
     },
   },
   {
@@ -58,7 +56,7 @@ const REQUESTS: readonly Request[] = [
     description: 'look at all media and the runtime again, and continue what was cancelled',
     ask: async (client, _argument, signal) => {
       await client.rescan({}, signal);
-      return undefined;
+      return "All media and the runtime are read again; 'stickpin status' shows what is found.";
     },
   },
   {
@@ -88,7 +86,6 @@ function registerRequest(request: Request, program: Command, context: CommandCon
   command.action(() =>
     withDaemon(context, async (client) => {
       const message = await request.ask(client, command.args[0] ?? '', context.signal);
-      if (message === undefined) return;
       const { json } = command.opts<{ readonly json?: true }>();
       context.stdout(json ? jsonText({ message }) : `${message}\n`);
     }),

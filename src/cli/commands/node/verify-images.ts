@@ -8,6 +8,7 @@ import { formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
+import { shortDigests } from '../../output/short-digests.ts';
 import { formatTable, type Layout } from '../../output/table.ts';
 
 /** Adds `verify-images` to the program. */
@@ -67,9 +68,7 @@ function asText(images: readonly CheckedImage[], layout: Layout): string {
   const rows = images.map(({ image, releases, result, found, next }) => [
     { text: result, tone: TONES[result] },
     releases.join(' '),
-    image,
-    oneLine(found),
-    oneLine(next),
+    ...[image, oneLine(found), oneLine(next)].map((text) => shortDigests(text, layout)),
   ]);
   return formatTable(['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'], rows, layout);
 }

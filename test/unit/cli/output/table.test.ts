@@ -39,6 +39,23 @@ describe('a table on a terminal', () => {
     );
   });
 
+  it('puts two words of a cell below each other, rather than not to align its row', () => {
+    const bundle = 'b'.repeat(60);
+    const rows = [
+      [bundle, 'activated (current)', '8.0 GiB'],
+      ['ocp@1', 'ready', '8.0 GiB'],
+    ];
+    expect(formatTable(['BUNDLE', 'PHASE', 'SIZE'], rows, { columns: 80 })).toBe(
+      [
+        `BUNDLE${' '.repeat(56)}PHASE      SIZE`,
+        `${bundle}  activated  8.0 GiB`,
+        `${' '.repeat(62)}(current)`,
+        `ocp@1${' '.repeat(57)}ready      8.0 GiB`,
+        '',
+      ].join('\n'),
+    );
+  });
+
   it('has one line a row where nobody looks at it, however long', () => {
     expect(formatTable(['A', 'B'], [['x '.repeat(60).trim(), 'y']]).split('\n')).toHaveLength(3);
   });
