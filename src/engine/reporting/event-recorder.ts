@@ -23,7 +23,7 @@ export interface EventRecorder {
   log(event: Event): void;
   /**
    * An effect failed. The same failure is logged once until another one comes or a minute has
-   * passed, and recorded once an hour; the reason is returned.
+   * passed, and recorded once an hour; that a medium went away is neither. The reason is returned.
    */
   tellFailure(effect: Effect, assessment: Assessment, error: unknown): Fault;
 }
@@ -94,6 +94,8 @@ export function createEventRecorder({ clock, log, store, releaseOf }: EventRecor
     tellFailure: (effect, assessment, error) => {
       const message = `${doing(effect, assessment)} failed: ${reasonOf(error)}`;
       const reason = { code: error instanceof AppError ? error.code : 'engine/effect', message };
+      // A medium that goes away is seen in the next round, which says what follows from that.
+      if (reason.code === 'media/gone') return reason;
       const now = clock.monotonic();
       if (message === lastFailure.message && now - lastFailure.at < REPEAT_MS) return reason;
       lastFailure = { message, at: now };

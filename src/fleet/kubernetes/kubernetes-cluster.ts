@@ -5,6 +5,7 @@ import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import { type Listeners, listen, notifyAll } from '../../platform/subscription.ts';
 import type { Cluster, ClusterNode } from '../cluster.ts';
+import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
 import { watchErrorOf } from './answers.ts';
 import type { KubernetesApi } from './api.ts';
 import { isKubernetesError } from './api-error.ts';
@@ -13,7 +14,6 @@ import { clusterNodeOf } from './cluster-node.ts';
 import type { Credentials } from './credentials.ts';
 import { listNodes, nodePath, watchNodes } from './node-requests.ts';
 import { type NodeMetadata, type OwnFields, ownFieldsOf, readNode, type WatchEvent } from './objects.ts';
-import { createTrouble, type Trouble } from './trouble.ts';
 
 /** The file that lets nodes see each other, where packages put it. */
 const FLEET_YAML = '/usr/share/doc/stickpin/fleet.yaml';
@@ -48,6 +48,7 @@ interface State extends KubernetesClusterOptions {
   address: string | undefined;
   own: OwnFields | undefined;
   nodes: Map<string, ClusterNode>;
+  hasAnswered: boolean;
   readonly listeners: Listeners;
   /** The API does not answer as it should. */
   readonly away: Trouble;
@@ -72,7 +73,8 @@ export function createKubernetesCluster(options: KubernetesClusterOptions): Kube
     own: undefined,
     nodes: new Map(),
     listeners: new Set(),
-    away: createTrouble(options.log),
+    hasAnswered: false,
+    away: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
     limited: createTrouble(options.log),
     hasBookmarks: true,
   };
@@ -81,7 +83,8 @@ export function createKubernetesCluster(options: KubernetesClusterOptions): Kube
     address: () => state.address,
     ownFields: () => state.own,
     nodes: () => [...state.nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
-    trouble: () => state.away.current() ?? state.limited.current(),
+    trouble: () =>
+      state.away.current() ?? state.limited.current() ?? (state.hasAnswered ? undefined : 'It was not asked yet.'),
     onChange: (listener) => listen(state.listeners, listener),
     run: (signal) => run(state, signal),
   };
@@ -116,7 +119,8 @@ async function begin(state: State, signal: AbortSignal): Promise<Position> {
   const isSame = isDeepStrictEqual(known, state.nodes) && isDeepStrictEqual(fields, state.own);
   state.nodes = known;
   state.own = fields;
-  const isBack = state.away.end('The Kubernetes API answers again');
+  const isBack = state.away.end('The Kubernetes API answers again') || !state.hasAnswered;
+  state.hasAnswered = true;
   if (!isSame || isBack) notifyAll(state.listeners);
   return { scope, resourceVersion };
 }
@@ -124,11 +128,13 @@ async function begin(state: State, signal: AbortSignal): Promise<Position> {
 /** Its addresses are not among the metadata. */
 async function readOwnNode(state: State, credentials: Credentials, signal: AbortSignal): Promise<void> {
   const self = credentials.nodeName ?? state.hostname;
+  const isRenamed = self !== state.self;
+  state.self = self;
+  if (isRenamed) notifyAll(state.listeners);
   const answer = await state.api.send({ method: 'GET', path: nodePath(self) }, signal);
   const { addresses } = readNode(answer).status;
   const address = addresses?.find(({ type }) => type === 'InternalIP')?.address;
-  const isSame = self === state.self && address === state.address;
-  state.self = self;
+  const isSame = address === state.address;
   state.address = address;
   if (!isSame) notifyAll(state.listeners);
 }
@@ -199,6 +205,8 @@ function take(state: State, position: Position, event: WatchEvent): boolean {
 
 function tellAway(state: State, error: unknown): void {
   const known = state.nodes.size === 0 ? '' : ' The nodes that were known stay known.';
-  const text = `The Kubernetes API can't be read: ${sentence(reasonOf(error))}${known} It is tried again.`;
+  const text = isKubernetesError(error, 'kubernetes/not-found')
+    ? `Kubernetes has no Node ${state.self}, which the kubelet of this node registers.${known} It is tried again.`
+    : `The Kubernetes API can't be read: ${sentence(reasonOf(error))}${known} It is tried again.`;
   if (state.away.begin(text, error)) notifyAll(state.listeners);
 }

@@ -9,7 +9,6 @@ import { isKubernetesError } from '../kubernetes/api-error.ts';
 import { backoffMs } from '../kubernetes/backoff.ts';
 import type { KubernetesCluster } from '../kubernetes/kubernetes-cluster.ts';
 import type { OwnFields, OwnNode } from '../kubernetes/objects.ts';
-import { createTrouble, type Trouble } from '../kubernetes/trouble.ts';
 import { eventsOf, type NodeEvent, type Told, toldAfter } from '../publish/events.ts';
 import { type Health, healthOf } from '../publish/health.ts';
 import { labelsOf } from '../publish/labels.ts';
@@ -17,6 +16,7 @@ import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/names.ts';
 import { nodeStatusOf, publishedStatus } from '../publish/node-status.ts';
 import type { OwnReport } from '../publish/own-report.ts';
 import { type OwnServes, servesAnnotation } from '../publish/serves.ts';
+import { createTrouble, type Trouble } from '../trouble.ts';
 import {
   applyFields,
   createEvent,

@@ -7,6 +7,7 @@ import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts
 import type { Log } from '../../platform/log.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 import type { Cluster } from '../cluster.ts';
+import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
 import type { NodeServer } from './node-server.ts';
 
 /** The port for other nodes, opened where this node has its address. */
@@ -40,6 +41,8 @@ interface Port extends ListeningOptions {
   readonly file: string;
   server?: NodeServer | undefined;
   wanted?: string | undefined;
+  /** No address is known. */
+  readonly unknown: Trouble;
   wasTried: boolean;
   /** What was said last. */
   told?: string | undefined;
@@ -47,7 +50,14 @@ interface Port extends ListeningOptions {
 
 /** Makes {@link Listening} that does not listen yet. */
 export function createListening(options: ListeningOptions): Listening {
-  const port: Port = { ...options, listeners: new Set(), wasTried: false, file: join(options.stateDir, 'address') };
+  const { log, clock, stateDir } = options;
+  const port: Port = {
+    ...options,
+    listeners: new Set(),
+    unknown: createTrouble(log, { clock, forMs: USUAL_MS }),
+    wasTried: false,
+    file: join(stateDir, 'address'),
+  };
   return {
     endpoint: () => port.server?.endpoint,
     wasTried: () => port.wasTried,
@@ -62,8 +72,9 @@ async function run(port: Port, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     changed = new AbortController();
     const address = await ownAddress(port, signal);
-    if (address === undefined) tell(port, 'The address of this node is not known yet; fleet.listen can name it');
-    else if (address !== port.wanted) await move(port, address, signal);
+    if (address === undefined) {
+      port.unknown.begin('The address of this node is not known, so other nodes get nothing; fleet.listen can name it');
+    } else if (address !== port.wanted) await move(port, address, signal);
     await withEither([signal, changed.signal], (either) => port.clock.sleep(AGAIN_MS, either)).catch(() => undefined);
   }
   unsubscribe();
@@ -79,6 +90,7 @@ async function move(port: Port, address: string, signal: AbortSignal): Promise<v
     port.server = await port.serve(endpoint);
     port.wanted = address;
     port.told = undefined;
+    port.unknown.end('The address of this node is known');
     port.log.info({ address }, `Other nodes reach this one on ${formatEndpoint(port.server.endpoint)}`);
     if (port.setting === 'auto') await replaceFile({ path: port.file, mode: 0o600 }, `${address}\n`, signal);
   } catch (error) {

@@ -5,6 +5,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
 
 /** What this node offers, as its daemon tells. */
 export interface OwnOffers {
@@ -43,12 +44,13 @@ interface Followed extends OwnOffersOptions {
   bundles: OffersDocument['bundles'];
   etag?: string | undefined;
   hasAnswered: boolean;
-  isAway: boolean;
+  readonly away: Trouble;
 }
 
 /** Makes {@link OwnOffers} that are empty. */
 export function createOwnOffers(options: OwnOffersOptions): OwnOffers {
-  const own: Followed = { ...options, listeners: new Set(), bundles: [], hasAnswered: false, isAway: false };
+  const away = createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS });
+  const own: Followed = { ...options, listeners: new Set(), bundles: [], hasAnswered: false, away };
   return {
     bundles: () => own.bundles,
     document: () => {
@@ -57,7 +59,7 @@ export function createOwnOffers(options: OwnOffersOptions): OwnOffers {
       return { version: 1, bundles: own.bundles, node };
     },
     hasAnswered: () => own.hasAnswered,
-    isDaemonAway: () => own.isAway,
+    isDaemonAway: () => own.away.current() !== undefined,
     onChange: (listener) => listen(own.listeners, listener),
     statusChanged: () => notifyAll(own.listeners),
     run: (signal) => follow(own, signal),
@@ -100,17 +102,12 @@ function take(own: Followed, bundles: OffersDocument['bundles'], etag: string | 
   return true;
 }
 
-function tellBack(own: Followed): void {
-  if (!own.isAway) return;
-  own.isAway = false;
-  own.log.info({}, 'The daemon answers again: other nodes get its bundles');
-  notifyAll(own.listeners);
+function tellBack({ away, listeners }: Followed): void {
+  if (away.end('The daemon answers again: other nodes get its bundles')) notifyAll(listeners);
 }
 
-function tellAway(own: Followed, error: unknown): void {
-  if (own.isAway) return;
-  own.isAway = true;
-  const message = `Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`;
-  own.log.warn({ err: error }, message);
-  notifyAll(own.listeners);
+function tellAway({ away, listeners }: Followed, error: unknown): void {
+  const isBegin = away.current() === undefined;
+  away.begin(`Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`, error);
+  if (isBegin) notifyAll(listeners);
 }

@@ -148,6 +148,7 @@ describe('with the ClusterRole of fleet.yaml', () => {
     await eventually(() => expect(cluster.trouble()).toMatch(/ECONNREFUSED.* stay known/));
     await eventually(() => expect(requests(WATCHES)).toBe(1));
     expect(names()).toEqual(['n1', 'n2', 'n3']);
+    await eventually(() => expect(levels()).toEqual(['warn']), 10_000);
     await test.server.restart();
     await eventually(() => expect(cluster.trouble()).toBeUndefined());
     expect(levels()).toEqual(['warn', 'info']);
@@ -158,6 +159,7 @@ describe('with the ClusterRole of fleet.yaml', () => {
     test.server.trust(next.certificate);
     test.server.endWatches();
     await eventually(() => expect(cluster.trouble()).toMatch(/401/));
+    await eventually(() => expect(levels()).toEqual(['warn']), 10_000);
     test.rotate('n1', next.node('n1'));
     await eventually(() => expect(cluster.trouble()).toBeUndefined());
     expect(levels()).toEqual(['warn', 'info']);
@@ -167,7 +169,7 @@ describe('with the ClusterRole of fleet.yaml', () => {
   it.each<[string, Fault, RegExp]>([
     ['401', { code: 401 }, /401/],
     ['403', { code: 403 }, /403: a fault of the test/],
-    ['404', { code: 404 }, /404/],
+    ['404', { code: 404 }, /^Kubernetes has no Node n1, which the kubelet of this node registers\. /],
     ['429', { code: 429, headers: { 'retry-after': '7' } }, /429/],
     ['HTML with 503', { code: 503, headers: html, body: '<h1>busy</h1>' }, /503/],
     ['HTML with 200', { code: 200, headers: html, body: '<h1>Login</h1>' }, /text\/html instead of JSON/],
@@ -180,11 +182,13 @@ describe('with the ClusterRole of fleet.yaml', () => {
     await eventually(() => expect(cluster.trouble()).toMatch(why));
     const tries = test.server.seen.length;
     await eventually(() => expect(test.server.seen.length).toBeGreaterThan(tries + 2));
+    // Half a minute of this clock: what is over sooner is not told.
+    await eventually(() => expect(levels()).toEqual(['warn']), 10_000);
     expect(names()).toEqual(['n1', 'n2', 'n3']);
     test.server.fail(undefined);
     await eventually(() => expect(cluster.trouble()).toBeUndefined());
     expect(levels()).toEqual(['warn', 'info']);
-    expect(log.lines[0]?.message).toMatch(/^The Kubernetes API can't be read: [^\n]+$/);
+    expect(log.lines[0]?.message).toMatch(/^(The Kubernetes API can't be read: |Kubernetes has no Node n1, )[^\n]+$/);
   });
 });
 

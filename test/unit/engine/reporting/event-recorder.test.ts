@@ -148,6 +148,23 @@ describe('recorder', () => {
     expect(rows).toHaveLength(3);
   });
 
+  it('does not report a medium that goes away as something unexpected, and returns the reason', () => {
+    const { recorder, log } = make();
+    const effect = { kind: 'keep-documents', bundleId: bundle.bundleId, mediumId: 'peer:worker-2' } as const;
+    const gone = new AppError({ code: 'media/gone', message: 'worker-2 gives nothing now', disposition: 'wait' });
+    expect(recorder.tellFailure(effect, assessment, gone)).toEqual({
+      code: 'media/gone',
+      message: 'Keeping the manifests of ocp 4.13.7 failed: worker-2 gives nothing now',
+    });
+    expect(log.lines).toEqual([]);
+    recorder.tellFailure(
+      effect,
+      assessment,
+      new AppError({ code: 'media/read', message: 'EIO', disposition: 'retry' }),
+    );
+    expect(log.kinds()).toEqual(['roundFailed']);
+  });
+
   it('names a failed effect in plain words', () => {
     const { recorder } = make();
     const said = (effect: Parameters<typeof recorder.tellFailure>[0]) =>

@@ -4,16 +4,17 @@ import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { type Endpoint, formatEndpoint } from '../../../../src/domain/settings/network-types.ts';
 import { createListening } from '../../../../src/fleet/serve/listening.ts';
-import { systemClock } from '../../../../src/platform/clock.ts';
+import { type Clock, systemClock } from '../../../../src/platform/clock.ts';
 import { type Listeners, listen, notifyAll } from '../../../../src/platform/subscription.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { fastClock } from '../../../support/kubernetes/fast-clock.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 
 const stateDir = mkdtempSync(join(tmpdir(), 'stickpin-listening-'));
 const file = join(stateDir, 'address');
 afterEach(() => rmSync(file, { force: true }));
 
-function scene(setting: string, first: string | undefined) {
+function scene(setting: string, first: string | undefined, clock: Clock = systemClock) {
   const listeners: Listeners = new Set();
   const opened: string[] = [];
   const closed: string[] = [];
@@ -25,14 +26,22 @@ function scene(setting: string, first: string | undefined) {
     opened.push(text);
     return { endpoint, close: async () => void closed.push(text) };
   };
-  const cluster = { address: () => address, onChange: (listener: () => void) => listen(listeners, listener) };
-  const listening = createListening({ setting, cluster, stateDir, serve, clock: systemClock, log });
+  let asked = 0;
+  const cluster = {
+    address: () => {
+      asked += 1;
+      return address;
+    },
+    onChange: (listener: () => void) => listen(listeners, listener),
+  };
+  const listening = createListening({ setting, cluster, stateDir, serve, clock, log });
   const running = listening.run(stop.signal);
   return {
     listening,
     opened,
     closed,
     log,
+    asked: () => asked,
     move: (to: string) => {
       address = to;
       notifyAll(listeners);
@@ -60,9 +69,12 @@ it('listens on the address of the own Node, follows it, and keeps it for the nex
 
 it.each([undefined, '', 'nowhere', '0.0.0.0.0'])('listens nowhere while no address is known: %s', async (kept) => {
   if (kept !== undefined) writeFileSync(file, kept);
-  const { opened, log, end } = scene('auto', undefined);
+  const { opened, log, end } = scene('auto', undefined, fastClock(1_000));
   await eventually(() => expect(log.lines.length).toBe(1));
-  expect(log.lines[0]?.message).toBe('The address of this node is not known yet; fleet.listen can name it');
+  expect(log.lines[0]).toMatchObject({
+    level: 'warn',
+    message: 'The address of this node is not known, so other nodes get nothing; fleet.listen can name it',
+  });
   await end();
   expect(opened).toEqual([]);
 });
@@ -72,4 +84,13 @@ it('listens where the setting says, and keeps nothing', async () => {
   await eventually(() => expect(opened).toEqual(['10.9.9.9:1234']));
   await end();
   expect(() => readFileSync(file)).toThrow(/ENOENT/);
+});
+
+it('says nothing of an address that is known a moment after the start', async () => {
+  const { log, asked, move, opened, end } = scene('auto', undefined);
+  await eventually(() => expect(asked()).toBe(1));
+  move('10.0.0.1');
+  await eventually(() => expect(opened).toEqual(['10.0.0.1:9777']));
+  await end();
+  expect(log.lines.map(({ level }) => level)).toEqual(['info']);
 });
