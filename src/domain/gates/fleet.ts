@@ -1,3 +1,4 @@
+import type { FleetView } from '../fleet/fleet-view.ts';
 import type { AwaitedNode, Turn } from '../fleet/turn.ts';
 import { turnOf } from '../fleet/turn.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
@@ -17,6 +18,7 @@ type NodeData = {
 
 type FleetHold =
   | Hold<'fleet/unknown', Record<never, never>>
+  | Hold<'fleet/nobody-known', { readonly waitMs: number }>
   | Hold<'fleet/not-ready', NodeData>
   | Hold<'fleet/order', NodeData>;
 
@@ -26,14 +28,18 @@ type FleetHold =
  */
 export function fleet({
   bundle,
+  bundles,
   policy,
+  now,
   fleet: view,
-}: Pick<GateContext, 'bundle' | 'policy' | 'fleet'>): GateVerdict<FleetHold> {
+}: Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'now' | 'fleet'>): GateVerdict<FleetHold> {
   const { enabled, activate } = policy.fleet;
   if (!enabled || activate !== 'ordered' || bundle.activationRequestedAt !== undefined) return PASS;
   if (view === undefined) {
     return { kind: 'hold', hold: { code: 'fleet/unknown', data: {}, releasedBy: 'event' } };
   }
+  const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
+  if (alone !== undefined) return alone;
   const { bundleId, payload } = bundle;
   const release = { bundleId, name: payload.name, version: payload.version, scheme: payload.versionScheme };
   const turn = turnOf(release, view);
@@ -45,6 +51,30 @@ export function fleet({
     case 'before':
       return held('fleet/order', turn.node, 0, turn);
   }
+}
+
+/**
+ * A node that knows no other one may be alone, or the Kubernetes API has not told yet. It waits for
+ * as long as for a silent node, counted from when the release was ready here: after a power cut
+ * there may be no API server before stickpin has done its work. It does not wait with the first
+ * release of a stream, since nothing runs yet that an order would protect, and not when the clock
+ * stands before that time.
+ */
+function waitForOthers(
+  { self, nodes, apiTrouble }: FleetView,
+  { bundle, bundles, absentMs, now }: Pick<GateContext, 'bundle' | 'bundles' | 'now'> & { readonly absentMs: number },
+): GateVerdict<FleetHold> | undefined {
+  if (apiTrouble === undefined || nodes.some(({ name }) => name !== self)) return undefined;
+  const isFirst = !bundles.some(
+    (other) => other.bundleId !== bundle.bundleId && other.payload.name === bundle.payload.name && other.activatedAt,
+  );
+  const { readyAt } = bundle;
+  if (isFirst || (readyAt !== undefined && (now < readyAt || now >= readyAt + absentMs))) return undefined;
+  const lookAgainAt = readyAt === undefined ? {} : { lookAgainAt: readyAt + absentMs };
+  return {
+    kind: 'hold',
+    hold: { code: 'fleet/nobody-known', data: { waitMs: absentMs }, releasedBy: 'event', ...lookAgainAt },
+  };
 }
 
 function held(

@@ -5,7 +5,7 @@ import { bundleName, bundleTitle } from '../model/bundle.ts';
 import { RULE_CODES } from '../model/rule-code.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
-import { notReadyClause, orderClause } from './texts/fleet-text.ts';
+import { nobodyKnownClause, notReadyClause, orderClause } from './texts/fleet-text.ts';
 import { hookClause } from './texts/hook-text.ts';
 import { elsewhereClause } from './texts/pulls-text.ts';
 import { clockClause, doubt, rolloutClause, windowClause } from './texts/time-text.ts';
@@ -54,6 +54,8 @@ export function holdClause(hold: ActivationHold): string {
       return elsewhereClause(hold.data);
     case 'fleet/unknown':
       return "stickpin-fleet.service does not answer, so nothing is known of the other nodes: see 'systemctl status stickpin-fleet'";
+    case 'fleet/nobody-known':
+      return nobodyKnownClause(hold.data);
     case 'fleet/not-ready':
       return notReadyClause(hold.data);
     case 'fleet/order':

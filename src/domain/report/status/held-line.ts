@@ -91,6 +91,8 @@ function shortClause(hold: ActivationHold): string {
         : `no release has image ${hold.data.image}`;
     case 'fleet/unknown':
       return 'stickpin-fleet.service does not answer';
+    case 'fleet/nobody-known':
+      return 'no other node is known yet';
     case 'fleet/not-ready':
       return `waits for ${nodesText(hold.data)} to load it`;
     case 'fleet/order':

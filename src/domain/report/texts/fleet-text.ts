@@ -1,4 +1,4 @@
-import { formatCount } from '../../../platform/sizes.ts';
+import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { WantedRelease } from '../../fleet/wanted-release.ts';
 import type { ActivationHold } from '../../gates/gates.ts';
 import { bundleTitle } from '../../model/bundle.ts';
@@ -15,6 +15,11 @@ function loadText(phase: string | undefined, percent: number | undefined, reason
   if (phase === undefined) return 'does not have it yet';
   if (percent !== undefined) return `has loaded ${percent} % of it`;
   return reason === undefined ? `has not loaded it yet (${phase})` : `does not load it (${phase}: ${reason})`;
+}
+
+/** That other nodes may exist that nobody told of: a clause without full stop. */
+export function nobodyKnownClause({ waitMs }: DataOf<'fleet/nobody-known'>): string {
+  return `no other node is known, and the Kubernetes API has not told that there is none (see 'stickpin fleet status'); this node counts as alone ${formatDuration(waitMs)} after the release was ready`;
 }
 
 /** Which node has to activate the release before this one: a clause without full stop. */

@@ -18,7 +18,8 @@ const node = (name: string, release: object | undefined, isAbsent = false): Flee
   },
 });
 const view = (...nodes: readonly FleetNode[]) => ({ self: 'worker-2', nodes, peers: [] });
-const gate = (over: Partial<Parameters<typeof fleet>[0]>) => fleet({ bundle, policy, fleet: view(), ...over });
+const gate = (over: Partial<Parameters<typeof fleet>[0]>) =>
+  fleet({ bundle, bundles: [bundle], policy, now: NOON, fleet: view(), ...over });
 
 function text(over: Partial<Parameters<typeof fleet>[0]>): string {
   const verdict = gate(over);
@@ -36,6 +37,52 @@ describe('the gate of the fleet', () => {
 
   it('holds while nothing is known of the other nodes', () => {
     expect(text({ fleet: undefined })).toContain('stickpin-fleet.service does not answer');
+  });
+
+  describe('of a node that knows no other one', () => {
+    const hourMs = 3_600_000;
+    const before = stored(verified({ version: '4.13.6', sequence: 6 }), { activatedAt: NOON });
+    const unsure = { fleet: { ...view(), apiTrouble: 'It was not asked yet.' }, bundles: [before, bundle] };
+
+    it('waits until the Kubernetes API tells, a node is known, or an hour is over', () => {
+      expect(gate(unsure)).toEqual({
+        kind: 'hold',
+        hold: {
+          code: 'fleet/nobody-known',
+          data: { waitMs: hourMs },
+          releasedBy: 'event',
+          lookAgainAt: NOON + hourMs,
+        },
+      });
+      expect(text(unsure)).toBe(
+        "no other node is known, and the Kubernetes API has not told that there is none (see 'stickpin fleet status'); this node counts as alone 1 h after the release was ready",
+      );
+      expect(text({ ...unsure, fleet: view() })).toBe('pass');
+      expect(text({ ...unsure, fleet: { ...unsure.fleet, nodes: [node('worker-1', {})] } })).toContain('worker-1');
+      expect(text({ ...unsure, now: NOON + hourMs - 1 })).not.toBe('pass');
+      expect(text({ ...unsure, now: NOON + hourMs })).toBe('pass');
+    });
+
+    it('waits for fleet.absent, and before the release is ready without an end', () => {
+      const short = { ...policy, fleet: { ...policy.fleet, absent: 60_000 } };
+      expect(text({ ...unsure, policy: short, now: NOON + 60_000 })).toBe('pass');
+      const unready = gate({ ...unsure, bundle: stored(verified()) });
+      expect(unready).toMatchObject({ kind: 'hold', hold: { code: 'fleet/nobody-known' } });
+      expect(unready).not.toHaveProperty('hold.lookAgainAt');
+    });
+
+    it('does not wait with the first release of a stream, and not by a clock that was set back', () => {
+      const other = stored(verified({ name: 'edge', version: '1.0.0' }), { activatedAt: NOON });
+      expect(text({ ...unsure, bundles: [bundle] })).toBe('pass');
+      expect(text({ ...unsure, bundles: [other, bundle] })).toBe('pass');
+      const never = stored(verified({ version: '4.13.6', sequence: 6 }));
+      expect(text({ ...unsure, bundles: [never, bundle] })).toBe('pass');
+      expect(text({ ...unsure, now: NOON - 1 })).toBe('pass');
+    });
+
+    it('knows the own node', () => {
+      expect(text({ ...unsure, fleet: { ...unsure.fleet, nodes: [node('worker-2', {})] } })).toContain('no other node');
+    });
   });
 
   it.each<[string, readonly FleetNode[]]>([
