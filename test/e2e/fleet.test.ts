@@ -119,8 +119,6 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
       await second().untilOutput('the restart', `${isAnother} && systemctl is-active stickpin-fleet`);
       expect(await unit('NRestarts')).toBe('1');
       expect(await second().output('journalctl -u stickpin-fleet -o cat')).toContain('Watchdog timeout');
-      // The other node is there again.
-      await second().untilOutput('the fleet', 'stickpin fleet status | grep "worker-1 .*activated"');
       await second().output(`rm -r ${dropIns}; systemctl daemon-reload`);
     });
   });
