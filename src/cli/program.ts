@@ -29,6 +29,7 @@ import { registerVerifyImages } from './commands/node/verify-images.ts';
 import type { CommandContext } from './context/command-context.ts';
 import { exitCodeOf, exitCodes } from './context/exit-code.ts';
 import { addExamples, optionDescription } from './examples.ts';
+import { wrapLines } from './output/wrap-words.ts';
 
 /**
  * Runs one command line, without the program's own name, and returns its exit code. Never throws.
@@ -45,7 +46,7 @@ export async function runProgram(args: readonly string[], surroundings: CommandC
       context.stderr('stickpin: interrupted\n');
       return exitCodes.failed;
     }
-    context.stderr(`stickpin: ${oneLine(messageOf(error, args, context))}\n`);
+    context.stderr(onTerminal(`stickpin: ${oneLine(messageOf(error, args, context))}\n`, context));
     return exitCodeOf(error);
   }
 }
@@ -60,6 +61,14 @@ export function messageOf(
   return isRoot
     ? "The D-Bus system bus lets nobody call the stickpin daemon, not even root: its rules (io.stickpin1.conf) are not installed. Install its package again, or run the archive's install.sh again"
     : `${error.message}. Run: sudo stickpin ${args.map(shellWord).join(' ')}`;
+}
+
+/** Width of help where no terminal says one. */
+const HELP_WIDTH = 80;
+
+/** A line for stderr, which a terminal would break inside a word. */
+function onTerminal(line: string, { stderrColumns }: CommandContext): string {
+  return wrapLines(line, stderrColumns, 4);
 }
 
 /** `arg` quoted for a shell. */
@@ -88,9 +97,11 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
     .configureOutput({
       writeOut: context.stdout,
       writeErr: context.stderr,
+      getOutHelpWidth: () => context.columns ?? HELP_WIDTH,
+      getErrHelpWidth: () => context.stderrColumns ?? HELP_WIDTH,
       outputError: (text) => {
         const what = oneLine(text.replace(/^error: /, '')).replace(/\.$/, '');
-        context.stderr(`stickpin: ${what}; see '${commandPath(program, args)} --help'\n`);
+        context.stderr(onTerminal(`stickpin: ${what}; see '${commandPath(program, args)} --help'\n`, context));
       },
     })
     .configureHelp({ optionDescription })

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { exitCodeOf } from '../../../src/cli/context/exit-code.ts';
 import { messageOf } from '../../../src/cli/program.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
+import { runCommand } from '../../support/run-command.ts';
 
 const denied = new AppError({ code: 'api/denied', message: 'Only root may do this', disposition: 'reject' });
 
@@ -20,5 +21,25 @@ describe('a command that only root may run', () => {
 
   it('leaves other errors as they are', () => {
     expect(messageOf(new Error('no'), ['cancel'], {})).toBe('no');
+  });
+});
+
+describe('a line on stderr', () => {
+  const message = 'no bundle ocp@4.13.9 is known here or plugged in; list shows those that are, with reasons';
+  const client = {
+    cancel: () => Promise.reject(new AppError({ code: 'engine/no-bundle', message, disposition: 'reject' })),
+  };
+
+  it('is broken between words on a terminal, and is one line elsewhere', async () => {
+    const { exitCode, stderr } = await runCommand(['cancel'], { client, terminal: { stderrColumns: 80 } });
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 1,
+      stderr:
+        'stickpin: no bundle ocp@4.13.9 is known here or plugged in; list shows those\n    that are, with reasons\n',
+    });
+    expect((await runCommand(['cancel'], { client })).stderr).toBe(`stickpin: ${message}\n`);
+    const usage = await runCommand(['show', '--no-such-flag', 'ocp'], { terminal: { stderrColumns: 40 } });
+    expect(usage.exitCode).toBe(2);
+    for (const line of usage.stderr.split('\n')) expect(line.length).toBeLessThanOrEqual(40);
   });
 });

@@ -20,6 +20,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
 import { jsonText } from '../../output/json.ts';
 import { barWithText } from '../../output/progress-bar.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 interface BundleRehearseOptions {
   readonly keys?: string;
@@ -61,7 +62,9 @@ async function rehearse(path: string, options: BundleRehearseOptions, context: C
   ).finally(printer.clear);
   const causes = done.fault === undefined ? [] : await causesOf(reader, read, done, signal);
   const need = needOf(read.bundle.contents, read);
-  context.stdout(options.json ? jsonText(asJson(read, done, causes, need)) : asText(read, done, need));
+  context.stdout(
+    options.json ? jsonText(asJson(read, done, causes, need)) : wrapLines(asText(read, done, need), context.columns, 4),
+  );
   if (done.fault !== undefined) throw failed(read, done.fault, causes);
 }
 

@@ -16,6 +16,7 @@ import { bundlesOfStick, openNamedBundle } from '../../context/bundle-argument.t
 import type { CommandContext } from '../../context/command-context.ts';
 import { threshold, trustOf, unverified } from '../../context/read-with-keys.ts';
 import { jsonText } from '../../output/json.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 interface BundleVerifyOptions {
   readonly keys: string;
@@ -47,7 +48,7 @@ async function verify(path: string, options: BundleVerifyOptions, context: Comma
   const onStick = await bundlesOfStick(path, context.signal);
   if (onStick !== undefined) return verifyStick(path, onStick, { trust, options }, context);
   const { text, json, fault } = await verifyOne(path, { trust, options }, context);
-  context.stdout(options.json ? jsonText(json) : text);
+  context.stdout(options.json ? jsonText(json) : wrapLines(text, context.columns, 4));
   if (fault !== undefined) throw fault;
 }
 
@@ -83,7 +84,7 @@ async function verifyStick(
   const lines = results.map(
     ({ text, fault }) => `${text}${fault === undefined ? '' : `  ${oneLine(fault.message)}\n`}`,
   );
-  context.stdout(measure.options.json ? jsonText({ bundles }) : lines.join(''));
+  context.stdout(measure.options.json ? jsonText({ bundles }) : wrapLines(lines.join(''), context.columns, 4));
   if (faults.length === 0) return;
   const message = `${faults.length} of ${formatCount(found.length, 'bundle')} on ${path} would not be taken; the lines above say why`;
   throw new AppError({ code: 'cli/unverified', message, disposition: 'reject' });

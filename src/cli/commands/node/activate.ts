@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
 import { confirmOrDecline } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 /** Adds `activate` to the program. */
 export function registerActivate(program: Command, context: CommandContext): void {
@@ -19,7 +20,8 @@ export function registerActivate(program: Command, context: CommandContext): voi
           question: 'Activate it all the same?',
           unchanged: `${bundle} is not activated`,
         });
-        context.stdout(`Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.\n`);
+        const message = `Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.\n`;
+        context.stdout(wrapLines(message, context.columns));
       }),
     );
 }

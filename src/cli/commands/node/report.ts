@@ -9,6 +9,7 @@ import type { SupportFact } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { jsonText } from '../../output/json.ts';
 import { redacted } from '../../output/redact.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 interface ReportOptions {
   readonly out?: string;
@@ -54,9 +55,12 @@ async function report(options: ReportOptions, context: CommandContext, run: Run)
   stdout(
     options.json
       ? jsonText({ path: out, files: listed })
-      : `${contents}\nMade ${out}. Look into it before you send it.\n`,
+      : wrapLines(`${contents}\nMade ${out}. Look into it before you send it.\n`, context.columns, TITLE_WIDTH),
   );
 }
+
+/** Where what a file is begins in the list. */
+const TITLE_WIDTH = 15;
 
 function contentsOf(files: readonly SupportFact[], time: string): string {
   const width = Math.max(...files.map(({ file }) => file.length));

@@ -4,6 +4,7 @@ import type { ApiClient } from '../../../api/client.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 /**
  * A command that makes one call to the daemon, with at most one argument and without a question.
@@ -87,7 +88,7 @@ function registerRequest(request: Request, program: Command, context: CommandCon
     withDaemon(context, async (client) => {
       const message = await request.ask(client, command.args[0] ?? '', context.signal);
       const { json } = command.opts<{ readonly json?: true }>();
-      context.stdout(json ? jsonText({ message }) : `${message}\n`);
+      context.stdout(json ? jsonText({ message }) : wrapLines(`${message}\n`, context.columns));
     }),
   );
 }

@@ -88,7 +88,7 @@ function registerChange(trust: Command, name: string, change: Change, context: C
       withDaemon(context, async (client) => {
         if (flags.force !== true && flags.yes !== true) await confirm(change, subject, context);
         const message = await change.ask(client, subject, context.signal);
-        context.stdout(flags.json ? jsonText({ message }) : `${message}\n`);
+        context.stdout(flags.json ? jsonText({ message }) : wrapLines(`${message}\n`, context.columns));
       }),
     );
 }

@@ -3,6 +3,7 @@ import type { ApiClient } from '../../../api/client.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { confirmOrDecline } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 interface UnpinFlags {
   readonly removeImages?: true;
@@ -22,7 +23,7 @@ export function registerUnpin(program: Command, context: CommandContext): void {
     .action((bundle: string | undefined, flags: UnpinFlags, command: Command) => {
       refuseContradictions(bundle, flags, command);
       return withDaemon(context, async (client) => {
-        context.stdout(`${await unpin(client, bundle, flags, context)}.\n`);
+        context.stdout(wrapLines(`${await unpin(client, bundle, flags, context)}.\n`, context.columns));
       });
     });
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { CommandAdapters } from '../../../../src/cli/context/command-adapters.ts';
+import type { FleetView } from '../../../../src/domain/fleet/fleet-view.ts';
 import type { CheckedImage } from '../../../../src/domain/report/content-report.ts';
 import { sampleReport } from '../../../support/bus/fake-backend.ts';
 import { NOON } from '../../../support/daemon/scenario.ts';
@@ -34,9 +35,32 @@ const report = {
   },
 };
 
+/** What the fleet process tells, once. */
+async function* watchFleet(): AsyncGenerator<FleetView> {
+  const release = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16) };
+  const seenAt = Date.parse('2026-03-04T05:06:07.890Z');
+  yield {
+    self: 'worker-1',
+    apiTrouble: 'it does not answer',
+    peers: [],
+    nodes: [
+      { name: 'worker-1', isAbsent: false, seenAt, status: { version: 1, releases: [{ ...release, phase: 'ready' }] } },
+      {
+        name: 'worker-2.production.frankfurt.example.com',
+        isAbsent: false,
+        seenAt: seenAt - 130_000,
+        status: { version: 1, releases: [{ ...release, phase: 'held', reason: 'engine/space' }] },
+      },
+      { name: 'worker-3', isAbsent: true },
+    ],
+  };
+}
+
 const client = {
   report: async () => report,
   checkPulls: async () => undefined,
+  reject: async () =>
+    "ocp 4.13.9 is rejected: a bundle of this name is not adopted; 'stickpin approve ocp@4.13.9' takes that back.",
   verifyImages: async () => IMAGES,
   getHistory: async () => [
     { at: NOON, kind: 'ready', message: 'ocp 4.13.7 is ready: 112 images present and pinned' },
@@ -49,6 +73,16 @@ const client = {
 };
 
 const adapters = {
+  watchFleet,
+  supportFacts: async () => [
+    {
+      file: 'journal.txt',
+      about: 'the last 5,000 lines of the journal of stickpin and of the container runtimes',
+      text: 'a line',
+    },
+  ],
+  supportSecrets: async () => [],
+  packReport: async () => undefined,
   examineNode: async () => [
     { subject: 'settings', verdict: 'ok', message: 'the settings are valid' },
     {
@@ -76,6 +110,11 @@ const SCREENS = [
   ['trust', 'list'],
   ['doctor'],
   ['verify-images'],
+  ['fleet', 'status'],
+  ['report', '--out', '/nonexistent/report.tar.gz'],
+  ['reject', 'ocp@4.13.9'],
+  ['--help'],
+  ['show', '--help'],
 ] as const;
 
 const screen = async (args: readonly string[], hasColour: boolean) =>
@@ -89,7 +128,7 @@ describe.each(SCREENS.map((args) => [args.join(' '), args] as const))('stickpin 
   });
 
   it('looks as it did, without colours and with them', async () => {
-    const file = `screens/${name.replaceAll(/[ @.]/g, '-')}`;
+    const file = `screens/${name.replaceAll(/[ @./-]+/g, '-').replace(/^-/, '')}`;
     await expect(await screen(args, false)).toMatchFileSnapshot(`${file}.txt`);
     // The escape character is shown as ^, so that a person can read the file.
     await expect((await screen(args, true)).replaceAll('\u001b', '^')).toMatchFileSnapshot(`${file}.colour.txt`);
