@@ -106,9 +106,9 @@ export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
 
 /**
  * The sources that may have a blob: the trusted ones first, and of these the media of this node
- * before other nodes. A node that can't give anything now is left out. Of several nodes the one that
- * gives the least to this one comes first, then the one that lacks the most: what it has others have
- * too, and whoever has more is left to those who need that.
+ * before other nodes. A node that can't give anything now is left out. Of several nodes those come
+ * first that did not fail, then the one that gives the least to this one, then the one that lacks the
+ * most: what it has others have too, and whoever has more is left to those who need that.
  */
 function candidatesFor({ sources, streams }: MediaBlobs, digest: Digest): readonly Source[] {
   const isReadable = ({ plugged }: Source) => plugged.peer?.().isReady !== false;
@@ -116,9 +116,12 @@ function candidatesFor({ sources, streams }: MediaBlobs, digest: Digest): readon
     .flat()
     .filter((source) => !source.missing.has(digest) && !source.gone.aborted && isReadable(source));
   const rank = ({ faults, plugged }: Source) => (faults.has(digest) ? 2 : 0) + (plugged.peer === undefined ? 0 : 1);
+  const doubt = ({ plugged }: Source) => (plugged.peer?.().hasFailed === true ? 1 : 0);
   const load = ({ plugged }: Source) => (plugged.peer === undefined ? 0 : (streams.get(plugged.mediumId) ?? 0));
   const lacks = ({ plugged, missing }: Source) => (plugged.peer === undefined ? 0 : missing.size);
-  return [...holders].sort((a, b) => rank(a) - rank(b) || load(a) - load(b) || lacks(b) - lacks(a));
+  return [...holders].sort(
+    (a, b) => rank(a) - rank(b) || doubt(a) - doubt(b) || load(a) - load(b) || lacks(b) - lacks(a),
+  );
 }
 
 async function findSource(

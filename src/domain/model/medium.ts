@@ -72,6 +72,8 @@ export type MediumState =
 export interface PeerState {
   /** False while it serves others, or after it did not answer. It is asked again then. */
   readonly isReady: boolean;
+  /** It has given nothing since it failed: others are asked first. */
+  readonly hasFailed?: true;
   /** The place of this node among those that wait for it, when it told that. */
   readonly queue?: { readonly place: number; readonly waiting: number; readonly waitMs?: number };
 }

@@ -47,7 +47,7 @@ const READY: PeerState = { isReady: true };
 export function createPeerTurn(options: PeerTurnOptions): PeerTurn {
   const turn: Turn = { ...options, life: new AbortController(), state: READY, failures: 0, listeners: new Set() };
   return {
-    state: () => turn.state,
+    state: () => (turn.failures === 0 ? turn.state : { ...turn.state, hasFailed: true }),
     busy: (busy, digest) => {
       if (turn.state.isReady) void queueUp(turn, busy, digest).catch(() => undefined); // only an abort throws
     },

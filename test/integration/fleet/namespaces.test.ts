@@ -155,17 +155,12 @@ describe.runIf(have('root', 'openssl', ...networking, mounting))('one stick for 
     }
   });
 
-  it.each(['spoil', 'stall'] as const)('is not what a node makes of it that was taken over: %s', async (way) => {
-    const host = way === 'spoil' ? 6 : 7;
-    const rogueMachine = machine(host + 10);
-    const rogueNode = make(host + 10, '');
-    const order: RogueOrder = {
-      kubeconfig: rogueNode.kubeconfig,
-      clientCa: rogueNode.clientCa,
-      listen: `${rogueMachine.address}:9777`,
-      honest: one.address,
-      way,
-    };
+  /** A node that was taken over, which repeats what the first one offers. */
+  async function startRogue(host: number, way: RogueOrder['way']) {
+    const rogueMachine = machine(host);
+    const { kubeconfig, clientCa } = make(host, '');
+    const listen = `${rogueMachine.address}:9777`;
+    const order: RogueOrder = { kubeconfig, clientCa, listen, honest: one.address, way };
     const [ip = '', ...words] = rogueMachine.enter;
     const program = await bundleIntoCache('test/support/fleet/rogue-peer/main.ts', 'rogue-peer');
     const rogue = spawn(ip, [...words, process.execPath, program, JSON.stringify(order)], {
@@ -176,10 +171,23 @@ describe.runIf(have('root', 'openssl', ...networking, mounting))('one stick for 
     rogue.stdout.on('data', (chunk) => {
       said += String(chunk);
     });
-    await eventually(() => expect(said).toContain('listening'));
+    await eventually(() => expect(said).toContain('listening'), 20_000);
+    return {
+      said: () => said,
+      kill: async () => {
+        const ended = once(rogue, 'exit');
+        rogue.kill('SIGKILL');
+        await ended;
+      },
+    };
+  }
+
+  it.each(['spoil', 'stall'] as const)('is not what a node makes of it that was taken over: %s', async (way) => {
+    const host = way === 'spoil' ? 6 : 7;
+    const rogue = await startRogue(host + 10, way);
     const node = make(host, peersOf(host + 10));
     node.start();
-    await eventually(() => expect(said).toContain('asked for /v1/blobs/'));
+    await eventually(() => expect(rogue.said()).toContain('asked for /v1/blobs/'));
     node.configure(peersOf(host + 10, 1));
     await eventually(() => expect(node.log.fleet.join('\n')).toContain('The settings changed'));
     // Without systemd nobody starts them again.
@@ -187,11 +195,30 @@ describe.runIf(have('root', 'openssl', ...networking, mounting))('one stick for 
     node.start();
     await node.ready(90_000);
     nothingWrong();
-    const ended = once(rogue, 'exit');
-    rogue.kill('SIGKILL');
-    await ended;
+    await rogue.kill();
     await node.kill();
   });
+
+  it('goes on from the byte at another node when one gives a few bytes a second', async () => {
+    const [trickler, relay] = [await startRogue(18, 'trickle'), await startRogue(19, 'relay')];
+    const node = make(8, peersOf(18, 19));
+    const cut = ['OUTPUT', '-d', '10.77.0.19', '-j', 'REJECT'];
+    machine(8).run('iptables', '-A', ...cut);
+    node.start();
+    await eventually(() => expect(trickler.said()).toContain('asked for /v1/blobs/'), 30_000);
+    await eventually(() => expect(node.report()?.progress.doneBytes).toBeGreaterThan(0), 30_000);
+    machine(8).run('iptables', '-D', ...cut);
+    await node.ready(90_000);
+    nothingWrong();
+    // Below what a minute must bring, and beyond what came at once.
+    const starts = [...relay.said().matchAll(/ bytes=(\d+)-/g)].map(([, start]) => Number(start));
+    expect(starts.length).toBeGreaterThan(0);
+    for (const start of starts) {
+      expect(start).toBeGreaterThan(4_096);
+      expect(start).toBeLessThan(16 * 1024);
+    }
+    await Promise.all([trickler.kill(), relay.kill(), node.kill()]);
+  }, 150_000);
 
   it('comes over a link that loses every twentieth packet', async () => {
     await two.kill();

@@ -30,12 +30,13 @@ function union(
     readonly isPeer: boolean;
     /** How many other blobs it lacks; default none. */
     readonly lacks?: number;
+    readonly hasFailed?: true;
   }[]
 ) {
   const reads: string[] = [];
   const warnings: string[] = [];
   const blobs = createMediaBlobs({ warn: (_fields: unknown, text: unknown) => void warnings.push(String(text)) });
-  for (const { label, bytes, isPeer, lacks = 0 } of media) {
+  for (const { label, bytes, isPeer, lacks = 0, hasFailed } of media) {
     const missing = Array.from({ length: lacks }, (_none, at) => ({
       digest: digestOf(`${at}`),
       why: 'absent' as const,
@@ -49,7 +50,7 @@ function union(
       },
     };
     const bundle = { kind: 'bundle' as const, path: 'bundle', reader: source as never, blobs: source };
-    const plugged = medium(label, isPeer ? () => ({ isReady: true }) : undefined);
+    const plugged = medium(label, isPeer ? () => ({ isReady: true, ...(hasFailed && { hasFailed }) }) : undefined);
     offerMedium(blobs, { plugged, gone: signal, bundles: [bundle], judged: [judged] });
   }
   const read = async () => {
@@ -89,6 +90,17 @@ describe('blobs of media and of other nodes', () => {
     for (const stream of streams) await stream.end();
     await read();
     expect(reads.slice(3)).toEqual(['worker-2', 'worker-3']);
+  });
+
+  it('come from a node that failed only when no other one has them', async () => {
+    const failed = { label: 'worker-2', bytes: WHOLE, isPeer: true, lacks: 3, hasFailed: true } as const;
+    const two = union(failed, { label: 'worker-3', bytes: WHOLE, isPeer: true });
+    const stream = await two.begin();
+    await two.read();
+    await stream.end();
+    expect(two.reads).toEqual(['worker-3', 'worker-3']);
+    const alone = union(failed);
+    expect(await alone.read()).toEqual(WHOLE);
   });
 
   it('come from another node when the first one sends other bytes for a document', async () => {

@@ -6,6 +6,9 @@ export interface RogueOrder {
   readonly listen: string;
   /** The node whose offers it repeats. */
   readonly honest: string;
-  /** `spoil`: one bit of each part of a blob is another one. `stall`: a blob never comes. */
-  readonly way: 'spoil' | 'stall';
+  /**
+   * `spoil`: one bit of each part of a blob is another one. `stall`: a blob never comes. `trickle`:
+   * after some KiB a few bytes come each second. `relay`: all comes as it should.
+   */
+  readonly way: 'spoil' | 'stall' | 'trickle' | 'relay';
 }
