@@ -1,17 +1,15 @@
 import type { Command } from 'commander';
-import type { ApiClient } from '../../../api/client.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import { graphText } from '../../../domain/report/texts/graph-text.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { withDaemon } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
 import { recordedReport, type ShowReport, type StoredRecords } from '../../context/recorded-report.ts';
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { pinnedImageSet } from '../../output/pinned-image-set.ts';
-import { renderShow } from '../../output/render-show.ts';
+import { renderShow, type ShownBundle } from '../../output/render-show.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
 
 interface ShowOptions {
@@ -33,8 +31,7 @@ export function registerShow(program: Command, context: CommandContext): void {
     .option('--pinned-image-set', 'print the images of the release as an OpenShift PinnedImageSet')
     .option('--pool <name>', 'machine config pool of --pinned-image-set', 'worker')
     .action((name: string, options: ShowOptions) => {
-      if (options.pinnedImageSet)
-        return withDaemon(context, (client) => showPinnedImageSet(client, name, options.pool, context));
+      if (options.pinnedImageSet) return showPinnedImageSet(name, options.pool, context);
       const print = (report: ShowReport) => {
         const { trust, windows } = report;
         const stream = report.streams.find((one) => one.name === name);
@@ -91,17 +88,27 @@ async function recordsOrReason(state: StoredState, signal: AbortSignal): Promise
   }
 }
 
-/** @throws AppError `engine/no-bundle` (`reject`) */
-async function showPinnedImageSet(
-  client: ApiClient,
-  name: string,
-  pool: string,
-  { stdout, signal }: CommandContext,
-): Promise<void> {
-  const { bundles } = await client.report(signal);
-  const found = findShown({ bundles, notices: [], rejected: [], rejectedNames: [] }, name);
-  const images = await client.getImages({ bundle: found.bundleId ?? name }, signal);
-  stdout(pinnedImageSet({ name: found.name ?? '', version: 'version' in found ? found.version : '' }, images, pool));
+/** @throws AppError `engine/no-bundle`, `cli/no-state` (`reject`) */
+function showPinnedImageSet(name: string, pool: string, context: CommandContext): Promise<void> {
+  const { stdout, signal } = context;
+  const find = ({ bundles }: Pick<ShowReport, 'bundles'>) =>
+    findShown({ bundles, notices: [], rejected: [], rejectedNames: [] }, name);
+  const print = (found: ShownBundle, images: readonly string[]) =>
+    stdout(pinnedImageSet({ name: found.name ?? '', version: 'version' in found ? found.version : '' }, images, pool));
+  return withDaemonOrStored(
+    context,
+    async (client) => {
+      const found = find(await client.report(signal));
+      print(found, await client.getImages({ bundle: found.bundleId ?? name }, signal));
+    },
+    async (state) => {
+      const records = await state.records(signal);
+      const found = find(recordedReport(records));
+      const stored = records.bundles.find(({ bundleId }) => bundleId === found.bundleId);
+      print(found, stored?.contents.images.map(({ reference }) => reference) ?? []);
+      return 'what it recorded until it ended';
+    },
+  );
 }
 
 /** When activations may begin next; empty where they wait for no window. */

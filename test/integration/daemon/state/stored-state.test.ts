@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import * as v from 'valibot';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { commandAdapters } from '../../../../src/app/command-line/command-adapters.ts';
 import { createStoredState } from '../../../../src/app/command-line/stored-state.ts';
 import { NODE_DOCUMENTS } from '../../../../src/cli/schema/documents.ts';
@@ -18,6 +19,7 @@ import { runCommand } from '../../../support/run-command.ts';
 
 let harness: DaemonHarness;
 let bundleId: string;
+let references: readonly string[];
 
 /** A command line on a node whose daemon does not run. */
 const run = (...args: readonly string[]) =>
@@ -51,6 +53,7 @@ describe('commands after the daemon has ended', () => {
     harness.plug(bundle.path);
     const done = await harness.until(({ bundles }) => bundles[0]?.phase === 'activated', 30_000);
     bundleId = done.bundles[0]?.bundleId ?? '';
+    references = bundle.contents.images.map(({ reference }) => reference);
     await harness.stop();
   });
   afterAll(() => harness.dispose());
@@ -94,6 +97,14 @@ describe('commands after the daemon has ended', () => {
       expect(stderr).toContain('Shown is what it recorded until it ended; status.json is missing, so nobody knows');
       expect((await run('show', bundleId)).stdout).toMatch(/^phase: +activated$/m);
     });
+  });
+
+  it('show --pinned-image-set takes the images from the database', async () => {
+    const { exitCode, stdout, stderr } = await run('show', bundleId, '--pinned-image-set');
+    expect(exitCode).toBe(3);
+    expect(stderr).toMatch(/Shown is what it recorded until it ended\n$/);
+    const { spec } = parse(stdout) as { spec: { pinnedImages: readonly { name: string }[] } };
+    expect(spec.pinnedImages.map(({ name }) => name)).toEqual(references);
   });
 
   it('show has what the daemon wrote last when the database is damaged or missing', async () => {
