@@ -51,6 +51,8 @@ const WATCHES = /watch=true/;
 async function startWithRole(): Promise<void> {
   test.server.apply(FLEET_YAML);
   start();
+  // Before the first answer nobody may believe that this node is alone.
+  expect([names(), cluster.trouble()]).toEqual([[], 'It was not asked yet.']);
   await eventually(() => expect(test.server.watches()).toBe(1));
 }
 

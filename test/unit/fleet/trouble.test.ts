@@ -48,4 +48,7 @@ it('says nothing of what is over within half a minute, and tells what lasts long
   trouble.begin('still away');
   trouble.end('there again');
   expect(lines()).toEqual(['warn: still away', 'info: there again']);
+  trouble.begin('away for a moment');
+  trouble.end('there once more');
+  expect(lines()).toHaveLength(2);
 });

@@ -53,8 +53,10 @@ describe('the turn at a peer', () => {
       turn.failed();
       expect(turn.state().isReady).toBe(false);
       await turn.untilReady(never);
+      expect(turn.state()).toEqual({ isReady: true, hasFailed: true });
     }
     turn.worked();
+    expect(turn.state()).toEqual({ isReady: true });
     turn.failed();
     await turn.untilReady(never);
     expect(slept).toEqual([1_000, 2_000, 5_000, 1_000]);
