@@ -58,7 +58,7 @@ export interface Retirement {
 export function retiredEvent({ bundleId, payload }: StoredBundle, retirement: Retirement): Event {
   const { removeImages, why, kind = 'bundleRetired' } = retirement;
   const images = removeImages ? '; images that only it has are removed' : '';
-  const message = `${bundleTitle(payload)} is retired${why}: it is pinned no longer${images}`;
+  const message = `${bundleTitle(payload)} is retired${why}: it is no longer pinned${images}`;
   return { kind, level: 'info', bundleId, message };
 }
 

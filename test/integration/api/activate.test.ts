@@ -71,7 +71,7 @@ describe.runIf(have('dbus-daemon'))('activate over the bus, of a release that it
     const asked: string[] = [];
     expect(await atTerminal(false, asked)).toMatchObject({ exitCode: 1, stdout: '' });
     expect(asked).toEqual([expect.stringMatching(rules)]);
-    expect(asked[0]).toMatch(/\. Activate it all the same\?$/);
+    expect(asked[0]).toMatch(/\. Activate it anyway\?$/);
     expect(requested()).toBe(0);
     expect(await atTerminal(true)).toMatchObject({ exitCode: 0 });
     await node.clock.advance(0);

@@ -66,7 +66,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
   it('needs no question for a release that is neither activated nor the last known good one', async () => {
     expect(await run('unpin', 'ocp@4.13.5')).toEqual({
       exitCode: 0,
-      stdout: 'ocp@4.13.5 is pinned no longer.\n',
+      stdout: 'ocp@4.13.5 is no longer pinned.\n',
       stderr: '',
     });
     expect(retired()).toEqual(['ocp 4.13.5 was unpinned by hand']);
@@ -92,8 +92,8 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
 
   it('asks at a terminal, and unpins after a yes', async () => {
     const { exitCode, shown } = await atTerminal('y\n', 'unpin', 'ocp@4.13.7', '--remove-images');
-    expect(shown).toContain(`${fact}; it is unpinned by force only. Unpin it all the same? [y/N] `);
-    expect(shown).toContain('ocp@4.13.7 is pinned no longer.\n');
+    expect(shown).toContain(`${fact}; it is unpinned by force only. Unpin it anyway? [y/N] `);
+    expect(shown).toContain('ocp@4.13.7 is no longer pinned.\n');
     expect(exitCode).toBe(0);
     expect(retired()).toEqual(['ocp 4.13.7 was unpinned by hand, with the images that only it has']);
   });

@@ -287,7 +287,7 @@ describe('retirement', () => {
       await tryThird(staging);
       expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'proven', '4.13.3': 'activated' });
       expect(node.store.rows.find(({ kind }) => kind === 'roomMade')?.message).toBe(
-        'ocp 4.13.1 is retired early, to make room for ocp 4.13.3: it is pinned no longer; images that only it has are removed',
+        'ocp 4.13.1 is retired early, to make room for ocp 4.13.3: it is no longer pinned; images that only it has are removed',
       );
       expect([has('etcd-1'), has('etcd-2'), has('etcd-3')]).toEqual([false, true, true]);
     });

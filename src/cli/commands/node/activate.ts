@@ -17,7 +17,7 @@ export function registerActivate(program: Command, context: CommandContext): voi
           override ? client.activateOverride({ bundle }, context.signal) : client.activate({ bundle }, context.signal);
         await confirmOrDecline(go, force, context, {
           code: 'engine/activation-held',
-          question: 'Activate it all the same?',
+          question: 'Activate it anyway?',
           unchanged: `${bundle} is not activated`,
         });
         const message = `Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.\n`;

@@ -70,7 +70,7 @@ const REQUESTS: readonly Request[] = [
     },
     ask: async (client, path, signal) => {
       const label = await client.load({ path: resolve(path) }, signal);
-      return `${label} is being read; 'stickpin status' shows how it goes. It is forgotten when it is gone, and when the daemon is started anew.`;
+      return `${label} is being read; 'stickpin status' shows how it goes. It is forgotten when it disappears or when the daemon restarts.`;
     },
   },
 ];

@@ -52,7 +52,7 @@ async function unpin(
     };
     await confirmOrDecline(go, force, context, {
       code: 'engine/running',
-      question: 'Give them up all the same?',
+      question: 'Give them up anyway?',
       unchanged: 'the unclaimed pins stay',
     });
     return done;
@@ -60,8 +60,8 @@ async function unpin(
   const go = (isForced: boolean) => client.unpin({ bundle, removeImages, force: isForced }, context.signal);
   await confirmOrDecline(go, force, context, {
     code: 'engine/running',
-    question: 'Unpin it all the same?',
+    question: 'Unpin it anyway?',
     unchanged: `${bundle} stays pinned`,
   });
-  return `${bundle} is pinned no longer`;
+  return `${bundle} is no longer pinned`;
 }
