@@ -100,6 +100,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
   const log = createRecordingLog();
   const statuses: string[] = [];
   let latest: StatusReport | undefined;
+  const watchers = new Set<(report: StatusReport) => void>();
   let looks = 0;
   const watchRuntime = (given: RuntimeAdapter): RuntimeAdapter => {
     const runtime = options.watchRuntime?.(given) ?? given;
@@ -158,6 +159,7 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
           onStatus: (report) => {
             if (report.status !== statuses.at(-1)) statuses.push(report.status);
             latest = report;
+            for (const watcher of watchers) watcher(report);
           },
         },
         stop.signal,
@@ -179,11 +181,23 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
       renameSync(at('stick'), at('pocket'));
     },
     plugAgain: () => renameSync(at('pocket'), at('stick')),
-    until: (isIt, timeoutMs) =>
-      eventually(() => {
-        if (latest !== undefined && isIt(latest)) return latest;
-        throw new Error(`not there yet; last status: ${latest?.status}`);
-      }, timeoutMs),
+    until: async (isIt, timeoutMs) => {
+      let found: StatusReport | undefined;
+      // Some are in force for a moment only.
+      const watcher = (report: StatusReport) => {
+        if (found === undefined && isIt(report)) found = report;
+      };
+      if (latest !== undefined) watcher(latest);
+      watchers.add(watcher);
+      try {
+        return await eventually(() => {
+          if (found !== undefined) return found;
+          throw new Error(`not there yet; last status: ${latest?.status}`);
+        }, timeoutMs);
+      } finally {
+        watchers.delete(watcher);
+      }
+    },
     rounds: async (count = 3) => {
       // Each round begins with a look: with one more, the effects of the last are done.
       for (let round = 0; round <= count; round += 1) {
