@@ -67,7 +67,8 @@ export const fleetSection = {
     absent: {
       type: duration,
       default: '1 h',
-      about: 'After which time without a sign of life a node is left out of the order.',
+      about:
+        'After which time without a sign of life a node is left out of the order. A node that knows no other one, and may not be alone, waits as long.',
     },
   },
 } satisfies Section;
