@@ -50,11 +50,14 @@ const unusedModules = [
  * dies: while it boots, it patches its own code, and QEMU's emulation of several processors at a
  * time now and then runs an instruction that is half patched. `no_timer_check` leaves out a test of
  * the timer's interrupt, which fails on a busy host. `tsc=reliable` leaves out another, which then
- * has the kernel read a clock that is far slower to emulate. The rest of the line only saves time.
+ * has the kernel read a clock that is far slower to emulate. To fill pages with zeros is slow under
+ * emulation as well, so that it is done once, and for no more than was asked for
+ * (`init_on_alloc`, `transparent_hugepage`). The rest of the line only saves time.
  */
 const kernelCommandLine = [
   'console=ttyS0 root=/dev/vda rw panic=1 no_timer_check',
   'tsc=reliable loglevel=3 quiet systemd.show_status=error',
+  'init_on_alloc=0 transparent_hugepage=never',
   'audit=0 cryptomgr.notests 8250.nr_uarts=1 rcupdate.rcu_expedited=1',
   `mitigations=off nowatchdog net.ifnames=0 modprobe.blacklist=${unusedModules.join(',')}`,
 ].join(' ');
