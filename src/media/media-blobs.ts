@@ -29,6 +29,8 @@ interface Source {
 /** The verified bundles of all media. Their blobs are served. */
 export interface MediaBlobs {
   readonly sources: Map<MediumId, readonly Source[]>;
+  /** What other nodes gave wrong, for as long as the program runs. */
+  readonly wrong: Map<MediumId, Set<Digest>>;
   /** How many streams each medium gives now. */
   readonly streams: Map<MediumId, number>;
   readonly listeners: Listeners;
@@ -47,17 +49,22 @@ export interface MediumContents {
 
 /** Creates it without a medium. */
 export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
-  return { sources: new Map(), streams: new Map(), listeners: new Set(), log };
+  return { sources: new Map(), wrong: new Map(), streams: new Map(), listeners: new Set(), log };
 }
 
-/** Offers the verified bundles of a medium. Open streams continue. */
+/**
+ * Offers the verified bundles of a medium. Open streams continue. A medium that has changed may have
+ * been mended. Another node only has new blobs, or was away: what it gave wrong stays known.
+ */
 export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged }: MediumContents): void {
+  const wrong = plugged.peer === undefined ? [] : (blobs.wrong.get(plugged.mediumId) ?? []);
   const readable = new Map(bundles.flatMap((one) => (one.kind === 'bundle' ? [[one.path, one] as const] : [])));
   const sources = judged.flatMap((found): Source[] => {
     const bundle = readable.get(found.path);
     if (found.kind !== 'verified' || bundle === undefined) return [];
     const missing = new Set(found.missing.map(({ digest }) => digest));
-    return [{ bundleId: found.bundle.bundleId, plugged, gone, bundle, found, missing, faults: new Map() }];
+    const faults = new Map([...wrong].map((digest): [Digest, CopyFault] => [digest, 'damaged']));
+    return [{ bundleId: found.bundle.bundleId, plugged, gone, bundle, found, missing, faults }];
   });
   blobs.sources.set(plugged.mediumId, sources);
   notifyAll(blobs.listeners);
@@ -149,8 +156,15 @@ function copyIn(blobs: MediaBlobs, source: Source, digest: Digest): BlobCopy {
     ...(file !== undefined && { file }),
     isTrusted: !source.faults.has(digest),
     read: (startByte, signal) => readFrom(blobs, source, { digest, startByte }, signal),
-    distrust: (fault) => void source.faults.set(digest, fault),
+    distrust: (fault) => distrust(blobs, source, digest, fault),
   };
+}
+
+function distrust({ wrong }: MediaBlobs, { faults, plugged }: Source, digest: Digest, fault: CopyFault): void {
+  faults.set(digest, fault);
+  if (fault !== 'damaged' || plugged.peer === undefined) return;
+  const known = wrong.get(plugged.mediumId) ?? new Set();
+  wrong.set(plugged.mediumId, known.add(digest));
 }
 
 /**
@@ -171,11 +185,15 @@ async function* readAnywhere(
   if (source === undefined || isUseless) throw nowhere(digest);
   const chunks = readFrom(blobs, source, { digest, startByte }, signal, allocate);
   const isChecked = source.plugged.peer !== undefined && startByte === 0 && (found?.size ?? 0) <= limits.manifestBytes;
+  let fault: CopyFault = 'unreadable';
+  const isWrong = () => {
+    fault = 'damaged';
+  };
   try {
-    yield* isChecked ? checked(chunks, digest) : chunks;
+    yield* isChecked ? checked(chunks, digest, isWrong) : chunks;
   } catch (error) {
     if (error instanceof AppError && error.code === 'media/read')
-      await noteUnreadable(blobs, source, digest, error, signal);
+      await noteFault(blobs, source, { digest, fault, error }, signal);
     throw error;
   }
 }
@@ -184,7 +202,11 @@ async function* readAnywhere(
  * The same chunks, with an error at the end when they are another blob. Then another source is used
  * for it, so that a node that was taken over can't keep this one from its documents.
  */
-async function* checked(chunks: AsyncIterable<Buffer>, digest: Digest): AsyncGenerator<Buffer, void, undefined> {
+async function* checked(
+  chunks: AsyncIterable<Buffer>,
+  digest: Digest,
+  isWrong: () => void,
+): AsyncGenerator<Buffer, void, undefined> {
   const hash = createHash('sha256');
   for await (const chunk of chunks) {
     hash.update(chunk);
@@ -192,20 +214,20 @@ async function* checked(chunks: AsyncIterable<Buffer>, digest: Digest): AsyncGen
   }
   const actual = digestFromHex(hash.digest('hex'));
   if (actual === digest) return;
+  isWrong();
   const message = `its bytes have the digest ${actual}`;
   throw new AppError({ code: 'media/read', message, disposition: 'retry' });
 }
 
-/** Marks a blob as unreadable in a source, and logs once which source is used instead. */
-async function noteUnreadable(
+/** Marks a blob as bad in a source, and logs once which source is used instead. */
+async function noteFault(
   blobs: MediaBlobs,
   source: Source,
-  digest: Digest,
-  error: AppError,
+  { digest, fault, error }: { readonly digest: Digest; readonly fault: CopyFault; readonly error: AppError },
   signal: AbortSignal,
 ): Promise<void> {
   if (source.faults.has(digest)) return;
-  source.faults.set(digest, 'unreadable');
+  distrust(blobs, source, digest, fault);
   const next = (await findSource(blobs, digest, signal))?.source;
   if (next !== undefined && !next.faults.has(digest)) tellChange(blobs.log, digest, source, next, error);
 }

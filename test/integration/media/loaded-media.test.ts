@@ -77,7 +77,7 @@ describe('loaded media', () => {
   it.each([
     ['relative', () => 'share', /not a plain absolute path/],
     ['with dots', () => `${base}/share/../share`, /not a plain absolute path/],
-    ['missing', () => at('nothing'), /can't be opened: .*ENOENT.*\/tmp/],
+    ['missing', () => at('nothing'), /can't be opened: there is no such file or folder.*\/tmp/],
     ['a link', () => at('link'), /leads over a link to .*links are not followed/],
     ['below a link', () => at('link/stickpin'), /leads over a link to/],
     ['without a bundle', () => at('empty'), /holds neither .*stickpin\/ nor bundle\.dsse\.json/],

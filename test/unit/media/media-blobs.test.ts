@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
-import { createMediaBlobs, mediaBlobUnion, offerMedium } from '../../../src/media/media-blobs.ts';
+import { createMediaBlobs, forgetMedium, mediaBlobUnion, offerMedium } from '../../../src/media/media-blobs.ts';
 import type { PluggedMedium } from '../../../src/media/provider/media-provider.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { found, verified } from '../../support/daemon/scenario.ts';
@@ -36,7 +36,7 @@ function union(
   const reads: string[] = [];
   const warnings: string[] = [];
   const blobs = createMediaBlobs({ warn: (_fields: unknown, text: unknown) => void warnings.push(String(text)) });
-  for (const { label, bytes, isPeer, lacks = 0, hasFailed } of media) {
+  const offer = ({ label, bytes, isPeer, lacks = 0, hasFailed }: (typeof media)[number]) => {
     const missing = Array.from({ length: lacks }, (_none, at) => ({
       digest: digestOf(`${at}`),
       why: 'absent' as const,
@@ -52,7 +52,8 @@ function union(
     const bundle = { kind: 'bundle' as const, path: 'bundle', reader: source as never, blobs: source };
     const plugged = medium(label, isPeer ? () => ({ isReady: true, ...(hasFailed && { hasFailed }) }) : undefined);
     offerMedium(blobs, { plugged, gone: signal, bundles: [bundle], judged: [judged] });
-  }
+  };
+  media.forEach(offer);
   const read = async () => {
     const chunks: Buffer[] = [];
     for await (const chunk of mediaBlobUnion(blobs).read(DIGEST, 0, signal)) chunks.push(chunk);
@@ -64,7 +65,13 @@ function union(
     await chunks.next();
     return { end: async () => void (await chunks.return?.()) };
   };
-  return { read, begin, reads, warnings };
+  /** Finds a medium changed, or there again after it was away. */
+  const offerAgain = (label: string, wasAway = false) => {
+    if (wasAway) forgetMedium(blobs, label);
+    media.filter((one) => one.label === label).forEach(offer);
+  };
+  const copies = () => mediaBlobUnion(blobs).copiesOf(DIGEST, signal);
+  return { read, begin, copies, offerAgain, reads, warnings };
 }
 
 describe('blobs of media and of other nodes', () => {
@@ -113,5 +120,32 @@ describe('blobs of media and of other nodes', () => {
     expect(reads).toEqual(['worker-2', 'worker-3']);
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toContain('It is taken from worker-3 instead');
+  });
+
+  it.each([
+    ['offers new blobs', false],
+    ['was away', true],
+  ])('come from the other node also when the one that sent wrong bytes %s', async (_what, wasAway) => {
+    const peers = union(
+      { label: 'worker-2', bytes: SPOILED, isPeer: true, lacks: 1 },
+      { label: 'worker-3', bytes: WHOLE, isPeer: true },
+    );
+    await expect(peers.read()).rejects.toMatchObject({ code: 'media/read' });
+    peers.offerAgain('worker-2', wasAway);
+    expect(await peers.read()).toEqual(WHOLE);
+    expect(peers.reads).toEqual(['worker-2', 'worker-3']);
+  });
+
+  it('come from a medium again that was damaged and has changed', async () => {
+    const media = union(
+      { label: 'sdb1', bytes: SPOILED, isPeer: false },
+      { label: 'worker-3', bytes: WHOLE, isPeer: true },
+    );
+    const [copy] = await media.copies();
+    copy?.distrust('damaged');
+    await media.read();
+    media.offerAgain('sdb1');
+    await media.read();
+    expect(media.reads).toEqual(['worker-3', 'sdb1']);
   });
 });
