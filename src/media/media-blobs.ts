@@ -1,105 +1,14 @@
 import { createHash } from 'node:crypto';
 import { limits } from '../bundle/limits.ts';
-import { type BundleId, type Digest, digestFromHex } from '../domain/model/digest.ts';
-import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
-import { type HeldBundle, heldBundle } from '../offers/held-bundle.ts';
+import { type Digest, digestFromHex } from '../domain/model/digest.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { linkSignals, withEither } from '../platform/async/abort.ts';
 import type { Allocate } from '../platform/files/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
-import { type Listeners, listen, notifyAll } from '../platform/subscription.ts';
+import { listen } from '../platform/subscription.ts';
 import type { BlobCopy, BlobUnion, CopyFault } from '../ports/blobs.ts';
-import type { MediumBundle, PluggedMedium, ReadableBundle } from './provider/media-provider.ts';
-
-/** One verified bundle of one medium. */
-interface Source {
-  readonly bundleId: BundleId;
-  readonly plugged: PluggedMedium;
-  /** Aborts when the medium is unplugged. */
-  readonly gone: AbortSignal;
-  readonly bundle: ReadableBundle;
-  readonly found: Extract<FoundBundle, { kind: 'verified' }>;
-  /** Blobs that are missing or too short here. Another source may have them. */
-  readonly missing: ReadonlySet<Digest>;
-  /** Blobs that were found bad here. They are used only while there is no other copy. */
-  readonly faults: Map<Digest, CopyFault>;
-}
-
-/** The verified bundles of all media. Their blobs are served. */
-export interface MediaBlobs {
-  readonly sources: Map<MediumId, readonly Source[]>;
-  /** What other nodes gave wrong, for as long as the program runs. */
-  readonly wrong: Map<MediumId, Set<Digest>>;
-  /** How many streams each medium gives now. */
-  readonly streams: Map<MediumId, number>;
-  readonly listeners: Listeners;
-  readonly log: Pick<Log, 'warn'>;
-}
-
-/** The content of a medium. */
-export interface MediumContents {
-  readonly plugged: PluggedMedium;
-  /** Aborts when the medium is unplugged. */
-  readonly gone: AbortSignal;
-  readonly bundles: readonly MediumBundle[];
-  /** The results for {@link bundles}. Each has the path of its bundle. */
-  readonly judged: readonly FoundBundle[];
-}
-
-/** Creates it without a medium. */
-export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
-  return { sources: new Map(), wrong: new Map(), streams: new Map(), listeners: new Set(), log };
-}
-
-/**
- * Offers the verified bundles of a medium. Open streams continue. A medium that has changed may have
- * been mended. Another node only has new blobs, or was away: what it gave wrong stays known.
- */
-export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged }: MediumContents): void {
-  const wrong = plugged.peer === undefined ? [] : (blobs.wrong.get(plugged.mediumId) ?? []);
-  const readable = new Map(bundles.flatMap((one) => (one.kind === 'bundle' ? [[one.path, one] as const] : [])));
-  const sources = judged.flatMap((found): Source[] => {
-    const bundle = readable.get(found.path);
-    if (found.kind !== 'verified' || bundle === undefined) return [];
-    const missing = new Set(found.missing.map(({ digest }) => digest));
-    const faults = new Map([...wrong].map((digest): [Digest, CopyFault] => [digest, 'damaged']));
-    return [{ bundleId: found.bundle.bundleId, plugged, gone, bundle, found, missing, faults }];
-  });
-  blobs.sources.set(plugged.mediumId, sources);
-  notifyAll(blobs.listeners);
-}
-
-/** Stops offering the blobs of a medium. Open streams continue while they can. */
-export function forgetMedium(blobs: MediaBlobs, mediumId: MediumId): void {
-  if (blobs.sources.delete(mediumId)) notifyAll(blobs.listeners);
-}
-
-/** As {@link forgetMedium}, for all media. */
-export function forgetAllMedia(blobs: MediaBlobs): void {
-  blobs.sources.clear();
-  notifyAll(blobs.listeners);
-}
-
-/** A verified bundle on a plugged medium; undefined when none has it. */
-export function bundleOnMedia({ sources }: MediaBlobs, bundleId: BundleId): ReadableBundle | undefined {
-  return [...sources.values()].flat().find((source) => source.bundleId === bundleId && !source.gone.aborted)?.bundle;
-}
-
-/** What was made of each source, since one that did not change is the same object. */
-const HELD = new WeakMap<Source, HeldBundle>();
-
-/** The verified bundles of all media of this node. None of them is what another node offers. */
-export function heldOnMedia({ sources }: MediaBlobs): readonly HeldBundle[] {
-  const own = [...sources.values()].flat().filter(({ plugged, gone }) => plugged.peer === undefined && !gone.aborted);
-  return own.map((source) => {
-    const known = HELD.get(source);
-    if (known !== undefined) return known;
-    const held = heldBundle(source.found, source.bundle.reader);
-    HELD.set(source, held);
-    return held;
-  });
-}
+import { candidatesFor, distrust, type MediaBlobs, type MediumSource } from './medium-sources.ts';
 
 /** All blobs of media as one source. */
 export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
@@ -111,31 +20,11 @@ export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
   };
 }
 
-/**
- * The sources that may have a blob: the trusted ones first, and of these the media of this node
- * before other nodes. A node that can't give anything now is left out. Of several nodes those come
- * first that did not fail, then the one that gives the least to this one, then the one that lacks the
- * most: what it has others have too, and whoever has more is left to those who need that.
- */
-function candidatesFor({ sources, streams }: MediaBlobs, digest: Digest): readonly Source[] {
-  const isReadable = ({ plugged }: Source) => plugged.peer?.().isReady !== false;
-  const holders = [...sources.values()]
-    .flat()
-    .filter((source) => !source.missing.has(digest) && !source.gone.aborted && isReadable(source));
-  const rank = ({ faults, plugged }: Source) => (faults.has(digest) ? 2 : 0) + (plugged.peer === undefined ? 0 : 1);
-  const doubt = ({ plugged }: Source) => (plugged.peer?.().hasFailed === true ? 1 : 0);
-  const load = ({ plugged }: Source) => (plugged.peer === undefined ? 0 : (streams.get(plugged.mediumId) ?? 0));
-  const lacks = ({ plugged, missing }: Source) => (plugged.peer === undefined ? 0 : missing.size);
-  return [...holders].sort(
-    (a, b) => rank(a) - rank(b) || doubt(a) - doubt(b) || load(a) - load(b) || lacks(b) - lacks(a),
-  );
-}
-
 async function findSource(
   blobs: MediaBlobs,
   digest: Digest,
   signal: AbortSignal,
-): Promise<{ source: Source; size: number } | undefined> {
+): Promise<{ source: MediumSource; size: number } | undefined> {
   for (const source of candidatesFor(blobs, digest)) {
     const size = await sizeIn(source, digest, signal);
     if (size !== undefined) return { source, size };
@@ -149,7 +38,7 @@ async function copiesOf(blobs: MediaBlobs, digest: Digest, signal: AbortSignal):
   return holders.filter((_, at) => sizes[at] !== undefined).map((source) => copyIn(blobs, source, digest));
 }
 
-function copyIn(blobs: MediaBlobs, source: Source, digest: Digest): BlobCopy {
+function copyIn(blobs: MediaBlobs, source: MediumSource, digest: Digest): BlobCopy {
   const file = source.bundle.fileOf?.(digest);
   return {
     label: source.plugged.label,
@@ -158,13 +47,6 @@ function copyIn(blobs: MediaBlobs, source: Source, digest: Digest): BlobCopy {
     read: (startByte, signal) => readFrom(blobs, source, { digest, startByte }, signal),
     distrust: (fault) => distrust(blobs, source, digest, fault),
   };
-}
-
-function distrust({ wrong }: MediaBlobs, { faults, plugged }: Source, digest: Digest, fault: CopyFault): void {
-  faults.set(digest, fault);
-  if (fault !== 'damaged' || plugged.peer === undefined) return;
-  const known = wrong.get(plugged.mediumId) ?? new Set();
-  wrong.set(plugged.mediumId, known.add(digest));
 }
 
 /**
@@ -222,7 +104,7 @@ async function* checked(
 /** Marks a blob as bad in a source, and logs once which source is used instead. */
 async function noteFault(
   blobs: MediaBlobs,
-  source: Source,
+  source: MediumSource,
   { digest, fault, error }: { readonly digest: Digest; readonly fault: CopyFault; readonly error: AppError },
   signal: AbortSignal,
 ): Promise<void> {
@@ -232,7 +114,13 @@ async function noteFault(
   if (next !== undefined && !next.faults.has(digest)) tellChange(blobs.log, digest, source, next, error);
 }
 
-function tellChange(log: Pick<Log, 'warn'>, digest: Digest, from: Source, to: Source, error: unknown): void {
+function tellChange(
+  log: Pick<Log, 'warn'>,
+  digest: Digest,
+  from: MediumSource,
+  to: MediumSource,
+  error: unknown,
+): void {
   const [bad, good] = [from.plugged.label, to.plugged.label];
   const where = bad === good ? `another copy on ${good}` : good;
   const file = from.bundle.fileOf?.(digest);
@@ -246,7 +134,7 @@ function tellChange(log: Pick<Log, 'warn'>, digest: Digest, from: Source, to: So
 }
 
 /** A source that fails counts as not having the blob, because the next one may have it. */
-async function sizeIn(source: Source, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
+async function sizeIn(source: MediumSource, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
   try {
     return await withEither([signal, source.gone], (both) => source.bundle.blobs.sizeOf(digest, both));
   } catch {
@@ -261,7 +149,7 @@ async function sizeIn(source: Source, digest: Digest, signal: AbortSignal): Prom
  */
 async function* readFrom(
   { streams }: MediaBlobs,
-  source: Source,
+  source: MediumSource,
   { digest, startByte }: { readonly digest: Digest; readonly startByte: number },
   signal: AbortSignal,
   allocate?: Allocate,
@@ -314,7 +202,7 @@ function nowhere(digest: Digest): AppError {
   });
 }
 
-function goneWhileReading(source: Source, digest: Digest, cause: unknown): AppError {
+function goneWhileReading(source: MediumSource, digest: Digest, cause: unknown): AppError {
   return new AppError({
     code: 'media/gone',
     message:

@@ -8,14 +8,8 @@ import { messageIds } from '../platform/message-ids.ts';
 import { listen, notifyAll } from '../platform/subscription.ts';
 import type { BlobUnion } from '../ports/blobs.ts';
 import type { MediaPort } from '../ports/media.ts';
-import {
-  bundleOnMedia,
-  createMediaBlobs,
-  forgetAllMedia,
-  heldOnMedia,
-  mediaBlobUnion,
-  offerMedium,
-} from './media-blobs.ts';
+import { mediaBlobUnion } from './media-blobs.ts';
+import { bundleOnMedia, createMediaBlobs, forgetAllMedia, heldOnMedia, offerMedium } from './medium-sources.ts';
 import { createMountLook, type ReadMounts } from './mount-look.ts';
 import { loadError } from './provider/load-error.ts';
 import type { BundleAccess, MediaProvider, MediaSink, MediumBundle, OpenMedium } from './provider/media-provider.ts';

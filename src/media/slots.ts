@@ -5,7 +5,7 @@ import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
 import { plainText } from '../platform/plain-text.ts';
 import { type Listeners, notifyAll } from '../platform/subscription.ts';
-import { forgetMedium, type MediaBlobs } from './media-blobs.ts';
+import { forgetMedium, type MediaBlobs } from './medium-sources.ts';
 import type { OpenMedium, PluggedMedium } from './provider/media-provider.ts';
 
 /** One plugged medium and its state. */

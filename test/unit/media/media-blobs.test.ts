@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
-import { createMediaBlobs, forgetMedium, mediaBlobUnion, offerMedium } from '../../../src/media/media-blobs.ts';
+import { mediaBlobUnion } from '../../../src/media/media-blobs.ts';
+import { createMediaBlobs, forgetMedium, offerMedium } from '../../../src/media/medium-sources.ts';
 import type { PluggedMedium } from '../../../src/media/provider/media-provider.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { found, verified } from '../../support/daemon/scenario.ts';
