@@ -156,6 +156,8 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await machine().putFile(crash, '[Service]\nEnvironment=NODE_OPTIONS=--require=/none.js\n');
     await machine().output('systemctl daemon-reload; systemctl --no-block restart stickpin');
     await machine().untilOutput('the mirrors to go', `test ! -e ${hosts}`);
+    // Nothing waits behind the socket between two starts.
+    await machine().untilOutput('the socket to close', '! systemctl is-active stickpin-registry.socket');
     await fallsThrough();
     await machine().output(`rm -r ${crash.replace('/crash.conf', '')}; systemctl daemon-reload`);
     await comesBack();

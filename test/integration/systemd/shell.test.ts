@@ -195,6 +195,8 @@ describe('keep-mirrors', () => {
     readonly job?: string;
     /** `systemctl list-jobs stickpin.service`, where that is another unit. */
     readonly daemonJob?: string;
+    /** The same, once the socket was told to stop. */
+    readonly daemonJobThen?: string;
     /** `systemctl is-system-running`. */
     readonly system?: string;
     readonly result?: string;
@@ -204,7 +206,14 @@ describe('keep-mirrors', () => {
   /** Runs the script with a systemctl that answers as told. @returns what it was asked to do */
   const keep = (
     what: 'boot' | 'stopped' | 'unit',
-    { job = '', daemonJob = job, system = 'running', result = 'success', isEnabled = true }: Machine,
+    {
+      job = '',
+      daemonJob = job,
+      daemonJobThen = daemonJob,
+      system = 'running',
+      result = 'success',
+      isEnabled = true,
+    }: Machine,
   ) => {
     const asked = join(root, 'asked');
     rmSync(asked, { force: true });
@@ -214,7 +223,9 @@ describe('keep-mirrors', () => {
 case "$*" in
   *is-enabled*) exit ${isEnabled ? 0 : 1} ;;
   *is-active*) exit 0 ;;
-  *list-jobs*stickpin.service) printf '%s' '${daemonJob}' ;;
+  *list-jobs*stickpin.service)
+    if grep -q 'stop stickpin-registry.socket' ${asked} 2>/dev/null; then printf '%s' '${daemonJobThen}'
+    else printf '%s' '${daemonJob}'; fi ;;
   *list-jobs*) printf '%s' '${job}' ;;
   *is-system-running*) echo ${system} ;;
   *) echo "$*" >> ${asked} ;;
@@ -239,6 +250,7 @@ esac
   const GONE = [false, false, false];
   const RELOAD = '--no-block --job-mode=ignore-dependencies reload crio.service';
   const CLOSE = '--no-block stop stickpin-registry.socket';
+  const OPEN = '--no-block start stickpin-registry.socket';
   beforeEach(() => {
     for (const path of [KEPT, MIRRORS]) put(path, '[[registry]]\n');
     put(HOSTS, OURS);
@@ -279,6 +291,20 @@ esac
     const daemonJob = ` 814 stickpin.service ${asked} waiting\n`;
     expect(keep('unit', { job, daemonJob })).toEqual([RELOAD]);
     for (const _end of [1, 2, 3]) expect(keep('stopped', { daemonJob, result: 'exit-code' })).not.toContain(CLOSE);
+  });
+
+  it('closes the socket after a failed start, which is a job that still runs', () => {
+    const daemonJob = ' 814 stickpin.service start running\n';
+    for (const _end of [1, 2]) keep('stopped', { daemonJob, result: 'exit-code' });
+    expect(keep('stopped', { daemonJob, result: 'exit-code' })).toEqual([RELOAD, CLOSE]);
+  });
+
+  it.each(['start', 'restart'])('opens the socket again for a %s that comes while it closes', (asked) => {
+    const daemonJobThen = ` 814 stickpin.service ${asked} waiting\n`;
+    const job = ' 813 stickpin-clear-mirrors.service stop running\n';
+    expect(keep('unit', { job, daemonJob: '', daemonJobThen })).toEqual([RELOAD, CLOSE, OPEN]);
+    for (const _end of [1, 2]) keep('stopped', { result: 'exit-code' });
+    expect(keep('stopped', { result: 'exit-code', daemonJobThen })).toEqual([CLOSE, OPEN]);
   });
 
   it.each<[string, Machine]>([
