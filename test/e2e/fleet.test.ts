@@ -15,7 +15,10 @@ import { makeStick } from './machine/qemu/stick.ts';
 
 const MIB = 1024 * 1024;
 
-/** Two nodes on one cable, with certificates of one cluster, and no API server. */
+/** What the link loses and how long it takes, each way. */
+const POOR_LINK = 'netem delay 50ms loss 5%';
+
+/** Two nodes on one poor cable, with certificates of one cluster, and no API server. */
 describeMachine('a stick in the first of two nodes', 'installed', (first) => {
   describeMachine('and none in the second', 'installed', (second) => {
     const nodes = [
@@ -30,7 +33,7 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
     beforeAll(async () => {
       directory = await mkdtemp(join(tmpdir(), 'stickpin-fleet-'));
       authority = createAuthority(directory, 'kubernetes');
-      const layers = ['a', 'b'].map((seed) => sampleLayer({ seed, sizeBytes: 4 * MIB }));
+      const layers = ['a', 'b'].map((seed) => sampleLayer({ seed, sizeBytes: MIB }));
       bundle = await makeSampleBundle({
         dir: join(directory, 'stick/stickpin'),
         keys: [key],
@@ -41,6 +44,8 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
       });
       for (const { machine, address, role } of nodes) {
         await machine().connect({ socket: join(directory, 'cable.sock'), role }, `${address}/24`);
+        const device = `$(ip -brief address show to ${address} | cut -d " " -f 1)`;
+        await machine().output(`modprobe sch_netem && tc qdisc replace dev ${device} root ${POOR_LINK}`);
       }
     });
     afterAll(() => rm(directory, { recursive: true, force: true }));
@@ -82,6 +87,7 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
       expect(after > before).toBe(true);
       const journal = (await stickpinOn(second).journal()).map(({ MESSAGE }) => MESSAGE);
       expect(journal.find((line) => line?.includes('from worker-1'))).toBeDefined();
+      expect(await first().output('tc -statistics qdisc show')).toMatch(/qdisc netem .*\n Sent .*\(dropped [1-9]/);
     });
 
     test('both know it, and the fleet process says so', async () => {

@@ -1,11 +1,12 @@
-import { createNetwork } from '../../support/fleet/namespaces.ts';
+import { execFileSync } from 'node:child_process';
+import { createNetwork, type Machine } from '../../support/fleet/namespaces.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { type BenchCluster, limitTo, makeCluster, preloadMs } from './cluster.ts';
 
 const MBIT = 80;
 const IMAGES = { sharedMiB: [4], images: 4, ownMiB: 15 };
 /** Nodes that take, beside the one with the stick. */
-const TAKERS = [1, 3, 7, 9];
+const TAKERS = [1, 3, 7, 9, 15];
 
 /** Prints how long a stick in one node takes to reach all others, with and without kept blobs. */
 export async function benchSpread(print: (text: string) => void): Promise<void> {
@@ -14,33 +15,43 @@ export async function benchSpread(print: (text: string) => void): Promise<void> 
     const onceMs = (8 * cluster.sizeBytes) / (MBIT * 1_000);
     const rows: string[][] = [];
     for (const takers of TAKERS) {
-      const star = await spreadMs(cluster, takers, 'metadata');
-      const tree = await spreadMs(cluster, takers, 'kept');
+      const star = await spreadOver(cluster, takers, 'metadata');
+      const tree = await spreadOver(cluster, takers, 'kept');
       const doublings = Math.ceil(Math.log2(takers + 1));
       const text = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
       rows.push([
         `${takers + 1}`,
-        text(star),
+        text(star.ms),
         text(takers * onceMs),
-        text(tree),
+        text(tree.ms),
         text(doublings * onceMs),
-        (tree / (doublings * onceMs)).toFixed(2),
+        (tree.ms / (doublings * onceMs)).toFixed(2),
+        `${(tree.firstSent / 2 ** 20).toFixed(0)} MiB`,
       ]);
     }
     print(`\n${(cluster.sizeBytes / 2 ** 20).toFixed(0)} MiB, each node sends ${MBIT} Mbit/s\n\n`);
-    const header = ['nodes', 'star', 'star at the link', 'blobs kept', 'doubling tree', 'against the tree'];
-    print(markdownTable(header, rows));
+    const times = ['star', 'star at the link', 'blobs kept', 'doubling tree', 'against the tree'];
+    print(markdownTable(['nodes', ...times, 'sent by the first node'], rows));
   } finally {
     await cluster.dispose();
   }
 }
 
-async function spreadMs(cluster: BenchCluster, takers: number, blobs: 'metadata' | 'kept'): Promise<number> {
+/** One spread of the bundle. */
+interface Spread {
+  /** From the first adoption until the last of them is ready. */
+  readonly ms: number;
+  /** Bytes that the node with the stick sent, with those of TCP and TLS. */
+  readonly firstSent: number;
+}
+
+async function spreadOver(cluster: BenchCluster, takers: number, blobs: 'metadata' | 'kept'): Promise<Spread> {
   const network = createNetwork();
   const hosts = Array.from({ length: takers + 1 }, (_none, at) => at + 1);
   const peers = `peers = [${hosts.map((host) => `"10.77.0.${host}"`).join(', ')}]`;
-  const nodes = hosts.map((host) => {
-    const machine = network.add(host);
+  const machines = hosts.map((host) => network.add(host));
+  const nodes = machines.map((machine, at) => {
+    const host = at + 1;
     limitTo(machine, MBIT);
     return cluster.node(host, machine, { fleet: peers, other: `[retention]\nblobs = "${blobs}"` });
   });
@@ -52,9 +63,14 @@ async function spreadMs(cluster: BenchCluster, takers: number, blobs: 'metadata'
     await giver.ready(120_000);
     for (const node of others) node.start();
     await Promise.all(others.map((node) => node.ready(600_000)));
-    return await preloadMs(others);
+    return { ms: await preloadMs(others), firstSent: sentBy(machines[0]) };
   } finally {
     await Promise.all(nodes.map((node) => node.kill()));
     network.dispose();
   }
+}
+
+function sentBy(machine: Machine | undefined): number {
+  const [program = '', ...words] = [...(machine?.enter ?? []), 'cat', '/sys/class/net/eth0/statistics/tx_bytes'];
+  return Number(execFileSync(program, words));
 }

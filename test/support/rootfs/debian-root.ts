@@ -20,6 +20,7 @@ const packages = [
   'e2fsprogs',
   'qemu-guest-agent',
   'containerd',
+  'iproute2',
 ];
 
 /** What a root folder is made of. */
