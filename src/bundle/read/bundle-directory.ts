@@ -10,17 +10,23 @@ import { holdIn, holdOnMedium } from './hold-bundle.ts';
 import { mediaError, openRegularFileIn, streamOpened } from './open-file.ts';
 
 /**
+ * How long the folder of the blobs of a medium stays open, in milliseconds. The uses of a preload
+ * follow each other closely, and each would open all folders from `/` on.
+ */
+const KEEP_MS = 300;
+
+/**
  * Read access to the bundle directory at `path`. Opening it touches nothing. Names are matched
  * exactly first and then without regard to case, for vfat and copies from it. No link below `path`
- * or between `root` and `path` is followed: every access opens folder by folder, see
- * `holdOnMedium()`, and keeps them open until it ends. Its methods throw as {@link
- * FileBundleReader} says.
+ * or between `root` and `path` is followed: an access opens folder by folder, see
+ * `holdOnMedium()`. Its methods throw as {@link FileBundleReader} says.
  *
  * @param root the root of its medium; default none, for a bundle that a user named
  */
 export function openBundleDirectory(path: string, root?: string): FileBundleReader {
   const inBundle = shareFolder(() => holdOnMedium(path, root));
-  const inBlobs = shareFolder(() => inBundle(async (bundle) => bundle && holdBlobs(bundle)));
+  const openBlobs = () => inBundle(async (bundle) => bundle && holdBlobs(bundle));
+  const inBlobs = shareFolder(openBlobs, root === undefined ? 0 : KEEP_MS);
   const usualPath = (digest: Digest) => join(path, 'blobs', 'sha256', hexOf(digest));
   const openBlob = (digest: Digest) => inBlobs(async (blobs) => blobs && openRegularFileIn(blobs, hexOf(digest)));
   return {

@@ -17,8 +17,8 @@ export interface BlobPlace {
 }
 
 /**
- * Read access to one bundle, wherever it is: its small files and its blobs. It keeps nothing open
- * between calls, except during {@link BundleReader.hold}.
+ * Read access to one bundle, wherever it is: its small files and its blobs. Between calls it keeps
+ * no file open, except during {@link BundleReader.hold}, and a folder for a moment only.
  */
 export interface BundleReader {
   /** Where the bundle is, for messages: a path or an address. */

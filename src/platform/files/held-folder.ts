@@ -93,29 +93,48 @@ export async function withFolder<T>(opening: Promise<HeldFolder>, use: (folder: 
   }
 }
 
+/** A folder that several uses share. */
+interface Shared {
+  readonly folder: Promise<HeldFolder | undefined>;
+  users: number;
+}
+
 /**
- * Shares one open folder between concurrent uses. It is opened for the first and closed after the
- * last, so that it is not open between uses. A missing folder is tried again by the next use.
+ * Shares one open folder between uses. It is opened for the first one. It is closed after the last
+ * one, but not before `keepMs` milliseconds have passed since it was opened. Default 0: it is not
+ * open between uses. A missing folder is tried again by the next use.
  */
-export function shareFolder(opening: () => Promise<HeldFolder | undefined>) {
-  let current: { readonly folder: Promise<HeldFolder | undefined>; users: number } | undefined;
-  return async <T>(use: (folder: HeldFolder | undefined) => Promise<T>): Promise<T> => {
-    current ??= { folder: opening(), users: 0 };
-    const mine = current;
-    const forget = () => {
-      if (current === mine) current = undefined;
+export function shareFolder(opening: () => Promise<HeldFolder | undefined>, keepMs = 0) {
+  let current: Shared | undefined;
+  const forget = (shared: Shared) => {
+    if (current === shared) current = undefined;
+  };
+  const leave = async (shared: Shared) => {
+    shared.users -= 1;
+    if (shared.users > 0) return;
+    forget(shared);
+    await (await shared.folder.catch(() => undefined))?.close();
+  };
+  const open = (): Shared => {
+    const shared: Shared = { folder: opening(), users: 0 };
+    const keep = (folder: HeldFolder | undefined) => {
+      if (folder === undefined || keepMs === 0) return;
+      shared.users += 1;
+      setTimeout(() => void leave(shared).catch(() => undefined), keepMs).unref(); // the kernel closes it with the process
     };
+    shared.folder.then(keep, () => undefined);
+    return shared;
+  };
+  return async <T>(use: (folder: HeldFolder | undefined) => Promise<T>): Promise<T> => {
+    current ??= open();
+    const mine = current;
     mine.users += 1;
     try {
       const folder = await mine.folder;
-      if (folder === undefined) forget();
+      if (folder === undefined) forget(mine);
       return await use(folder);
     } finally {
-      mine.users -= 1;
-      if (mine.users === 0) {
-        forget();
-        await (await mine.folder.catch(() => undefined))?.close();
-      }
+      await leave(mine);
     }
   };
 }

@@ -84,6 +84,8 @@ function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
 }
 
 async function sizeOf(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
+  // Most blobs that are asked for are on a medium only.
+  if (!(await untilAborted(heldNames(blobs), signal)).has(digest)) return undefined;
   return (await largeSizeOf(pathOf(blobs, digest))) ?? (await load(blobs, digest, signal))?.length;
 }
 
@@ -95,6 +97,7 @@ async function* read(
   allocate: Allocate,
 ): AsyncGenerator<Buffer> {
   const path = pathOf(blobs, digest);
+  if (!(await untilAborted(heldNames(blobs), signal)).has(digest)) throw absentBlob(path);
   const sizeBytes = await largeSizeOf(path);
   if (sizeBytes === undefined) {
     const bytes = await load(blobs, digest, signal);

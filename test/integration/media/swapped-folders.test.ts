@@ -18,6 +18,7 @@ import { openBundle } from '../../../src/bundle/read/open-bundle.ts';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import { readBundles } from '../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, type SampleBundle, trustIn } from '../../support/bundles/sample-bundle.ts';
+import { eventually } from '../../support/eventually.ts';
 
 const never = new AbortController().signal;
 const SECRET = 'what only root may read';
@@ -44,8 +45,9 @@ describe('folders of a medium that are swapped for links', () => {
     trust = await trustIn(bundle.keys, base);
     chmodSync(join(base, 'open'), 0o777);
   });
-  afterEach(() => {
-    expect(openBelow(base)).toEqual([]);
+  afterEach(async () => {
+    // A folder of a medium may stay open for a moment.
+    await eventually(() => expect(openBelow(base)).toEqual([]));
     rmSync(base, { recursive: true, force: true });
   });
 
@@ -76,7 +78,15 @@ describe('folders of a medium that are swapped for links', () => {
     const elsewhere = makeElsewhere(spot);
     renameSync(spotAt(spot), `${join(base, 'open')}/kept`);
     symlinkSync(elsewhere, spotAt(spot));
-    expect([await readBlob(reader), await readBlob()]).toEqual(['refused', 'refused']);
+    expect(await readBlob()).toBe('refused');
+    // For a moment the reader may still hold the folder that was there before.
+    const seen = new Set<string>();
+    await eventually(async () => {
+      const text = await readBlob(reader);
+      seen.add(text);
+      expect(text).toBe('refused');
+    });
+    expect(seen).not.toContain(SECRET);
     expect(await reader.sizeOf(digest, never).catch(() => undefined)).not.toBe(SECRET.length);
     const found = await readBundles(root, { trust, layout: 'medium' }, never).catch(() => []);
     expect(found.filter(({ kind }) => kind === 'verified')).toEqual([]);
@@ -105,7 +115,7 @@ describe('folders of a medium that are swapped for links', () => {
   it('are held while a bundle is judged, and let go afterwards', async () => {
     const found = await readBundles(root, { trust, layout: 'medium' }, never);
     expect(found).toMatchObject([{ kind: 'verified', missing: [] }]);
-    expect(openBelow(base)).toEqual([]);
+    await eventually(() => expect(openBelow(base)).toEqual([]));
   });
 });
 

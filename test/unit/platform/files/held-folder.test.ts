@@ -12,7 +12,7 @@ import {
 import { chmod } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   holdBelow,
   holdFolder,
@@ -151,12 +151,37 @@ describe('a folder that is shared', () => {
     expect([await names(), opened]).toEqual([['file'], 2]);
   });
 
+  it('may stay open for a time after it was opened, for the uses in that time', async () => {
+    vi.useFakeTimers();
+    try {
+      let opened = 0;
+      put('a/file');
+      const use = shareFolder(() => {
+        opened += 1;
+        return holdFolder(join(base, 'a'));
+      }, 300);
+      const names = () => use(async (folder) => folder?.names(1));
+      await names();
+      expect([await names(), opened, heldBelow(base).length]).toEqual([['file'], 1, 1]);
+      await vi.advanceTimersByTimeAsync(300);
+      await vi.waitFor(() => expect(heldBelow(base)).toEqual([]));
+      expect([await names(), opened]).toEqual([['file'], 2]);
+      // A use that lasts longer keeps it open.
+      await use(() => vi.advanceTimersByTimeAsync(300).then(names));
+      expect(opened).toBe(2);
+      await vi.waitFor(() => expect(heldBelow(base)).toEqual([]));
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it('is opened again when it was absent or could not be opened', async () => {
     const answers = [async () => undefined, () => Promise.reject(new Error('bad')), () => holdFolder(base)];
-    const use = shareFolder(() => answers.shift()?.() ?? expect.unreachable());
+    const use = shareFolder(() => answers.shift()?.() ?? expect.unreachable(), 1);
     const isThere = () => use(async (folder) => folder !== undefined);
     expect(await isThere()).toBe(false);
     await expect(isThere()).rejects.toThrow('bad');
     expect(await isThere()).toBe(true);
+    await vi.waitFor(() => expect(heldBelow(base)).toEqual([]));
   });
 });
