@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { Stats } from 'node:fs';
 import { link, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
@@ -11,7 +12,7 @@ import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import type { AttachmentStore, DocumentStore } from '../../ports/blobs.ts';
 import { absentBlob, blobError, mismatch } from './blob-error.ts';
 import { type CopiedBlob, type CopySource, copyBlob, dropParts, partName, sweepParts } from './blob-part.ts';
-import { largeSizeOf, requireRoom, SMALL_BYTES, sweepStaged } from './large-blob.ts';
+import { largeSizeOf, requireRoom, SMALL_BYTES, statsOf, sweepStaged } from './large-blob.ts';
 import { CHANGED, readChecked } from './layer-files.ts';
 import { fileWriteError } from './write-error.ts';
 
@@ -37,6 +38,7 @@ export function createBlobStore(
     namesSynced: shareRuns(() => syncNames(directory)),
     listed: undefined,
     staging: new Set(),
+    checked: new Map(),
   };
   return {
     list: (signal) => untilAborted(heldNames(blobs), signal),
@@ -64,6 +66,8 @@ interface BlobFolder {
   listed: Promise<Set<Digest>> | undefined;
   /** Names in `folder` of what is being written. */
   readonly staging: Set<string>;
+  /** The {@link stampOf} of small files whose bytes were read and had the right digest. */
+  readonly checked: Map<Digest, string>;
 }
 
 function pathOf({ directory }: BlobFolder, digest: Digest): string {
@@ -86,7 +90,17 @@ function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
 async function sizeOf(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
   // Most blobs that are asked for are on a medium only.
   if (!(await untilAborted(heldNames(blobs), signal)).has(digest)) return undefined;
-  return (await largeSizeOf(pathOf(blobs, digest))) ?? (await load(blobs, digest, signal))?.length;
+  const found = await statsOf(pathOf(blobs, digest));
+  if (found === undefined) return undefined;
+  if (found.size > SMALL_BYTES || blobs.checked.get(digest) === stampOf(found)) return found.size;
+  const bytes = await load(blobs, digest, signal);
+  if (bytes !== undefined) blobs.checked.set(digest, stampOf(found));
+  return bytes?.length;
+}
+
+/** A text that changes when the file changes. */
+function stampOf({ size, mtimeMs, ctimeMs, ino }: Stats): string {
+  return [size, mtimeMs, ctimeMs, ino].join();
 }
 
 async function* read(
@@ -121,7 +135,7 @@ async function load(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Pro
   try {
     const bytes = await readFile(path, { signal });
     if (digestOf(bytes) === digest) return bytes;
-    (await heldNames(blobs)).delete(digest);
+    await forget(blobs, digest);
     return undefined;
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return undefined;
@@ -151,6 +165,11 @@ async function remove(blobs: BlobFolder, digest: Digest, signal: AbortSignal): P
   } catch (error) {
     throw blobError(path, 'removed', error);
   }
+  await forget(blobs, digest);
+}
+
+async function forget(blobs: BlobFolder, digest: Digest): Promise<void> {
+  blobs.checked.delete(digest);
   (await heldNames(blobs)).delete(digest);
 }
 

@@ -1,3 +1,4 @@
+import type { Stats } from 'node:fs';
 import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
@@ -5,22 +6,27 @@ import { formatBytes } from '../../platform/sizes.ts';
 import { blobError } from './blob-error.ts';
 
 /**
- * Up to this size a blob is read whole, and checked each time that it is asked for. A larger one is
- * an attachment: it is streamed, and checked when it is read from its beginning to its end.
+ * Up to this size a blob is read whole, and checked each time that it is read. A larger one is an
+ * attachment: it is streamed, and checked when it is read from its beginning to its end.
  */
 export const SMALL_BYTES = 16 * 1024 * 1024;
+
+/** What the filesystem says of a file; undefined when it is not there. @throws AppError `store/blob` */
+export async function statsOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw blobError(path, 'read', error);
+  }
+}
 
 /**
  * The size of a file that is too large to be read whole; undefined for any other and for none.
  */
 export async function largeSizeOf(path: string): Promise<number | undefined> {
-  try {
-    const { size } = await stat(path);
-    return size > SMALL_BYTES ? size : undefined;
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return undefined;
-    throw blobError(path, 'read', error);
-  }
+  const size = (await statsOf(path))?.size;
+  return size !== undefined && size > SMALL_BYTES ? size : undefined;
 }
 
 /**

@@ -114,6 +114,20 @@ describe('blob store', () => {
     expect(await readAll(digest)).toBe(text);
   });
 
+  it('finds a file changed that was right before', async () => {
+    await store.put(digest, Buffer.from(text), signal);
+    expect([await store.sizeOf(digest, signal), await store.sizeOf(digest, signal)]).toEqual([
+      text.length,
+      text.length,
+    ]);
+    utimesSync(fileOf(digest), 1, 1);
+    expect(await store.sizeOf(digest, signal)).toBe(text.length);
+    rmSync(fileOf(digest));
+    writeFileSync(fileOf(digest), text.replace('2', '3'));
+    expect(await store.sizeOf(digest, signal)).toBeUndefined();
+    expect([...(await store.list(signal))]).toEqual([]);
+  });
+
   it('refuses bytes with another digest, and writes nothing', async () => {
     await expect(store.put(digest, Buffer.from('other'), signal)).rejects.toMatchObject({
       code: 'store/blob',
