@@ -1,12 +1,22 @@
 import { link, mkdir, readdir, rename, rm, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { AppError, systemCodeOf } from '../../platform/app-error.ts';
+import { AppError } from '../../platform/app-error.ts';
 import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
-import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
+import type { TomlTable } from '../config/config-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
-import { configError, writeError } from '../cri/runtime-error.ts';
-import { type HostsToml, parseHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml.ts';
+import { writeError } from '../cri/runtime-error.ts';
+import {
+  FILE,
+  folderFor,
+  inheritedTable,
+  ownTable,
+  type Place,
+  SAVED,
+  SCRATCH,
+  subdirectories,
+} from './configured-hosts.ts';
+import { type HostsToml, parseHostsToml, renderHostsToml } from './hosts-toml.ts';
 
 /** Mirrors in one `certs.d` directory. */
 export interface HostsDirectory {
@@ -22,11 +32,6 @@ export interface HostsDirectory {
    */
   rendered(signal: AbortSignal): Promise<string[]>;
 }
-
-const FILE = 'hosts.toml';
-const SAVED = 'hosts.toml.stickpin-saved';
-const SCRATCH = '.stickpin-';
-const DEFAULT = '_default';
 
 /**
  * {@link HostsDirectory} on the first of the directories of `config_path`. containerd uses the
@@ -129,14 +134,6 @@ async function removeDirectory(directory: string): Promise<void> {
   await rm(doomed, { recursive: true });
 }
 
-/** The place of one file of ours. */
-interface Place {
-  readonly certsDirectory: string;
-  /** The further directories of `config_path`. */
-  readonly others: readonly string[];
-  readonly registry: string;
-}
-
 async function put(place: Place, repositories: readonly string[], address: MirrorAddress): Promise<void> {
   const { certsDirectory, registry } = place;
   const name = await folderFor(certsDirectory, registry);
@@ -173,57 +170,6 @@ async function saveOriginal(directory: string): Promise<void> {
   await syncFolder(directory);
 }
 
-/**
- * The user's configuration in an existing directory: the saved file, otherwise its certificates.
- */
-async function ownTable(directory: string): Promise<TomlTable> {
-  return (await tableAt(join(directory, SAVED))) ?? (await certificatesIn(directory));
-}
-
-async function certificatesIn(directory: string): Promise<TomlTable> {
-  const files = (await readdir(directory)).sort();
-  const ca = files.filter((name) => name.endsWith('.crt')).map((name) => join(directory, name));
-  const client = files
-    .filter((name) => name.endsWith('.cert') && files.includes(name.replace(/cert$/, 'key')))
-    .map((name) => [join(directory, name), join(directory, name.replace(/cert$/, 'key'))]);
-  return { ...(ca.length > 0 && { ca }), ...(client.length > 0 && { client }) };
-}
-
-/** The name of the folder for a registry. containerd tries `host_port_` before `host:port`. */
-async function folderFor(certsDirectory: string, registry: string): Promise<string | undefined> {
-  const names = await subdirectories(certsDirectory);
-  return [registry.replace(/:(\d+)$/, '_$1_'), registry].find((each) => names.includes(each));
-}
-
-/**
- * The configuration that our folder would disable: `_default` beside it, which applies to every
- * registry without a folder, or else the same in the further directories.
- */
-async function inheritedTable({ certsDirectory, others, registry }: Place): Promise<TomlTable> {
-  if ((await subdirectories(certsDirectory)).includes(DEFAULT)) return absoluteTable(join(certsDirectory, DEFAULT));
-  for (const other of others) {
-    const name = await folderFor(other, registry);
-    if (name !== undefined) return absoluteTable(join(other, name));
-    if ((await subdirectories(other)).includes(DEFAULT)) return absoluteTable(join(other, DEFAULT));
-  }
-  return {};
-}
-
-async function absoluteTable(directory: string): Promise<TomlTable> {
-  return withAbsolutePaths((await tableAt(join(directory, FILE))) ?? (await certificatesIn(directory)), directory);
-}
-
-async function tableAt(path: string): Promise<TomlTable | undefined> {
-  const text = await readIfPresent(path);
-  if (text === undefined) return undefined;
-  const parsed = parseToml(text);
-  if (parsed.kind === 'fault')
-    throw configError(`${path} is broken: ${parsed.reason}. No mirror can be put before it until it is repaired`);
-  if ('host' in parsed.table && !isTable(parsed.table.host))
-    throw configError(`${path} is broken: host must be a table`);
-  return parsed.table;
-}
-
 function groupByRegistry(repositories: readonly string[]): Map<string, string[]> {
   const groups = new Map<string, string[]>();
   for (const repository of repositories) {
@@ -231,14 +177,4 @@ function groupByRegistry(repositories: readonly string[]): Map<string, string[]>
     groups.set(registry, [...(groups.get(registry) ?? []), repository]);
   }
   return groups;
-}
-
-async function subdirectories(directory: string): Promise<string[]> {
-  try {
-    const entries = await readdir(directory, { withFileTypes: true });
-    return entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith(SCRATCH)).map((entry) => entry.name);
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return [];
-    throw error;
-  }
 }

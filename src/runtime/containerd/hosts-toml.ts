@@ -60,11 +60,15 @@ export function parseHostsToml(
   text: string,
   address: MirrorAddress,
 ): (HostsToml & { readonly current: boolean }) | undefined {
-  const [title, , facts = ''] = text.split('\n', 3);
-  if (title?.startsWith(TITLE_START) !== true) return undefined;
-  const content = factsOf(facts.slice(FACTS.length));
+  const content = readHostsToml(text);
   if (content === undefined) return undefined;
   return { ...content, current: text.includes(`\n[host.${tomlString(hostUrl(content.registry, address))}]\n`) };
+}
+
+/** As {@link parseHostsToml}, whatever address it points to. */
+export function readHostsToml(text: string): HostsToml | undefined {
+  const [title, , facts = ''] = text.split('\n', 3);
+  return title?.startsWith(TITLE_START) === true ? factsOf(facts.slice(FACTS.length)) : undefined;
 }
 
 /**

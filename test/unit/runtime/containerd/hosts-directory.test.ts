@@ -176,4 +176,19 @@ describe('the hosts directory', () => {
     expect(readdirSync(certs)).toEqual([]);
     rmSync(other, { recursive: true });
   });
+
+  it('does not take what stickpin wrote in a further directory for the configuration of the user', async () => {
+    const other = mkdtempSync(join(tmpdir(), 'docker-certs-d-'));
+    const before = createHostsDirectory([other], { ...ADDRESS, token: 'f'.repeat(32) });
+    mkdirSync(join(other, 'quay.io'));
+    writeFileSync(join(other, 'quay.io/hosts.toml'), `ca = "ca.pem"\n${USERS}`);
+    mkdirSync(join(other, '_default'));
+    writeFileSync(join(other, '_default/hosts.toml'), '[host."https://default.example.com"]\n');
+    await before.apply(['quay.io/a', 'ghcr.io/b'], signal);
+    await createHostsDirectory([certs, other], ADDRESS).apply(['quay.io/a', 'ghcr.io/b'], signal);
+    expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
+    expect(parse(readFileSync(join(certs, 'quay.io/hosts.toml'), 'utf8')).ca).toBe(join(other, 'quay.io/ca.pem'));
+    expect(hostsIn('ghcr.io')).toEqual([OURS.replace('quay.io', 'ghcr.io'), 'https://default.example.com']);
+    rmSync(other, { recursive: true });
+  });
 });
