@@ -45,6 +45,7 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
       ...(candidate?.certsDirectory !== undefined && { certsDirectory: candidate.certsDirectory }),
       ...socket,
       ...certs,
+      foldersFile: join(paths.state_dir, 'mirror-folders'),
       units,
       mirror,
       clock,

@@ -1,6 +1,6 @@
 import type { ExaminedRuntime } from '../../doctor/check.ts';
 import { systemClock } from '../../platform/clock.ts';
-import { CONTAINERD_CONFIG_FILE } from '../../runtime/containerd/containerd-runtime.ts';
+import { CONTAINERD_CONFIG_FILE } from '../../runtime/containerd/mirror-places.ts';
 import { findRegistryConfigPath, isLikelyBypassed } from '../../runtime/containerd/registry-config-path.ts';
 import { callAgain } from '../../runtime/cri/call-again.ts';
 import { createCriClient } from '../../runtime/cri/cri-client.ts';

@@ -4,17 +4,17 @@ import type { MirrorAddress } from '../config/mirror-address.ts';
 import { createContainers } from '../cri/containers.ts';
 import { createCriClient } from '../cri/cri-client.ts';
 import { createCriObserver, type RuntimeTraits } from '../cri/observe.ts';
-import { configError } from '../cri/runtime-error.ts';
 import { createUnitStop } from '../cri/unit-stop.ts';
 import { createListeners } from '../listeners.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { addTag } from './add-tag.ts';
 import { openContentCheck } from './check-content.ts';
 import { createContentClient, storedBlobs } from './content-client.ts';
-import { createHostsDirectory, type HostsDirectory } from './hosts-directory.ts';
+import { createFolderRecord } from './folder-record.ts';
 import { createImagesClient } from './images-client.ts';
+import { createMirrorFolders } from './mirror-folders.ts';
+import { configPathMissing, findMirrorPlaces } from './mirror-places.ts';
 import { labelChanges, labelledPins, MARK_LABEL, markedPins } from './pin-label.ts';
-import { findRegistryConfigPath } from './registry-config-path.ts';
 
 /** The options of the containerd adapter. */
 export interface ContainerdRuntimeOptions {
@@ -31,9 +31,11 @@ export interface ContainerdRuntimeOptions {
   readonly certsDirectory?: string;
   /**
    * The main configuration file. Read where containerd does not report its `config_path`. Default
-   * {@link CONTAINERD_CONFIG_FILE}.
+   * `/etc/containerd/config.toml`.
    */
   readonly configFile?: string;
+  /** The file that keeps the folders that mirrors were written to. */
+  readonly foldersFile: string;
   /** Deadline of an observation. Default 15 s. */
   readonly observeTimeoutMs?: number;
   readonly protoRoot?: string;
@@ -51,9 +53,6 @@ const TRAITS: RuntimeTraits = {
   mirrorsTakeEffect: 'next-pull',
   arePinsLostByPulls: true,
 };
-const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
-/** Where containerd reads its configuration by default. */
-export const CONTAINERD_CONFIG_FILE = '/etc/containerd/config.toml';
 
 /**
  * containerd: mirrors by `hosts.toml`, which it reads at each pull; pins by label; images over CRI.
@@ -76,17 +75,9 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     for (const change of labelChanges(record === undefined ? [] : [record], [reference]))
       await images.changeLabels(change, signal);
   };
-  const hosts = async (signal: AbortSignal): Promise<HostsDirectory | undefined> => {
-    const [info, name] = await Promise.all([cri.statusInfo(signal), cri.version(signal)]);
-    // A distribution with its own folder has its own configuration, too.
-    const ownFile = options.certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined;
-    const configFile = options.configFile ?? ownFile;
-    const configured = await findRegistryConfigPath({ info, name, configFile }, signal);
-    if (configured.kind === 'unset') return undefined;
-    if (options.certsDirectory !== undefined) return createHostsDirectory([options.certsDirectory], options.mirror);
-    const directories = configured.kind === 'set' ? configured.directories : ([DEFAULT_CERTS_DIRECTORY] as const);
-    return createHostsDirectory(directories, options.mirror);
-  };
+  const folders = createMirrorFolders(createFolderRecord(options.foldersFile), options.mirror);
+  const { certsDirectory, configFile } = options;
+  const places = (signal: AbortSignal) => findMirrorPlaces(cri, { certsDirectory, configFile }, signal);
   return {
     ...createContainers(cri),
     close: () => [cri, images, content].forEach((each) => void each.close()),
@@ -99,7 +90,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       clock,
       rendered: async (signal) => {
         const marked = await images.list(signal, MARK_LABEL);
-        const renderedMirrors = (await (await hosts(signal))?.rendered(signal)) ?? [];
+        const renderedMirrors = await folders.rendered(await places(signal), signal);
         return { renderedPins: labelledPins(marked), foundPins: markedPins(marked), renderedMirrors };
       },
     }),
@@ -109,10 +100,10 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
         await images.changeLabels(change, signal);
     },
     applyMirrors: async (mirrors, signal) => {
-      const directory = await hosts(signal);
-      if (directory === undefined && mirrors.length > 0) throw configPathMissing();
+      const found = await places(signal);
       const repositories = mirrors.map(({ repository }) => repository);
-      await directory?.apply(repositories, signal);
+      await folders.apply(found, found.length === 0 ? [] : repositories, signal);
+      if (found.length === 0 && mirrors.length > 0) throw configPathMissing();
     },
     pull: async (reference, signal) => {
       await stop.guard((inner) => cri.pullImage(reference, inner), signal);
@@ -130,14 +121,4 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       if (digests.length > 0) await content.collectGarbage(signal);
     },
   };
-}
-
-/** What to do when containerd reads no mirrors. */
-const CONFIG_PATH_REMEDY =
-  `Set config_path = "${DEFAULT_CERTS_DIRECTORY}" in /etc/containerd/config.toml, in the table ` +
-  '[plugins."io.containerd.cri.v1.images".registry] of a file with version = 3, or ' +
-  '[plugins."io.containerd.grpc.v1.cri".registry] of an older one, and restart containerd';
-
-function configPathMissing() {
-  return configError(`containerd reads no mirrors: its configuration sets no config_path. ${CONFIG_PATH_REMEDY}`);
 }

@@ -35,6 +35,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(RELEASES)('the content of images
       certsDirectory: containerd.certsDirectory,
       units: { reloadUnit: () => Promise.reject(new Error('none')), onUnitChange: () => () => undefined },
       mirror: { authority: registry.host, token: TOKEN },
+      foldersFile: join(containerd.certsDirectory, '../mirror-folders'),
     });
     await runtime.applyMirrors([{ repository: REPOSITORY }], signal);
   });

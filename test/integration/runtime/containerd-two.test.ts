@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { UnitControl } from '../../../src/ports/node.ts';
 import { createContainerdRuntime } from '../../../src/runtime/containerd/containerd-runtime.ts';
@@ -30,6 +31,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter with containe
       configFile: containerd.configFile,
       units,
       mirror: { authority: registry.host, token: TOKEN },
+      foldersFile: join(containerd.certsDirectory, '../mirror-folders'),
     });
   };
   const publish = (image: SampleImage) => {

@@ -32,6 +32,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
       socketPath: daemon.socketPath,
       units,
       mirror: { authority: registry.host, token: TOKEN },
+      foldersFile: join(daemon.certsDirectory, '../mirror-folders'),
     });
   const observed = async () => {
     const seen = await runtime.observe(signal);

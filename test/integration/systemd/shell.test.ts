@@ -5,6 +5,7 @@ import {
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -13,6 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { FOLDERS_CLEARED_ANYWAY } from '../../../src/runtime/containerd/folder-record.ts';
 
 const systemd = new URL('../../../systemd/', import.meta.url);
 
@@ -180,6 +182,36 @@ describe('clear-mirrors', () => {
 
   it('does nothing on a machine without mirrors', () => {
     clear();
+  });
+
+  it('knows the usual folders that the daemon needs no record for', () => {
+    for (const folder of FOLDERS_CLEARED_ANYWAY) put(`${folder}/quay.io/hosts.toml`, ours(true));
+    clear();
+    for (const folder of FOLDERS_CLEARED_ANYWAY) expect(readdirSync(join(root, folder))).toEqual([]);
+  });
+
+  describe('and the folders that the daemon has recorded', () => {
+    const RECORD = 'var/lib/stickpin/mirror-folders';
+
+    it('restores and removes files there, also where a name has spaces', () => {
+      put(RECORD, '/srv/k3s data/certs.d\n\nnot a path\n/gone/certs.d\n/opt/certs.d\n');
+      put('srv/k3s data/certs.d/quay.io/hosts.toml', ours(true));
+      put('opt/certs.d/quay.io/hosts.toml', ours(false));
+      put('opt/certs.d/quay.io/hosts.toml.stickpin-saved', 'mine\n');
+      put('opt/certs.d/ghcr.io/hosts.toml', 'theirs\n');
+      clear();
+      expect(readdirSync(join(root, 'srv/k3s data/certs.d'))).toEqual([]);
+      expect(readdirSync(join(root, 'opt/certs.d/quay.io'))).toEqual(['hosts.toml']);
+      expect(read('opt/certs.d/quay.io/hosts.toml')).toBe('mine\n');
+      expect(read('opt/certs.d/ghcr.io/hosts.toml')).toBe('theirs\n');
+    });
+
+    it('leaves folders alone that it does not name', () => {
+      put(RECORD, '/opt/certs.d\n');
+      put('srv/certs.d/quay.io/hosts.toml', ours(true));
+      clear();
+      expect(existsSync(join(root, 'srv/certs.d/quay.io/hosts.toml'))).toBe(true);
+    });
   });
 });
 

@@ -1,0 +1,102 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createFolderRecord, FOLDERS_CLEARED_ANYWAY } from '../../../../src/runtime/containerd/folder-record.ts';
+import { createHostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
+import { createMirrorFolders, type MirrorFolders } from '../../../../src/runtime/containerd/mirror-folders.ts';
+
+const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
+const { signal } = new AbortController();
+
+let base: string;
+let folders: MirrorFolders;
+const at = (name: string) => join(base, name);
+const recorded = () => readFileSync(at('record'), 'utf8');
+/** As after a start of the daemon. */
+const start = (file = at('record')) => createMirrorFolders(createFolderRecord(file), ADDRESS);
+
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), 'mirror-folders-'));
+  folders = start();
+});
+afterEach(() => rmSync(base, { recursive: true }));
+
+describe('the folders of mirrors', () => {
+  it('are recorded before anything is written to them', async () => {
+    writeFileSync(at('file'), '');
+    await expect(folders.apply([[at('file/certs.d')]], ['quay.io/a'], signal)).rejects.toThrow();
+    expect(recorded()).toBe(`${at('file/certs.d')}\n`);
+  });
+
+  it('are recorded while they have mirrors', async () => {
+    await folders.apply([[at('a')]], ['quay.io/a'], signal);
+    expect(recorded()).toBe(`${at('a')}\n`);
+    expect(await folders.rendered([[at('a')]], signal)).toEqual(['quay.io/a']);
+    await folders.apply([[at('a')]], [], signal);
+    expect(recorded()).toBe('');
+  });
+
+  it('get no record where there never were mirrors', async () => {
+    await folders.apply([[at('a')]], [], signal);
+    expect(readdirSync(base)).toEqual([]);
+  });
+
+  it('get their own files back when config_path names another folder', async () => {
+    mkdirSync(at('a/quay.io'), { recursive: true });
+    writeFileSync(at('a/quay.io/hosts.toml'), 'server = "https://mine.example.com"\n');
+    await folders.apply([[at('a')]], ['quay.io/a', 'ghcr.io/b'], signal);
+    folders = start();
+    expect(await folders.rendered([[at('b')]], signal)).toEqual(['stale ghcr.io/b', 'stale quay.io/a']);
+    await folders.apply([[at('b')]], ['quay.io/a'], signal);
+    expect(readdirSync(at('a'))).toEqual(['quay.io']);
+    expect(readdirSync(at('a/quay.io'))).toEqual(['hosts.toml']);
+    expect(readFileSync(at('a/quay.io/hosts.toml'), 'utf8')).toBe('server = "https://mine.example.com"\n');
+    expect(await folders.rendered([[at('b')]], signal)).toEqual(['quay.io/a']);
+    expect(recorded()).toBe(`${at('b')}\n`);
+  });
+
+  it('get them back when containerd reads no mirrors any more', async () => {
+    await folders.apply([[at('a')]], ['quay.io/a'], signal);
+    expect(await folders.rendered([], signal)).toEqual(['stale quay.io/a']);
+    await folders.apply([], [], signal);
+    expect(readdirSync(at('a'))).toEqual([]);
+    expect(await folders.rendered([], signal)).toEqual([]);
+  });
+
+  it('stay recorded when they can not be cleared, and hold nothing up', async () => {
+    writeFileSync(at('a'), 'no folder');
+    writeFileSync(at('record'), `${at('a')}\n`);
+    expect(await folders.rendered([[at('b')]], signal)).toEqual([]);
+    await folders.apply([[at('b')]], ['quay.io/a'], signal);
+    expect(await folders.rendered([[at('b')]], signal)).toEqual(['quay.io/a']);
+    expect(recorded()).toBe(`${at('a')}\n${at('b')}\n`);
+  });
+
+  it('have no current mirror that is not recorded, as after an upgrade of stickpin', async () => {
+    await createHostsDirectory([at('a')], ADDRESS).apply(['quay.io/a'], signal);
+    expect(await folders.rendered([[at('a')]], signal)).toEqual(['stale quay.io/a']);
+    await folders.apply([[at('a')]], ['quay.io/a'], signal);
+    expect(await folders.rendered([[at('a')]], signal)).toEqual(['quay.io/a']);
+  });
+
+  it('have a mirror only where all of them have it', async () => {
+    const both = [[at('a')], [at('b'), at('a')]] as const;
+    await folders.apply(both, ['quay.io/a', 'ghcr.io/b'], signal);
+    expect(await folders.rendered(both, signal)).toEqual(['ghcr.io/b', 'quay.io/a']);
+    rmSync(at('b/quay.io'), { recursive: true });
+    expect(await folders.rendered(both, signal)).toEqual(['ghcr.io/b', 'stale quay.io/a']);
+    await folders.apply(both, [], signal);
+    expect([readdirSync(at('a')), readdirSync(at('b'))]).toEqual([[], []]);
+  });
+
+  it('are not written to when they can not be recorded, unless they are usual', async () => {
+    writeFileSync(at('file'), '');
+    folders = start(at('file/record'));
+    await expect(folders.apply([[at('a')]], ['quay.io/a'], signal)).rejects.toMatchObject({ code: 'runtime/write' });
+    expect(readdirSync(base)).toEqual(['file']);
+    const record = createFolderRecord(at('file/record'));
+    await record.write(FOLDERS_CLEARED_ANYWAY);
+    expect(await record.read()).toEqual(FOLDERS_CLEARED_ANYWAY);
+  });
+});
