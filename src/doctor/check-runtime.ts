@@ -69,7 +69,7 @@ async function lookAtVersion(runtime: ExaminedRuntime, signal: AbortSignal): Pro
   return [answers, warning(supportText(support), UNKNOWN_VERSION)];
 }
 
-/** One directory, in the table of containerd 2 or of 1.7. */
+/** In the table of containerd 2 or of 1.7. */
 const CONFIG_PATH_REMEDY =
   'set config_path = "/etc/containerd/certs.d" in /etc/containerd/config.toml, in the table [plugins."io.containerd.cri.v1.images".registry] of a file with version = 3, or [plugins."io.containerd.grpc.v1.cri".registry] of an older one, and restart containerd';
 
@@ -77,7 +77,7 @@ const UNKNOWN_VERSION = 'see to it that it is CRI-O 1.28, containerd 1.7 or newe
 
 async function lookAtMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
   const mirrors = await runtime.mirrors(signal);
-  const { fault, warning } = findingsOn('runtime');
+  const { fault } = findingsOn('runtime');
   switch (mirrors.kind) {
     case 'read':
       return [];
@@ -85,13 +85,6 @@ async function lookAtMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Pro
       return [
         fault(
           'containerd reads no mirrors, so that nothing can be pulled from a stick: its configuration sets no config_path',
-          CONFIG_PATH_REMEDY,
-        ),
-      ];
-    case 'bypassed':
-      return [
-        warning(
-          `containerd probably reads no mirrors: its config_path is the list ${mirrors.configPath}, in which its transfer service finds no hosts.toml (containerd issue 12636)`,
           CONFIG_PATH_REMEDY,
         ),
       ];

@@ -64,9 +64,7 @@ export interface ExaminedRuntime {
 export type MirrorReading =
   | { readonly kind: 'read' }
   /** The configuration of containerd sets no `config_path`. */
-  | { readonly kind: 'unset' }
-  /** `config_path` is a list, for which the transfer service of containerd finds no mirror. */
-  | { readonly kind: 'bypassed'; readonly configPath: string };
+  | { readonly kind: 'unset' };
 
 /** What the kubelet's own files tell, and the repositories of the images that are pinned here. */
 export interface ExaminedKubelet extends KubeletFacts {

@@ -1,7 +1,7 @@
 import type { ExaminedRuntime } from '../../doctor/check.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { CONTAINERD_CONFIG_FILE } from '../../runtime/containerd/mirror-places.ts';
-import { findRegistryConfigPath, isLikelyBypassed } from '../../runtime/containerd/registry-config-path.ts';
+import { findRegistryConfigPath } from '../../runtime/containerd/registry-config-path.ts';
 import { callAgain } from '../../runtime/cri/call-again.ts';
 import { createCriClient } from '../../runtime/cri/cri-client.ts';
 import { filesystemAt } from '../../runtime/cri/observe.ts';
@@ -27,9 +27,7 @@ export function createExaminedRuntime({
       const [info, name] = await Promise.all([cri.statusInfo(signal), cri.version(signal)]);
       const configFile = certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined;
       const configured = await findRegistryConfigPath({ info, name, configFile }, signal);
-      if (configured.kind === 'unset') return { kind: 'unset' };
-      if (configured.kind !== 'set' || !isLikelyBypassed(name, configured)) return { kind: 'read' };
-      return { kind: 'bypassed', configPath: configured.directories.join(':') };
+      return { kind: configured.kind === 'unset' ? 'unset' : 'read' };
     },
     imageFilesystem: async (signal) => {
       const path = await callAgain(cri.imageFilesystemPath, systemClock, signal);

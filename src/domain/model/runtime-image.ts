@@ -39,8 +39,8 @@ export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 
 /**
  * When a runtime uses a mirror that was written: `at-once` and certainly; with its next pull,
- * unless its own configuration bypasses mirrors (docs/runtime-facts.md, fact 36); or `late`, some
- * time after it was told to reload (docs/runtime-facts.md, fact 5).
+ * unless its own configuration has it look elsewhere (docs/runtime-facts.md, fact 36); or `late`,
+ * some time after it was told to reload (docs/runtime-facts.md, fact 5).
  */
 export type MirrorEffect = 'at-once' | 'next-pull' | 'late';
 

@@ -59,6 +59,6 @@ export function pulledElsewhereEvent(reference: string, level: 'debug' | 'warn',
 /** The runtime has not taken up its mirrors in time, and is asked to pull all the same. */
 export function mirrorsUnusedEvent(about: AboutImage): Event {
   const message =
-    "The runtime has not asked stickpin's registry, although its mirrors are written. It is asked to pull anyway, and other registries may answer. With CRI-O, look for a reload that failed in its journal; with containerd, see that its config_path names one directory (`stickpin doctor`)";
+    "The runtime has not asked stickpin's registry, although its mirrors are written. It is asked to pull anyway, and other registries may answer. With CRI-O, look for a reload that failed in its journal; with containerd, look whether its config_path names the folder of its `hosts.toml` files";
   return { ...about, kind: pullFailureKind('engine/mirror-unused'), level: 'warn', message };
 }

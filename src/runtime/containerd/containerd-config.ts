@@ -6,27 +6,44 @@ import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
 
 /** What containerd's configuration files say of its registries. */
 export type ConfiguredRegistry =
-  /** `configPath` is '' when they set none. `hasMirrors`: they set the older `registry.mirrors`. */
-  | { readonly kind: 'read'; readonly configPath: string; readonly hasMirrors: boolean }
+  | ({ readonly kind: 'read' } & RegistrySettings)
   /** The main file is absent, so that containerd uses its defaults. */
   | { readonly kind: 'absent' }
   /** A file can't be read or parsed. */
   | { readonly kind: 'unknown' };
 
-/** Table of the images of CRI, in files of version 3 and of versions 1 and 2. */
-const TABLES = ['io.containerd.cri.v1.images', 'io.containerd.grpc.v1.cri', 'cri'];
+/** The settings that decide about mirrors. */
+interface RegistrySettings {
+  /** '' when none is set. */
+  readonly configPath: string;
+  /** They set the older `registry.mirrors`. */
+  readonly hasMirrors: boolean;
+  /** They set something that makes containerd 2 pull without its transfer service. */
+  readonly pullsLocally: boolean;
+}
+
+/** Table of the images of CRI, in files of version 3. */
+const IMAGES_TABLE = 'io.containerd.cri.v1.images';
+/** The same, with those of versions 1 and 2. */
+const TABLES = [IMAGES_TABLE, 'io.containerd.grpc.v1.cri', 'cri'];
+/**
+ * With each of these containerd pulls as 1.7 does (`CheckLocalImagePullConfigs` in its
+ * `internal/cri/config`). There are more, but no harm comes of one that is not known here.
+ */
+const LOCAL_PULL_SETTINGS = ['use_local_image_pull', 'discard_unpacked_layers'];
 /** containerd reads each file once; this bounds ours. */
 const MAX_FILES = 200;
 
 /**
  * Reads `config_path` from the file at `path` and from the files that its `imports` name, in
  * containerd's order (containerd, cmd/containerd/server/config, LoadConfig): a file before its
- * imports, and a later value wins.
+ * imports. A later value wins, also an empty one: `containerd config dump` of 2.1.9 shows that.
  */
 export async function readConfiguredRegistry(path: string, signal: AbortSignal): Promise<ConfiguredRegistry> {
   const pending = [path];
   const read = new Set<string>();
   let found = { configPath: '', hasMirrors: false };
+  const local = new Map<string, boolean>();
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
     signal.throwIfAborted();
     if (read.has(next)) continue;
@@ -39,9 +56,10 @@ export async function readConfiguredRegistry(path: string, signal: AbortSignal):
     }
     if (table === undefined) return { kind: 'unknown' };
     found = { ...found, ...registryIn(table) };
+    for (const [name, value] of localPullIn(table)) local.set(name, value);
     for (const pattern of stringsIn(table.imports)) pending.push(...(await importedBy(next, pattern)));
   }
-  return { kind: 'read', ...found };
+  return { kind: 'read', ...found, pullsLocally: [...local.values()].includes(true) };
 }
 
 /** Undefined when it can't be read or parsed. */
@@ -70,6 +88,15 @@ function registryIn({ plugins }: TomlTable): { configPath?: string; hasMirrors?:
     };
   }
   return found;
+}
+
+function localPullIn({ plugins }: TomlTable): readonly (readonly [string, boolean])[] {
+  const table = isTable(plugins) ? plugins[IMAGES_TABLE] : undefined;
+  if (!isTable(table)) return [];
+  return LOCAL_PULL_SETTINGS.flatMap((name) => {
+    const value = table[name];
+    return typeof value === 'boolean' ? [[name, value] as const] : [];
+  });
 }
 
 function stringsIn(value: unknown): readonly string[] {

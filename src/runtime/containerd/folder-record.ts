@@ -20,6 +20,7 @@ export interface FolderRecord {
 /** Folders that `systemd/clear-mirrors` looks into without a record. */
 export const FOLDERS_CLEARED_ANYWAY: readonly string[] = [
   '/etc/containerd/certs.d',
+  '/etc/containerd/certs.d:/etc/docker/certs.d',
   '/var/lib/rancher/k3s/agent/etc/containerd/certs.d',
   '/var/lib/rancher/rke2/agent/etc/containerd/certs.d',
   '/var/snap/microk8s/current/args/certs.d',

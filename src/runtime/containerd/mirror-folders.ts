@@ -1,3 +1,6 @@
+import { rmdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { systemCodeOf } from '../../platform/app-error.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
 import type { FolderRecord } from './folder-record.ts';
 import { createHostsDirectory } from './hosts-directory.ts';
@@ -43,6 +46,7 @@ export function createMirrorFolders(record: FolderRecord, address: MirrorAddress
   const isCleared = async (folder: string, signal: AbortSignal): Promise<boolean> => {
     try {
       await createHostsDirectory([folder], address).apply([], signal);
+      await removeLiteralDirectory(folder);
       return true;
     } catch {
       signal.throwIfAborted();
@@ -56,6 +60,7 @@ export function createMirrorFolders(record: FolderRecord, address: MirrorAddress
       const former = await formerFolders(places);
       if (repositories.length > 0) await record.write([...former, ...inUse]);
       for (const place of places) await createHostsDirectory(place, address).apply(repositories, signal);
+      if (repositories.length === 0) for (const folder of inUse) await removeLiteralDirectory(folder);
       const left: string[] = [];
       for (const folder of former) if (!(await isCleared(folder, signal))) left.push(folder);
       await record.write([...left, ...(repositories.length > 0 ? inUse : [])]);
@@ -88,4 +93,18 @@ async function leftIn(folder: string, address: MirrorAddress, signal: AbortSigna
 
 function stale(name: string): string {
   return name.startsWith(STALE) ? name : `${STALE}${name}`;
+}
+
+/**
+ * A folder named after a list exists for our files alone. So it goes with the last one, and so do
+ * the folders above it that its name made. What somebody else has there stays.
+ */
+async function removeLiteralDirectory(folder: string): Promise<void> {
+  for (let path = folder; path.includes(':'); path = dirname(path)) {
+    try {
+      await rmdir(path);
+    } catch (error) {
+      if (systemCodeOf(error) !== 'ENOENT') return;
+    }
+  }
 }

@@ -15,7 +15,8 @@ export interface KnownConfiguration {
 }
 
 /**
- * The folders in which containerd looks for mirrors. Empty when it reads none, because its
+ * The folders in which containerd looks for mirrors: the first one of `config_path`, and where it
+ * may take a list for one folder, that folder too. Empty when it reads none, because its
  * configuration sets no `config_path`.
  */
 export async function findMirrorPlaces(
@@ -29,7 +30,9 @@ export async function findMirrorPlaces(
   const configured = await findRegistryConfigPath({ info, name, configFile: configFile ?? ownFile }, signal);
   if (configured.kind === 'unset') return [];
   if (certsDirectory !== undefined) return [[certsDirectory]];
-  return [configured.kind === 'set' ? configured.directories : [DEFAULT_CERTS_DIRECTORY]];
+  if (configured.kind === 'unknown') return [[DEFAULT_CERTS_DIRECTORY]];
+  const { directories, literalDirectory } = configured;
+  return literalDirectory === undefined ? [directories] : [directories, [literalDirectory, ...directories]];
 }
 
 /** What to do when containerd reads no mirrors. */

@@ -1,8 +1,18 @@
+import { isAbsolute, normalize } from 'node:path';
 import { readConfiguredRegistry } from './containerd-config.ts';
 
 /** The `config_path` of containerd's CRI plugin: directories in order, not set, or not readable. */
 export type RegistryConfigPath =
-  | { readonly kind: 'set'; readonly directories: readonly [string, ...string[]] }
+  | {
+      readonly kind: 'set';
+      readonly directories: readonly [string, ...string[]];
+      /**
+       * The one directory that containerd may take a list of several for, as
+       * `/etc/containerd/certs.d:/etc/docker/certs.d` (docs/runtime-facts.md, fact 36). Absent where
+       * it reads the list.
+       */
+      readonly literalDirectory?: string;
+    }
   | { readonly kind: 'unset' }
   | { readonly kind: 'unknown' };
 
@@ -28,46 +38,45 @@ export async function findRegistryConfigPath(
   { info, name, configFile }: AskedContainerd,
   signal: AbortSignal,
 ): Promise<RegistryConfigPath> {
+  const hasTransferService = isAtLeast(name, 2, 1);
   const reported = reportedConfigPath(info);
-  if (reported.kind !== 'unknown' || configFile === undefined) return reported;
+  if (reported !== undefined) return fromText(reported, hasTransferService);
+  if (configFile === undefined) return { kind: 'unknown' };
   const hasDefault = isAtLeast(name, 2, 2);
   const configured = await readConfiguredRegistry(configFile, signal);
   switch (configured.kind) {
     case 'unknown':
       return configured;
     case 'absent':
-      return hasDefault ? fromText(DEFAULT_OF_2_2) : { kind: 'unknown' };
-    case 'read':
-      if (configured.configPath === '' && hasDefault && !configured.hasMirrors) return fromText(DEFAULT_OF_2_2);
-      return fromText(configured.configPath);
+      return hasDefault ? fromText(DEFAULT_OF_2_2, hasTransferService) : { kind: 'unknown' };
+    case 'read': {
+      const isDefault = configured.configPath === '' && hasDefault && !configured.hasMirrors;
+      const text = isDefault ? DEFAULT_OF_2_2 : configured.configPath;
+      return fromText(text, hasTransferService && !configured.pullsLocally);
+    }
   }
 }
 
 /**
- * Whether this containerd pulls by its transfer service, which finds no `hosts.toml` when
- * `config_path` names several directories (docs/runtime-facts.md, fact 36). Some settings make it
- * pull as older versions do, so this is no more than likely.
+ * `config_path` in the verbose answer of CRI `Status`, whose `config` is the plugin's configuration
+ * as JSON. Undefined when it has none.
  */
-export function isLikelyBypassed(name: string, configPath: RegistryConfigPath): boolean {
-  return configPath.kind === 'set' && configPath.directories.length > 1 && isAtLeast(name, 2, 1);
-}
-
-/**
- * Reads `config_path` from the verbose answer of CRI `Status`, whose `config` is the plugin's
- * configuration as JSON.
- */
-function reportedConfigPath(info: Readonly<Record<string, string>>): RegistryConfigPath {
+function reportedConfigPath(info: Readonly<Record<string, string>>): string | undefined {
   try {
     const { registry } = JSON.parse(info.config ?? '') as { registry?: { configPath?: unknown } };
-    return typeof registry?.configPath === 'string' ? fromText(registry.configPath) : { kind: 'unknown' };
+    return typeof registry?.configPath === 'string' ? registry.configPath : undefined;
   } catch {
-    return { kind: 'unknown' };
+    return undefined;
   }
 }
 
-function fromText(configPath: string): RegistryConfigPath {
+function fromText(configPath: string, isTakenLiterally: boolean): RegistryConfigPath {
   const [first, ...others] = configPath.split(':').filter((directory) => directory !== '');
-  return first === undefined ? { kind: 'unset' } : { kind: 'set', directories: [first, ...others] };
+  if (first === undefined) return { kind: 'unset' };
+  const directories = [first, ...others] as const;
+  const isList = configPath.includes(':') && isAbsolute(configPath);
+  if (!isTakenLiterally || !isList) return { kind: 'set', directories };
+  return { kind: 'set', directories, literalDirectory: normalize(configPath).replace(/\/$/, '') };
 }
 
 function isAtLeast(name: string, major: number, minor: number): boolean {

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { UnitControl } from '../../../src/ports/node.ts';
@@ -12,6 +12,7 @@ import { type SourceRegistry, startSourceRegistry } from '../../support/source-r
 
 const TOKEN = '0123456789abcdef0123456789abcdef';
 const REPOSITORY = 'quay.example.com/coreos/etcd';
+const LIST = ':/etc/docker/certs.d';
 const signal = AbortSignal.timeout(600_000);
 
 const units: UnitControl = {
@@ -70,13 +71,32 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter with containe
     expect(readdirSync(containerd.certsDirectory)).toEqual([]);
   });
 
-  it('gets no mirrors when config_path is a list (docs/runtime-facts.md, fact 36)', async () => {
-    await start({ furtherCerts: ':/etc/docker/certs.d' });
+  it('mirrors with a list as config_path, which is taken for one folder (docs/runtime-facts.md, fact 36)', async () => {
+    await start({ furtherCerts: LIST });
+    const mine = `[host."http://${registry.host}/v2/mine"]\noverride_path = true\n`;
+    mkdirSync(join(containerd.certsDirectory, 'quay.example.com'));
+    writeFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), mine);
     const reference = publish(sampleImage({ seed: 'list' }));
     await mirrored();
-    expect(readdirSync(containerd.certsDirectory)).toEqual(['quay.example.com']);
-    await expect(runtime.pull(reference, signal)).rejects.toMatchObject({ code: 'runtime/pull-failed' });
-    expect(registry.requests).toEqual([]);
+    await runtime.pull(reference, signal);
+    expect(registry.requests.every(({ path }) => path.startsWith(`/v2/${TOKEN}/`))).toBe(true);
+    // Behind our mirror is what the user has in the folder of the list.
+    const other = sampleImage({ seed: 'mine' });
+    registry.add('mine/coreos/etcd', other);
+    await runtime.pull(`${REPOSITORY}@${other.top.digest}`, signal);
+    expect(existsSync(`${containerd.certsDirectory}:`)).toBe(true);
+    await runtime.applyMirrors([], signal);
+    expect(existsSync(`${containerd.certsDirectory}:`)).toBe(false);
+    expect(readFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), 'utf8')).toBe(mine);
+  });
+
+  it('mirrors with a list that is read as one, without a folder of its name', async () => {
+    await start({ furtherCerts: LIST, pullsLocally: true });
+    const reference = publish(sampleImage({ seed: 'local' }));
+    await mirrored();
+    await runtime.pull(reference, signal);
+    expect(registry.requests.length).toBeGreaterThan(0);
+    expect(existsSync(`${containerd.certsDirectory}:`)).toBe(false);
   });
 
   it('says that no mirror can work without config_path', async () => {

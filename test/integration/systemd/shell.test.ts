@@ -187,7 +187,18 @@ describe('clear-mirrors', () => {
   it('knows the usual folders that the daemon needs no record for', () => {
     for (const folder of FOLDERS_CLEARED_ANYWAY) put(`${folder}/quay.io/hosts.toml`, ours(true));
     clear();
-    for (const folder of FOLDERS_CLEARED_ANYWAY) expect(readdirSync(join(root, folder))).toEqual([]);
+    for (const folder of FOLDERS_CLEARED_ANYWAY.filter((each) => !each.includes(':')))
+      expect(readdirSync(join(root, folder))).toEqual([]);
+    // That of a list goes as a whole.
+    expect(readdirSync(join(root, 'etc/containerd'))).toEqual(['certs.d']);
+  });
+
+  it('keeps what somebody else has in the folder of a list', () => {
+    const list = `${CERTS}:/etc/docker/certs.d`;
+    put(`${list}/quay.io/hosts.toml`, ours(true));
+    put(`${list}/ghcr.io/hosts.toml`, 'theirs\n');
+    clear();
+    expect(readdirSync(join(root, list))).toEqual(['ghcr.io']);
   });
 
   describe('and the folders that the daemon has recorded', () => {

@@ -27,6 +27,8 @@ export interface ContainerdOptions {
    * What `config_path` has after its first directory, as `:/etc/docker/certs.d`. Default nothing.
    */
   readonly furtherCerts?: string;
+  /** Whether containerd 2 pulls as 1.7 does, without its transfer service. Default false. */
+  readonly pullsLocally?: boolean;
   /** Default overlayfs; native works everywhere. */
   readonly snapshotter?: 'overlayfs' | 'native';
   /**
@@ -210,10 +212,11 @@ ${
 async function writeRegistries(
   base: string,
   certsDirectory: string,
-  { withConfigPath = true, furtherCerts = '' }: ContainerdOptions,
+  { withConfigPath = true, furtherCerts = '', pullsLocally = false }: ContainerdOptions,
 ): Promise<void> {
   if (!withConfigPath) return;
-  const table = `[plugins."io.containerd.cri.v1.images".registry]\n  config_path = "${certsDirectory}${furtherCerts}"\n`;
+  const local = pullsLocally ? '[plugins."io.containerd.cri.v1.images"]\n  discard_unpacked_layers = true\n' : '';
+  const table = `${local}[plugins."io.containerd.cri.v1.images".registry]\n  config_path = "${certsDirectory}${furtherCerts}"\n`;
   await mkdir(join(base, 'conf.d'));
   await writeFile(join(base, 'conf.d/10-registries.toml'), `version = 3\n${table}`);
 }

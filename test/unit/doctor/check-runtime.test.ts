@@ -22,10 +22,6 @@ async function messagesOf(mirrors: MirrorReading): Promise<readonly string[]> {
 it.each([
   [{ kind: 'read' } as const, []],
   [{ kind: 'unset' } as const, [expect.stringMatching(/^fault containerd reads no mirrors.*sets no config_path$/)]],
-  [
-    { kind: 'bypassed', configPath: '/a:/b' } as const,
-    [expect.stringMatching(/^warning containerd probably reads no mirrors: its config_path is the list \/a:\/b,/)],
-  ],
 ])('states what a config_path of %j means for mirrors', async (mirrors, expected) => {
   expect(await messagesOf(mirrors)).toEqual(expected);
 });

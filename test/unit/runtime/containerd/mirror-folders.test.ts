@@ -99,4 +99,34 @@ describe('the folders of mirrors', () => {
     await record.write(FOLDERS_CLEARED_ANYWAY);
     expect(await record.read()).toEqual(FOLDERS_CLEARED_ANYWAY);
   });
+
+  it('are made for a list that is taken for one folder, with what the user configured, and go with it', async () => {
+    const list = at('certs.d:/etc/docker/certs.d');
+    const places = [[at('certs.d')], [list, at('certs.d')]] as const;
+    mkdirSync(at('certs.d/quay.io'), { recursive: true });
+    writeFileSync(at('certs.d/quay.io/hosts.toml'), 'ca = "ca.pem"\n[host."https://mine.example.com"]\n');
+    await folders.apply(places, ['quay.io/a', 'ghcr.io/b'], signal);
+    const text = readFileSync(join(list, 'quay.io/hosts.toml'), 'utf8');
+    expect(text).toContain(`ca = "${at('certs.d/quay.io/ca.pem')}"`);
+    expect(text).toContain('[host."https://mine.example.com"]');
+    expect(await folders.rendered(places, signal)).toEqual(['ghcr.io/b', 'quay.io/a']);
+    writeFileSync(at('certs.d/quay.io/hosts.toml.stickpin-saved'), '[host."https://other.example.com"]\n');
+    expect(await folders.rendered(places, signal)).toEqual(['ghcr.io/b', 'stale quay.io/a']);
+    await folders.apply(places, ['quay.io/a'], signal);
+    expect(readFileSync(join(list, 'quay.io/hosts.toml'), 'utf8')).toContain('https://other.example.com');
+    await folders.apply(places, [], signal);
+    expect(readdirSync(base).sort()).toEqual(['certs.d', 'record']);
+    expect(readdirSync(at('certs.d/quay.io'))).toEqual(['hosts.toml']);
+  });
+
+  it('keep what somebody else has in the folder of a list', async () => {
+    const list = at('certs.d:/etc/docker/certs.d');
+    mkdirSync(join(list, 'quay.io'), { recursive: true });
+    writeFileSync(join(list, 'quay.io/hosts.toml'), 'server = "https://mine.example.com"\n');
+    await folders.apply([[at('certs.d')], [list, at('certs.d')]], ['quay.io/a', 'ghcr.io/b'], signal);
+    // config_path names one folder now.
+    await folders.apply([[at('certs.d')]], ['quay.io/a'], signal);
+    expect(readdirSync(list)).toEqual(['quay.io']);
+    expect(readFileSync(join(list, 'quay.io/hosts.toml'), 'utf8')).toBe('server = "https://mine.example.com"\n');
+  });
 });

@@ -2,12 +2,16 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findRegistryConfigPath, isLikelyBypassed } from '../../../../src/runtime/containerd/registry-config-path.ts';
+import { findRegistryConfigPath } from '../../../../src/runtime/containerd/registry-config-path.ts';
 
 const { signal } = new AbortController();
 const V3 = '[plugins."io.containerd.cri.v1.images".registry]\n';
 const V2 = '[plugins."io.containerd.grpc.v1.cri".registry]\n';
-const DEFAULT = { kind: 'set', directories: ['/etc/containerd/certs.d', '/etc/docker/certs.d'] };
+const DEFAULT = {
+  kind: 'set',
+  directories: ['/etc/containerd/certs.d', '/etc/docker/certs.d'],
+  literalDirectory: '/etc/containerd/certs.d:/etc/docker/certs.d',
+};
 
 let etc: string;
 beforeEach(() => {
@@ -82,16 +86,34 @@ describe('the files of containerd 2', () => {
     put('broken.toml', '[');
     expect(await two()).toEqual({ kind: 'unknown' });
   });
+
+  it('count a later value that is empty, as `containerd config dump` of 2.1.9 shows', async () => {
+    put('config.toml', `version = 3\nimports = ["conf.d/*.toml"]\n${V3}config_path = "/a"`);
+    put('conf.d/10-a.toml', `version = 3\n${V3}config_path = ""`);
+    expect([await two(1), await two(2)]).toEqual([{ kind: 'unset' }, DEFAULT]);
+  });
 });
 
-it.each([
-  ['containerd v2.1.9', ['/a', '/b'], true],
-  ['containerd v2.10.0', ['/a', '/b'], true],
-  ['containerd v2.1.9', ['/a'], false],
-  ['containerd v2.0.5', ['/a', '/b'], false],
-  ['containerd 1.7.24', ['/a', '/b'], false],
-  ['containerd', ['/a', '/b'], false],
-])('%s with %j is bypassed: %s (docs/runtime-facts.md, fact 36)', (name, directories, expected) => {
-  const [first = '', ...others] = directories;
-  expect(isLikelyBypassed(name, { kind: 'set', directories: [first, ...others] })).toBe(expected);
+describe('a list (docs/runtime-facts.md, fact 36)', () => {
+  it.each([
+    ['containerd v2.1.9', '/a:/b', '/a:/b'],
+    ['containerd v2.10.0', '/a/:/b//c/', '/a/:/b/c'],
+    ['containerd v2.1.9', '/a', undefined],
+    ['containerd v2.1.9', '/a:', '/a:'],
+    ['containerd v2.1.9', ':/a', undefined],
+    ['containerd v2.0.5', '/a:/b', undefined],
+    ['containerd', '/a:/b', undefined],
+  ])('is for %s with %s one directory too: %s', async (name, configPath, expected) => {
+    put('config.toml', `version = 3\n${V3}config_path = "${configPath}"`);
+    const { literalDirectory = undefined } = { ...(await find({}, name)) } as { literalDirectory?: string };
+    expect(literalDirectory).toBe(expected);
+  });
+
+  it.each(['use_local_image_pull', 'discard_unpacked_layers'])('is read as one with %s', async (setting) => {
+    const table = `version = 3\n[plugins."io.containerd.cri.v1.images"]\n${setting}`;
+    put('config.toml', `imports = ["more.toml"]\n${table} = true\n${V3}config_path = "/a:/b"`);
+    expect(await find({}, 'containerd v2.1.9')).toEqual({ kind: 'set', directories: ['/a', '/b'] });
+    put('more.toml', `${table} = false`);
+    expect(await find({}, 'containerd v2.1.9')).toMatchObject({ literalDirectory: '/a:/b' });
+  });
 });
