@@ -15,18 +15,30 @@ export interface RuntimeCandidate {
   readonly trace: string;
 }
 
-/**
- * The known runtimes. Distributions with their own containerd come before plain containerd, which
- * such a node may also have for Docker.
- */
-const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
-  {
+/** CRI-O and containerd as their own packages install them. */
+export const PLAIN_CANDIDATES = {
+  'cri-o': {
     kind: 'crio',
     title: 'CRI-O',
     socketPath: '/var/run/crio/crio.sock',
     unitNames: ['crio.service'],
     trace: '/etc/crio',
   },
+  containerd: {
+    kind: 'containerd',
+    title: 'containerd',
+    socketPath: '/run/containerd/containerd.sock',
+    unitNames: ['containerd.service'],
+    trace: '/etc/containerd',
+  },
+} as const satisfies Readonly<Record<string, RuntimeCandidate>>;
+
+/**
+ * The known runtimes. Distributions with their own containerd come before plain containerd, which
+ * such a node may also have for Docker.
+ */
+const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
+  PLAIN_CANDIDATES['cri-o'],
   {
     kind: 'containerd',
     title: 'k3s',
@@ -51,13 +63,7 @@ const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
     certsDirectory: '/var/snap/microk8s/current/args/certs.d',
     trace: '/var/snap/microk8s',
   },
-  {
-    kind: 'containerd',
-    title: 'containerd',
-    socketPath: '/run/containerd/containerd.sock',
-    unitNames: ['containerd.service'],
-    trace: '/etc/containerd',
-  },
+  PLAIN_CANDIDATES.containerd,
 ];
 
 /** Checks of the machine for the detection. */

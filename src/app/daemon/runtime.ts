@@ -5,6 +5,7 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { UnitControl } from '../../ports/node.ts';
 import type { MirrorAddress } from '../../runtime/config/mirror-address.ts';
+import { configuredRuntime } from '../../runtime/configured-runtime.ts';
 import { createContainerdRuntime } from '../../runtime/containerd/containerd-runtime.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
 import { createCrioRuntime } from '../../runtime/crio/crio-runtime.ts';
@@ -26,12 +27,9 @@ export interface RuntimeChoice {
 export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
   const { runtime, crio, paths } = choice.settings;
   const { units, mirror, log, clock, arch } = choice;
-  const socket = runtime.socket === undefined ? {} : { socketPath: runtime.socket };
-  const certs = runtime.certs_dir === undefined ? {} : { certsDirectory: runtime.certs_dir };
-  const buildCrio = (socketPath?: string) =>
+  const buildCrio = ({ socketPath }: RuntimeCandidate) =>
     createCrioRuntime({
-      ...(socketPath !== undefined && { socketPath }),
-      ...socket,
+      socketPath,
       unit: crio.unit,
       units,
       mirror,
@@ -39,34 +37,24 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
       log,
       paths: crioPathsOf({ crio, paths }),
     });
-  const buildContainerd = (candidate?: RuntimeCandidate) =>
+  const buildContainerd = ({ socketPath, unitNames, certsDirectory }: RuntimeCandidate) =>
     createContainerdRuntime({
-      ...(candidate !== undefined && { socketPath: candidate.socketPath, unitNames: candidate.unitNames }),
-      ...(candidate?.certsDirectory !== undefined && { certsDirectory: candidate.certsDirectory }),
-      ...socket,
-      ...certs,
+      socketPath,
+      unitNames,
+      ...(certsDirectory !== undefined && { certsDirectory }),
       foldersFile: join(paths.state_dir, 'mirror-folders'),
       units,
       mirror,
       clock,
     });
-  switch (runtime.kind) {
-    case 'cri-o':
-      return buildCrio();
-    case 'containerd':
-      return buildContainerd();
-    case 'embedded':
-      return createEmbeddedRuntime({
-        directory: join(paths.state_dir, 'images'),
-        mirror,
-        arch,
-        clock,
-      });
-    case 'auto':
-      return createDetectedRuntime(detectRuntime, (candidate) =>
-        candidate.kind === 'crio' ? buildCrio(candidate.socketPath) : buildContainerd(candidate),
-      );
-  }
+  const build = (candidate: RuntimeCandidate) =>
+    candidate.kind === 'crio' ? buildCrio(candidate) : buildContainerd(candidate);
+  if (runtime.kind === 'embedded')
+    return createEmbeddedRuntime({ directory: join(paths.state_dir, 'images'), mirror, arch, clock });
+  const configured = (found?: RuntimeCandidate) => configuredRuntime(runtime, found);
+  const chosen = configured();
+  if (chosen !== undefined) return build(chosen);
+  return createDetectedRuntime(detectRuntime, (found) => build(configured(found) ?? found));
 }
 
 /**

@@ -14,6 +14,7 @@ import { loadedUnitProperty } from '../../host/systemd/loaded-unit.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { silentLog } from '../../platform/log.ts';
+import { configuredRuntime } from '../../runtime/configured-runtime.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
 import { detectRuntime } from '../../runtime/detect.ts';
@@ -90,17 +91,10 @@ function servicesOver(bus: SystemBus): SystemServices {
   };
 }
 
-/** The runtime in the settings, otherwise the detected one. */
+/** The runtime that the daemon uses. */
 async function findRuntime({ runtime }: Settings, signal: AbortSignal): Promise<ExaminedRuntime | undefined> {
-  const found = await detectRuntime(signal);
-  const { kind, socket, certs_dir: certsDirectory } = runtime;
-  if (socket === undefined) return found && createExaminedRuntime(found);
-  return createExaminedRuntime({
-    kind: kind === 'containerd' ? 'containerd' : 'crio',
-    title: found?.title ?? 'the runtime',
-    socketPath: socket,
-    ...(certsDirectory !== undefined && { certsDirectory }),
-  });
+  const candidate = configuredRuntime(runtime, await detectRuntime(signal));
+  return candidate && createExaminedRuntime(candidate);
 }
 
 async function examineKubelet({ paths }: Settings, signal: AbortSignal): Promise<ExaminedKubelet> {
