@@ -93,6 +93,8 @@ export interface ExaminedCrio {
   readonly tmpfiles: readonly string[];
   /** Drop-in of crio.service that restores the pins before each start. */
   readonly guard: string;
+  /** Root's own registries.conf. CRI-O, which runs as root, reads it in place of all in `/etc`. */
+  readonly rootsRegistriesFile: string;
   /** Our pins in CRI-O's configuration, and foreign files that override them. */
   inspectPins(
     signal: AbortSignal,

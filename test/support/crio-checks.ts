@@ -12,9 +12,11 @@ export function crioChecksOn(node: {
   readonly paths: CrioPaths;
   readonly tmpfiles: readonly string[];
   readonly guard: string;
+  /** Default: a path where nothing is. */
+  readonly rootsRegistriesFile?: string;
 }): readonly Check[] {
   const { inspectPins } = createCrioFiles(node.paths, { authority: '', token: '' });
-  const crio = { ...node, inspectPins };
+  const crio = { rootsRegistriesFile: `${node.guard}.none`, ...node, inspectPins };
   return [checkCrioLink, checkCrioBoot, checkCrioGuard, checkCrioPins, checkCrioMirrors].flatMap((check) =>
     check({ crio }),
   );

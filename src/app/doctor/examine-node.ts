@@ -29,6 +29,7 @@ import { createExaminedRuntime } from './examined-runtime.ts';
  */
 const CRIO_TMPFILES = ['/usr/lib/tmpfiles.d/stickpin-crio.conf', '/etc/tmpfiles.d/stickpin-crio.conf'] as const;
 const CRIO_GUARD = '/etc/systemd/system/crio.service.d/10-stickpin.conf';
+const ROOTS_REGISTRIES_FILE = '/root/.config/containers/registries.conf';
 
 /**
  * Checks everything on this node that stickpin needs, apart from the daemon itself. Changes
@@ -108,7 +109,7 @@ function examinedCrio(settings: Settings): ExaminedCrio {
   const paths = crioPathsOf(settings);
   // For pins it does not matter where the registry is.
   const { inspectPins } = createCrioFiles(paths, { authority: '', token: '' });
-  return { paths, tmpfiles: CRIO_TMPFILES, guard: CRIO_GUARD, inspectPins };
+  return { paths, tmpfiles: CRIO_TMPFILES, guard: CRIO_GUARD, rootsRegistriesFile: ROOTS_REGISTRIES_FILE, inspectPins };
 }
 
 async function hasCrio({ crio, runtime }: Settings): Promise<boolean> {

@@ -1,9 +1,10 @@
 import { stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { type Finding, findingsOn } from '../../domain/model/finding.ts';
 import type { Check, ExaminedCrio, ExaminedNode } from '../check.ts';
 import { crioCheck } from './crio-check.ts';
 
-/** Whether other users can still pull with podman and skopeo. */
+/** Whether CRI-O reads our mirrors, and other users can still pull with podman and skopeo. */
 export function checkCrioMirrors({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
   return crioCheck('registries.conf.d', crio, lookAtMirrors);
 }
@@ -12,8 +13,14 @@ export function checkCrioMirrors({ crio }: Pick<ExaminedNode, 'crio'>): readonly
  * Every skopeo and podman of every user reads that folder, and fails on a file that it may not read
  * (docs/runtime-facts.md, fact 12).
  */
-async function lookAtMirrors({ paths: { mirrorsFile, mirrorsLink } }: ExaminedCrio): Promise<Finding> {
+async function lookAtMirrors({ paths, rootsRegistriesFile }: ExaminedCrio): Promise<Finding> {
   const { ok, fault } = findingsOn('registries.conf.d');
+  const { mirrorsFile, mirrorsLink } = paths;
+  if ((await stat(rootsRegistriesFile).catch(() => undefined)) !== undefined)
+    return fault(
+      `CRI-O reads ${rootsRegistriesFile} and nothing in ${dirname(mirrorsLink)}, so that it uses no mirror of stickpin`,
+      `move it to ${dirname(mirrorsLink)}, and run systemctl reload crio`,
+    );
   const found = await stat(mirrorsLink).catch(() => undefined);
   if (found === undefined || (found.mode & 0o004) !== 0)
     return ok(`${mirrorsLink} keeps no podman or skopeo of others from pulling`);

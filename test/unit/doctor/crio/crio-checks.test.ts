@@ -15,6 +15,7 @@ describe("the checks of CRI-O's files", () => {
   let paths: CrioPaths;
   let guard: string;
   let tmpfiles: string;
+  let rootsRegistriesFile: string;
   const put = (path: string, text: string) => {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, text);
@@ -40,6 +41,7 @@ describe("the checks of CRI-O's files", () => {
       signatureLookupFile: at('etc/containers/registries.d/99-stickpin.yaml'),
     };
     guard = at('guard.conf');
+    rootsRegistriesFile = at('root/.config/containers/registries.conf');
     tmpfiles = at('tmpfiles.conf');
     // The real ones, below another root.
     for (const [from, to] of [
@@ -60,9 +62,12 @@ describe("the checks of CRI-O's files", () => {
   afterEach(() => rmSync(root, { recursive: true, force: true }));
 
   const look = async () =>
-    (await runChecks(crioChecksOn({ paths, tmpfiles: [join(root, 'none'), tmpfiles], guard }), signal)).map(
-      ({ subject, verdict, message }) => ({ subject, verdict, message }),
-    );
+    (
+      await runChecks(
+        crioChecksOn({ paths, tmpfiles: [join(root, 'none'), tmpfiles], guard, rootsRegistriesFile }),
+        signal,
+      )
+    ).map(({ subject, verdict, message }) => ({ subject, verdict, message }));
   const troubles = async () => (await look()).filter(({ verdict }) => verdict !== 'ok');
 
   it('finds nothing wrong on a node as it is installed', async () => {
@@ -72,6 +77,12 @@ describe("the checks of CRI-O's files", () => {
       verdict: 'ok',
       message: '1 image is pinned, and no file of others takes it away',
     });
+  });
+
+  it('finds a file of root that hides all mirrors (docs/runtime-facts.md, fact 12)', async () => {
+    put(rootsRegistriesFile, '');
+    const message = `CRI-O reads ${rootsRegistriesFile} and nothing in ${paths.registriesDirectory}, so that it uses no mirror of stickpin`;
+    expect(await troubles()).toEqual([{ subject: 'registries.conf.d', verdict: 'fault', message }]);
   });
 
   it('finds a dangling link, with which CRI-O would not start', async () => {
