@@ -1,5 +1,5 @@
-import { rmdir } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { realpath, rmdir } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
 import type { FolderRecord } from './folder-record.ts';
@@ -40,8 +40,10 @@ export function createMirrorFolders(record: FolderRecord, address: MirrorAddress
   /** Former folders that could not be cleared. They are tried again after the next start. */
   const abandoned = new Set<string>();
   const formerFolders = async (places: readonly MirrorPlace[]) => {
-    const inUse = places.map(([folder]) => folder);
-    return (await record.read()).filter((folder) => !inUse.includes(folder));
+    const inUse = new Set(await Promise.all(places.map(([folder]) => realPathOf(folder))));
+    const former: string[] = [];
+    for (const folder of await record.read()) if (!inUse.has(await realPathOf(folder))) former.push(folder);
+    return former;
   };
   const isCleared = async (folder: string, signal: AbortSignal): Promise<boolean> => {
     try {
@@ -79,6 +81,11 @@ export function createMirrorFolders(record: FolderRecord, address: MirrorAddress
       return [...new Set([...found, ...leftOver])].sort();
     },
   };
+}
+
+/** One folder may be written in several ways, with a slash at its end or by a link. */
+async function realPathOf(folder: string): Promise<string> {
+  return realpath(folder).catch(() => resolve(folder));
 }
 
 async function leftIn(folder: string, address: MirrorAddress, signal: AbortSignal): Promise<readonly string[]> {

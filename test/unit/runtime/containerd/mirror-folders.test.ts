@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -54,6 +54,18 @@ describe('the folders of mirrors', () => {
     expect(readFileSync(at('a/quay.io/hosts.toml'), 'utf8')).toBe('server = "https://mine.example.com"\n');
     expect(await folders.rendered([[at('b')]], signal)).toEqual(['quay.io/a']);
     expect(recorded()).toBe(`${at('b')}\n`);
+  });
+
+  it('keep their mirrors when config_path names the same folder in another way', async () => {
+    await folders.apply([[at('a')]], ['quay.io/a'], signal);
+    symlinkSync(at('a'), at('link'));
+    for (const same of [`${at('a')}/`, at('link')]) {
+      expect(await folders.rendered([[same]], signal)).toEqual(['stale quay.io/a']);
+      await folders.apply([[same]], ['quay.io/a'], signal);
+      expect(await folders.rendered([[same]], signal)).toEqual(['quay.io/a']);
+      expect(readdirSync(at('a'))).toEqual(['quay.io']);
+      expect(recorded()).toBe(`${same}\n`);
+    }
   });
 
   it('get them back when containerd reads no mirrors any more', async () => {
