@@ -9,6 +9,7 @@ import { isNeedy } from '../../fleet/peers/next-ask.ts';
 import { createPeers, type Peers } from '../../fleet/peers/peers.ts';
 import { createSilence, type Silence } from '../../fleet/peers/silence.ts';
 import { createPeerStore } from '../../fleet/peers/stored-peers.ts';
+import { createWrittenStatuses, type WrittenStatuses } from '../../fleet/peers/written-statuses.ts';
 import type { OwnServes } from '../../fleet/publish/serves.ts';
 import { type AnswerOptions, answerNode } from '../../fleet/serve/answer-node.ts';
 import { createListening, type Listening } from '../../fleet/serve/listening.ts';
@@ -66,6 +67,7 @@ interface Parts {
   readonly own: OwnOffers;
   readonly listening: Listening;
   readonly silence: Silence;
+  readonly written: WrittenStatuses;
   readonly nodes: ReturnType<typeof createServedNodes>;
   readonly daemon: ReturnType<typeof createWireConnection>;
 }
@@ -100,6 +102,7 @@ function partsOf(options: FleetOptions): Parts {
     log,
   });
   const silence = createSilence(fleet.absent, clock);
+  const written = createWrittenStatuses({ cluster, clock, onHeard: silence.heard });
   const ways = { identity: identity?.current, clock };
   const peers = createPeers({
     ...ways,
@@ -129,11 +132,11 @@ function partsOf(options: FleetOptions): Parts {
         },
       }),
   });
-  return { options, peers, own, listening, silence, nodes, daemon };
+  return { options, peers, own, listening, silence, written, nodes, daemon };
 }
 
 async function run(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { options, peers, own, listening, daemon } = parts;
+  const { options, peers, own, listening, written, daemon } = parts;
   const { settings, cluster, identity, notifier, clock, log } = options;
   const fleet = {
     current: async () => fleetDocument({ ...parts, cluster, ownStatus: options.ownStatus }),
@@ -147,10 +150,13 @@ async function run(parts: Parts, signal: AbortSignal): Promise<void> {
   const socket = await serveSocket(fleetPaths(settings.paths).peersSocket, (request, response) =>
     answerDaemon(request, response, { fleet, peers, clock, log }),
   );
-  const unsubscribe = options.onOwnStatus(() => {
-    own.statusChanged();
-    peers.look();
-  });
+  const ends = [
+    cluster.onChange(written.look),
+    options.onOwnStatus(() => {
+      own.statusChanged();
+      peers.look();
+    }),
+  ];
   notifier.ready();
   log.info({ messageId: messageIds.fleetStarted }, `The fleet process started on ${cluster.self()}`);
   const work = [cluster.run(signal), own.run(signal), peers.run(signal), tick(parts, signal)];
@@ -159,7 +165,7 @@ async function run(parts: Parts, signal: AbortSignal): Promise<void> {
   try {
     await Promise.all(work);
   } finally {
-    unsubscribe();
+    for (const end of ends) end();
     await socket.close();
     daemon.close();
   }

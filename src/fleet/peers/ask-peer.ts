@@ -116,6 +116,7 @@ function answered(
     peer.etag = answer.etag;
     if (crowd.identity === undefined) peer.node = answer.document.node?.name;
   }
+  peer.statusAtMs = crowd.clock.monotonic();
   peer.quiet = isNews ? 1 : peer.quiet + 1;
   peer.trouble = undefined;
   peer.hasAnswered = true;

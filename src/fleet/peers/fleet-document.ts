@@ -4,26 +4,28 @@ import type { FleetDocument } from '../../offers/documents.ts';
 import type { Cluster } from '../cluster.ts';
 import type { Peers } from './peers.ts';
 import type { Silence } from './silence.ts';
+import type { ToldStatus, WrittenStatuses } from './written-statuses.ts';
 
 /** What `/v1/fleet` is made of. */
 export interface FleetParts {
   readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>;
   readonly peers: Pick<Peers, 'list' | 'statuses' | 'nodeNames'>;
+  readonly written: WrittenStatuses;
   readonly silence: Pick<Silence, 'seenAt' | 'isAbsent'>;
   readonly ownStatus: () => NodeStatus | undefined;
 }
 
 /**
- * All that the daemon is told. What a node says on the wire is newer than what it wrote to the API
- * server, which it does at most once a minute.
+ * All that the daemon is told. A node tells its status on the wire, and writes it to the API server.
+ * What came last counts: either way may be blocked, and a node that needs nothing asks nobody.
  */
-export function fleetDocument({ cluster, peers, silence, ownStatus }: FleetParts): FleetDocument {
+export function fleetDocument({ cluster, peers, written, silence, ownStatus }: FleetParts): FleetDocument {
   const self = cluster.self();
   const told = peers.statuses();
-  const written = new Map(cluster.nodes().map(({ name, status }) => [name, status]));
-  const names = new Set([self, ...written.keys(), ...peers.nodeNames()]);
+  written.look();
+  const names = new Set([self, ...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()]);
   const nodes = [...names].sort().map((name): FleetNode => {
-    const status = name === self ? ownStatus() : (told.get(name) ?? written.get(name));
+    const status = name === self ? ownStatus() : later(told.get(name), written.of(name))?.status;
     const seenAt = silence.seenAt(name);
     return {
       name,
@@ -34,4 +36,9 @@ export function fleetDocument({ cluster, peers, silence, ownStatus }: FleetParts
   });
   const apiTrouble = cluster.trouble();
   return { version: 1, self, nodes, peers: peers.list(), ...(apiTrouble !== undefined && { apiTrouble }) };
+}
+
+function later(one: ToldStatus | undefined, other: ToldStatus | undefined): ToldStatus | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return one.atMs > other.atMs ? one : other;
 }

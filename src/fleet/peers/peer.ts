@@ -27,6 +27,8 @@ export interface KnownPeer {
   node?: string | undefined;
   bundles: OffersDocument['bundles'];
   status?: NodeStatus | undefined;
+  /** When it said so last: an answer without news says that nothing has changed. */
+  statusAtMs: number;
   etag?: string | undefined;
   trouble?: string | undefined;
   hasAnswered: boolean;
@@ -54,6 +56,7 @@ export function createPeer(target: Target, ways: PeerWays, nextAskMs: number): K
     connection,
     client: createOffersClient(connection),
     bundles: [],
+    statusAtMs: 0,
     hasAnswered: false,
     isAsked: false,
     isWaitedFor: false,

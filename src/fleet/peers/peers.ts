@@ -1,5 +1,4 @@
 import type { Peer } from '../../domain/fleet/fleet-view.ts';
-import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { formatEndpoint } from '../../domain/settings/network-types.ts';
 import { withEither } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
@@ -7,6 +6,7 @@ import { listen, notifyAll, type Unsubscribe } from '../../platform/subscription
 import { askPeer, type Crowd, fail, isNewsWanted, type PeersOptions, pauseNow } from './ask-peer.ts';
 import { createPeer, type KnownPeer, nameOf } from './peer.ts';
 import { type Target, targetsOf } from './targets.ts';
+import type { ToldStatus } from './written-statuses.ts';
 
 /** The other nodes as sources of bundles. */
 export interface Peers {
@@ -15,7 +15,7 @@ export interface Peers {
   /** The peer of a name in {@link Peers.list}. */
   find(name: string): KnownPeer | undefined;
   /** What the nodes told on the wire, by name. */
-  statuses(): ReadonlyMap<string, NodeStatus>;
+  statuses(): ReadonlyMap<string, ToldStatus>;
   /** Peers whose Node is known, by its name; a fixed address that never answered has none. */
   nodeNames(): readonly string[];
   /** A request to a peer failed. */
@@ -55,8 +55,7 @@ export function createPeers(options: PeersOptions): Peers {
   return {
     list: () => [...shown(crowd).values()].map(viewOf),
     find: (name) => shown(crowd).get(name),
-    statuses: () =>
-      new Map([...shown(crowd)].flatMap(([name, { status }]) => (status === undefined ? [] : [[name, status]]))),
+    statuses: () => statusesOf(crowd),
     nodeNames: () => [...shown(crowd).values()].flatMap(({ target, node }) => target.name ?? node ?? []),
     failed: (peer, error) => fail(crowd, peer, error),
     look: () => crowd.wake.abort(),
@@ -75,6 +74,11 @@ function shown({ byAddress, cluster }: Crowd): ReadonlyMap<string, KnownPeer> {
     if (isBetter && name !== cluster.self()) byName.set(name, peer);
   }
   return new Map([...byName].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function statusesOf(crowd: Crowd): ReadonlyMap<string, ToldStatus> {
+  const told = [...shown(crowd)].filter(([, { status }]) => status !== undefined);
+  return new Map(told.map(([name, { status, statusAtMs }]) => [name, { status, atMs: statusAtMs }]));
 }
 
 function viewOf(peer: KnownPeer): Peer {
