@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import type { FleetView, OfferedBundle } from '../domain/fleet/fleet-view.ts';
 import { type NodeStatus, parseNodeStatus } from '../domain/fleet/node-status.ts';
+import { SEARCHES } from '../domain/fleet/search.ts';
 import { type BundleId, type Digest, isDigest } from '../domain/model/digest.ts';
 
 /** `GET /v1/offers`: what a node offers. */
@@ -73,4 +74,5 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   ),
   peers: v.array(peer),
   apiTrouble: v.optional(v.string()),
+  search: v.optional(v.picklist(SEARCHES)),
 }) as v.GenericSchema<unknown, FleetDocument>;

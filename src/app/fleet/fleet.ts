@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import { searchOf } from '../../domain/fleet/search.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { Cluster } from '../../fleet/cluster.ts';
 import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
@@ -138,8 +139,11 @@ function partsOf(options: FleetOptions): Parts {
 async function run(parts: Parts, signal: AbortSignal): Promise<void> {
   const { options, peers, own, listening, written, daemon } = parts;
   const { settings, cluster, identity, notifier, clock, log } = options;
+  const { absent } = settings.fleet;
+  const beganMs = clock.monotonic();
+  const search = () => searchOf(clock.monotonic() - beganMs, absent);
   const fleet = {
-    current: async () => fleetDocument({ ...parts, cluster, ownStatus: options.ownStatus }),
+    current: async () => fleetDocument({ ...parts, cluster, ownStatus: options.ownStatus, search }),
     onChange: (listener: () => void) => {
       const ends = [peers.onChange(listener), cluster.onChange(listener), options.onOwnStatus(listener)];
       return () => {
@@ -147,6 +151,8 @@ async function run(parts: Parts, signal: AbortSignal): Promise<void> {
       };
     },
   };
+  // Without them the daemon would take this node for one that is alone.
+  await peers.load(signal);
   const socket = await serveSocket(fleetPaths(settings.paths).peersSocket, (request, response) =>
     answerDaemon(request, response, { fleet, peers, clock, log }),
   );

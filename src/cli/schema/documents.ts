@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { SEARCHES } from '../../domain/fleet/search.ts';
 import { PHASES } from '../../domain/model/phase.ts';
 import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
 import {
@@ -118,6 +119,7 @@ export const NODE_DOCUMENTS = {
       v.strictObject({ name: text, address: text, trouble: v.optional(text), bundles: v.array(offeredBundle) }),
     ),
     apiTrouble: v.optional(text),
+    search: v.optional(v.picklist(SEARCHES)),
   }),
   'trust-list': v.strictObject({ schemaVersion, ...trust.entries }),
   report: v.strictObject({

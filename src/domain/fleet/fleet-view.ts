@@ -1,5 +1,6 @@
 import type { BundleId } from '../model/digest.ts';
 import type { NodeStatus } from './node-status.ts';
+import type { Search } from './search.ts';
 
 /** A bundle that a node offers to others. */
 export interface OfferedBundle {
@@ -57,4 +58,6 @@ export interface FleetView {
   readonly peers: readonly Peer[];
   /** Why the Kubernetes API is not read now; absent while it is. */
   readonly apiTrouble?: string;
+  /** For how long the fleet process has looked for other nodes. Default `new`. */
+  readonly search?: Search;
 }

@@ -1,4 +1,5 @@
 import type { FleetView } from '../fleet/fleet-view.ts';
+import { NEW_SEARCH_MS } from '../fleet/search.ts';
 import type { AwaitedNode, Turn } from '../fleet/turn.ts';
 import { turnOf } from '../fleet/turn.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
@@ -18,7 +19,7 @@ type NodeData = {
 
 type FleetHold =
   | Hold<'fleet/unknown', Record<never, never>>
-  | Hold<'fleet/nobody-known', { readonly waitMs: number }>
+  | Hold<'fleet/nobody-known', { readonly waitMs: number; readonly isFirst: boolean }>
   | Hold<'fleet/not-ready', NodeData>
   | Hold<'fleet/order', NodeData>;
 
@@ -55,13 +56,14 @@ export function fleet({
 
 /**
  * A node that knows no other one may be alone, or the Kubernetes API has not told yet. It waits for
- * as long as for a silent node, counted from when the release was ready here: after a power cut
- * there may be no API server before stickpin has done its work. It does not wait with the first
- * release of a stream, since nothing runs yet that an order would protect, and not when the clock
- * stands before that time.
+ * as long as for a silent node: after a power cut there may be no API server before stickpin has done
+ * its work. The time counts from the start of the fleet process and from when the release was ready
+ * here, so that a restart and a clock that is set back make it longer. With the first release of a
+ * stream it waits until the API had time to answer, since nothing runs yet that an order would
+ * protect.
  */
 function waitForOthers(
-  { self, nodes, apiTrouble }: FleetView,
+  { self, nodes, apiTrouble, search = 'new' }: FleetView,
   { bundle, bundles, absentMs, now }: Pick<GateContext, 'bundle' | 'bundles' | 'now'> & { readonly absentMs: number },
 ): GateVerdict<FleetHold> | undefined {
   if (apiTrouble === undefined || nodes.some(({ name }) => name !== self)) return undefined;
@@ -69,11 +71,13 @@ function waitForOthers(
     (other) => other.bundleId !== bundle.bundleId && other.payload.name === bundle.payload.name && other.activatedAt,
   );
   const { readyAt } = bundle;
-  if (isFirst || (readyAt !== undefined && (now < readyAt || now >= readyAt + absentMs))) return undefined;
-  const lookAgainAt = readyAt === undefined ? {} : { lookAgainAt: readyAt + absentMs };
+  const overAt = readyAt === undefined ? Number.POSITIVE_INFINITY : readyAt + absentMs;
+  if (isFirst ? search !== 'new' : search === 'long' && now >= overAt) return undefined;
+  const waitMs = isFirst ? Math.min(NEW_SEARCH_MS, absentMs) : absentMs;
+  const lookAgainAt = !isFirst && Number.isFinite(overAt) && now < overAt ? { lookAgainAt: overAt } : {};
   return {
     kind: 'hold',
-    hold: { code: 'fleet/nobody-known', data: { waitMs: absentMs }, releasedBy: 'event', ...lookAgainAt },
+    hold: { code: 'fleet/nobody-known', data: { waitMs, isFirst }, releasedBy: 'event', ...lookAgainAt },
   };
 }
 

@@ -1,16 +1,15 @@
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
-import { formatEndpoint } from '../../domain/settings/network-types.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { OffersDocument } from '../../offers/documents.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import type { InTurn } from '../../platform/async/one-at-a-time.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { type Listeners, notifyAll } from '../../platform/subscription.ts';
 import type { Cluster } from '../cluster.ts';
 import type { TellOnce } from '../tell-once.ts';
 import { isNeedy, pauseOf } from './next-ask.ts';
 import { type KnownPeer, nameOf, type PeerWays } from './peer.ts';
-import type { PeerStore, StoredPeer } from './stored-peers.ts';
+import { type RememberedNodes, rememberPeer } from './remember.ts';
+import type { PeerStore } from './stored-peers.ts';
 
 /** The adapters of peers. */
 export interface PeersOptions extends PeerWays {
@@ -24,12 +23,10 @@ export interface PeersOptions extends PeerWays {
 }
 
 /** All known peers, and what they are asked with. */
-export interface Crowd extends PeersOptions {
+export interface Crowd extends PeersOptions, Pick<RememberedNodes, 'inTurn' | 'stored'> {
   /** By `formatEndpoint()` of their endpoint. */
   readonly byAddress: Map<string, KnownPeer>;
   readonly listeners: Listeners;
-  readonly inTurn: InTurn;
-  stored: readonly StoredPeer[];
   /** Aborted to have the loop look again. */
   wake: AbortController;
 }
@@ -52,7 +49,7 @@ export async function askPeer(crowd: Crowd, peer: KnownPeer, waits: boolean, sig
     const answer = await peer.client.offers({ etag: peer.etag, waitMs: waits ? WAIT_MS : 0 }, signal);
     answered(crowd, peer, answer);
     if (waits && isNewsWanted(crowd, peer)) peer.nextAskMs = crowd.clock.monotonic() + WAITED_PAUSE_MS;
-    await remember(crowd, peer, signal);
+    await rememberPeer(crowd, peer, signal);
   } catch (error) {
     if (!signal.aborted) fail(crowd, peer, error);
   } finally {
@@ -129,15 +126,4 @@ function answered(
 function schedule(crowd: Crowd, peer: KnownPeer): void {
   const jitter = 0.9 + Math.random() * 0.2;
   peer.nextAskMs = crowd.clock.monotonic() + jitter * pauseNow(crowd, peer);
-}
-
-/** A node that answers is asked there also when no API server tells of it. */
-async function remember(crowd: Crowd, peer: KnownPeer, signal: AbortSignal): Promise<void> {
-  const name = peer.target.name ?? peer.node;
-  const address = formatEndpoint(peer.target.endpoint);
-  if (name === undefined || name === crowd.cluster.self()) return;
-  if (crowd.stored.some((one) => one.name === name && one.address === address)) return;
-  const others = crowd.stored.filter((one) => one.name !== name && one.address !== address);
-  crowd.stored = [...others, { name, address }];
-  await crowd.inTurn(signal, () => crowd.store.save(crowd.stored, signal));
 }

@@ -1,5 +1,6 @@
 import type { FleetNode } from '../../domain/fleet/fleet-view.ts';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import type { Search } from '../../domain/fleet/search.ts';
 import type { FleetDocument } from '../../offers/documents.ts';
 import type { Cluster } from '../cluster.ts';
 import type { Peers } from './peers.ts';
@@ -13,13 +14,15 @@ export interface FleetParts {
   readonly written: WrittenStatuses;
   readonly silence: Pick<Silence, 'seenAt' | 'isAbsent'>;
   readonly ownStatus: () => NodeStatus | undefined;
+  readonly search: () => Search;
 }
 
 /**
  * All that the daemon is told. A node tells its status on the wire, and writes it to the API server.
  * What came last counts: either way may be blocked, and a node that needs nothing asks nobody.
  */
-export function fleetDocument({ cluster, peers, written, silence, ownStatus }: FleetParts): FleetDocument {
+export function fleetDocument(parts: FleetParts): FleetDocument {
+  const { cluster, peers, written, silence, ownStatus, search } = parts;
   const self = cluster.self();
   const told = peers.statuses();
   written.look();
@@ -35,7 +38,14 @@ export function fleetDocument({ cluster, peers, written, silence, ownStatus }: F
     };
   });
   const apiTrouble = cluster.trouble();
-  return { version: 1, self, nodes, peers: peers.list(), ...(apiTrouble !== undefined && { apiTrouble }) };
+  return {
+    version: 1,
+    self,
+    nodes,
+    peers: peers.list(),
+    ...(apiTrouble !== undefined && { apiTrouble }),
+    search: search(),
+  };
 }
 
 function later(one: ToldStatus | undefined, other: ToldStatus | undefined): ToldStatus | undefined {

@@ -5,6 +5,7 @@ import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import { listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 import { askPeer, type Crowd, fail, isNewsWanted, type PeersOptions, pauseNow } from './ask-peer.ts';
 import { createPeer, type KnownPeer, nameOf } from './peer.ts';
+import { isComplete, rememberNodes } from './remember.ts';
 import { type Target, targetsOf } from './targets.ts';
 import type { ToldStatus } from './written-statuses.ts';
 
@@ -16,13 +17,15 @@ export interface Peers {
   find(name: string): KnownPeer | undefined;
   /** What the nodes told on the wire, by name. */
   statuses(): ReadonlyMap<string, ToldStatus>;
-  /** Peers whose Node is known, by its name; a fixed address that never answered has none. */
+  /** All other nodes that are or were known, by name; a fixed address that never answered has none. */
   nodeNames(): readonly string[];
   /** A request to a peer failed. */
   failed(peer: KnownPeer, error: unknown): void;
   /** The own status has changed: maybe others are to be asked. */
   look(): void;
   onChange(listener: () => void): Unsubscribe;
+  /** Reads which nodes were known before. */
+  load(signal: AbortSignal): Promise<void>;
   /** Asks peers until `signal` aborts. Never throws. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -56,10 +59,13 @@ export function createPeers(options: PeersOptions): Peers {
     list: () => [...shown(crowd).values()].map(viewOf),
     find: (name) => shown(crowd).get(name),
     statuses: () => statusesOf(crowd),
-    nodeNames: () => [...shown(crowd).values()].flatMap(({ target, node }) => target.name ?? node ?? []),
+    nodeNames: () => nodeNames(crowd),
     failed: (peer, error) => fail(crowd, peer, error),
     look: () => crowd.wake.abort(),
     onChange: (listener) => listen(crowd.listeners, listener),
+    load: async (signal) => {
+      crowd.stored = await crowd.store.load(signal);
+    },
     run: (signal) => run(crowd, signal),
   };
 }
@@ -81,6 +87,12 @@ function statusesOf(crowd: Crowd): ReadonlyMap<string, ToldStatus> {
   return new Map(told.map(([name, { status, statusAtMs }]) => [name, { status, atMs: statusAtMs }]));
 }
 
+function nodeNames(crowd: Crowd): readonly string[] {
+  const asked = [...shown(crowd).values()].flatMap(({ target, node }) => target.name ?? node ?? []);
+  const stored = crowd.stored.map(({ name }) => name).filter((name) => name !== crowd.cluster.self());
+  return [...new Set([...asked, ...stored])];
+}
+
 function viewOf(peer: KnownPeer): Peer {
   const trouble = peer.trouble ?? (peer.hasAnswered ? undefined : 'it was not asked yet');
   return {
@@ -92,13 +104,13 @@ function viewOf(peer: KnownPeer): Peer {
 }
 
 async function run(crowd: Crowd, signal: AbortSignal): Promise<void> {
-  crowd.stored = await crowd.store.load(signal);
   const unsubscribe = crowd.cluster.onChange(() => crowd.wake.abort());
   const asking = new Set<Promise<void>>();
   try {
     while (!signal.aborted) {
       crowd.wake = new AbortController();
       follow(crowd);
+      await rememberNodes(crowd, signal).catch(() => undefined);
       for (const peer of due(crowd).slice(0, Math.max(0, AT_ONCE - asking.size))) {
         const one = askPeer(crowd, peer, mayWait(crowd, peer), signal).finally(() => {
           asking.delete(one);
@@ -140,7 +152,7 @@ function follow(crowd: Crowd): void {
   const targets = targetsOf({
     self: cluster.self(),
     nodes: cluster.nodes(),
-    isComplete: cluster.trouble() === undefined && cluster.nodes().length > 0,
+    isComplete: isComplete(cluster),
     fixed: settings.peers,
     stored: crowd.stored,
   });

@@ -4,14 +4,14 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 
-/** A node that answered once, and where. */
+/** A node that is or was known. */
 export interface StoredPeer {
   readonly name: string;
-  /** `10.0.0.4:9777`. */
-  readonly address: string;
+  /** Where it answered last, or wrote that it answers, as `10.0.0.4:9777`; absent when not known. */
+  readonly address?: string | undefined;
 }
 
-/** The peers that were known last, for a start without an API server. */
+/** The nodes that were known last, for a start without an API server. */
 export interface PeerStore {
   /** Those of the file; none when it can't be used. */
   load(signal: AbortSignal): Promise<readonly StoredPeer[]>;
@@ -29,7 +29,7 @@ const address = v.pipe(
 );
 const storedPeers = v.object({
   version: v.literal(1),
-  peers: v.pipe(v.array(v.object({ name: shortText, address })), v.maxLength(MOST_PEERS)),
+  peers: v.pipe(v.array(v.object({ name: shortText, address: v.optional(address) })), v.maxLength(MOST_PEERS)),
 });
 
 /** The peers in the file at `path`. It is for its owner only (mode 0600). */

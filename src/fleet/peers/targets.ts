@@ -36,9 +36,9 @@ export function targetsOf({ self, nodes, isComplete, fixed, stored }: TargetSour
   }
   const isGone = (name: string) => isComplete && !nodes.some((node) => node.name === name);
   for (const { name, address } of stored) {
+    if (address === undefined || name === self || announced.has(name) || isGone(name)) continue;
     const endpoint = parseEndpoint(address, 0);
-    if (endpoint === undefined || name === self || announced.has(name) || isGone(name) || targets.has(address))
-      continue;
+    if (endpoint === undefined || targets.has(address)) continue;
     targets.set(address, { endpoint, name, isAnnounced: false, announced: '' });
   }
   for (const text of fixed) {

@@ -26,6 +26,8 @@ describe('the documents of the wire form', () => {
         { name: 'worker-2', isAbsent: false },
       ],
       peers: [{ name: 'worker-1', address: '10.0.0.4:9777', bundles: [OFFER] }],
+      apiTrouble: 'It was not asked yet.',
+      search: 'short',
     };
     expect(v.parse(offersSchema, offers)).toEqual(offers);
     expect(v.parse(blobsSchema, blobs)).toEqual(blobs);

@@ -18,8 +18,10 @@ function loadText(phase: string | undefined, percent: number | undefined, reason
 }
 
 /** That other nodes may exist that nobody told of: a clause without full stop. */
-export function nobodyKnownClause({ waitMs }: DataOf<'fleet/nobody-known'>): string {
-  return `no other node is known, and the Kubernetes API has not told that there is none (see 'stickpin fleet status'); this node counts as alone ${formatDuration(waitMs)} after the release was ready`;
+export function nobodyKnownClause({ waitMs, isFirst }: DataOf<'fleet/nobody-known'>): string {
+  const wait = formatDuration(waitMs);
+  const ready = isFirst ? '' : ', and the release was ready for as long';
+  return `no other node is known, and the Kubernetes API has not told that there is none (see 'stickpin fleet status'); this node counts as alone once stickpin-fleet.service has looked for others for ${wait}${ready}`;
 }
 
 /** Which node has to activate the release before this one: a clause without full stop. */

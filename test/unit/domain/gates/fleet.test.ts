@@ -44,40 +44,52 @@ describe('the gate of the fleet', () => {
     const before = stored(verified({ version: '4.13.6', sequence: 6 }), { activatedAt: NOON });
     const unsure = { fleet: { ...view(), apiTrouble: 'It was not asked yet.' }, bundles: [before, bundle] };
 
+    const long = { ...unsure, fleet: { ...unsure.fleet, search: 'long' as const } };
+
     it('waits until the Kubernetes API tells, a node is known, or an hour is over', () => {
       expect(gate(unsure)).toEqual({
         kind: 'hold',
         hold: {
           code: 'fleet/nobody-known',
-          data: { waitMs: hourMs },
+          data: { waitMs: hourMs, isFirst: false },
           releasedBy: 'event',
           lookAgainAt: NOON + hourMs,
         },
       });
       expect(text(unsure)).toBe(
-        "no other node is known, and the Kubernetes API has not told that there is none (see 'stickpin fleet status'); this node counts as alone 1 h after the release was ready",
+        "no other node is known, and the Kubernetes API has not told that there is none (see 'stickpin fleet status'); this node counts as alone once stickpin-fleet.service has looked for others for 1 h, and the release was ready for as long",
       );
       expect(text({ ...unsure, fleet: view() })).toBe('pass');
       expect(text({ ...unsure, fleet: { ...unsure.fleet, nodes: [node('worker-1', {})] } })).toContain('worker-1');
-      expect(text({ ...unsure, now: NOON + hourMs - 1 })).not.toBe('pass');
-      expect(text({ ...unsure, now: NOON + hourMs })).toBe('pass');
+      expect(text({ ...long, now: NOON + hourMs - 1 })).not.toBe('pass');
+      expect(text({ ...long, now: NOON + hourMs })).toBe('pass');
+    });
+
+    it.each(['new', 'short'] as const)('waits after a restart, however long the release is ready: %s', (search) => {
+      const restarted = { ...unsure, fleet: { ...unsure.fleet, search }, now: NOON + 10 * hourMs };
+      expect(gate(restarted)).toMatchObject({ kind: 'hold', hold: { code: 'fleet/nobody-known' } });
+      expect(gate(restarted)).not.toHaveProperty('hold.lookAgainAt');
     });
 
     it('waits for fleet.absent, and before the release is ready without an end', () => {
       const short = { ...policy, fleet: { ...policy.fleet, absent: 60_000 } };
-      expect(text({ ...unsure, policy: short, now: NOON + 60_000 })).toBe('pass');
-      const unready = gate({ ...unsure, bundle: stored(verified()) });
+      expect(text({ ...long, policy: short, now: NOON + 60_000 })).toBe('pass');
+      const unready = gate({ ...long, bundle: stored(verified()) });
       expect(unready).toMatchObject({ kind: 'hold', hold: { code: 'fleet/nobody-known' } });
       expect(unready).not.toHaveProperty('hold.lookAgainAt');
     });
 
-    it('does not wait with the first release of a stream, and not by a clock that was set back', () => {
+    it('waits by a clock that was set back', () => {
+      expect(text({ ...long, now: NOON - 1 })).not.toBe('pass');
+    });
+
+    it('lets the API answer before the first release of a stream, and does not wait longer', () => {
       const other = stored(verified({ name: 'edge', version: '1.0.0' }), { activatedAt: NOON });
-      expect(text({ ...unsure, bundles: [bundle] })).toBe('pass');
-      expect(text({ ...unsure, bundles: [other, bundle] })).toBe('pass');
       const never = stored(verified({ version: '4.13.6', sequence: 6 }));
-      expect(text({ ...unsure, bundles: [never, bundle] })).toBe('pass');
-      expect(text({ ...unsure, now: NOON - 1 })).toBe('pass');
+      for (const bundles of [[bundle], [other, bundle], [never, bundle]]) {
+        expect(text({ ...unsure, bundles })).toMatch(/stickpin-fleet\.service has looked for others for 1 min$/);
+        expect(text({ ...unsure, bundles, fleet: { ...unsure.fleet, search: 'short' } })).toBe('pass');
+      }
     });
 
     it('knows the own node', () => {

@@ -28,6 +28,7 @@ function scene() {
       written: statuses,
       silence: { seenAt: () => undefined, isAbsent: () => false },
       ownStatus: () => undefined,
+      search: () => 'new' as const,
     };
     return fleetDocument(parts).nodes.find(({ name }) => name === 'b')?.status?.releases[0]?.phase;
   };
