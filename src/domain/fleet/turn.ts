@@ -29,8 +29,12 @@ export type Turn = (
   | { readonly kind: 'before'; readonly node: AwaitedNode }
 ) & { readonly absent: readonly string[] };
 
-const READY: ReadonlySet<Phase> = new Set(['ready', 'activated', 'active', 'proven', 'superseded', 'retired']);
-const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded', 'retired']);
+/**
+ * Not `retired`: a release that never became complete is retired too. One that was retired for a later
+ * release is past on that node.
+ */
+const READY: ReadonlySet<Phase> = new Set(['ready', 'activated', 'active', 'proven', 'superseded']);
+const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded']);
 
 /**
  * The order of an activation in a cluster: all nodes load the images first; then they activate by

@@ -25,14 +25,17 @@ describe('the order of an activation in a cluster', () => {
     expect(turn()).toEqual({ kind: 'go', absent: [] });
   });
 
-  it.each(['ready', 'activated', 'active', 'proven', 'superseded', 'retired'] as const)(
+  it.each(['ready', 'activated', 'active', 'proven', 'superseded'] as const)(
     'lets it go when a later node is %s',
     (phase) => expect(turn(node('worker-3', { phase }))).toEqual({ kind: 'go', absent: [] }),
   );
 
-  it.each(['detected', 'rejected', 'held', 'preloading'] as const)('waits for a later node that is %s', (phase) => {
-    expect(turn(node('worker-3', { phase }))).toMatchObject({ kind: 'not-ready', nodes: [{ name: 'worker-3' }] });
-  });
+  it.each(['detected', 'rejected', 'held', 'preloading', 'retired'] as const)(
+    'waits for a later node that is %s',
+    (phase) => {
+      expect(turn(node('worker-3', { phase }))).toMatchObject({ kind: 'not-ready', nodes: [{ name: 'worker-3' }] });
+    },
+  );
 
   it('waits for a node that lacks the release, and for one that never told anything', () => {
     expect(turn(node('worker-3'), { name: 'worker-4', isAbsent: false })).toEqual({
@@ -70,6 +73,15 @@ describe('the order of an activation in a cluster', () => {
     expect(turn(later)).toEqual({ kind: 'go', absent: [] });
     const earlier = node('worker-1', { version: '4.13.6', bundle: 'c'.repeat(16), phase: 'proven', current: true });
     expect(turn(earlier)).toMatchObject({ kind: 'not-ready' });
+  });
+
+  it('does not wait for a node that retired the release for a later one', () => {
+    const releases = [
+      { name: 'ocp', version: '4.14.0', bundle: 'c'.repeat(16), phase: 'proven', current: true } as const,
+      { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16), phase: 'retired' } as const,
+    ];
+    const past = { name: 'worker-1', isAbsent: false, status: { version: 1 as const, releases } };
+    expect(turn(past)).toEqual({ kind: 'go', absent: [] });
   });
 
   it('leaves out nodes that are absent, and names them', () => {
