@@ -94,7 +94,7 @@ function peerFindings({ peers, nodes }: FleetView): readonly Finding[] {
     .map(({ name }) =>
       warning(
         `${name} has been silent for longer than fleet.absent; activations do not wait for it`,
-        `look at ${name}, or delete its Node`,
+        `look at ${name}, and at stickpin there; if the machine is gone for good, delete its Node`,
       ),
     );
   return [...troubles, ...silent];

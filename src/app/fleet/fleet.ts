@@ -6,9 +6,11 @@ import type { Cluster } from '../../fleet/cluster.ts';
 import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
 import { answerDaemon } from '../../fleet/peers/answer-daemon.ts';
 import { fleetDocument } from '../../fleet/peers/fleet-document.ts';
+import { createKubelets, type IsKubeletReady, type Kubelets } from '../../fleet/peers/kubelets.ts';
 import { isNeedy } from '../../fleet/peers/next-ask.ts';
 import { createPeers, type Peers } from '../../fleet/peers/peers.ts';
-import { createSilence, type Silence } from '../../fleet/peers/silence.ts';
+import { isComplete } from '../../fleet/peers/remember.ts';
+import { countsSilence, createSilence, type Silence } from '../../fleet/peers/silence.ts';
 import { createPeerStore } from '../../fleet/peers/stored-peers.ts';
 import { createWrittenStatuses, type WrittenStatuses } from '../../fleet/peers/written-statuses.ts';
 import type { OwnServes } from '../../fleet/publish/serves.ts';
@@ -42,6 +44,8 @@ export interface FleetOptions {
   readonly log: Log;
   /** Who this node is; undefined with `fleet.auth = "none"`. */
   readonly identity: IdentityKeeper | undefined;
+  /** Whether the kubelet of another node lives, as the Kubernetes API knows. */
+  readonly isKubeletReady: IsKubeletReady;
 }
 
 /** The fleet process. */
@@ -69,6 +73,7 @@ interface Parts {
   readonly listening: Listening;
   readonly silence: Silence;
   readonly written: WrittenStatuses;
+  readonly kubelets: Kubelets;
   readonly nodes: ReturnType<typeof createServedNodes>;
   readonly daemon: ReturnType<typeof createWireConnection>;
 }
@@ -104,7 +109,8 @@ function partsOf(options: FleetOptions): Parts {
   });
   const silence = createSilence(fleet.absent, clock);
   const written = createWrittenStatuses({ cluster, clock, onHeard: silence.heard });
-  const ways = { identity: identity?.current, clock };
+  const kubelets = createKubelets({ cluster, silence, isReady: options.isKubeletReady, absentMs: fleet.absent, clock });
+  const ways = { identity: identity?.current, clock, onHeard: silence.heard };
   const peers = createPeers({
     ...ways,
     settings: fleet,
@@ -112,7 +118,6 @@ function partsOf(options: FleetOptions): Parts {
     store: createPeerStore(join(paths.stateDir, 'peers.json'), log),
     tell,
     ownStatus,
-    onHeard: silence.heard,
   });
   const nodes = createServedNodes(fleet, clock);
   const answers: AnswerOptions = { own, daemon, nodes, pace: createPace(fleet.rate, clock), clock, log };
@@ -133,7 +138,7 @@ function partsOf(options: FleetOptions): Parts {
         },
       }),
   });
-  return { options, peers, own, listening, silence, written, nodes, daemon };
+  return { options, peers, own, listening, silence, written, kubelets, nodes, daemon };
 }
 
 async function run(parts: Parts, signal: AbortSignal): Promise<void> {
@@ -165,7 +170,8 @@ async function run(parts: Parts, signal: AbortSignal): Promise<void> {
   ];
   notifier.ready();
   log.info({ messageId: messageIds.fleetStarted }, `The fleet process started on ${cluster.self()}`);
-  const work = [cluster.run(signal), own.run(signal), peers.run(signal), tick(parts, signal)];
+  const work = [cluster, own, peers, parts.kubelets].map((part) => part.run(signal));
+  work.push(tick(parts, signal));
   if (identity !== undefined) work.push(identity.run(signal));
   if (settings.fleet.serve) work.push(listening.run(signal));
   try {
@@ -178,11 +184,11 @@ async function run(parts: Parts, signal: AbortSignal): Promise<void> {
 }
 
 /** STATUS, and how long nodes have been silent. */
-async function tick({ options, peers, own, listening, silence, nodes }: Parts, signal: AbortSignal): Promise<void> {
-  const { cluster, settings, ownStatus, notifier, clock } = options;
+async function tick(parts: Parts, signal: AbortSignal): Promise<void> {
+  const { options, peers, own, listening, nodes } = parts;
+  const { cluster, notifier, clock } = options;
   while (!signal.aborted) {
-    const asks = isNeedy(ownStatus(), settings.fleet.activate === 'ordered');
-    silence.pass([...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()], asks);
+    countSilence(parts);
     notifier.status(
       fleetStatusLine({
         served: nodes.served(),
@@ -195,6 +201,18 @@ async function tick({ options, peers, own, listening, silence, nodes }: Parts, s
     );
     await clock.sleep(TICK_MS, signal).catch(() => undefined);
   }
+}
+
+function countSilence({ options, peers, silence }: Parts): void {
+  const { cluster, settings, ownStatus, identity, clock } = options;
+  const counts = countsSilence({
+    isAsking: isNeedy(ownStatus(), settings.fleet.activate === 'ordered'),
+    hasIdentity: identity === undefined || identity.current() !== undefined,
+    isApiComplete: isComplete(cluster),
+    lastHeardMs: silence.lastHeardMs(),
+    nowMs: clock.monotonic(),
+  });
+  silence.pass([...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()], counts);
 }
 
 function servesOf({ own, listening, options }: Parts): OwnServes | undefined | 'unknown' {

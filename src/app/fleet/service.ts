@@ -7,6 +7,7 @@ import { createIdentityKeeper, type IdentityKeeper } from '../../fleet/identity/
 import { createKubernetesApi, type KubernetesApi } from '../../fleet/kubernetes/api.ts';
 import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
+import { isKubeletReady } from '../../fleet/peers/kubelets.ts';
 import { createPublisher, withdraw } from '../../fleet/publisher/publisher.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../../host/notify/notify.ts';
@@ -99,6 +100,7 @@ async function work({ settings, sources, log, stop }: Service, notifier: Systemd
     ownStatus: own.status,
     onOwnStatus: own.onChange,
     identity,
+    isKubeletReady: (node, inner) => isKubeletReady(common.api, node, inner),
     notifier,
     clock: systemClock,
     log,

@@ -18,8 +18,6 @@ export interface PeersOptions extends PeerWays {
   readonly store: PeerStore;
   readonly tell: TellOnce;
   readonly ownStatus: () => NodeStatus | undefined;
-  /** Told for each sign of life of a node. */
-  readonly onHeard: (node: string) => void;
 }
 
 /** All known peers, and what they are asked with. */

@@ -16,6 +16,8 @@ export interface PeerWays {
   /** Who this node is; undefined with `fleet.auth = "none"`: plain TCP. */
   readonly identity: (() => Identity | undefined) | undefined;
   readonly clock: Clock;
+  /** Told for each sign of life of a node. */
+  readonly onHeard: (node: string) => void;
 }
 
 /** Another node, and what it told last. Times are monotonic. */
@@ -71,7 +73,7 @@ export function nameOf({ target, node }: Pick<KnownPeer, 'target' | 'node'>): st
   return target.name ?? node ?? formatEndpoint(target.endpoint);
 }
 
-async function open(peer: KnownPeer, { identity, clock }: PeerWays) {
+async function open(peer: KnownPeer, { identity, clock, onHeard }: PeerWays) {
   const { endpoint, name } = peer.target;
   if (identity === undefined) return connect(endpoint);
   const own = identity();
@@ -84,5 +86,7 @@ async function open(peer: KnownPeer, { identity, clock }: PeerWays) {
   // It has a deadline of its own: the request that asked for it may be gone before.
   const { socket, node } = await callPeer({ endpoint, identity: own, expected: name, clock }, NEVER_ABORTED);
   peer.node = node;
+  // It lives, also when it refuses the certificate of this node after that.
+  onHeard(node);
   return socket;
 }

@@ -52,7 +52,7 @@ async function startMember(
   const settings = { kubeconfig, client_ca: clientCa };
   const keeper = createIdentityKeeper({ settings, clock: systemClock, log: silentLog });
   await keeper.refresh(NEVER_ABORTED);
-  const ways = { identity: keeper.current, clock: systemClock };
+  const ways = { identity: keeper.current, clock: systemClock, onHeard: () => undefined };
   const node = { name, status: { version: 1, releases: [PRELOADING] } };
   await serveNodes({
     ...ways,

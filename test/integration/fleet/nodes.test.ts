@@ -169,6 +169,15 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     ).toBeInstanceOf(Error);
   });
 
+  it('take a node that refuses them for one that lives', async () => {
+    const one = await start('worker-1');
+    const foreign = createAuthority(join(base, 'ca'), 'kubernetes').node('worker-2');
+    const kubelet = layKubeletFiles(join(base, 'kubelet-refused'), foreign, cluster).root;
+    const two = await start('worker-2', { kubelet, nodes: [nodeAt(one)] });
+    const view = await two.until(({ peers }) => peers[0]?.trouble?.includes('may refuse the certificate') === true);
+    expect(view.nodes).toMatchObject([{ name: 'worker-1', seenAt: expect.any(Number) }, { name: 'worker-2' }]);
+  });
+
   it('start with no peers when the file of peers is damaged, and say so in one line', async () => {
     const { createPeerStore } = await import('../../../src/fleet/peers/stored-peers.ts');
     const { createRecordingLog } = await import('../../support/recording-log.ts');

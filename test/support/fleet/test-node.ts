@@ -7,6 +7,7 @@ import type { NodeStatus } from '../../../src/domain/fleet/node-status.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
 import type { Cluster, ClusterNode } from '../../../src/fleet/cluster.ts';
 import { createIdentityKeeper, type IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
+import type { IsKubeletReady } from '../../../src/fleet/peers/kubelets.ts';
 import { createOffersClient, type OffersClient } from '../../../src/offers/client.ts';
 import { fleetPaths } from '../../../src/offers/fleet-paths.ts';
 import { createOffersHandler } from '../../../src/offers/handler.ts';
@@ -32,6 +33,8 @@ export interface TestNodeOptions {
   /** What the API is told to be; default none. */
   readonly apiTrouble?: string;
   readonly status?: NodeStatus;
+  /** Default: no kubelet lives. */
+  readonly isKubeletReady?: IsKubeletReady;
 }
 
 /** The fleet process in this process, with a daemon of which only the offers are there. */
@@ -80,6 +83,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
     ownStatus: () => options.status,
     onOwnStatus: () => () => undefined,
     identity,
+    isKubeletReady: options.isKubeletReady ?? (async () => false),
     notifier: {
       ready: () => undefined,
       reloading: () => undefined,

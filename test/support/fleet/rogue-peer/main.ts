@@ -30,7 +30,7 @@ const log = await createLog({ env: process.env });
 const settings = { kubeconfig: order.kubeconfig, client_ca: order.clientCa };
 const keeper = createIdentityKeeper({ settings, clock: systemClock, log });
 await keeper.refresh(NEVER_ABORTED);
-const ways = { identity: keeper.current, clock: systemClock };
+const ways = { identity: keeper.current, clock: systemClock, onHeard: () => undefined };
 const target = { endpoint: endpointOf(order.honest), isAnnounced: false, announced: '' };
 const honest = createPeer(target, ways, 0);
 await serveNodes({

@@ -15,7 +15,7 @@ function scene(stored: readonly StoredPeer[] = []) {
   const known = { cluster, store, inTurn: oneAtATime(), stored };
   const answers = (name: string, host: string) => {
     const target = { name, endpoint: { host, port: 9777 }, isAnnounced: false, announced: '' };
-    const peer = createPeer(target, { identity: undefined, clock: systemClock }, 0);
+    const peer = createPeer(target, { identity: undefined, clock: systemClock, onHeard: () => undefined }, 0);
     return rememberPeer(known, peer, NEVER_ABORTED);
   };
   return { cluster, known, saved, answers, look: () => rememberNodes(known, NEVER_ABORTED) };

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createSilence } from '../../../../src/fleet/peers/silence.ts';
+import { countsSilence, createSilence } from '../../../../src/fleet/peers/silence.ts';
 
 const HOUR = 3_600_000;
 
@@ -38,4 +38,27 @@ it('forgets nodes that left', () => {
   silence.pass(['a'], true);
   silence.pass(['a', 'b'], true);
   expect([silence.isAbsent('a'), silence.isAbsent('b')]).toEqual([true, false]);
+});
+
+it('ends when others say that the node lives, which is no sign of life that is shown', () => {
+  const { silence, pass } = scene();
+  pass(HOUR, true);
+  silence.isAlive('a');
+  expect([silence.isAbsent('a'), silence.silentMs('a'), silence.silentMs('b')]).toEqual([false, 0, HOUR]);
+  expect([silence.seenAt('a'), silence.lastHeardMs()]).toEqual([undefined, undefined]);
+  silence.heard('b');
+  expect(silence.lastHeardMs()).toBe(HOUR);
+});
+
+const hearing = { isAsking: true, hasIdentity: true, isApiComplete: true, lastHeardMs: undefined, nowMs: HOUR };
+
+it.each([
+  ['counts while the Kubernetes API shows all nodes', {}, true],
+  ['counts while any node is heard', { isApiComplete: false, lastHeardMs: HOUR - 300_000 }, true],
+  ['does not count while nobody is asked', { isAsking: false }, false],
+  ['does not count while this node can not prove who it is', { hasIdentity: false }, false],
+  ['does not count while nobody at all was ever heard', { isApiComplete: false }, false],
+  ['does not count while nobody at all is heard', { isApiComplete: false, lastHeardMs: HOUR - 300_001 }, false],
+])('%s', (_what, over, counts) => {
+  expect(countsSilence({ ...hearing, ...over })).toBe(counts);
 });
