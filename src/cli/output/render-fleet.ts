@@ -1,6 +1,6 @@
 import type { FleetNode, FleetView, Peer } from '../../domain/fleet/fleet-view.ts';
 import { releaseLabel, versionInLabels } from '../../domain/fleet/node-labels.ts';
-import type { ReleaseStatus } from '../../domain/fleet/node-status.ts';
+import { isCut, type ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import type { LaggingNode } from '../../domain/fleet/progress.ts';
 import { formatCount, formatDuration } from '../../platform/sizes.ts';
 import type { Tone } from './colour.ts';
@@ -44,15 +44,16 @@ function nodeRows(node: FleetNode, { self, peers }: FleetView, now: number): rea
   ]);
 }
 
-function toneOf({ phase, reason }: ReleaseStatus): Tone | undefined {
+function toneOf({ phase, reason, incomplete }: ReleaseStatus): Tone | undefined {
   if (phase === 'rejected') return 'bad';
-  if (phase === 'held' || reason !== undefined) return 'warning';
+  if (phase === 'held' || reason !== undefined || incomplete) return 'warning';
   return phase === 'proven' ? 'good' : undefined;
 }
 
-function phaseText({ phase, percent, reason }: ReleaseStatus): string {
+function phaseText({ phase, percent, reason, incomplete }: ReleaseStatus): string {
   if (percent !== undefined && phase === 'preloading') return `${phase} ${Math.floor(percent)} %`;
-  return reason === undefined ? phase : `${phase} (${reason})`;
+  const why = reason ?? (incomplete ? 'incomplete' : undefined);
+  return why === undefined ? phase : `${phase} (${why})`;
 }
 
 /** Whether another node can take the release from this one. */
@@ -78,6 +79,7 @@ export function waitLine(lagging: readonly LaggingNode[], total: number): string
 }
 
 function laggingText({ node, release }: LaggingNode): string {
-  const state = release === undefined ? 'does not have it' : phaseText(release);
+  const lacks = isCut(node.status) ? 'not known' : 'does not have it';
+  const state = release === undefined ? lacks : phaseText(release);
   return `${node.name} (${node.isAbsent ? 'silent' : state})`;
 }

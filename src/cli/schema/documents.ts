@@ -42,6 +42,7 @@ const nodeStatus = v.strictObject({
       current: v.optional(v.boolean()),
       runs: v.optional(v.boolean()),
       percent: v.optional(v.number()),
+      incomplete: v.optional(v.literal(true)),
       reason: v.optional(text),
     }),
   ),

@@ -1,8 +1,11 @@
 import * as v from 'valibot';
 import { PHASES, type Phase } from '../model/phase.ts';
 
-/** Most bytes of the JSON: annotations of a Node are read by many programs. */
+/** Most bytes of the annotation: annotations of a Node are read by many programs. */
 export const NODE_STATUS_BYTES = 2_048;
+
+/** Most releases of a status, also on the wire. */
+export const NODE_STATUS_RELEASES = 100;
 
 /** One release as other nodes see it. */
 export interface ReleaseStatus {
@@ -19,18 +22,25 @@ export interface ReleaseStatus {
   readonly runs?: boolean;
   /** Share of its images that is loaded, 0 to 100; while it is preloaded. */
   readonly percent?: number;
+  /** Images are lacking or not pinned, though the phase says more. */
+  readonly incomplete?: true;
   /** Code of the reason why it does not go on. */
   readonly reason?: string;
 }
 
-/** What a node tells the others about itself: version 1 of the annotation. */
+/** What a node tells the others about itself, on the wire and as version 1 of the annotation. */
 export interface NodeStatus {
   readonly version: 1;
   readonly releases: readonly ReleaseStatus[];
   /** Releases that the node lacks and no node can give: a stick in any node brings them. */
   readonly wants?: readonly { readonly name: string; readonly version: string }[];
-  /** How many older releases did not fit. */
+  /** How many releases did not fit: whether the node has one that is not named is unknown then. */
   readonly more?: number;
+}
+
+/** Whether a node has more releases than its status names. */
+export function isCut(status: NodeStatus | undefined): boolean {
+  return (status?.more ?? 0) > 0;
 }
 
 const shortText = (maximum: number) => v.pipe(v.string(), v.minLength(1), v.maxLength(maximum));
@@ -43,12 +53,13 @@ const release = v.object({
   current: v.optional(v.boolean()),
   runs: v.optional(v.boolean()),
   percent: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(100))),
+  incomplete: v.optional(v.literal(true)),
   reason: v.optional(shortText(253)),
 });
 
 const nodeStatus: v.GenericSchema<unknown, NodeStatus> = v.object({
   version: v.literal(1),
-  releases: v.pipe(v.array(release), v.maxLength(100)),
+  releases: v.pipe(v.array(release), v.maxLength(NODE_STATUS_RELEASES)),
   wants: v.optional(v.pipe(v.array(v.object({ name: shortText(253), version: shortText(253) })), v.maxLength(100))),
   more: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
 }) as v.GenericSchema<unknown, NodeStatus>;

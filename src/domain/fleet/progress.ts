@@ -1,5 +1,6 @@
 import type { Phase } from '../model/phase.ts';
 import type { FleetNode } from './fleet-view.ts';
+import { isLoaded } from './loaded.ts';
 import type { ReleaseStatus } from './node-status.ts';
 
 /** How far nodes are waited for: the words of `stickpin fleet wait --for`. */
@@ -8,9 +9,8 @@ export const WAIT_GOALS = ['ready', 'activated', 'active', 'proven'] as const;
 /** A goal of waiting. */
 export type WaitGoal = (typeof WAIT_GOALS)[number];
 
-/** The phases with which a goal is reached. */
-const REACHED: Readonly<Record<WaitGoal, ReadonlySet<Phase>>> = {
-  ready: new Set(['ready', 'activated', 'active', 'proven', 'superseded']),
+/** The phases with which a goal is reached. A release is ready as its label says. */
+const REACHED: Readonly<Record<Exclude<WaitGoal, 'ready'>, ReadonlySet<Phase>>> = {
   activated: new Set(['activated', 'active', 'proven', 'superseded']),
   active: new Set(['active', 'proven', 'superseded']),
   proven: new Set(['proven', 'superseded']),
@@ -31,8 +31,12 @@ export function laggingNodes(
   return nodes.flatMap((node) => {
     const all = node.status?.releases ?? [];
     const releases = all.filter(({ name, version }) => name === wanted.name && version === wanted.version);
-    if (releases.some(({ phase }) => REACHED[goal].has(phase))) return [];
+    if (releases.some((release) => hasReached(release, goal))) return [];
     const release = releases.find(({ phase }) => phase !== 'retired') ?? releases[0];
     return [{ node, ...(release !== undefined && { release }) }];
   });
+}
+
+function hasReached(release: ReleaseStatus, goal: WaitGoal): boolean {
+  return goal === 'ready' ? isLoaded(release) : REACHED[goal].has(release.phase);
 }

@@ -2,7 +2,8 @@ import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Phase } from '../model/phase.ts';
 import { compareVersions, fitsScheme, type VersionScheme } from '../model/version/version-scheme.ts';
 import type { FleetNode, FleetView } from './fleet-view.ts';
-import type { ReleaseStatus } from './node-status.ts';
+import { isLoaded } from './loaded.ts';
+import { isCut, type ReleaseStatus } from './node-status.ts';
 
 /** A release that is to be activated on the nodes of a cluster, one after the other. */
 export interface TurnRelease {
@@ -12,10 +13,13 @@ export interface TurnRelease {
   readonly scheme: VersionScheme | undefined;
 }
 
-/** A node that is waited for. `release`: how far it is with the release, absent when it lacks it. */
+/** A node that is waited for. */
 export interface AwaitedNode {
   readonly name: string;
+  /** How far it is with the release; absent when it lacks it, or that is not known. */
   readonly release?: ReleaseStatus;
+  /** It has more releases than it told. */
+  readonly isUnknown?: true;
 }
 
 /**
@@ -29,11 +33,6 @@ export type Turn = (
   | { readonly kind: 'before'; readonly node: AwaitedNode }
 ) & { readonly absent: readonly string[] };
 
-/**
- * Not `retired`: a release that never became complete is retired too. One that was retired for a later
- * release is past on that node.
- */
-const READY: ReadonlySet<Phase> = new Set(['ready', 'activated', 'active', 'proven', 'superseded']);
 const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded']);
 
 /**
@@ -56,11 +55,12 @@ export function turnOf(release: TurnRelease, { self, nodes }: FleetView): Turn {
 function awaitedNode({ name, status }: FleetNode, { bundleId }: TurnRelease): AwaitedNode {
   const id = hexOf(bundleId).slice(0, 16);
   const release = status?.releases.find(({ bundle }) => bundle === id);
-  return { name, ...(release !== undefined && { release }) };
+  if (release !== undefined) return { name, release };
+  return { name, ...(isCut(status) && { isUnknown: true }) };
 }
 
 function isReady({ release }: AwaitedNode): boolean {
-  return release !== undefined && READY.has(release.phase);
+  return release !== undefined && isLoaded(release);
 }
 
 /** One that was rolled back has another release in force: it is not activated there now. */

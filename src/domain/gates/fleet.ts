@@ -5,7 +5,8 @@ import { turnOf } from '../fleet/turn.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
 /**
- * `node`: the one that is waited for, with how far it is; `more`: how many others are. `absent`:
+ * `node`: the one that is waited for, with how far it is; `isUnknown`: that it did not tell; `more`:
+ * how many others are waited for. `absent`:
  * names of nodes that are left out, separated by commas; absent when none is.
  */
 type NodeData = {
@@ -13,6 +14,7 @@ type NodeData = {
   readonly phase?: string;
   readonly percent?: number;
   readonly reason?: string;
+  readonly isUnknown?: true;
   readonly more: number;
   readonly absent?: string;
 };
@@ -83,7 +85,7 @@ function waitForOthers(
 
 function held(
   code: 'fleet/not-ready' | 'fleet/order',
-  { name, release }: AwaitedNode,
+  { name, release, isUnknown }: AwaitedNode,
   more: number,
   { absent }: Turn,
 ): GateVerdict<FleetHold> {
@@ -93,6 +95,7 @@ function held(
     ...(release !== undefined && { phase: release.phase }),
     ...(release?.percent !== undefined && { percent: release.percent }),
     ...(release?.reason !== undefined && { reason: release.reason }),
+    ...(isUnknown && { isUnknown }),
     ...(absent.length > 0 && { absent: absent.join(', ') }),
   };
   return { kind: 'hold', hold: { code, data, releasedBy: 'event' } };

@@ -1,4 +1,10 @@
-import { NODE_STATUS_BYTES, type NodeStatus, type ReleaseStatus } from '../../domain/fleet/node-status.ts';
+import { isLoaded } from '../../domain/fleet/loaded.ts';
+import {
+  NODE_STATUS_BYTES,
+  NODE_STATUS_RELEASES,
+  type NodeStatus,
+  type ReleaseStatus,
+} from '../../domain/fleet/node-status.ts';
 import { hexOf } from '../../domain/model/digest.ts';
 import type { Phase } from '../../domain/model/phase.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
@@ -9,34 +15,43 @@ const MOST_WANTS = 3;
 /** A percentage is published in these steps, so that a preload writes ten times. */
 const PERCENT_STEP = 10;
 
-/**
- * What this node tells the others: the current releases first, then the newest ones, and as many as
- * fit into 2 KiB of JSON.
- */
+/** What this node tells the others on the wire: the current releases first, then the newest ones. */
 export function nodeStatusOf(report: OwnReport): NodeStatus {
   const all = releaseStatusesOf(report);
+  const more = all.length - NODE_STATUS_RELEASES;
+  const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
+  return {
+    version: 1,
+    releases: all.slice(0, NODE_STATUS_RELEASES),
+    ...(wants.length > 0 && { wants }),
+    ...(more > 0 && { more }),
+  };
+}
+
+/**
+ * What of it is written to the Node: as many releases as fit into 2 KiB of JSON, those first that
+ * others may wait for. What changes from second to second is in coarse steps.
+ */
+export function publishedStatus({ releases, more: cut = 0, ...others }: NodeStatus): NodeStatus {
+  const all = releases.toSorted((a, b) => urgency(a) - urgency(b)).map(coarse);
   for (let shown = all.length; ; shown -= 1) {
-    const more = all.length - shown;
-    const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
-    const status: NodeStatus = {
-      version: 1,
-      releases: all.slice(0, shown),
-      ...(wants.length > 0 && { wants }),
-      ...(more > 0 && { more }),
-    };
+    const more = cut + all.length - shown;
+    const status: NodeStatus = { ...others, releases: all.slice(0, shown), ...(more > 0 && { more }) };
     if (shown === 0 || Buffer.byteLength(JSON.stringify(status)) <= NODE_STATUS_BYTES) return status;
   }
 }
 
-/** The same, with what changes from second to second in coarse steps. */
-export function publishedStatus({ releases, ...others }: NodeStatus): NodeStatus {
-  return {
-    ...others,
-    releases: releases.map(({ percent, ...release }) => ({
-      ...release,
-      ...(percent !== undefined && { percent: percent - (percent % PERCENT_STEP) }),
-    })),
-  };
+/** Phases from which a release goes on. */
+const UNFINISHED: readonly Phase[] = ['detected', 'held', 'preloading', 'ready'];
+
+function urgency({ phase, current }: ReleaseStatus): number {
+  if (UNFINISHED.includes(phase)) return 0;
+  if (current === true) return 1;
+  return PAST.includes(phase) ? 3 : 2;
+}
+
+function coarse({ percent, ...release }: ReleaseStatus): ReleaseStatus {
+  return { ...release, ...(percent !== undefined && { percent: percent - (percent % PERCENT_STEP) }) };
 }
 
 /** All releases of the report, the current ones and then the newest ones first. */
@@ -57,8 +72,22 @@ const PAST: readonly Phase[] = ['superseded', 'retired'];
 
 function byInterest(a: OwnBundle, b: OwnBundle): number {
   const rank = ({ current, phase }: OwnBundle) => (current === true ? 0 : PAST.includes(phase) ? 2 : 1);
-  const age = (b.adoptedAt ?? '9').localeCompare(a.adoptedAt ?? '9');
+  const age = newsTime(b).localeCompare(newsTime(a));
   return rank(a) - rank(b) || age || b.sequence - a.sequence || a.bundleId.localeCompare(b.bundleId);
+}
+
+/** Others wait for what was activated last. */
+function newsTime({ current, activatedAt, adoptedAt }: OwnBundle): string {
+  return (current === true ? activatedAt : undefined) ?? adoptedAt ?? '9';
+}
+
+/**
+ * The part of a status that tells whether all images are present and pinned. What was so counts as so
+ * while the runtime does not answer: its restart takes away no label.
+ */
+export function loadedStatus({ phase, conditions }: OwnBundle): Pick<ReleaseStatus, 'phase' | 'incomplete'> {
+  const isDenied = conditions.some(({ type, status }) => ['Preloaded', 'Pinned'].includes(type) && status === 'False');
+  return { phase, ...(isDenied && isLoaded({ phase }) && { incomplete: true }) };
 }
 
 function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
@@ -69,7 +98,7 @@ function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
     name,
     version,
     bundle: shortBundle(bundle),
-    phase,
+    ...loadedStatus(bundle),
     ...(current === true && { current }),
     ...(runs !== undefined && { runs }),
     ...(percent !== undefined && { percent }),

@@ -6,12 +6,14 @@ import { bundleTitle } from '../../model/bundle.ts';
 type DataOf<Code extends ActivationHold['code']> = Extract<ActivationHold, { readonly code: Code }>['data'];
 
 /** Which nodes still have to load the release: a clause without full stop. */
-export function notReadyClause({ node, phase, percent, reason, more, absent }: DataOf<'fleet/not-ready'>): string {
+export function notReadyClause(data: DataOf<'fleet/not-ready'>): string {
+  const { node, more, absent } = data;
   const others = more === 0 ? '' : `; ${formatCount(more, 'other node')} too`;
-  return `all nodes load it first, and ${node} ${loadText(phase, percent, reason)}${others}${leftOut(absent)}`;
+  return `all nodes load it first, and ${node} ${loadText(data)}${others}${leftOut(absent)}`;
 }
 
-function loadText(phase: string | undefined, percent: number | undefined, reason: string | undefined): string {
+function loadText({ phase, percent, reason, isUnknown }: DataOf<'fleet/not-ready'>): string {
+  if (isUnknown) return 'has too many releases to tell whether it has it';
   if (phase === undefined) return 'does not have it yet';
   if (percent !== undefined) return `has loaded ${percent} % of it`;
   return reason === undefined ? `has not loaded it yet (${phase})` : `does not load it (${phase}: ${reason})`;

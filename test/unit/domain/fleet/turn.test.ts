@@ -45,6 +45,15 @@ describe('the order of an activation in a cluster', () => {
     });
   });
 
+  it('does not know whether a node has the release that could not tell all', () => {
+    const cut = { name: 'worker-3', isAbsent: false, status: { version: 1 as const, releases: [], more: 3 } };
+    expect(turn(cut)).toEqual({ kind: 'not-ready', nodes: [{ name: 'worker-3', isUnknown: true }], absent: [] });
+  });
+
+  it('waits for a node that lost images of the release, or their pins', () => {
+    expect(turn(node('worker-3', { phase: 'proven', incomplete: true }))).toMatchObject({ kind: 'not-ready' });
+  });
+
   it('waits for a node that has another bundle of the same version', () => {
     expect(turn(node('worker-3', { bundle: 'b'.repeat(16) }))).toMatchObject({ kind: 'not-ready' });
   });

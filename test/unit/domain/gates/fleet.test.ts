@@ -108,6 +108,10 @@ describe('the gate of the fleet', () => {
       [node('worker-3', { phase: 'held', reason: 'engine/space' })],
     ],
     [
+      'all nodes load it first, and worker-3 has too many releases to tell whether it has it',
+      [{ name: 'worker-3', isAbsent: false, status: { version: 1, releases: [], more: 2 } }],
+    ],
+    [
       'nodes activate it by name, one after the other, and worker-1 has not activated it yet. Left out, since they are silent: worker-9',
       [node('worker-1', {}), node('worker-9', undefined, true)],
     ],

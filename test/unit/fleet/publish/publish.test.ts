@@ -49,14 +49,65 @@ describe('nodeStatusOf', () => {
     expect(published.releases[0]?.percent).toBe(50);
   });
 
+  it('tells all releases, and how many there are beyond a hundred', () => {
+    const bundles = Array.from({ length: 120 }, (_, at) => ownBundle({ name: `stream-${at}` }));
+    const status = nodeStatusOf(ownReport(bundles));
+    expect([status.releases.length, status.more]).toEqual([100, 20]);
+    expect(parseNodeStatus(JSON.parse(JSON.stringify(status)))).toEqual(status);
+    expect(nodeStatusOf(ownReport(bundles.slice(0, 100)))).not.toHaveProperty('more');
+  });
+
+  it.each(['Preloaded', 'Pinned'])('says that a release is incomplete whose condition %s is False', (type) => {
+    const incomplete = (phase: 'preloading' | 'proven', status: string) =>
+      nodeStatusOf(ownReport([ownBundle({ phase, conditions: [verdict(type, status)] })])).releases[0]?.incomplete;
+    expect(incomplete('proven', 'False')).toBe(true);
+    expect(incomplete('proven', 'Unknown')).toBeUndefined();
+    expect(incomplete('preloading', 'False')).toBeUndefined();
+  });
+});
+
+describe('publishedStatus', () => {
+  const published = (...bundles: Parameters<typeof ownReport>[0][number][]) =>
+    publishedStatus(nodeStatusOf(ownReport(bundles)));
+
+  it('tells first what others may wait for, then what was activated last', () => {
+    const streams = Array.from({ length: 30 }, (_, at) =>
+      ownBundle({
+        name: `stream-${String(at).padStart(2, '0')}`,
+        phase: 'proven',
+        current: true,
+        adoptedAt: '2026-11-24T00:00:00.000Z',
+        activatedAt: `2026-11-24T00:00:${at + 10}.000Z`,
+      }),
+    );
+    const { releases, more } = published(
+      ...streams,
+      ownBundle({ phase: 'ready', adoptedAt: '2026-01-01T00:00:00.000Z' }),
+    );
+    expect(releases.slice(0, 3).map(({ name }) => name)).toEqual(['ocp', 'stream-29', 'stream-28']);
+    expect(releases.length + (more ?? 0)).toBe(31);
+    expect(more).toBeGreaterThan(0);
+  });
+
+  it('tells the rest of what is current before what is past, and counts what the wire left out', () => {
+    const old = ownBundle({ version: '4.13.5', phase: 'superseded' });
+    const refused = ownBundle({ version: '4.13.8', phase: 'rejected' });
+    expect(published(old, refused, ready, proven).releases.map(({ phase }) => phase)).toEqual([
+      'ready',
+      'proven',
+      'rejected',
+      'superseded',
+    ]);
+    expect(publishedStatus({ version: 1, releases: [], more: 20 }).more).toBe(20);
+  });
+
   it('fits into 2 KiB, tells how many are left out, and can be read by others', () => {
     const version = fc.stringMatching(/^[0-9]{1,60}[+é]{0,60}$/);
     fc.assert(
       fc.property(fc.uniqueArray(version, { maxLength: 40 }), (versions) => {
-        const status = nodeStatusOf(ownReport([proven, ...versions.map((text) => ownBundle({ version: text }))]));
+        const status = published(proven, ...versions.map((text) => ownBundle({ version: text })));
         expect(Buffer.byteLength(JSON.stringify(status))).toBeLessThanOrEqual(2_048);
         expect(status.releases.length + (status.more ?? 0)).toBe(1 + versions.length);
-        expect(status.releases[0]?.version).toBe('4.13.6');
         expect(parseNodeStatus(JSON.parse(JSON.stringify(status)))).toEqual(status);
       }),
       { numRuns: 50 },

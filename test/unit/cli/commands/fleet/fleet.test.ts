@@ -127,6 +127,13 @@ describe('stickpin fleet wait', () => {
     expect(stderr).toContain('stickpin: ocp@4.13.7 is not there in time');
   });
 
+  it('waits as the labels do for a node that lost images, and for one that could not tell all', async () => {
+    const cut = node('worker-2', undefined, { status: { version: 1, releases: [], more: 4 } });
+    const view = viewOf(node('worker-1', { phase: 'proven', incomplete: true }), cut);
+    const { stderr } = await run(['wait', 'ocp@4.13.7', '--timeout', '0'], view);
+    expect(stderr).toContain('waiting for worker-1 (proven (incomplete)), worker-2 (not known)');
+  });
+
   it('gives up after the time', async () => {
     const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7', '--timeout', '20 ms'], viewOf(node('worker-1')));
     expect(exitCode).toBe(1);
