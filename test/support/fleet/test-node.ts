@@ -15,7 +15,7 @@ import { wirePaths } from '../../../src/offers/paths.ts';
 import { serveSocket } from '../../../src/offers/socket-server.ts';
 import { createWireConnection, unixSocket } from '../../../src/offers/wire-connection.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { type Listeners, listen, notifyAll } from '../../../src/platform/subscription.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../../src/platform/subscription.ts';
 import { eventually } from '../eventually.ts';
 import { createMemoryOffers, type MemoryOffers } from '../offers/memory-offers.ts';
 import { createRecordingLog, type RecordingLog } from '../recording-log.ts';
@@ -33,6 +33,12 @@ export interface TestNodeOptions {
   /** What the API is told to be; default none. */
   readonly apiTrouble?: string;
   readonly status?: NodeStatus;
+  /** Instead of `status`: one that changes. */
+  readonly own?: { status(): NodeStatus | undefined; onChange(listener: () => void): Unsubscribe };
+  /** Instead of `nodes` and `apiTrouble`. */
+  readonly cluster?: Cluster;
+  /** Its folder, with what an earlier start left there; default: a new one. */
+  readonly folder?: string;
   /** Default: no kubelet lives. */
   readonly isKubeletReady?: IsKubeletReady;
 }
@@ -63,9 +69,9 @@ export interface TestNode {
 /** Starts a node on a free port of loopback. */
 export async function startTestNode(options: TestNodeOptions): Promise<TestNode> {
   mkdirSync(options.base, { recursive: true });
-  const folder = mkdtempSync(join(options.base, 'n-'));
+  const folder = options.folder ?? mkdtempSync(join(options.base, 'n-'));
   const settings = await settingsOf(folder, options);
-  mkdirSync(settings.paths.run_dir);
+  mkdirSync(settings.paths.run_dir, { recursive: true });
   const paths = fleetPaths(settings.paths);
   const log = createRecordingLog();
   const offers = createMemoryOffers();
@@ -73,15 +79,15 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
     paths.offersSocket,
     createOffersHandler({ bundles: offers, clock: systemClock, log }),
   );
-  const cluster = createMemoryCluster(options);
+  const memory = createMemoryCluster(options);
   const { kubelet } = options;
   const identity = kubelet === undefined ? undefined : await identityBelow(kubelet, log);
   const statuses: string[] = [];
   const fleet = createFleet({
     settings,
-    cluster,
-    ownStatus: () => options.status,
-    onOwnStatus: () => () => undefined,
+    cluster: options.cluster ?? memory,
+    ownStatus: options.own?.status ?? (() => options.status),
+    onOwnStatus: options.own?.onChange ?? (() => () => undefined),
     identity,
     isKubeletReady: options.isKubeletReady ?? (async () => false),
     notifier: {
@@ -115,7 +121,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
       const serves = fleet.serves();
       return serves === undefined || serves === 'unknown' ? 0 : serves.port;
     },
-    show: cluster.show,
+    show: memory.show,
     view,
     until: (isIt, timeoutMs = 20_000) =>
       eventually(async () => {

@@ -1,0 +1,96 @@
+import { readFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { FleetView, Peer } from '../../../src/domain/fleet/fleet-view.ts';
+import { fleet } from '../../../src/domain/gates/fleet.ts';
+import type { Phase } from '../../../src/domain/model/phase.ts';
+import { NOON, POLICY, stored, verified } from '../../support/daemon/scenario.ts';
+import { eventually } from '../../support/eventually.ts';
+import { type PublishedNode, startPublishedNode } from '../../support/fleet/published-node.ts';
+import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
+import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
+import { have } from '../../support/requirements.ts';
+
+const HOUR = 3_600_000;
+const before = stored(verified({ version: '4.13.6', sequence: 6 }), { activatedAt: NOON - HOUR });
+const bundle = stored(verified(), { readyAt: NOON });
+const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true } };
+
+/** What holds the activation on the node that has this view, long after the release was ready. */
+function holdOf(view: FleetView): string {
+  const verdict = fleet({ bundle, bundles: [before, bundle], policy, now: NOON + 2 * HOUR, fleet: view });
+  if (verdict.kind === 'pass') return 'goes';
+  const { code, data } = verdict.hold;
+  return 'node' in data ? `${code} ${data.node}` : code;
+}
+
+const reportOf = (phase: Phase) => {
+  const { bundleId } = bundle;
+  const { name, version } = bundle.payload;
+  return ownReport([ownBundle({ bundleId, name, version, phase, ...(phase === 'activated' && { current: true }) })]);
+};
+
+const isInTrouble =
+  (of: string) =>
+  ({ name, trouble }: Peer) =>
+    name === of && trouble !== undefined;
+
+/** Real TLS, and the strict API server. */
+describe.runIf(have('openssl'))('nodes that activate one after the other', () => {
+  let cluster: TestCluster;
+  let nodes: readonly PublishedNode[];
+
+  beforeEach(async () => {
+    cluster = await startTestCluster();
+    cluster.server.apply(readFileSync('packaging/node/fleet.yaml', 'utf8'));
+    nodes = await Promise.all(
+      ['n1', 'n2', 'n3'].map((name) => startPublishedNode(cluster, name, reportOf('preloading'))),
+    );
+  });
+  afterEach(async () => {
+    await Promise.all(nodes.map((node) => node.stop()));
+    await cluster[Symbol.asyncDispose]();
+  });
+
+  const phaseOf = (view: FleetView, name: string) =>
+    view.nodes.find((node) => node.name === name)?.status?.releases[0]?.phase;
+  const sees = (at: number, name: string, phase: Phase) =>
+    nodes[at]?.process().until((view) => phaseOf(view, name) === phase, 60_000);
+  const holds = async () => Promise.all(nodes.map(async (node) => holdOf(await node.process().view())));
+  const settled = (...expected: readonly string[]) => eventually(async () => expect(await holds()).toEqual(expected));
+
+  it('keep the order while the port of one is blocked after it was reached', async () => {
+    for (const node of nodes) {
+      await node
+        .process()
+        .until(({ peers }) => peers.length === 2 && peers.every(({ trouble }) => trouble === undefined));
+    }
+    await settled('fleet/not-ready n2', 'fleet/not-ready n1', 'fleet/not-ready n1');
+    nodes[1]?.block();
+    for (const at of [0, 2]) {
+      await nodes[at]?.process().until(({ peers }) => peers.some(isInTrouble('n2')), 60_000);
+    }
+    for (const node of nodes) node.report(reportOf('ready'));
+    await settled('goes', 'fleet/order n1', 'fleet/order n1');
+    nodes[0]?.report(reportOf('activated'));
+    await sees(2, 'n1', 'activated');
+    await settled('goes', 'goes', 'fleet/order n2');
+    nodes[1]?.report(reportOf('activated'));
+    await settled('goes', 'goes', 'goes');
+  }, 120_000);
+
+  it('keep the order over a restart while no API server answers and no port is reached', async () => {
+    for (const node of nodes) node.block();
+    for (const at of [0, 1]) nodes[at]?.report(reportOf('ready'));
+    await sees(1, 'n1', 'ready');
+    await settled('fleet/not-ready n3', 'fleet/not-ready n3', 'fleet/order n1');
+    await cluster.server.stop();
+    await nodes[1]?.restart();
+    const view = await nodes[1]?.process().view();
+    expect(view?.nodes.map(({ name }) => name)).toEqual(['n1', 'n2', 'n3']);
+    expect(view?.apiTrouble).toBeDefined();
+    expect(view && holdOf(view)).toBe('fleet/not-ready n1');
+    await cluster.server.restart();
+    await sees(1, 'n1', 'ready');
+    await settled('fleet/not-ready n3', 'fleet/not-ready n3', 'fleet/order n1');
+  }, 120_000);
+});

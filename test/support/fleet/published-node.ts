@@ -1,0 +1,106 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
+import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
+import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { isKubeletReady } from '../../../src/fleet/peers/kubelets.ts';
+import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
+import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
+import { createPublisher } from '../../../src/fleet/publisher/publisher.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { silentLog } from '../../../src/platform/log.ts';
+import { type Listeners, listen, notifyAll } from '../../../src/platform/subscription.ts';
+import { freePort } from '../free-port.ts';
+import { fastClock } from '../kubernetes/fast-clock.ts';
+import type { TestCluster } from '../kubernetes/test-cluster.ts';
+import { openDoor } from './door.ts';
+import { layKubeletFiles } from './kubelet-files.ts';
+import { startTestNode, type TestNode } from './test-node.ts';
+
+/** A {@link TestNode} that tells the cluster about itself, and that others reach through a door. */
+export interface PublishedNode {
+  readonly name: string;
+  /** The fleet process that runs now. */
+  process(): TestNode;
+  /** What its daemon reports from now on. */
+  report(report: OwnReport): void;
+  /** Nobody reaches its port any more. */
+  block(): void;
+  /** Ends the fleet process and starts it again, with the files that it left. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** How much faster the publisher writes: at most once in 1.2 s. */
+const PUBLISHER_SPEED = 50;
+
+/** Starts a node of a cluster. */
+export async function startPublishedNode(cluster: TestCluster, name: string, first: OwnReport): Promise<PublishedNode> {
+  const certificate = cluster.authority.node(name);
+  const kubeconfig = cluster.kubeconfigOf(name, certificate);
+  const kubelet = layKubeletFiles(join(cluster.folder, name, 'root'), certificate, cluster.authority).root;
+  const folder = join(cluster.folder, name);
+  mkdirSync(folder, { recursive: true });
+  const port = await freePort();
+  const door = await openDoor(port);
+  const listeners: Listeners = new Set();
+  let report = first;
+  const own = {
+    status: () => nodeStatusOf(report),
+    onChange: (listener: () => void) => listen(listeners, listener),
+  };
+  const begin = async () => {
+    const api = createKubernetesApi((signal) => readCredentials(kubeconfig, signal));
+    const common = { api, random: Math.random, log: silentLog };
+    const nodes = createKubernetesCluster({ ...common, hostname: name, clock: systemClock });
+    const node = await startTestNode({
+      name,
+      base: cluster.folder,
+      folder,
+      kubelet,
+      cluster: nodes,
+      own,
+      fleet: { listen: `127.0.0.1:${port}` },
+      isKubeletReady: (other, signal) => isKubeletReady(api, other, signal),
+    });
+    const publisher = createPublisher({
+      ...common,
+      cluster: nodes,
+      clock: fastClock(PUBLISHER_SPEED),
+      report: () => report,
+      isDaemonUp: () => true,
+      serves: () => {
+        const serves = node.fleet.serves();
+        return serves === undefined || serves === 'unknown' ? serves : { ...serves, port: door.port };
+      },
+    });
+    const unsubscribe = own.onChange(publisher.changed);
+    const ended = new AbortController();
+    const published = publisher.run(ended.signal);
+    const end = async () => {
+      unsubscribe();
+      ended.abort();
+      await published;
+      await node.stop();
+    };
+    return { node, end };
+  };
+  let running = await begin();
+  return {
+    name,
+    process: () => running.node,
+    report: (next) => {
+      report = next;
+      notifyAll(listeners);
+    },
+    block: door.block,
+    restart: async () => {
+      await running.end();
+      running = await begin();
+    },
+    stop: async () => {
+      await running.end();
+      await door.close();
+    },
+  };
+}
