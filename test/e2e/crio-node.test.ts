@@ -170,7 +170,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
       (report) => report.bundles[1]?.phase === 'ready' && report.operation === 'idle',
     );
     expect(ready.status).toBe(
-      "ocp 4.13.8 is ready: 2 images present and pinned. 'stickpin activate ocp@4.13.8' when you like.",
+      "ocp 4.13.8 is ready: 2 images present and pinned. You may remove the stick. 'stickpin activate ocp@4.13.8' when you like.",
     );
     await pinnedByRuntime(second);
     // On a busy machine CRI-O may take longer to read its mirrors than is waited for; a pull that

@@ -72,7 +72,7 @@ describe('a release whose activation its rules hold', () => {
       rules: [{ rule: 'from', value: '>=99.0.0', effect: 'holds-activation' }],
     });
     expect(node.statuses.at(-1)).toBe(
-      `ocp 4.13.7 is not activated: rule "from" needs >=99.0.0, 4.13.6 is current. To activate it anyway: 'stickpin activate ocp@4.13.7'. 2 images present and pinned.`,
+      `ocp 4.13.7 is not activated: rule "from" needs >=99.0.0, 4.13.6 is current. You may remove the stick. To activate it anyway: 'stickpin activate ocp@4.13.7'. 2 images present and pinned.`,
     );
     const active = entry('4.13.7')?.conditions?.find(({ type }) => type === 'Active');
     expect(active).toMatchObject({ status: 'False', reason: 'ActivationHeld' });

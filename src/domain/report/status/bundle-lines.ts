@@ -5,6 +5,7 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { flawedAmong } from '../../state/bad-blob.ts';
 import { heldLine } from './held-line.ts';
 import { commandNameAmong, reasonAmong, titleAmong } from './namesake.ts';
+import { isOnStick, stickNote } from './stick-note.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
@@ -46,7 +47,7 @@ export function steppedBackNote(entry: BundleAssessment, bundles: readonly Bundl
 
 /** That a release is ready, and what comes next: a command, or why it is not activated. */
 export function readyLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string {
-  const { bundle, phase, media, isOnPeersOnly, activationDue } = entry;
+  const { bundle, phase, activationDue } = entry;
   const images = bundle.contents.images.length;
   const title = titleAmong(bundle, bundles);
   const name = commandNameAmong(bundle, bundles);
@@ -55,7 +56,7 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
   if (held !== undefined) return held;
   const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
   const next = isAwaited
-    ? `'stickpin activate ${name}' when you like.`
-    : `It is ${phase}${media.length > 0 && isOnPeersOnly !== true ? '; you may remove the stick.' : '.'}`;
+    ? `${stickNote(entry)}'stickpin activate ${name}' when you like.`
+    : `It is ${phase}${isOnStick(entry) ? '; you may remove the stick.' : '.'}`;
   return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${activationDue ? 'Activating next.' : next}`;
 }

@@ -7,13 +7,14 @@ import { isRuleHold, toldHold } from '../hold-text.ts';
 import { hookClause } from '../texts/hook-text.ts';
 import { timeText, wallText } from '../texts/time-text.ts';
 import { commandNameAmong, titleAmong } from './namesake.ts';
+import { stickNote } from './stick-note.ts';
 
 type Entries = Parameters<typeof titleAmong>[1];
 
 /**
  * Why a release that is ready is not activated, for STATUS: at most 200 characters. The title and
- * what holds it come first; `stickpin list` has the whole reason. Undefined when nothing holds it
- * of which a person should know.
+ * what holds it come first, then that its stick may go; `stickpin list` has the whole reason.
+ * Undefined when nothing holds it of which a person should know.
  */
 export function heldLine(entry: BundleAssessment, bundles: Entries): string | undefined {
   const hold = toldHold(entry);
@@ -25,10 +26,12 @@ export function heldLine(entry: BundleAssessment, bundles: Entries): string | un
   const advice = adviceFor(hold, command);
   const why = oneLine(shortClause(hold));
   const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned.`;
-  const lines = [`${head}${why}. ${advice} ${images}`, `${head}${why}. ${advice}`, `${head}${why}. ${SEE_LIST}`];
+  const stick = stickNote(entry);
+  const lines = [`${head}${why}. ${stick}${advice} ${images}`, `${head}${why}. ${stick}${advice}`];
   const fitting = lines.find((line) => line.length <= MAX_LINE_LENGTH);
   if (fitting !== undefined) return fitting;
-  return `${head}${shortened(why, MAX_LINE_LENGTH - head.length - SEE_LIST.length - 2)}. ${SEE_LIST}`;
+  const end = `. ${stick}${SEE_LIST}`;
+  return `${head}${shortened(why, MAX_LINE_LENGTH - head.length - end.length)}${end}`;
 }
 
 /** Holds that no request ends. */

@@ -105,6 +105,16 @@ describe('the line about a release that is ready and held', () => {
     },
   );
 
+  it.each(cases)('$code ($index) says that its stick may be removed', ({ code, data, releasedBy }) => {
+    const hold = { gate: code, code, data, releasedBy } as unknown as ActivationHold;
+    const entry = { ...entryOf(), media: ['sdb1'], holds: [hold] };
+    const line = heldLine(entry, []) ?? '';
+    expect(line.length).toBeLessThanOrEqual(200);
+    expect(line).toContain(' You may remove the stick. ');
+    expect(heldLine({ ...entry, isOnPeersOnly: true }, [])).not.toContain('stick.');
+    expect(heldLine({ ...entry, media: [] }, [])).not.toContain('remove the stick');
+  });
+
   it('keeps the reason in the first 80 characters and the command whole when names are long', () => {
     const version = `1.0.0-${'x'.repeat(120)}`;
     const bundle = stored(verified({ name: 'a'.repeat(63), version }), { readyAt: NOON });

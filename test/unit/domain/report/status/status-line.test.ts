@@ -28,6 +28,7 @@ import {
 
 const many = Object.fromEntries(Array.from({ length: 112 }, (_, index) => [`image-${index}`, [`layer-${index}`]]));
 const bundle = verified({ images: many });
+const manual = verified({ images: many, schedule: 'manual' });
 const adopted = stored(bundle);
 const ready = stored(bundle, { readyAt: NOON });
 const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
@@ -242,8 +243,15 @@ describe('statusLine: the wording of the design', () => {
     {
       when: 'a manual release is ready',
       over: { runtime: complete },
-      bundles: [stored(verified({ images: many, schedule: 'manual' }), { readyAt: NOON })],
+      bundles: [stored(manual, { readyAt: NOON })],
       reads: "ocp 4.13.7 is ready: 112 images present and pinned. 'stickpin activate ocp@4.13.7' when you like.",
+    },
+    {
+      when: 'a manual release is ready and its stick is still in',
+      over: { media: [medium('sdb1', [found(manual)])], runtime: complete },
+      bundles: [stored(manual, { readyAt: NOON })],
+      reads:
+        "ocp 4.13.7 is ready: 112 images present and pinned. You may remove the stick. 'stickpin activate ocp@4.13.7' when you like.",
     },
     {
       when: 'it is ready and activated by itself next',
