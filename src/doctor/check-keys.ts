@@ -140,7 +140,7 @@ function keysOf(
   );
   const revoked = [...byFile, ...remembered.values()];
   const brought = (inForce?.keys ?? []).flatMap(({ name, keyId, broughtBy }) =>
-    broughtBy === undefined ? [] : [{ keyId, title: `${name} (brought by ${broughtBy})` }],
+    broughtBy === undefined ? [] : [{ keyId, title: `${name} (added by bundle ${broughtBy})` }],
   );
   const published = [...own.keys.map(({ keyId, name }) => ({ keyId, title: name })), ...brought];
   return { trusted: published.filter(({ keyId }) => revoked.every((gone) => gone.keyId !== keyId)), revoked };

@@ -74,7 +74,7 @@ function recordsOf({ pullIntents, secretRepositories, repositories }: ExaminedKu
       ? []
       : [
           warning(
-            `it began to pull ${begun[0]} itself and has not noted the end, so that it may ask for a password for this image after its next start`,
+            `an unfinished pull of ${begun[0]} is recorded; after its next start the kubelet may need the registry for it`,
             `when the image is present, remove the file of ${RECORDS}/pulling that names it, and restart the kubelet`,
           ),
         ]),

@@ -43,7 +43,7 @@ export async function confirmOrDecline(
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== code) throw error;
     if (confirm === undefined) {
-      throw declined(error, `${error.message}; nothing was changed. Say --force if you mean it`);
+      throw declined(error, `${error.message}; nothing was changed. Give --force to do it anyway`);
     }
     if (!(await confirm(`${error.message}. ${question}`, signal))) {
       throw declined(error, `nothing was changed: ${unchanged}`);

@@ -12,7 +12,7 @@ export function renderFleet(view: FleetView, now: number, layout: Layout = {}): 
   const trouble = view.apiTrouble === undefined ? '' : `\nThe Kubernetes API: ${view.apiTrouble}\n`;
   const peers = view.peers.flatMap(({ name, trouble: why }) => (why === undefined ? [] : [`${name}: ${why}\n`]));
   const unreachable = peers.length === 0 ? '' : `\nNodes that can't be asked now:\n${peers.join('')}`;
-  const table = formatTable(['NODE', 'RELEASE', 'PHASE', 'GIVES IT', 'SEEN'], rows, layout);
+  const table = formatTable(['NODE', 'RELEASE', 'PHASE', 'SHARED', 'SEEN'], rows, layout);
   return `${table}${labelNotes(view)}${trouble}${unreachable}`;
 }
 

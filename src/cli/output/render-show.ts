@@ -1,12 +1,14 @@
-import type { ActivationHoldReport, BundleReport } from '../../domain/report/bundle-report.ts';
+import type { BundleReport } from '../../domain/report/bundle-report.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { RecordedBundle } from '../context/recorded-report.ts';
 import type { Tone } from './colour.ts';
+import { holdEnd } from './hold-end.ts';
 import { roleText } from './role-text.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 import { shownMembers } from './shown-members.ts';
+import { shownName } from './shown-name.ts';
 import { formatTable, type Layout } from './table.ts';
 import { wrapLines } from './wrap-words.ts';
 
@@ -36,9 +38,11 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport | undefined, 
     warnings = [],
     ...members
   } = bundle as Partial<BundleReport>;
+  const { name = '', version = '', bundleId = '' } = members;
+  const title = shownName({ name, version, bundleId });
   const shown = [
     ...shownMembers(members),
-    ...activationHolds.map((hold) => ['held', holdText(hold)] as const),
+    ...activationHolds.map((hold) => ['held', `${hold.message}${holdEnd(hold, title)}`] as const),
     ...warnings.map((warning) => ['warning', warning] as const),
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
     ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
@@ -66,13 +70,6 @@ function toneOf(type: string, status: string): Tone | undefined {
   return isBad ? undefined : 'good';
 }
 
-/** One hold and what ends it: `its end of life was on … (rule "endOfLife"); a person ends it`. */
-function holdText({ message, releasedBy, until }: ActivationHoldReport): string {
-  if (releasedBy === 'person') return `${message}; a person ends it`;
-  if (releasedBy === 'event') return `${message}; it ends automatically`;
-  return `${message}; it ends automatically${until === undefined ? '' : ` on ${until}`}`;
-}
-
 /** The trusted and the revoked keys. Keys that signed the bundle are marked. */
 function renderTrust(
   { require, threshold, keys, roles = [], revoked, problems }: TrustReport,
@@ -84,14 +81,14 @@ function renderTrust(
     ...keys.map(({ name, keyId, broughtBy }) => [
       oneLine(name),
       keyId,
-      broughtBy === undefined ? 'trusted' : `trusted, brought by ${broughtBy}`,
+      broughtBy === undefined ? 'trusted' : `trusted, added by bundle ${broughtBy}`,
       markOf(keyId),
     ]),
     ...roles.flatMap((role) =>
       role.keys.map(({ name, keyId, broughtBy }) => [
         oneLine(name),
         keyId,
-        `in role ${role.name}${broughtBy === undefined ? '' : `, brought by ${broughtBy}`}`,
+        `in role ${role.name}${broughtBy === undefined ? '' : `, added by bundle ${broughtBy}`}`,
         markOf(keyId),
       ]),
     ),

@@ -4,8 +4,10 @@ import { progressText } from '../../domain/report/status/progress-text.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { paint, type Tone } from './colour.ts';
+import { holdEnd } from './hold-end.ts';
 import { barWithText } from './progress-bar.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
+import { shownName } from './shown-name.ts';
 import { type Cell, formatTable, type Layout } from './table.ts';
 import { wrapLines } from './wrap-words.ts';
 
@@ -82,7 +84,7 @@ export function renderList(report: StatusReport, layout: Layout = {}): string {
   const reasons = [
     ...report.bundles.flatMap(({ reason, ...bundle }) => {
       const message = reason?.message ?? firstHold(bundle);
-      return message === undefined ? [] : [`${shownName(bundle)}: ${message}${endOf(bundle)}`];
+      return message === undefined ? [] : [`${shownName(bundle)}: ${message}${endOf(bundle, reason)}`];
     }),
     ...report.bundles.flatMap(({ kept, ...bundle }) => (kept === undefined ? [] : [`${shownName(bundle)}: ${kept}`])),
     ...report.bundles.flatMap(({ warnings = [], ...bundle }) => {
@@ -155,30 +157,31 @@ function shownPhase(
   return current ? `${phase} (current)` : phase;
 }
 
-/** What ends the holds of a release that is ready: ` (a person ends it)`. */
-function endOf({ phase, activationHolds = [] }: Pick<BundleReport, 'phase' | 'activationHolds'>): string {
-  // Its words say already who ends it.
-  if (phase !== 'ready' || activationHolds.every(({ code }) => code === 'engine/manual')) return '';
-  if (activationHolds.some(({ releasedBy }) => releasedBy === 'person')) return ' (a person ends it)';
+/**
+ * What ends the holds of a release that is ready. Its reason, where it has one, says it already but
+ * for the time.
+ */
+function endOf(
+  { phase, activationHolds = [], ...bundle }: Parameters<typeof shownName>[0] & Holds,
+  reason: BundleReport['reason'],
+): string {
+  if (phase !== 'ready') return '';
+  const byPerson = activationHolds.find(({ releasedBy }) => releasedBy === 'person');
+  if (byPerson !== undefined) return reason === undefined ? holdEnd(byPerson, shownName(bundle)) : '';
   const until = activationHolds
     .flatMap((hold) => hold.until ?? [])
     .sort()
     .at(-1);
+  if (activationHolds.length === 0) return '';
   return ` (it ends automatically${until === undefined ? '' : `, not before ${until}`})`;
 }
 
+type Holds = Pick<BundleReport, 'phase' | 'activationHolds'>;
+
 /** The first hold of a ready release, unless a more serious reason is shown. */
-function firstHold({ phase, activationHolds }: Pick<BundleReport, 'phase' | 'activationHolds'>): string | undefined {
+function firstHold({ phase, activationHolds }: Holds): string | undefined {
   const [first] = phase === 'ready' ? (activationHolds ?? []) : [];
   return first && `its activation is held: ${first.message}`;
-}
-
-/**
- * The argument for `activate` and `approve`: `ocp@4.13.7`, or the digest of a bundle without a
- * verified name.
- */
-function shownName({ name, version, bundleId }: Pick<BundleReport, 'name' | 'version' | 'bundleId'>): string {
-  return name === '' ? bundleId : `${name}@${version}`;
 }
 
 /** One bar for the bytes of the preload, and the images that are pulled now. */

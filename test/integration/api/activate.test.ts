@@ -55,7 +55,7 @@ describe.runIf(have('dbus-daemon'))('activate over the bus, of a release that it
     const run = await api.run('activate', 'ocp@4.13.7');
     expect(run).toMatchObject({ exitCode: 1, stdout: '' });
     expect(run.stderr).toMatch(rules);
-    expect(run.stderr).toMatch(/nothing was changed\. Say --force if you mean it\n$/);
+    expect(run.stderr).toMatch(/nothing was changed\. Give --force to do it anyway\n$/);
     expect(requested()).toBe(0);
   });
 

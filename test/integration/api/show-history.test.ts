@@ -82,7 +82,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     const progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
     document = reportOf({ observed, memory: observed, assessment }, progress);
     const { stdout } = await run('show', bundle.bundleId);
-    expect(stdout).toMatch(/^abababababab +(ab){32} +trusted, brought by ocp@2026\.3\.1$/m);
+    expect(stdout).toMatch(/^abababababab +(ab){32} +trusted, added by bundle ocp@2026\.3\.1$/m);
     expect(stdout).toMatch(
       new RegExp(`^- +${keyIdOf('factory-2026')} +revoked by ocp@2026\\.3\\.1 +signed this$`, 'm'),
     );

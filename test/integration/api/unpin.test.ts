@@ -73,7 +73,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
   });
 
   it('refuses without a terminal, with what to say', async () => {
-    const stderr = `stickpin: ${fact}; it is unpinned by force only; nothing was changed. Say --force if you mean it\n`;
+    const stderr = `stickpin: ${fact}; it is unpinned by force only; nothing was changed. Give --force to do it anyway\n`;
     expect(await run('unpin', 'ocp@4.13.7')).toEqual({ exitCode: 1, stdout: '', stderr });
     expect(retired()).toEqual([]);
     expect((await run('unpin', 'ocp@4.13.7', '--force')).exitCode).toBe(0);
@@ -85,7 +85,7 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
     node.runtime.images.set(image.reference, image.reference);
     node.runtime.startContainer('pod/etcd', image.reference);
     const runs = 'containers run from images that only ocp@4.13.5 has';
-    const stderr = `stickpin: ${runs}; it is unpinned by force only; nothing was changed. Say --force if you mean it\n`;
+    const stderr = `stickpin: ${runs}; it is unpinned by force only; nothing was changed. Give --force to do it anyway\n`;
     expect(await run('unpin', 'ocp@4.13.5')).toEqual({ exitCode: 1, stdout: '', stderr });
     expect(retired()).toEqual([]);
   });

@@ -45,7 +45,7 @@ describe('stickpin doctor', () => {
     const bundles = [{ name: '', version: '', bundleId: 'sha256:ab', reason }] as unknown as StatusReport['bundles'];
     expect(findingsOfReport({ ...REPORT, bundles, protected: [] })[2]).toMatchObject({
       message: 'sha256:ab: waits for approval',
-      remedy: "do what it says; 'stickpin show sha256:ab' tells more",
+      remedy: expect.stringContaining("run 'stickpin approve'"),
     });
   });
 
@@ -102,7 +102,7 @@ describe('stickpin doctor', () => {
     });
     expect(told('PullsFromElsewhere', 'Unknown')).toMatchObject({
       verdict: 'warning',
-      remedy: expect.stringContaining('mend what it names'),
+      remedy: expect.stringContaining('correct the file that the message names'),
     });
     const nothing = { ...condition('PullsAnswered', 'Unknown'), reason: 'NothingActivated' };
     expect(findingsOfReport({ ...REPORT, conditions: [nothing], protected: [] })).toHaveLength(2);
@@ -131,7 +131,7 @@ describe('stickpin doctor', () => {
     expect(findingsOfReport({ ...REPORT, trust })[1]).toMatchObject({
       verdict: 'ok',
       message:
-        'the daemon judges by abababababab (brought by ocp@5), factory-2026, and never by efefefefefef… (trust.require = "signature", trust.threshold = 1)',
+        'the daemon judges by abababababab (added by bundle ocp@5), factory-2026, and never by efefefefefef… (trust.require = "signature", trust.threshold = 1)',
     });
     expect(findingsOfReport({ ...REPORT, trust: { ...trust, revocationsUnreadable: true } })[1]?.verdict).toBe('fault');
   });

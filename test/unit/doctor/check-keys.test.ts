@@ -41,7 +41,7 @@ describe('stickpin doctor: keys', () => {
   it('counts keys that a bundle added, which only the daemon knows', async () => {
     expect(await look(2)).toEqual(['fault: only factory-2026 is trusted, but trust.threshold wants 2 distinct keys']);
     const brought = { keys: [{ name: BROUGHT.slice(0, 12), keyId: BROUGHT, broughtBy: 'ocp@5' }] };
-    expect(await look(2, brought)).toEqual(['ok: trusted: factory-2026, abababababab (brought by ocp@5)']);
+    expect(await look(2, brought)).toEqual(['ok: trusted: factory-2026, abababababab (added by bundle ocp@5)']);
   });
 
   it('names revoked keys, and does not count one that a bundle revoked though its file is there', async () => {

@@ -48,7 +48,7 @@ describe('the check of the kubelet', () => {
   it('warns of records about images of releases, and of no others', async () => {
     const pullIntents = ['quay.example.com/ocp/etcd:3.5.9', 'docker.io/library/nginx:1'];
     expect(await wrong({ pullIntents })).toEqual([
-      expect.stringMatching(/^it began to pull quay\.example\.com\/ocp\/etcd:3\.5\.9 itself/),
+      expect.stringMatching(/^an unfinished pull of quay\.example\.com\/ocp\/etcd:3\.5\.9 is recorded/),
     ]);
     const digest = `quay.example.com/ocp/api@sha256:${'0'.repeat(64)}`;
     expect(await wrong({ pullIntents: [digest] })).toHaveLength(1);

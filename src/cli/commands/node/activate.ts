@@ -8,7 +8,7 @@ import { wrapLines } from '../../output/wrap-words.ts';
 export function registerActivate(program: Command, context: CommandContext): void {
   program
     .command('activate')
-    .description('make the tags of a ready release name its images')
+    .description('start to use a release that is ready (its tags then point to its images)')
     .argument('<bundle>', 'NAME@VERSION, or the digest of the bundle')
     .option('--force', 'do not ask, even if rules, a closed window or a wrong clock hold it')
     .action((bundle: string, { force = false }: { readonly force?: boolean }) =>

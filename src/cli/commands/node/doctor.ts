@@ -11,6 +11,7 @@ import { withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
 import { shortDigests } from '../../output/short-digests.ts';
 import { formatTable, type Layout } from '../../output/table.ts';
+import { releaseFindings } from './release-findings.ts';
 
 /** Adds `doctor` to the program. */
 export function registerDoctor(program: Command, context: CommandContext): void {
@@ -77,15 +78,8 @@ export function findingsOfReport({
   conditions,
 }: StatusReport): readonly Finding[] {
   const daemon = findingsOn('daemon');
-  const releases = findingsOn('releases');
-  const troubles = bundles.flatMap(({ bundleId, name, version, degraded, reason }) => {
-    const trouble = degraded ?? reason;
-    const title = name === '' ? bundleId : `${name}@${version}`;
-    if (trouble === undefined) return [];
-    return [releases.warning(`${title}: ${trouble.message}`, `do what it says; 'stickpin show ${title}' tells more`)];
-  });
   const refused = rejected.map(({ medium, path, reason }) =>
-    releases.warning(
+    findingsOn('releases').warning(
       `${path} on ${medium} is rejected: ${reason.message}`,
       `remove the medium, or bring one with a good copy; 'stickpin show ${path}' tells more`,
     ),
@@ -104,7 +98,7 @@ export function findingsOfReport({
     ...stateProblems.map(({ message }) => findingsOn('state').warning(message, CHECK_DISK)),
     ...conditions.flatMap(nodeConditionFindings),
     ...unclaimed.map(unclaimedFinding),
-    ...troubles,
+    ...bundles.flatMap(releaseFindings),
     ...refused,
     ...costs,
   ];
@@ -114,7 +108,7 @@ export function findingsOfReport({
 function nodeConditionFindings({ type, status, reason, message }: StatusReport['conditions'][number]): Finding[] {
   const { ok, warning, fault } = findingsOn('pulls');
   if (reason === 'NothingActivated') return [];
-  if (reason === 'ServingIsOff') return [ok(message)];
+  if (ENDS_SOON.has(reason) || reason === 'ServingIsOff') return [ok(message)];
   switch (type) {
     case 'PullsAnswered':
       if (status === 'True') return [ok(`${message}; ${SHADOWS}`)];
@@ -127,15 +121,20 @@ function nodeConditionFindings({ type, status, reason, message }: StatusReport['
   }
 }
 
+/** What the next look answers. */
+const ENDS_SOON: ReadonlySet<string> = new Set(['NotTestedYet', 'NotLookedAt']);
+
 const SHADOWS = "while a release holds a tag, this node sees the release's image under it, whatever the registry has";
 const LOOK_AT_PULLS =
   "see 'journalctl -u stickpin' and the journal of the runtime, then run 'sudo stickpin doctor' again; until then pods with imagePullPolicy Always need a network";
 const BRING_IMAGES =
   'add these images to a bundle under these names, or let the pods use names that a release provides; on a node with a network it may stay like this';
-const LOOK_AT_MANIFESTS = "mend what it names, then run 'stickpin doctor' again";
+const LOOK_AT_MANIFESTS =
+  "correct the file that the message names, or start the runtime, then run 'stickpin doctor' again";
 
 const SEE_RUNTIME =
   "see the lines about the runtime above; if it answers there, restart stickpin, and look into 'journalctl -u stickpin'";
+const CORRECT_RECORD = "correct the file or folder that the message names, then run 'stickpin doctor' again";
 const CHECK_DISK = "check the disk, plug in the stick of each release that is to stay, and see 'stickpin list'";
 
 function unclaimedFinding({ name, version, references }: StatusReport['unclaimed'][number]): Finding {
@@ -153,10 +152,10 @@ function trustFinding({ require, threshold, keys, roles = [], revoked, ...others
   const policy = `trust.require = "${require}", trust.threshold = ${threshold}`;
   if (revocationsUnreadable) {
     const why = cause === undefined ? '' : `: ${cause}`;
-    return fault(`the daemon trusts no key, since revocations can't be read (${policy})${why}`, 'mend what it names');
+    return fault(`the daemon trusts no key, since revocations can't be read (${policy})${why}`, CORRECT_RECORD);
   }
   const trusted = [...keys, ...roles.flatMap((role) => role.keys)].map(({ name, broughtBy }) =>
-    broughtBy === undefined ? name : `${name} (brought by ${broughtBy})`,
+    broughtBy === undefined ? name : `${name} (added by bundle ${broughtBy})`,
   );
   const gone = revoked.map(({ keyId }) => `${keyId.slice(0, 12)}…`);
   const never = gone.length === 0 ? '' : `, and never by ${gone.join(', ')}`;

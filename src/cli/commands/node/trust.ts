@@ -48,7 +48,7 @@ const CHANGES: Readonly<Record<string, Change>> = {
     ask: (client, keyId, signal) => client.restoreKey({ keyId }, signal),
   },
   reset: {
-    about: 'reset the floors of a stream, and forget the keys that its bundles brought; asks first',
+    about: 'allow older bundles of a stream again, and forget keys that its bundles added; asks first',
     argument: ['<stream>', 'the name of the stream; stickpin list shows it'],
     consequence: (stream) =>
       `older bundles of stream ${stream} may be adopted again, and keys that its bundles brought no longer count`,
@@ -113,13 +113,13 @@ function asText({ keys, roles = [], revoked, problems }: TrustReport, layout: La
     ...keys.map(({ name, keyId, broughtBy }) => [
       keyId,
       'trusted',
-      broughtBy === undefined ? oneLine(`${name}.pub`) : oneLine(`${name}, brought by ${broughtBy}`),
+      broughtBy === undefined ? oneLine(`${name}.pub`) : oneLine(`${name}, added by bundle ${broughtBy}`),
     ]),
     ...roles.flatMap((role) =>
       role.keys.map(({ name, keyId, broughtBy }) => [
         keyId,
         `in role ${role.name}`,
-        broughtBy === undefined ? oneLine(name) : oneLine(`${name}, brought by ${broughtBy}`),
+        broughtBy === undefined ? oneLine(name) : oneLine(`${name}, added by bundle ${broughtBy}`),
       ]),
     ),
     ...revoked.map((one) => [one.keyId, 'revoked', oneLine(revokedWhere(one))]),

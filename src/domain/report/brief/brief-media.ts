@@ -34,7 +34,7 @@ export function briefMedia(reason: MediaReason): readonly string[] {
     case 'media/looking':
       return [`stickpin has just started and looks whether ${title} is plugged in.`, present];
     case 'media/reading':
-      return [`${title} goes on when ${briefName(reason.data.medium)} was read again.`, present];
+      return [`${title} continues when ${briefName(reason.data.medium)} has been read again.`, present];
     default:
       return assertNever(reason);
   }

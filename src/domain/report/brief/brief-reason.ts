@@ -86,11 +86,13 @@ function briefRuntime(reason: RuntimeReason): readonly string[] {
   switch (reason.code) {
     case 'engine/no-space': {
       const { bundle, shortage } = reason.data;
-      const { kind, path, needed, free } = shortage;
-      const amount = (value: number) => (kind === 'inodes' ? `${value} inodes` : formatBytes(value));
+      const { kind, path, needed, free, reserved } = shortage;
+      const amount = (value: number) => (kind === 'inodes' ? `${value}` : formatBytes(value));
+      const what = kind === 'inodes' ? 'inodes' : 'space';
+      const usable = amount(Math.max(0, free - reserved));
       return [
-        `Not enough space for ${briefTitle(bundle)}: needs about ${amount(needed)}, ${amount(free)} free.`,
-        `Make room on ${briefName(path)}.`,
+        `Not enough ${what} for ${briefTitle(bundle)}: needs ${amount(needed)}, usable ${usable}.`,
+        `Free space on ${briefName(path)}, or run 'stickpin unpin' for an old release.`,
         SEE_LIST,
       ];
     }

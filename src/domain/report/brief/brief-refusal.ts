@@ -38,7 +38,8 @@ function briefSequence(data: Extract<AdoptionReason, { code: 'bundle/sequence' }
   switch (data.kind) {
     case 'below-floor':
       return [
-        `${title} is older than what was activated here, so it is not adopted.`,
+        `${title} is older than the release activated here.`,
+        `Bring a newer bundle, or run 'stickpin trust reset ${data.bundle.name}' and plug it in again.`,
         `Its sequence is ${data.sequence}, that of the other one ${data.floor}.`,
         SEE_LIST,
       ];

@@ -36,7 +36,7 @@ function sequenceText(data: Extract<AdoptionReason, { code: 'bundle/sequence' }>
   switch (data.kind) {
     case 'below-floor': {
       const { bundle, sequence, floor } = data;
-      return `${bundleName(bundle)} has sequence ${sequence}, but sequence ${floor} of ${bundle.name} was activated here; an older bundle that is unknown here is not adopted`;
+      return `${bundleName(bundle)} is older than the release activated here: its sequence is ${sequence}, and ${floor} was activated. Bring a newer bundle, or run 'stickpin trust reset ${bundle.name}' and plug it in again`;
     }
     case 'step': {
       const { bundle, sequence, highest, step } = data;

@@ -12,7 +12,7 @@ export function mediaText(reason: MediaReason): string {
       return baseText(reason.data);
     case 'engine/cancelled': {
       const { bundle, images } = reason.data;
-      return `The preload of ${bundleTitle(bundle)} was cancelled (${progressOf(images)}). Plug its stick in again, or run 'stickpin rescan', to go on.`;
+      return `The preload of ${bundleTitle(bundle)} was cancelled (${progressOf(images)}). Plug its stick in again, or run 'stickpin rescan', to continue.`;
     }
     case 'engine/offline': {
       const { bundle, media } = reason.data;
@@ -38,7 +38,7 @@ export function mediaText(reason: MediaReason): string {
     }
     case 'media/reading': {
       const { bundle, images, medium } = reason.data;
-      return `${medium} is read again; ${bundleTitle(bundle)} goes on then (${progressOf(images)} present).`;
+      return `${medium} is read again; then ${bundleTitle(bundle)} continues (${progressOf(images)} present).`;
     }
     default:
       return assertNever(reason);
@@ -88,7 +88,7 @@ const FLAW: Readonly<Record<Flaws['why'], string>> = {
 };
 
 /**
- * How a preload lost its medium, and what makes it go on. @param title as `ocp 4.13.7` @param
+ * How a preload lost its medium, and what makes it continue. @param title as `ocp 4.13.7` @param
  * progress as `2/13 images`
  */
 export function interruptionText(title: string, progress: string, how: Interruption): string {
@@ -98,7 +98,7 @@ export function interruptionText(title: string, progress: string, how: Interrupt
     case 'taken-out':
       return `${title} was taken out of ${how.folder ?? 'the drop folder'} while preloading (${progress}). Put it back, or plug in its stick, to continue.`;
     case 'peer-away':
-      return `${how.peer} stopped giving ${title} (${progress}). It goes on when a node or a stick has it.`;
+      return `${how.peer} stopped giving ${title} (${progress}). It continues when a node or a stick has it.`;
     case 'unplugged':
       return `Stick removed while preloading ${title} (${progress}). Plug it in again to continue.`;
     default:

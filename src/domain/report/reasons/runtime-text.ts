@@ -21,15 +21,19 @@ export function runtimeText(reason: RuntimeReason): string {
   }
 }
 
+const OR_UNPIN = "or run 'stickpin unpin' for an old release";
+
 function shortageText(title: string, { kind, path, needed, free, reserved }: ShortOf): string {
-  const inBytes = `${formatBytes(free)} free of which ${formatBytes(reserved)} are reserved`;
+  const usable = Math.max(0, free - reserved);
+  const reserve = (amount: string) => (reserved === 0 ? '' : ` (preload.min_free_percent reserves ${amount})`);
+  const inBytes = `usable ${formatBytes(usable)}${reserve(formatBytes(reserved))}`;
   switch (kind) {
     case 'bytes':
-      return `Not enough space for ${title}: needs about ${formatBytes(needed)} on ${path}, ${inBytes}`;
+      return `Not enough space for ${title} on ${path}: needs ${formatBytes(needed)}, ${inBytes}. Free space there, ${OR_UNPIN}`;
     case 'inodes':
-      return `Not enough inodes for ${title}: needs about ${needed} on ${path}, ${free} free of which ${reserved} are reserved`;
+      return `Not enough inodes for ${title} on ${path}: needs ${needed}, usable ${usable}${reserve(`${reserved}`)}. Remove files there, ${OR_UNPIN}`;
     case 'staging':
-      return `Not enough space for ${title}: the runtime stages about ${formatBytes(needed)} on ${path} while it pulls, ${inBytes}`;
+      return `Not enough space for ${title} on ${path}: the runtime stages ${formatBytes(needed)} there while it pulls, ${inBytes}. Free space there`;
     default:
       return assertNever(kind);
   }

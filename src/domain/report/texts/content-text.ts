@@ -39,7 +39,7 @@ export function damageNextText(next: DamageOutcome, title: string): string {
     case 'in-use':
       return 'It stays while a container uses it: stop its pod, and it is removed and pulled again.';
     case 'shared':
-      return 'It stays, since what is damaged belongs to another damaged image too, which can not be removed now.';
+      return "It can't be repaired yet: another damaged image, still in use, shares its data.";
     case 'look':
       return 'It stays until the containers of the node are known.';
     case 'give-up':

@@ -20,7 +20,7 @@ export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): Runt
       if (runtime.stoppingUnit !== undefined) {
         return {
           word: 'RuntimeStopping',
-          what: `${runtime.stoppingUnit} is being stopped, so pulls were broken off.`,
+          what: `${runtime.stoppingUnit} is being stopped, so pulls were interrupted.`,
           next: 'They continue automatically when it runs again.',
         };
       }

@@ -63,5 +63,5 @@ const LAST_TIME = 8.64e15;
 
 /** A time in UTC: `2026-03-01T08:00:00Z`. */
 export function timeText(time: number): string {
-  return Math.abs(time) > LAST_TIME ? 'a day beyond all calendars' : new Date(time).toISOString().replace('.000Z', 'Z');
+  return Math.abs(time) > LAST_TIME ? 'the year 275760 or later' : new Date(time).toISOString().replace('.000Z', 'Z');
 }

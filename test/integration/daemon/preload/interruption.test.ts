@@ -123,9 +123,7 @@ describe.runIf(have('root'))('a disk that is too small', () => {
     await harness.start();
     harness.plug(bundle.path);
     const held = await harness.until((report) => report.bundles[0]?.hold === 'space');
-    expect(held.status).toMatch(
-      /^Not enough space for ocp 4\.13\.7: needs about 24 MiB on .*small.*, \d+ MiB free of which 3 MiB are reserved/,
-    );
+    expect(held.status).toMatch(/^Not enough space for ocp 4\.13\.7.*: needs 24 MiB, usable \d+ MiB/);
     expect(await harness.images()).toEqual([]);
     await eventually(() => expect(harness.log.kinds()).toContain('noSpace'));
     execFileSync('mount', ['-o', 'remount,size=80m', small]);

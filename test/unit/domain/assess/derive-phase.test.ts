@@ -149,7 +149,7 @@ describe('the phase of a release', () => {
         hold: 'media',
         reason: {
           code: 'media/reading',
-          message: 'sdb1 is read again; ocp 4.13.7 goes on then (0/2 images present).',
+          message: 'sdb1 is read again; then ocp 4.13.7 continues (0/2 images present).',
         },
       },
     },
@@ -237,7 +237,7 @@ describe('the phase of a release', () => {
       reason: {
         code: 'engine/no-space',
         message:
-          'Not enough space for ocp 4.13.7: needs about 75 MiB on /var/lib/containers, 6.0 GiB free of which 6.0 GiB are reserved',
+          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, usable 51 MiB (preload.min_free_percent reserves 6.0 GiB). Free space there, or run 'stickpin unpin' for an old release",
       },
     });
   });

@@ -63,7 +63,7 @@ describe('held (space)', () => {
       reason: {
         code: 'engine/no-space',
         message:
-          'Not enough space for ocp 4.13.7: needs about 75 MiB on /var/lib/containers, 6.1 GiB free of which 6.0 GiB are reserved',
+          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, usable 74 MiB (preload.min_free_percent reserves 6.0 GiB). Free space there, or run 'stickpin unpin' for an old release",
       },
     });
     expect(seen({ filesystem: disk(75) }).first?.phase).toBe('preloading');
@@ -72,7 +72,7 @@ describe('held (space)', () => {
   it('counts the compressed layers too where the runtime keeps them', () => {
     expect(seen({ filesystem: disk(105, 'both'), layerStorage: 'both' }).first?.phase).toBe('preloading');
     expect(textOf(seen({ filesystem: disk(104, 'both'), layerStorage: 'both' }).first?.reason)).toContain(
-      'about 105 MiB',
+      'needs 105 MiB',
     );
   });
 
@@ -81,7 +81,7 @@ describe('held (space)', () => {
     const at = (roomMiB: number, over: Parameters<typeof observation>[0] = {}) =>
       seen({ filesystem: disk(roomMiB) }, { layersBesideImages: true, ...over }, policy).first;
     expect(at(105)?.phase).toBe('preloading');
-    expect(textOf(at(104)?.reason)).toContain('about 105 MiB');
+    expect(textOf(at(104)?.reason)).toContain('needs 105 MiB');
     expect(at(75, { layersBesideImages: false })?.phase).toBe('preloading');
     const localBlobs = new Set(bundle.contents.layers.map(({ digest }) => digest));
     expect(at(75, { localBlobs })?.phase).toBe('preloading');
@@ -90,13 +90,13 @@ describe('held (space)', () => {
     expect(keep_components).not.toEqual([]);
     const single = { retention: { ...POLICY.retention, keep_components } };
     const { reason } = seen({ filesystem: disk(104) }, { layersBesideImages: true }, single).first ?? {};
-    expect(textOf(reason)).toContain('about 105 MiB');
+    expect(textOf(reason)).toContain('needs 105 MiB');
   });
 
   it('states missing inodes', () => {
     const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 496 } };
     expect(textOf(seen({ filesystem }).first?.reason)).toBe(
-      'Not enough inodes for ocp 4.13.7: needs about 347 on /var/lib/containers, 496 free of which 150 are reserved',
+      "Not enough inodes for ocp 4.13.7 on /var/lib/containers: needs 347, usable 346 (preload.min_free_percent reserves 150). Remove files there, or run 'stickpin unpin' for an old release",
     );
     expect(seen({ filesystem: { ...filesystem, inodes: { total: 1_000, free: 497 } } }).first?.phase).toBe(
       'preloading',
@@ -106,7 +106,7 @@ describe('held (space)', () => {
   it('names the filesystem on which blobs are staged', () => {
     const staging = { path: '/var/tmp', totalBytes: 100 * MIB, freeBytes: 44 * MIB };
     expect(textOf(seen({ staging }).first?.reason)).toBe(
-      'Not enough space for ocp 4.13.7: the runtime stages about 30 MiB on /var/tmp while it pulls, 44 MiB free of which 15 MiB are reserved',
+      'Not enough space for ocp 4.13.7 on /var/tmp: the runtime stages 30 MiB there while it pulls, usable 29 MiB (preload.min_free_percent reserves 15 MiB). Free space there',
     );
     expect(seen({ staging: { ...staging, freeBytes: 45 * MIB } }).first?.phase).toBe('preloading');
   });
@@ -116,7 +116,7 @@ describe('held (space)', () => {
     expect(at(105).first?.phase).toBe('preloading');
     const { first, assessment } = at(104);
     expect(textOf(first?.reason)).toBe(
-      'Not enough space for ocp 4.13.7: needs about 105 MiB on /var/lib/containers, 6.1 GiB free of which 6.0 GiB are reserved',
+      "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 105 MiB, usable 104 MiB (preload.min_free_percent reserves 6.0 GiB). Free space there, or run 'stickpin unpin' for an old release",
     );
     expect(assessment.short).toEqual([{ bundle: adopted, lacking: { bytes: MIB, inodes: 0 } }]);
   });

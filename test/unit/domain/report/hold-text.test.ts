@@ -44,10 +44,10 @@ describe('what holds an activation', () => {
     const [first] = bundles;
     const lines = first === undefined ? [] : renderShow(first, trust).split('\n');
     expect(lines.filter((line) => line.startsWith('held:')).map((line) => line.slice(14))).toEqual([
-      `its rule "from" allows it only from 1.x, and the current release is 4.13.6; a person ends it`,
-      `its rule "rollout" allows it on this node from 2027-01-01T00:00:00Z (wariness 0.897); it ends automatically on 2027-01-01T00:00:00.000Z`,
-      `its end of life was on ${update.endOfLife} (rule "endOfLife"); a person ends it`,
-      'its schedule is "manual": a person activates it; a person ends it',
+      `its rule "from" allows it only from 1.x, and the current release is 4.13.6 (run 'stickpin activate ocp@4.13.7' to activate it now)`,
+      `its rule "rollout" allows it on this node from 2027-01-01T00:00:00Z (wariness 0.897) (it ends automatically on 2027-01-01T00:00:00.000Z)`,
+      `its end of life was on ${update.endOfLife} (rule "endOfLife") (run 'stickpin activate ocp@4.13.7' to activate it now)`,
+      `its schedule is "manual": a person activates it (run 'stickpin activate ocp@4.13.7' to activate it now)`,
     ]);
   });
 
@@ -56,7 +56,9 @@ describe('what holds an activation', () => {
     expect(report(plain).bundles[0]?.reason).toBeUndefined();
     const list = renderList(report(plain));
     expect(list).toMatch(/ocp@4\.13\.7 +ready \(activation held\)/);
-    expect(list).toContain('ocp@4.13.7: its activation is held: its schedule is "manual": a person activates it\n');
+    expect(list).toContain(
+      `ocp@4.13.7: its activation is held: its schedule is "manual": a person activates it (run 'stickpin activate ocp@4.13.7' to activate it now)\n`,
+    );
   });
 
   it('has a sentence even for a gate without a sentence of its own', () => {

@@ -105,7 +105,7 @@ describe('judgeConditions (docs/architecture.md, "Conditions")', () => {
     const filesystem = { path: '/var/lib/containers', totalBytes: 40 * GIB, freeBytes: 6 * GIB };
     const { all, message } = look({ runtime: reachable({ filesystem }) }, [adopted]);
     expect(all).toMatchObject({ SpaceAvailable: 'False NotEnoughSpace', Preloaded: 'False HeldSpace' });
-    expect(message('SpaceAvailable')).toContain('needs about 75 MiB on /var/lib/containers');
+    expect(message('SpaceAvailable')).toContain('on /var/lib/containers: needs 75 MiB');
     const base = { update: { base: digestOf('base') }, layers: { base: { inBase: true as const } } };
     const delta = stored(verified(base));
     expect(look({ runtime: reachable({ filesystem }) }, [delta]).all).toMatchObject({

@@ -949,7 +949,7 @@ describe('engine: cancel', () => {
     expect([...node.runtime.images.keys()]).toEqual([referenceOf('a')]);
     expect(node.engine.report()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'cancelled' });
     expect(node.statuses.at(-1)).toBe(
-      "The preload of ocp 4.13.7 was cancelled (1/3 images). Plug its stick in again, or run 'stickpin rescan', to go on.",
+      "The preload of ocp 4.13.7 was cancelled (1/3 images). Plug its stick in again, or run 'stickpin rescan', to continue.",
     );
     expect(kinds().filter((kind) => kind === 'preloadCancelled')).toHaveLength(1);
     expect(node.runtime.pins()).toHaveLength(3);

@@ -59,11 +59,11 @@ describe('stickpin fleet status', () => {
     expect(exitCode).toBe(0);
     expect(stdout).toBe(
       [
-        'NODE             RELEASE     PHASE                GIVES IT  SEEN',
-        'worker-1 (this)  ocp 4.13.7  preloading 41 %                now',
-        'worker-2         ocp 4.13.7  ready                yes       2 min 10 s ago',
-        'worker-3         ocp 4.13.7  held (engine/space)            now',
-        'worker-4         -           not known                      never',
+        'NODE             RELEASE     PHASE                SHARED  SEEN',
+        'worker-1 (this)  ocp 4.13.7  preloading 41 %              now',
+        'worker-2         ocp 4.13.7  ready                yes     2 min 10 s ago',
+        'worker-3         ocp 4.13.7  held (engine/space)          now',
+        'worker-4         -           not known                    never',
         '',
         'The Kubernetes API: it does not answer',
         '',

@@ -149,7 +149,7 @@ const REASONS: {
     says: /^Waiting for/,
   },
   'media/looking': { data: fc.record({ bundle, images }), says: /has just started/ },
-  'media/reading': { data: fc.record({ bundle, images, medium: name }), says: /goes on|is read again/ },
+  'media/reading': { data: fc.record({ bundle, images, medium: name }), says: /continues|is read again/ },
   'engine/image-missing': {
     data: fc.record({
       bundle,

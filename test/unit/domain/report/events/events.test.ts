@@ -73,7 +73,7 @@ describe('eventsBetween', () => {
       runtime: { kind: 'unreachable', reason: 'crio.service is being stopped', stoppingUnit: 'crio.service' },
     });
     expect(told(snapshot(), stopping)).toEqual([
-      'runtimeStopping: crio.service is being stopped, so pulls were broken off. They continue automatically when it runs again.',
+      'runtimeStopping: crio.service is being stopped, so pulls were interrupted. They continue automatically when it runs again.',
     ]);
     expect(told(stopping, snapshot({ runtime: away }))).toEqual([]);
   });

@@ -15,7 +15,7 @@ describe('the sentence of a bundle that is not adopted', () => {
     ],
     [
       { code: 'bundle/sequence', data: { kind: 'below-floor', bundle, sequence: 7, floor: 8 } },
-      'ocp@4.13.7 has sequence 7, but sequence 8 of ocp was activated here; an older bundle that is unknown here is not adopted',
+      "ocp@4.13.7 is older than the release activated here: its sequence is 7, and 8 was activated. Bring a newer bundle, or run 'stickpin trust reset ocp' and plug it in again",
     ],
     [
       {

@@ -48,7 +48,7 @@ describe('the sentence of a preload that waits for media', () => {
     ],
     [
       { code: 'engine/cancelled', data: { bundle, images } },
-      "The preload of ocp 4.13.7 was cancelled (1/2 images). Plug its stick in again, or run 'stickpin rescan', to go on.",
+      "The preload of ocp 4.13.7 was cancelled (1/2 images). Plug its stick in again, or run 'stickpin rescan', to continue.",
     ],
     [
       { code: 'engine/offline', data: { bundle, media: ['sdb1', 'sdc1'] } },
@@ -101,7 +101,7 @@ describe('the sentence of a preload that waits for media', () => {
     ],
     [
       { code: 'media/reading', data: { bundle, images, medium: 'sdb1' } },
-      'sdb1 is read again; ocp 4.13.7 goes on then (1/2 images present).',
+      'sdb1 is read again; then ocp 4.13.7 continues (1/2 images present).',
     ],
   ])('%j', (reason, text) => {
     expect(reasonText(reason)).toBe(text);

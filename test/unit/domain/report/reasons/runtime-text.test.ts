@@ -10,18 +10,18 @@ describe('the sentence of a runtime that takes no images, or of a release', () =
   it.each<[RuntimeReason | ReleaseReason, string]>([
     [
       { code: 'engine/no-space', data: { bundle, shortage: { kind: 'bytes', ...short } } },
-      'Not enough space for ocp 4.13.7: needs about 75 MiB on /var/lib/containers, 44 MiB free of which 15 MiB are reserved',
+      "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, usable 29 MiB (preload.min_free_percent reserves 15 MiB). Free space there, or run 'stickpin unpin' for an old release",
     ],
     [
       {
         code: 'engine/no-space',
         data: { bundle, shortage: { kind: 'inodes', path: '/var', needed: 347, free: 496, reserved: 150 } },
       },
-      'Not enough inodes for ocp 4.13.7: needs about 347 on /var, 496 free of which 150 are reserved',
+      "Not enough inodes for ocp 4.13.7 on /var: needs 347, usable 346 (preload.min_free_percent reserves 150). Remove files there, or run 'stickpin unpin' for an old release",
     ],
     [
       { code: 'engine/no-space', data: { bundle, shortage: { kind: 'staging', ...short, path: '/var/tmp' } } },
-      'Not enough space for ocp 4.13.7: the runtime stages about 75 MiB on /var/tmp while it pulls, 44 MiB free of which 15 MiB are reserved',
+      'Not enough space for ocp 4.13.7 on /var/tmp: the runtime stages 75 MiB there while it pulls, usable 29 MiB (preload.min_free_percent reserves 15 MiB). Free space there',
     ],
     [
       {
