@@ -1,0 +1,77 @@
+import { NOON } from '../daemon/scenario.ts';
+
+const LONG = 'x'.repeat(128);
+const WORDS = 'because the migration of the database must run first, '.repeat(4);
+
+/** Every hold that people see, with usual values and with the longest ones. */
+const HOLDS: Readonly<Record<string, readonly { readonly data: object; readonly releasedBy?: string }[]>> = {
+  'engine/denied': [{ data: {} }],
+  'rule/from': [
+    { data: { from: '>=4.13.0 <4.14.0', current: '4.12.9', isUnreadable: false } },
+    { data: { from: LONG, current: LONG, isUnreadable: true, after: LONG }, releasedBy: 'event' },
+  ],
+  'rule/barrier': ['bundle', 'activation', 'proof'].flatMap((lacks) => [
+    { data: { barrier: '4.13.5', reason: 'migrates etcd', lacks }, releasedBy: 'event' },
+    { data: { barrier: LONG, reason: WORDS, lacks, after: LONG } },
+  ]),
+  'rule/downgrade': [{ data: { current: '4.13.9', by: 'version' } }, { data: { current: LONG, by: 'sequence' } }],
+  'rule/deadend': [
+    { data: { current: '4.13.6', reason: 'etcd', saidBy: 'ocp@4.13.7' } },
+    { data: { current: LONG, reason: WORDS, saidBy: `ocp@${LONG}` } },
+  ],
+  'rule/rollout': [
+    { data: { turn: NOON, share: 0.1, wariness: 0.5, source: 'machine-id', isClockUnsure: true }, releasedBy: 'time' },
+    { data: { turn: 1e300, share: 0, wariness: 1, source: 'none', isClockUnsure: true }, releasedBy: 'time' },
+    { data: { share: 0, wariness: 1, source: 'none', isClockUnsure: false } },
+  ],
+  'rule/end-of-life': [{ data: { endOfLife: '2026-01-01T00:00:00+00:00', isClockUnsure: true } }],
+  'engine/floor-unknown': [{ data: { stream: 'ocp' } }],
+  'engine/below-floor': [
+    { data: { stream: LONG, sequence: Number.MAX_SAFE_INTEGER - 1, floor: Number.MAX_SAFE_INTEGER } },
+  ],
+  window: [
+    {
+      data: {
+        opensAt: NOON,
+        closesAt: NOON + 3_600_000,
+        timeZone: 'America/Argentina/ComodRivadavia',
+        isClockUnsure: true,
+      },
+      releasedBy: 'time',
+    },
+    { data: { timeZone: 'UTC', isClockUnsure: false }, releasedBy: 'time' },
+  ],
+  clock: [
+    {
+      data: { kind: 'before-build', least: NOON, hasWindow: true, hasRollout: true, hasEndOfLife: true },
+      releasedBy: 'event',
+    },
+  ],
+  'engine/tag-of-other-stream': [
+    { data: { tag: 'quay.io/x:1', stream: 'ocp', other: 'tools', holder: 'tools@1.0.0' } },
+    { data: { tag: `quay.example.com/${LONG}:${LONG}`, stream: LONG, other: LONG, holder: `x@${LONG}` } },
+  ],
+  'fleet/unknown': [{ data: {}, releasedBy: 'event' }],
+  'fleet/not-ready': [
+    { data: { node: 'worker-3', more: 2, phase: 'preloading', percent: 40 }, releasedBy: 'event' },
+    { data: { node: LONG, more: 1_000_000, absent: LONG }, releasedBy: 'event' },
+  ],
+  'fleet/order': [
+    { data: { node: 'worker-1', more: 0, phase: 'ready' }, releasedBy: 'event' },
+    { data: { node: LONG, more: 0, phase: 'activated' }, releasedBy: 'event' },
+  ],
+  hook: ['files', 'start', 'end', 'retry'].flatMap((state) => [
+    { data: { unit: 'before.service', state, attempts: 2, failure: 'absent' }, releasedBy: 'event' },
+    { data: { unit: `${LONG}.service`, state, attempts: 2, failure: 'unasked', message: WORDS }, releasedBy: 'time' },
+  ]),
+  'engine/pulls-from-elsewhere': [
+    { data: { kind: 'found', image: `quay.example.com/${LONG}:1`, usedBy: LONG, more: 3 }, releasedBy: 'event' },
+    { data: { kind: 'unknown' }, releasedBy: 'event' },
+  ],
+  'x/unknown': [{ data: { value: WORDS } }],
+};
+
+/** One of them each. */
+export const EVERY_HOLD = Object.entries(HOLDS).flatMap(([code, variants]) =>
+  variants.map(({ data, releasedBy = 'person' }, index) => ({ code, index, data, releasedBy })),
+);

@@ -1,0 +1,208 @@
+import { readFileSync } from 'node:fs';
+import fc, { type Arbitrary } from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ActivationHold } from '../../../src/domain/gates/gates.ts';
+import type { Fault, Reason } from '../../../src/domain/model/reason.ts';
+import { reasonWithin } from '../../../src/domain/report/brief/reason-within.ts';
+import { unclaimedNote } from '../../../src/domain/report/events/pin-events.ts';
+import { hookNotes } from '../../../src/domain/report/hook-report.ts';
+import { remedyFor } from '../../../src/domain/report/reasons/remedies.ts';
+import { heldLine } from '../../../src/domain/report/status/held-line.ts';
+import type { Progress } from '../../../src/domain/report/status/progress-text.ts';
+import { restLine } from '../../../src/domain/report/status/rest-line.ts';
+import { statusLine } from '../../../src/domain/report/status/status-line.ts';
+import { streamNotes } from '../../../src/domain/report/stream-report.ts';
+import { wantedReleaseText } from '../../../src/domain/report/texts/fleet-text.ts';
+import { type FailedHook, NO_HOOKS } from '../../../src/domain/state/hook.ts';
+import type { StoredBundle } from '../../../src/domain/state/state.ts';
+import { diskFaultMessage } from '../../../src/platform/files/disk-fault.ts';
+import {
+  allListed,
+  type BundleSpec,
+  found,
+  judge,
+  medium,
+  NOON,
+  observation,
+  pathWith,
+  pullOf,
+  reachable,
+  refused,
+  type Scene,
+  stored,
+  verified,
+} from '../../support/daemon/scenario.ts';
+import { EVERY_HOLD } from '../../support/report/every-hold.ts';
+import { EVERY_REASON } from '../../support/report/every-reason.ts';
+
+const HEAD = '| STATUS | code | what to do |';
+
+/** A row of the page: alternatives, each of phrases that stand in the line in this order. */
+interface Row {
+  readonly cell: string;
+  readonly phrases: readonly (readonly string[])[];
+  readonly codes: readonly string[];
+}
+
+const quoted = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text);
+const ROWS: readonly Row[] = readFileSync('docs/operate.md', 'utf8')
+  .split(HEAD)
+  .slice(1)
+  .flatMap((table) => table.split('\n\n')[0]?.split('\n').slice(2) ?? [])
+  .map((row) => {
+    const [cell = '', codes = ''] = row.replace(/^\| /, '').split(' | ');
+    return { cell, phrases: cell.split(', ').map(quoted), codes: quoted(codes) };
+  });
+
+/** Rows that some line has matched. */
+const used = new Set<Row>();
+
+const says = (line: string, phrases: readonly string[]) => {
+  const pattern = phrases.map((phrase) => phrase.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('.*');
+  return new RegExp(pattern).test(line);
+};
+
+/** The rows that speak of a line, of those with the code. */
+function rowsFor(line: string, code?: string): readonly Row[] {
+  const rows = ROWS.filter(({ codes }) => code === undefined || codes.includes(code));
+  const matching = rows.filter(({ phrases }) => phrases.some((one) => says(line, one)));
+  for (const row of matching) used.add(row);
+  return matching;
+}
+
+/** With names of usual length, since others may hide the words. */
+const HOLDS = EVERY_HOLD.filter(({ code, data }) => !code.startsWith('x/') && JSON.stringify(data).length < 200).filter(
+  ({ code }) => remedyFor(code, '') !== undefined,
+);
+
+const still: Progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
+const bundle = verified();
+const ready = stored(bundle, { readyAt: NOON });
+const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
+const complete = reachable({ images: allListed(bundle) });
+const stick = medium('sdb1', [found(bundle)]);
+const broken = medium('sdc1', { kind: 'failed', reason: { code: 'media/mount', message: 'it can not be mounted' } });
+const obstacle = (code: string, message: string): Partial<Scene> => ({ obstacle: { code, message } });
+
+/** Lines that no reason of a release makes, and the code of what is behind them. */
+const SCENES: readonly (readonly [Partial<Scene>, (readonly StoredBundle[])?, Partial<Progress>?])[] = [
+  [{ media: [broken] }],
+  [{ media: [broken, stick], runtime: complete }, [active]],
+  [{ media: [medium('sdb1', [])] }],
+  [{ media: [medium('sdb1', [refused('signature by unknown key 5f0c')])] }],
+  [{ media: [medium('sdb1', [refused('contents.json is too large')])] }],
+  [{ media: [medium('sdc1', [refused()]), stick], runtime: complete }, [active]],
+  [{ media: [medium('sdb1', { kind: 'unmounted' })], runtime: complete }, [active]],
+  [{ media: [stick], running: [pullOf(bundle, 'etcd')] }, [stored(bundle)], { waitingTransfers: 1 }],
+  [{ runtime: { kind: 'unreachable', reason: 'no socket' } }],
+  [{ runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } }],
+  [{ runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'layer not known', isStorageDamaged: true } }],
+  [
+    {
+      media: [stick],
+      failures: [
+        {
+          task: pullOf(bundle, 'etcd'),
+          attempts: 2,
+          retryAt: NOON + 1,
+          reason: { code: 'runtime/pull-failed', message: 'connection reset' },
+        },
+      ],
+    },
+    [stored(bundle)],
+  ],
+  [obstacle('runtime/config', 'Rendering the pins failed: /etc/crio/crio.conf can not be read')],
+  ...(['full', 'quota', 'read-only'] as const).map(
+    (fault) => [obstacle('store/no-space', diskFaultMessage('/var/lib/stickpin', fault))] as const,
+  ),
+  [
+    obstacle(
+      'store/damaged',
+      "The state database /var/lib/stickpin/state.db is damaged (malformed). Run 'systemctl restart stickpin'",
+    ),
+  ],
+  [{ trust: { ...observation({}).trust, revocationsUnreadable: true } }],
+  [{ stateProblems: [{ code: 'store/damaged', message: 'state.db was damaged' }] }],
+  [{ runtime: complete }, [stored(verified({ schedule: 'manual' }), { readyAt: NOON })]],
+  [{ runtime: complete, media: [medium('sdc1', [found(verified({ name: 'tools', images: { x: ['x'] } }))])] }, [ready]],
+];
+
+const current = (update: NonNullable<BundleSpec['update']>) =>
+  stored(verified({ update }), { readyAt: 1, activatedAt: 2, provenAt: 3 });
+const FAILED: FailedHook = {
+  hook: 'proven',
+  unit: 'a.service',
+  bundleId: bundle.bundleId,
+  event: 0,
+  why: { kind: 'absent' },
+  attempts: 1,
+  retryAt: NOON,
+};
+
+function unclaimed(): string {
+  const { pins } = judge(observation({}), []).assessment;
+  return unclaimedNote({ pins: { ...pins, unclaimed: ['quay.io/a:1'] } }) ?? '';
+}
+
+function failingLine(): string {
+  const observed = observation({ runtime: complete });
+  const { assessment } = judge(observed, [active]);
+  const soak = { kind: 'soaking', remainingMs: undefined, lacking: [], failing: ['etcd'] } as const;
+  return restLine(observed, {
+    ...assessment,
+    bundles: assessment.bundles.map((entry) => ({ ...entry, phase: 'active' })),
+    life: { ...assessment.life, soaks: new Map([[bundle.bundleId, soak]]) },
+  });
+}
+
+/** Notes that STATUS adds, and a release whose containers fail. */
+const NOTES: readonly (readonly [string, string])[] = [
+  ['a hook failed', hookNotes({ ...NO_HOOKS, failed: [FAILED] }, [], NOON).join(' ')],
+  ['pins are unclaimed', unclaimed()],
+  ['another node runs a release', wantedReleaseText({ name: 'ocp', version: '4.13.8', nodes: ['worker-2'] })],
+  ['nobody knows what runs', streamNotes(pathWith([stored(verified({ update: { from: '>=4.12' } }))])).join(' ')],
+  ['the current release is a dead end', streamNotes(pathWith([current({ deadend: { reason: 'x' } })])).join(' ')],
+  [
+    'the end of life is near',
+    streamNotes(pathWith([current({ endOfLife: new Date(NOON + 86_400_000).toISOString() })])).join(' '),
+  ],
+  ['a component fails', failingLine()],
+];
+
+describe('docs/operate.md: from a STATUS line to what to do', () => {
+  it.each(Object.keys(EVERY_REASON))('has a row for %s, unless it ends automatically', (code) => {
+    if (remedyFor(code, 'ocp@4.13.7') === undefined) return;
+    const { data }: { data: Arbitrary<unknown> } = EVERY_REASON[code as keyof typeof EVERY_REASON];
+    fc.assert(
+      fc.property(data, (values) => {
+        const line = reasonWithin({ code, data: values } as Exclude<Reason, Fault>);
+        expect({ line, rows: rowsFor(line, code).length }).not.toEqual({ line, rows: 0 });
+      }),
+    );
+  });
+
+  it.each(HOLDS)('has a row for a release that $code ($index) holds', ({ code, data, releasedBy }) => {
+    const { first } = judge(observation({ runtime: complete }), [ready]);
+    if (first === undefined) throw new TypeError('nothing was assessed');
+    const hold = { gate: code, code, data, releasedBy } as unknown as ActivationHold;
+    const line = heldLine({ ...first, phase: 'ready', activationDue: true, holds: [hold] }, []) ?? '';
+    expect({ line, rows: rowsFor(line, code).length }).not.toEqual({ line, rows: 0 });
+  });
+
+  it.each(SCENES.map((scene) => ({ scene })))('has a row for what no release is the reason of (%#)', ({ scene }) => {
+    const [over, bundles = [], progress = {}] = scene;
+    const observed = observation(over);
+    const { assessment } = judge(observed, bundles);
+    const line = statusLine({ observed, memory: observed, assessment }, { ...still, ...progress });
+    expect({ line, rows: rowsFor(line).length }).not.toEqual({ line, rows: 0 });
+  });
+
+  it.each(NOTES)('has a row for the note that %s', (_, line) => {
+    expect({ line, rows: rowsFor(line).length }).not.toEqual({ line, rows: 0 });
+  });
+
+  it('has no row that no line matches', () => {
+    expect(ROWS.length).toBeGreaterThan(50);
+    expect(ROWS.filter((row) => !used.has(row)).map(({ cell }) => cell)).toEqual([]);
+  });
+});
