@@ -178,6 +178,7 @@ describe('docs/operate.md: from a STATUS line to what to do', () => {
         const line = reasonWithin({ code, data: values } as Exclude<Reason, Fault>);
         expect({ line, rows: rowsFor(line, code).length }).not.toEqual({ line, rows: 0 });
       }),
+      { numRuns: 300 },
     );
   });
 

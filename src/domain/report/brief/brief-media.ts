@@ -83,7 +83,7 @@ function blobSentences(
       const { media, blobs, first } = data;
       const which = 'digest' in first ? `${shortDigest(first.digest)} (${first.why})` : briefName(first.reference);
       return [
-        `${title} on ${briefNames(media, 'its medium')} lacks ${formatCount(blobs, 'blob')}.`,
+        `${title} lacks ${formatCount(blobs, 'blob')} on ${briefNames(media, 'its medium')}.`,
         'Plug in the stick that carries the rest, or copy the bundle again.',
         `The first is ${which}.`,
       ];
