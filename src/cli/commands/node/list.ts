@@ -4,6 +4,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { renderList } from '../../output/render-status.ts';
+import { storedHead } from '../../output/render-stored.ts';
 
 /** Adds `list` to the program. */
 export function registerList(program: Command, context: CommandContext): void {
@@ -20,6 +21,7 @@ export function registerList(program: Command, context: CommandContext): void {
         async (state) => {
           const stored = await state.report(context.signal);
           if (stored === undefined) return undefined;
+          if (!options.json) context.stdout(storedHead(stored, context));
           print(stored.report, { writtenAt: stored.writtenAt });
           return whenStored(stored);
         },

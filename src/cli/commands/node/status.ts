@@ -4,6 +4,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { renderStatus } from '../../output/render-status.ts';
+import { renderStoredStatus } from '../../output/render-stored.ts';
 
 interface StatusOptions {
   readonly json?: true;
@@ -58,7 +59,9 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
     const stored = await state.report(context.signal);
     if (stored === undefined) return undefined;
     const { report, writtenAt, bootId } = stored;
-    context.stdout(options.json ? jsonText({ ...report, writtenAt, bootId }) : renderStatus(report, context));
+    context.stdout(
+      options.json ? jsonText({ ...report, writtenAt, bootId }) : renderStoredStatus(report, stored, context),
+    );
     return whenStored(stored);
   });
 }

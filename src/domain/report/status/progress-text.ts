@@ -21,6 +21,17 @@ export interface Progress extends TransferProgress {
 /** A time left beyond this says only that it hardly moves. */
 const MAX_LEFT_MS = 24 * 60 * 60 * 1000;
 
+/**
+ * A STATUS line without its rate and the time left, for one that is not of now: both are the words of
+ * {@link progressText}, and of the place in the queue of another node.
+ */
+export function withoutRate(line: string): string {
+  return line
+    .replace(/, [\d.]+ (?:[KMGT]i)?B\/s/, '')
+    .replace(/, about (?:\d+ (?:s|min|h) ?)+(?:left)?/, '')
+    .trimEnd();
+}
+
 /** `5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left`, or that the runtime is unpacking. */
 export function progressText({ doneBytes, totalBytes, bytesPerSecond, isUnpacking = false }: TransferProgress): string {
   const bytes = formatBytesOf(doneBytes, totalBytes);

@@ -60,7 +60,10 @@ describe('commands after the daemon has ended', () => {
 
   it('status and list show what it wrote last, say so, and still tell by the exit code that it is down', async () => {
     const status = await run('status');
-    expect(status).toMatchObject({ exitCode: 3, stdout: expect.stringMatching(/^.+\nRuntime: embedded/) });
+    expect(status).toMatchObject({
+      exitCode: 3,
+      stdout: expect.stringMatching(/^The daemon does not run\. This is the state of \S+Z\.\n.+\nRuntime: embedded/),
+    });
     expect(status.stderr).toMatch(
       /^stickpin: The D-Bus system bus can't be reached.+\. Shown is what it wrote on \d{4}-\S+Z\n$/,
     );

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { renderList, renderStatus } from '../../../../src/cli/output/render-status.ts';
+import { renderStoredStatus } from '../../../../src/cli/output/render-stored.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
+import { idleReport } from '../../../support/bus/fake-backend.ts';
 import { found, judge, medium, observation, stored, verified } from '../../../support/daemon/scenario.ts';
 
 const reason = { code: 'media/filesystem', message: 'sdc1 is not read:\nthe filesystem xfs is not mounted by default' };
@@ -15,6 +17,21 @@ const report = (media: readonly ReturnType<typeof medium>[]) => {
   const known = media.length > 1 ? [stored(bundle)] : [];
   return reportOf({ observed, memory: observed, assessment: judge(observed, known).assessment }, progress);
 };
+
+describe('the status of a daemon that does not run', () => {
+  it('says so first, and has no bar and no time left', () => {
+    const status =
+      'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left. Problem: no';
+    const progress = { doneBytes: 5, totalBytes: 16, bytesPerSecond: 2, images: ['etcd'] };
+    const time = { writtenAt: '2026-09-01T08:14:05.112Z', isFromBefore: true };
+    const lines = renderStoredStatus({ ...idleReport({}), status, progress }, time).split('\n');
+    expect(lines.slice(0, 3)).toEqual([
+      'The daemon does not run. This is the state of 2026-09-01T08:14:05.112Z, before the last boot.',
+      'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB. Problem: no',
+      expect.stringMatching(/^Runtime: /),
+    ]);
+  });
+});
 
 describe('a medium that can not be read', () => {
   it('is in status and its JSON, with the reason', () => {
