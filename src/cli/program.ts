@@ -29,6 +29,7 @@ import { registerVerifyImages } from './commands/node/verify-images.ts';
 import type { CommandContext } from './context/command-context.ts';
 import { exitCodeOf, exitCodes } from './context/exit-code.ts';
 import { addExamples, optionDescription } from './examples.ts';
+import { paintLines } from './output/colour.ts';
 import { wrapLines } from './output/wrap-words.ts';
 
 /**
@@ -66,9 +67,10 @@ export function messageOf(
 /** Width of help where no terminal says one. */
 const HELP_WIDTH = 80;
 
-/** A line for stderr, which a terminal would break inside a word. */
-function onTerminal(line: string, { stderrColumns }: CommandContext): string {
-  return wrapLines(line, stderrColumns, 4);
+/** A fault for stderr, which a terminal would break inside a word. */
+function onTerminal(line: string, { stderrColumns, stderrHasColour }: CommandContext): string {
+  const isColoured = stderrColumns !== undefined && stderrHasColour;
+  return paintLines(wrapLines(line, stderrColumns, 4), 'bad', isColoured);
 }
 
 /** `arg` quoted for a shell. */

@@ -27,7 +27,7 @@ export async function runCommand(
     now?: CommandContext['now'];
     stdin?: string | Buffer;
     /** The terminal of stdout; by default it is none. */
-    terminal?: Pick<CommandContext, 'columns' | 'hasColour' | 'stderrColumns'>;
+    terminal?: Pick<CommandContext, 'columns' | 'hasColour' | 'stderrColumns' | 'stderrHasColour'>;
     /** The daemon; by default the one that answers on the bus of `env`. */
     client?: Partial<ApiClient>;
     onOutput?: (stdout: string, stderr: string) => void;

@@ -19,7 +19,10 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
     stdin: () => addAbortSignal(stop.signal, process.stdin),
     isTerminal: process.stdout.isTTY === true,
     ...(process.stdout.isTTY && { columns: process.stdout.columns || 80, hasColour: wantsColour(process.env) }),
-    ...(process.stderr.isTTY && { stderrColumns: process.stderr.columns || 80 }),
+    ...(process.stderr.isTTY && {
+      stderrColumns: process.stderr.columns || 80,
+      stderrHasColour: wantsColour(process.env),
+    }),
     ...(process.stdin.isTTY &&
       process.stderr.isTTY && {
         confirm: createConfirm({ input: process.stdin, output: process.stderr }),

@@ -9,6 +9,15 @@ export function paint(text: string, tone: Tone | undefined, hasColour = false): 
   return tone === undefined || !hasColour || text === '' ? text : `\u001b[${CODES[tone]}m${text}\u001b[0m`;
 }
 
+/** As {@link paint}, for a text of several lines: each line has its colour for itself. */
+export function paintLines(text: string, tone: Tone | undefined, hasColour = false): string {
+  if (tone === undefined || !hasColour) return text;
+  return text
+    .split('\n')
+    .map((line) => paint(line, tone, hasColour))
+    .join('\n');
+}
+
 /**
  * Whether a program that writes to a terminal may use colours: not when `NO_COLOR` has a value
  * (https://no-color.org), and not on a terminal that says it has none (`TERM=dumb`).

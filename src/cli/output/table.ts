@@ -14,6 +14,8 @@ export interface CommandOutput {
   readonly hasColour?: boolean;
   /** Width of the terminal of stderr. Absent when stderr is not a terminal. */
   readonly stderrColumns?: number;
+  /** Whether stderr shows colours. Default false. */
+  readonly stderrHasColour?: boolean;
 }
 
 /** How text is laid out: a width to stay within, and colours. Default: neither. */

@@ -1,10 +1,24 @@
 import { describe, expect, it } from 'vitest';
+import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
 import { exitCodeOf } from '../../../src/cli/context/exit-code.ts';
 import { messageOf } from '../../../src/cli/program.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { runCommand } from '../../support/run-command.ts';
 
 const denied = new AppError({ code: 'api/denied', message: 'Only root may do this', disposition: 'reject' });
+
+describe('a fault on stderr', () => {
+  it.each([['status'], ['nonsense']])('has a colour on a terminal only: stickpin %s', async (name) => {
+    const env = { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nonexistent/bus' };
+    const adapters = { storedState: { report: async () => undefined } } as unknown as CommandAdapters;
+    const said = async (terminal: object) => (await runCommand([name], { env, adapters, terminal })).stderr;
+    const plain = await said({ stderrHasColour: true });
+    expect(plain).toMatch(/^stickpin: /);
+    const [first = ''] = (await said({ stderrColumns: 500, stderrHasColour: true })).split('\n');
+    expect(first).toBe(`\u001b[1;31m${plain.trimEnd()}\u001b[0m`);
+    expect(await said({ stderrColumns: 500 })).toBe(plain);
+  });
+});
 
 describe('a command that only root may run', () => {
   it('prints the same command line with sudo, quoted for a shell, and has its own exit code', () => {

@@ -18,6 +18,7 @@ import { openNamedBundle, volumesOfNamed } from '../../context/bundle-argument.t
 import type { Rehearsal, RehearsedImage } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
+import { paint, paintLines } from '../../output/colour.ts';
 import { jsonText } from '../../output/json.ts';
 import { barWithText } from '../../output/progress-bar.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
@@ -62,9 +63,7 @@ async function rehearse(path: string, options: BundleRehearseOptions, context: C
   ).finally(printer.clear);
   const causes = done.fault === undefined ? [] : await causesOf(reader, read, done, signal);
   const need = needOf(read.bundle.contents, read);
-  context.stdout(
-    options.json ? jsonText(asJson(read, done, causes, need)) : wrapLines(asText(read, done, need), context.columns, 4),
-  );
+  context.stdout(options.json ? jsonText(asJson(read, done, causes, need)) : asText(read, done, need, context));
   if (done.fault !== undefined) throw failed(read, done.fault, causes);
 }
 
@@ -98,7 +97,7 @@ interface Printer {
 function createPrinter(
   { bundle, judgement }: ReadBundle,
   { json }: BundleRehearseOptions,
-  { stdout, stderr, isTerminal, stderrColumns }: CommandContext,
+  { stdout, stderr, isTerminal, stderrColumns, hasColour }: CommandContext,
 ): Printer {
   const { payload, contents } = bundle;
   const { totals } = payload;
@@ -107,7 +106,7 @@ function createPrinter(
   const pulled = new Set<string>();
   let doneBytes = 0;
   if (json) return { start: ignore, image: ignore, bytes: ignore, clear: ignore };
-  const paint = () => {
+  const paintBar = () => {
     if (!hasBar) return;
     const text = `${formatBytesOf(doneBytes, totals.sizeBytes)}, ${pulled.size} of ${formatCount(totals.images, 'image')}`;
     const share = totals.sizeBytes === 0 ? 0 : doneBytes / totals.sizeBytes;
@@ -119,17 +118,17 @@ function createPrinter(
       stdout(
         `${bundleTitle(payload)} for ${payload.arch}: ${judgement.text}\nRehearsing ${formatCount(totals.images, 'image')} of ${formatBytes(totals.sizeBytes)} in ${temporary}\n`,
       );
-      paint();
+      paintBar();
     },
     image: (image) => {
       if (image.fault === undefined) pulled.add(image.reference);
       if (hasBar) stderr(clear);
-      stdout(`  ${imageLine(image, contents)}\n`);
-      paint();
+      stdout(`  ${paint(imageLine(image, contents), image.fault === undefined ? undefined : 'bad', hasColour)}\n`);
+      paintBar();
     },
     bytes: (done) => {
       doneBytes = Math.max(doneBytes, done);
-      paint();
+      paintBar();
     },
     clear: () => (hasBar ? stderr(clear) : undefined),
   };
@@ -186,10 +185,17 @@ function needOf({ layers, images }: Contents, { bundle }: ReadBundle): Need {
   };
 }
 
-function asText({ bundle }: ReadBundle, { images, durationMs, fault }: Rehearsal, need: Need): string {
+function asText(
+  { bundle }: ReadBundle,
+  { images, durationMs, fault }: Rehearsal,
+  need: Need,
+  { columns, hasColour }: CommandContext,
+): string {
+  const paintVerdict = (verdict: string) =>
+    paintLines(wrapLines(`${verdict}\n`, columns, 4), fault === undefined ? 'good' : 'bad', hasColour);
   const title = bundleTitle(bundle.payload);
   if (bundle.contents.images.length === 0 && fault === undefined) {
-    return `Verdict: ${title} is adopted; it carries no image.\n`;
+    return paintVerdict(`Verdict: ${title} is adopted; it carries no image.`);
   }
   const bytes = images.reduce((sum, { newBytes, fault: bad }) => sum + (bad === undefined ? newBytes : 0), 0);
   const loaded = images.filter((image) => image.fault === undefined).length;
@@ -205,7 +211,7 @@ function asText({ bundle }: ReadBundle, { images, durationMs, fault }: Rehearsal
     fault === undefined
       ? `Verdict: ${title} loads, and all its images are pinned.`
       : `Verdict: ${title} does not load.`;
-  return `${[...lines, verdict].join('\n')}\n`;
+  return `${wrapLines(`${lines.join('\n')}\n`, columns, 4)}${paintVerdict(verdict)}`;
 }
 
 function asJson({ bundle, judgement }: ReadBundle, done: Rehearsal, causes: readonly Cause[], need: Need) {

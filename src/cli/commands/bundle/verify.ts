@@ -15,6 +15,7 @@ import { formatCount } from '../../../platform/sizes.ts';
 import { bundlesOfStick, openNamedBundle } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { threshold, trustOf, unverified } from '../../context/read-with-keys.ts';
+import { paintLines } from '../../output/colour.ts';
 import { jsonText } from '../../output/json.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
 
@@ -48,7 +49,7 @@ async function verify(path: string, options: BundleVerifyOptions, context: Comma
   const onStick = await bundlesOfStick(path, context.signal);
   if (onStick !== undefined) return verifyStick(path, onStick, { trust, options }, context);
   const { text, json, fault } = await verifyOne(path, { trust, options }, context);
-  context.stdout(options.json ? jsonText(json) : wrapLines(text, context.columns, 4));
+  context.stdout(options.json ? jsonText(json) : shownText(text, fault, context));
   if (fault !== undefined) throw fault;
 }
 
@@ -63,6 +64,11 @@ interface Verified {
   readonly text: string;
   readonly json: object;
   readonly fault?: AppError | undefined;
+}
+
+/** What is said of one bundle, in the colour of its verdict. */
+function shownText(text: string, fault: AppError | undefined, { columns, hasColour }: CommandContext): string {
+  return paintLines(wrapLines(text, columns, 4), fault === undefined ? 'good' : 'bad', hasColour);
 }
 
 /** Verifies all bundles of a stick; a bad one does not keep the others from being looked at. */
@@ -81,10 +87,10 @@ async function verifyStick(
     ...json,
     ...(fault && { verified: false, why: fault.message }),
   }));
-  const lines = results.map(
-    ({ text, fault }) => `${text}${fault === undefined ? '' : `  ${oneLine(fault.message)}\n`}`,
+  const lines = results.map(({ text, fault }) =>
+    shownText(`${text}${fault === undefined ? '' : `  ${oneLine(fault.message)}\n`}`, fault, context),
   );
-  context.stdout(measure.options.json ? jsonText({ bundles }) : wrapLines(lines.join(''), context.columns, 4));
+  context.stdout(measure.options.json ? jsonText({ bundles }) : lines.join(''));
   if (faults.length === 0) return;
   const message = `${faults.length} of ${formatCount(found.length, 'bundle')} on ${path} would not be taken; the lines above say why`;
   throw new AppError({ code: 'cli/unverified', message, disposition: 'reject' });

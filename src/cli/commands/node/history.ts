@@ -7,6 +7,8 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { findShown } from '../../context/find-shown.ts';
 import { recordedReport } from '../../context/recorded-report.ts';
 import { withDaemonOrStored } from '../../context/stored-state.ts';
+import { paintLines } from '../../output/colour.ts';
+import { toneOfEvent } from '../../output/event-tone.ts';
 import { jsonText } from '../../output/json.ts';
 import { shortDigests } from '../../output/short-digests.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
@@ -51,8 +53,12 @@ type Events = ResultOf<'getHistory'>;
 
 function linesOf(events: Events, layout: CommandContext): string {
   if (events.length === 0) return 'Nothing has happened yet.\n';
-  const lines = events.map((event) => `${timeOf(event)}  ${oneLine(event.message)}\n`);
-  return wrapLines(shortDigests(lines.join(''), layout), layout.columns, 26);
+  return events
+    .map((event) => {
+      const line = shortDigests(`${timeOf(event)}  ${oneLine(event.message)}\n`, layout);
+      return paintLines(wrapLines(line, layout.columns, 26), toneOfEvent(event.kind), layout.hasColour);
+    })
+    .join('');
 }
 
 /** RFC 3339. The clock of a node may have been anything, so a time that no date can say stays a number. */
