@@ -29,7 +29,7 @@ import { registerVerifyImages } from './commands/node/verify-images.ts';
 import type { CommandContext } from './context/command-context.ts';
 import { exitCodeOf, exitCodes } from './context/exit-code.ts';
 import { addExamples, optionDescription } from './examples.ts';
-import { paintLines } from './output/colour.ts';
+import { paintLines, type Tone } from './output/colour.ts';
 import { wrapLines } from './output/wrap-words.ts';
 
 /**
@@ -47,7 +47,9 @@ export async function runProgram(args: readonly string[], surroundings: CommandC
       context.stderr('stickpin: interrupted\n');
       return exitCodes.failed;
     }
-    context.stderr(onTerminal(`stickpin: ${oneLine(messageOf(error, args, context))}\n`, context));
+    // That a person answered no is no fault.
+    const tone = error instanceof AppError && error.code === 'cli/declined' ? undefined : 'bad';
+    context.stderr(onTerminal(`stickpin: ${oneLine(messageOf(error, args, context))}\n`, tone, context));
     return exitCodeOf(error);
   }
 }
@@ -67,10 +69,10 @@ export function messageOf(
 /** Width of help where no terminal says one. */
 const HELP_WIDTH = 80;
 
-/** A fault for stderr, which a terminal would break inside a word. */
-function onTerminal(line: string, { stderrColumns, stderrHasColour }: CommandContext): string {
+/** A line for stderr, which a terminal would break inside a word. */
+function onTerminal(line: string, tone: Tone | undefined, { stderrColumns, stderrHasColour }: CommandContext): string {
   const isColoured = stderrColumns !== undefined && stderrHasColour;
-  return paintLines(wrapLines(line, stderrColumns, 4), 'bad', isColoured);
+  return paintLines(wrapLines(line, stderrColumns, 4), tone, isColoured);
 }
 
 /** `arg` quoted for a shell. */
@@ -103,7 +105,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
       getErrHelpWidth: () => context.stderrColumns ?? HELP_WIDTH,
       outputError: (text) => {
         const what = oneLine(text.replace(/^error: /, '')).replace(/\.$/, '');
-        context.stderr(onTerminal(`stickpin: ${what}; see '${commandPath(program, args)} --help'\n`, context));
+        context.stderr(onTerminal(`stickpin: ${what}; see '${commandPath(program, args)} --help'\n`, 'bad', context));
       },
     })
     .configureHelp({ optionDescription })

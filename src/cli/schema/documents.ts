@@ -128,6 +128,6 @@ export const NODE_DOCUMENTS = {
     path: text,
     files: v.array(v.strictObject({ file: text, about: text, sizeBytes: v.number() })),
   }),
-  /** Of `approve`, `reject`, `prove`, and the commands of `trust` that change something. */
+  /** Of the commands that only say what they did, as `activate` and `trust revoke`. */
   message: v.strictObject({ schemaVersion, message: text }),
 };

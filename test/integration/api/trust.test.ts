@@ -63,7 +63,7 @@ describe.runIf(have('dbus-daemon'))('trust over the bus', () => {
   it('restores nothing without a terminal unless it is forced', async () => {
     const { exitCode, stderr } = await api.run('trust', 'restore', remembered ?? '');
     expect(exitCode).toBe(1);
-    expect(stderr).toMatch(/^stickpin: .*nothing was changed\. Give --force if you mean it\n$/);
+    expect(stderr).toMatch(/^stickpin: .*nothing was changed\. Give --force to do it anyway\n$/);
     expect(restored).toEqual([]);
     for (const flag of ['--force', '--yes']) {
       const done = await api.run('trust', 'restore', remembered ?? '', flag);
@@ -80,7 +80,7 @@ describe.runIf(have('dbus-daemon'))('trust over the bus', () => {
     const refused = await api.run('trust', command, subject);
     expect(refused).toMatchObject({ exitCode: 1, stdout: '' });
     expect(refused.stderr).toContain(what);
-    expect(refused.stderr).toContain('nothing was changed. Give --force if you mean it');
+    expect(refused.stderr).toContain('nothing was changed. Give --force to do it anyway');
     expect(restored).toEqual([]);
     for (const flag of ['--force', '--yes']) {
       expect(await api.run('trust', command, subject, flag)).toEqual({ exitCode: 0, stdout: `${done}\n`, stderr: '' });

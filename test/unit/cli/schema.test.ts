@@ -26,6 +26,12 @@ const client = {
     { image: 'quay.io/a', releases: ['ocp@1'], result: 'whole' as const, found: 'all', next: '' },
   ],
   approve: async () => 'ocp@1 is approved.',
+  activate: async () => undefined,
+  rollback: async () => 'ocp@4.13.6',
+  cancel: async () => undefined,
+  rescan: async () => undefined,
+  load: async () => '/mnt',
+  unpin: async () => undefined,
   revokeKey: async () => 'the key is revoked',
 };
 const adapters = {
@@ -37,6 +43,9 @@ const adapters = {
   supportSecrets: async () => [],
   packReport: async () => undefined,
   storedState: {},
+  watchFleet: async function* () {
+    yield { self: 'worker-1', peers: [], nodes: [] };
+  },
 } as unknown as CommandAdapters;
 
 const RUNS = [
@@ -54,6 +63,13 @@ const RUNS = [
   ['trust-list', ['trust', 'list']],
   ['report', ['report', '--out', '/nonexistent/x.tar.gz']],
   ['message', ['approve', 'ocp@1']],
+  ['message', ['activate', 'ocp@4.13.7']],
+  ['message', ['rollback']],
+  ['message', ['cancel']],
+  ['message', ['rescan']],
+  ['message', ['load', '/mnt']],
+  ['message', ['unpin', 'ocp@4.13.6']],
+  ['message', ['fleet', 'wait', 'ocp@4.13.7']],
   ['message', ['trust', 'revoke', 'ab', '--force']],
 ] as const;
 

@@ -5,11 +5,13 @@ import { duration } from '../../../domain/settings/value-types.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { printMessage } from '../../output/message.ts';
 import { waitLine } from '../../output/render-fleet.ts';
 
 interface WaitOptions {
   readonly for: WaitGoal;
   readonly timeout: string;
+  readonly json?: true;
 }
 
 /** Adds `fleet wait` to the program. */
@@ -20,6 +22,7 @@ export function registerFleetWait(fleet: Command, context: CommandContext): void
     .argument('<release>', 'NAME@VERSION')
     .addOption(new Option('--for <phase>', 'how far each node has to be').choices([...WAIT_GOALS]).default('ready'))
     .option('--timeout <duration>', 'give up after this time, as "30 min"; 0 asks once', '1 h')
+    .option('--json', 'print as JSON')
     .action((release: string, options: WaitOptions) => wait(release, options, context));
 }
 
@@ -45,7 +48,7 @@ async function wait(text: string, options: WaitOptions, context: CommandContext)
     context.signal.throwIfAborted();
     throw clock?.aborted === true ? timedOut(text, line) : error;
   }
-  context.stdout(`${text} is ${options.for} on all nodes\n`);
+  printMessage(`${text} is ${options.for} on all nodes`, options, context);
 }
 
 function releaseOf(text: string): { readonly name: string; readonly version: string } {

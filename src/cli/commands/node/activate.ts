@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
 import { confirmOrDecline } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { printMessage } from '../../output/message.ts';
 
 /** Adds `activate` to the program. */
 export function registerActivate(program: Command, context: CommandContext): void {
@@ -11,7 +11,8 @@ export function registerActivate(program: Command, context: CommandContext): voi
     .description('start to use a release that is ready (its tags then point to its images)')
     .argument('<bundle>', 'NAME@VERSION, or the digest of the bundle')
     .option('--force', 'do not ask, even if rules, a closed window or a wrong clock hold it')
-    .action((bundle: string, { force = false }: { readonly force?: boolean }) =>
+    .option('--json', 'print as JSON')
+    .action((bundle: string, { force = false, json }: { readonly force?: boolean; readonly json?: true }) =>
       withDaemon(context, async (client) => {
         const go = (override: boolean) =>
           override ? client.activateOverride({ bundle }, context.signal) : client.activate({ bundle }, context.signal);
@@ -20,8 +21,7 @@ export function registerActivate(program: Command, context: CommandContext): voi
           question: 'Activate it anyway?',
           unchanged: `${bundle} is not activated`,
         });
-        const message = `Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.\n`;
-        context.stdout(wrapLines(message, context.columns));
+        printMessage(`Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.`, { json }, context);
       }),
     );
 }

@@ -3,6 +3,7 @@ import { loadSettings, NODE_SOURCES, readSettings } from '../../../config/load-s
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { jsonText } from '../../output/json.ts';
+import { printMessage } from '../../output/message.ts';
 
 /** Adds `config check` and `config show` to the program. Neither needs the daemon. */
 export function registerConfig(program: Command, context: CommandContext): void {
@@ -10,9 +11,10 @@ export function registerConfig(program: Command, context: CommandContext): void 
   config
     .command('check')
     .description('check whether the settings are valid; if not, name the file and the key')
-    .action(async () => {
+    .option('--json', 'print as JSON')
+    .action(async (options: { readonly json?: true }) => {
       await loadSettings(NODE_SOURCES, context.signal);
-      context.stdout('The settings are valid.\n');
+      printMessage('The settings are valid.', options, context);
     });
   config
     .command('show')

@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
-import { jsonText } from '../../output/json.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { printMessage } from '../../output/message.ts';
 
 /** Adds `reject` to the program. */
 export function registerReject(program: Command, context: CommandContext): void {
@@ -18,7 +17,7 @@ export function registerReject(program: Command, context: CommandContext): void 
           reason === undefined
             ? await client.reject({ bundle }, context.signal)
             : await client.rejectWithReason({ bundle, reason }, context.signal);
-        context.stdout(json ? jsonText({ message }) : wrapLines(`${message}\n`, context.columns));
+        printMessage(message, { json }, context);
       }),
     );
 }

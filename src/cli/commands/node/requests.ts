@@ -3,19 +3,17 @@ import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
-import { jsonText } from '../../output/json.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { printMessage } from '../../output/message.ts';
 
 /**
- * A command that makes one call to the daemon, with at most one argument and without a question.
+ * A command that makes one call to the daemon, with at most one argument and without a question. With
+ * `--json` it prints `{"message": …}`.
  */
 interface Request {
   readonly name: string;
   readonly description: string;
   /** In the form of Commander: `<bundle>`, or `[name]` when it is optional. */
   readonly argument?: { readonly usage: string; readonly description: string };
-  /** Whether it takes `--json` and then prints `{"message": …}`. */
-  readonly hasJson?: boolean;
   /** Resolves to the text to print. `argument` is empty when it was left out. */
   readonly ask: (client: ApiClient, argument: string, signal: AbortSignal) => Promise<string>;
 }
@@ -42,14 +40,12 @@ const REQUESTS: readonly Request[] = [
     name: 'approve',
     description: 'approve a bundle by its digest, before its stick arrives or while it waits for approval',
     argument: { usage: '<bundle>', description: 'the digest of the bundle, or NAME@VERSION of one that is plugged in' },
-    hasJson: true,
     ask: (client, bundle, signal) => client.approve({ bundle }, signal),
   },
   {
     name: 'prove',
     description: 'count the current release of a stream as proven, when its containers can not be seen',
     argument: { usage: '<bundle>', description: 'NAME@VERSION, or the digest of the bundle' },
-    hasJson: true,
     ask: (client, bundle, signal) => client.prove({ bundle }, signal),
   },
   {
@@ -83,12 +79,11 @@ export function registerRequests(program: Command, context: CommandContext): voi
 function registerRequest(request: Request, program: Command, context: CommandContext): void {
   const command = program.command(request.name).description(request.description);
   if (request.argument !== undefined) command.argument(request.argument.usage, request.argument.description);
-  if (request.hasJson) command.option('--json', 'print as JSON');
+  command.option('--json', 'print as JSON');
   command.action(() =>
     withDaemon(context, async (client) => {
       const message = await request.ask(client, command.args[0] ?? '', context.signal);
-      const { json } = command.opts<{ readonly json?: true }>();
-      context.stdout(json ? jsonText({ message }) : wrapLines(`${message}\n`, context.columns));
+      printMessage(message, command.opts<{ readonly json?: true }>(), context);
     }),
   );
 }

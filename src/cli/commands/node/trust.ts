@@ -6,6 +6,7 @@ import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
+import { printMessage } from '../../output/message.ts';
 import { roleText } from '../../output/role-text.ts';
 import { formatTable, type Layout } from '../../output/table.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
@@ -51,7 +52,7 @@ const CHANGES: Readonly<Record<string, Change>> = {
     about: 'allow older bundles of a stream again, and forget keys that its bundles added; asks first',
     argument: ['<stream>', 'the name of the stream; stickpin list shows it'],
     consequence: (stream) =>
-      `older bundles of stream ${stream} may be adopted again, and keys that its bundles brought no longer count`,
+      `older bundles of stream ${stream} may be adopted again, and keys that its bundles added no longer count`,
     question: 'Reset the stream?',
     unchanged: 'the stream stays as it is',
     ask: (client, stream, signal) => client.resetStream({ stream }, signal),
@@ -88,7 +89,7 @@ function registerChange(trust: Command, name: string, change: Change, context: C
       withDaemon(context, async (client) => {
         if (flags.force !== true && flags.yes !== true) await confirm(change, subject, context);
         const message = await change.ask(client, subject, context.signal);
-        context.stdout(flags.json ? jsonText({ message }) : wrapLines(`${message}\n`, context.columns));
+        printMessage(message, flags, context);
       }),
     );
 }
@@ -99,7 +100,7 @@ async function confirm(
   { confirm: ask, signal }: CommandContext,
 ): Promise<void> {
   const what = consequence(oneLine(subject));
-  if (ask === undefined) throw declined(`${what}; nothing was changed. Give --force if you mean it`);
+  if (ask === undefined) throw declined(`${what}; nothing was changed. Give --force to do it anyway`);
   if (await ask(`${what}. ${question}`, signal)) return;
   throw declined(`nothing was changed: ${unchanged}`);
 }

@@ -3,12 +3,13 @@ import type { ApiClient } from '../../../api/client.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { confirmOrDecline } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { printMessage } from '../../output/message.ts';
 
 interface UnpinFlags {
   readonly removeImages?: true;
   readonly force?: true;
   readonly unclaimed?: true;
+  readonly json?: true;
 }
 
 /** Adds `unpin` to the program. */
@@ -20,10 +21,11 @@ export function registerUnpin(program: Command, context: CommandContext): void {
     .option('--unclaimed', 'give up all pins that belong to no known release instead; their images stay')
     .option('--remove-images', 'also remove its images that no other release names and no container uses')
     .option('--force', 'do not ask, even if the release runs or is the last known good one')
+    .option('--json', 'print as JSON')
     .action((bundle: string | undefined, flags: UnpinFlags, command: Command) => {
       refuseContradictions(bundle, flags, command);
       return withDaemon(context, async (client) => {
-        context.stdout(wrapLines(`${await unpin(client, bundle, flags, context)}.\n`, context.columns));
+        printMessage(`${await unpin(client, bundle, flags, context)}.`, flags, context);
       });
     });
 }
