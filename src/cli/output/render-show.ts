@@ -9,6 +9,7 @@ import { roleText } from './role-text.ts';
 import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
 import { shownMembers } from './shown-members.ts';
 import { shownName } from './shown-name.ts';
+import { formatStacked } from './stacked-table.ts';
 import { formatTable, type Layout } from './table.ts';
 import { wrapLines } from './wrap-words.ts';
 
@@ -56,7 +57,9 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport | undefined, 
     oneLine(message),
   ]);
   const table =
-    rows.length === 0 ? '' : `\n${formatTable(['CONDITION', 'STATUS', 'SINCE', 'REASON', 'MESSAGE'], rows, layout)}`;
+    rows.length === 0
+      ? ''
+      : `\n${formatStacked(['CONDITION', 'STATUS', 'SINCE', 'REASON', 'MESSAGE'], rows, 1, layout)}`;
   const text = wrapLines(lines.join(''), layout.columns, LABEL_WIDTH);
   if (trust === undefined) return `${text}${table}`;
   return `${text}${table}\n${renderTrust(trust, members.signerKeyIds ?? [], layout)}`;

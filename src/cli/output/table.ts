@@ -42,15 +42,23 @@ export function formatTable(
   rows: readonly (readonly Cell[])[],
   layout: Layout = {},
 ): string {
+  return tableRows(header, rows, layout).texts.join('');
+}
+
+/** As {@link formatTable}: the text of the titles and of each row, and whether all are aligned. */
+export function tableRows(
+  header: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  layout: Layout = {},
+): { readonly texts: readonly string[]; readonly isAligned: boolean } {
   const lines = [header, ...rows].map((line) => header.map((_title, at) => cellOf(line[at] ?? '')));
   const { fitting, widths } = fittingLines(lines, layout.columns);
   const isTitle = (at: number) => at === 0 && header.some((title) => title !== '');
-  return lines
-    .map((line, at) => {
-      const painted = isTitle(at) ? line.map(({ text }) => ({ text, tone: 'title' as const })) : line;
-      return fitting.has(line) ? aligned(painted, widths, layout) : flowed(painted, layout);
-    })
-    .join('');
+  const texts = lines.map((line, at) => {
+    const painted = isTitle(at) ? line.map(({ text }) => ({ text, tone: 'title' as const })) : line;
+    return fitting.has(line) ? aligned(painted, widths, layout) : flowed(painted, layout);
+  });
+  return { texts, isAligned: fitting.size === lines.length };
 }
 
 interface PlainCell {

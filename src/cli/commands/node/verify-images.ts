@@ -9,7 +9,8 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
 import { shortDigests } from '../../output/short-digests.ts';
-import { formatTable, type Layout } from '../../output/table.ts';
+import { formatStacked } from '../../output/stacked-table.ts';
+import type { Layout } from '../../output/table.ts';
 
 /** Adds `verify-images` to the program. */
 export function registerVerifyImages(program: Command, context: CommandContext): void {
@@ -70,5 +71,5 @@ function asText(images: readonly CheckedImage[], layout: Layout): string {
     releases.join(' '),
     ...[image, oneLine(found), oneLine(next)].map((text) => shortDigests(text, layout)),
   ]);
-  return formatTable(['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'], rows, layout);
+  return formatStacked(['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'], rows, 3, layout);
 }

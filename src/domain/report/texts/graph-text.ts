@@ -1,8 +1,6 @@
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { StreamRelease, StreamReport } from '../stream-report.ts';
 
-/** Longest line. */
-const WIDTH = 80;
 const MARGIN = '    ';
 
 const SOURCES: Readonly<Record<NonNullable<StreamReport['current']>['source'], string>> = {
@@ -12,21 +10,21 @@ const SOURCES: Readonly<Record<NonNullable<StreamReport['current']>['source'], s
 };
 
 /**
- * The update graph of a stream as text, at most 80 columns wide: the releases by their order, the
- * present one marked with `*` and the next one with `>`; below each its barrier, its dead end, and
- * the releases from which it may be reached.
+ * The update graph of a stream as text: the releases by their order, the present one marked with
+ * `*` and the next one with `>`; below each its barrier, its dead end, and the releases from which it
+ * may be reached. Who prints it wraps its lines.
  */
 export function graphText({ name, scheme, current, next, notes, releases }: StreamReport): string {
   const versions = scheme === undefined ? '' : ` (versions: ${scheme})`;
   const position =
     current === undefined ? 'unknown' : `${current.version}, ${SOURCES[current.source].replace('NAME', name)}`;
   const head = [
-    ...wrapped(`Stream ${name}${versions}`, ''),
-    ...wrapped(`Present release: ${position}`, ''),
-    ...(next === undefined ? [] : wrapped(`Next release: ${next}`, '')),
+    oneLine(`Stream ${name}${versions}`),
+    oneLine(`Present release: ${position}`),
+    ...(next === undefined ? [] : [oneLine(`Next release: ${next}`)]),
   ];
   const nodes = releases.flatMap((release) => nodeLines(release, current?.version, next));
-  return `${[...head, '', ...nodes, ...notes.flatMap((note) => ['', ...wrapped(note, '')])].join('\n')}\n`;
+  return `${[...head, '', ...nodes, ...notes.flatMap((note) => ['', oneLine(note)])].join('\n')}\n`;
 }
 
 function nodeLines(release: StreamRelease, current: string | undefined, next: string | undefined): string[] {
@@ -39,32 +37,9 @@ function nodeLines(release: StreamRelease, current: string | undefined, next: st
     ...(version === next ? ['next'] : []),
   ];
   return [
-    ...wrapped(`${version} (${what.join(', ')})`, `${mark} `),
-    ...(barrier === undefined ? [] : wrapped(`barrier: ${barrier}`, MARGIN)),
-    ...(deadend === undefined ? [] : wrapped(`dead end: ${deadend}`, MARGIN)),
-    ...(from.length === 0 ? [] : wrapped(`<- ${from.join(', ')}`, MARGIN)),
+    `${mark} ${oneLine(`${version} (${what.join(', ')})`)}`,
+    ...(barrier === undefined ? [] : [`${MARGIN}${oneLine(`barrier: ${barrier}`)}`]),
+    ...(deadend === undefined ? [] : [`${MARGIN}${oneLine(`dead end: ${deadend}`)}`]),
+    ...(from.length === 0 ? [] : [`${MARGIN}${oneLine(`<- ${from.join(', ')}`)}`]),
   ];
-}
-
-/**
- * Breaks between words; a longer word is broken too. `margin`: of the first line; blanks in others.
- */
-function wrapped(text: string, margin: string): string[] {
-  const width = WIDTH - margin.length;
-  const lines: string[] = [];
-  let line = '';
-  for (const word of oneLine(text).split(/(?<= )/)) {
-    if (line !== '' && (line + word).trimEnd().length > width) {
-      lines.push(line.trimEnd());
-      line = margin === '' ? '' : '  ';
-    }
-    line += word;
-    while (line.length > width && line.trimEnd().length > width) {
-      lines.push(line.slice(0, width));
-      line = line.slice(width);
-    }
-  }
-  return [...lines, line.trimEnd()]
-    .filter((one) => one !== '')
-    .map((one, index) => `${index === 0 ? margin : ' '.repeat(margin.length)}${one}`);
 }

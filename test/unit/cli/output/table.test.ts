@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { wantsColour } from '../../../../src/cli/output/colour.ts';
 import { barWithText } from '../../../../src/cli/output/progress-bar.ts';
+import { formatStacked } from '../../../../src/cli/output/stacked-table.ts';
 import { formatTable } from '../../../../src/cli/output/table.ts';
 import { wrapLines } from '../../../../src/cli/output/wrap-words.ts';
 
@@ -92,5 +93,34 @@ describe('long lines', () => {
     expect(wrapLines('a bb ccc dddd\nx', 6, 2)).toBe('a bb\n  ccc\n  dddd\nx');
     expect(wrapLines('  a bb ccc', 6, 2)).toBe('  a bb\n    ccc');
     expect(wrapLines('a bb', undefined)).toBe('a bb');
+  });
+});
+
+describe('a table with long texts', () => {
+  const rows = [
+    ['damaged', 'ocp@4.13.7', 'quay.example.com/ocp/etcd', 'it is truncated', 'plug in the stick of the release'],
+    ['whole', 'ocp@4.13.7', 'quay.example.com/ocp/api', 'all is well', ''],
+  ];
+  const titles = ['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'];
+
+  it('is aligned where there is room', () => {
+    expect(formatStacked(titles, rows, 3)).toBe(formatTable(titles, rows));
+  });
+
+  it('has them below each row on a narrow terminal, all rows alike', () => {
+    expect(formatStacked(titles, rows, 3, { columns: 40 })).toBe(
+      [
+        'RESULT   RELEASE',
+        'damaged  ocp@4.13.7',
+        '    image: quay.example.com/ocp/etcd',
+        '    found: it is truncated',
+        '    next: plug in the stick of the',
+        '      release',
+        'whole    ocp@4.13.7',
+        '    image: quay.example.com/ocp/api',
+        '    found: all is well',
+        '',
+      ].join('\n'),
+    );
   });
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { renderList } from '../../../../src/cli/output/render-status.ts';
+import { wrapLines } from '../../../../src/cli/output/wrap-words.ts';
 import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
 import type { StreamReport } from '../../../../src/domain/report/stream-report.ts';
@@ -42,8 +43,7 @@ Next release: 1.3.0
 * 1.2.0 (sequence 2, proven, present)
     <- 1.1.0
 > 1.3.0 (sequence 3, ready, next)
-    barrier: the storage is migrated, and nothing that is older can read what it
-      has written
+    barrier: the storage is migrated, and nothing that is older can read what it has written
     <- 1.1.0, 1.2.0
   1.4.0 (sequence 4, ready)
     <- 1.3.0
@@ -100,7 +100,7 @@ Next release: 1.3.0
     expect(list).toMatch(/^ocp@1\.5\.0: .*only from 9\.x.*'stickpin activate ocp@1\.5\.0'/m);
   });
 
-  it('has at most 80 columns, for any content', () => {
+  it('breaks no word on a terminal of 80 columns, for any content', () => {
     const word = fc.string({ maxLength: 120 });
     const stream: fc.Arbitrary<StreamReport> = fc.record({
       name: word,
@@ -112,7 +112,11 @@ Next release: 1.3.0
     });
     fc.assert(
       fc.property(stream, (one) => {
-        for (const line of graphText(one).split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+        const [whole, narrow] = [graphText(one), wrapLines(graphText(one), 80, 4)];
+        for (const line of narrow.split('\n')) {
+          if (line.length > 80) expect(line.trim().split(/\s+/)).toHaveLength(1);
+        }
+        expect(narrow.split(/\s+/)).toEqual(whole.split(/\s+/));
       }),
     );
   });
