@@ -7,6 +7,7 @@ import { withEither } from '../../../platform/async/abort.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { printMessage } from '../../output/message.ts';
 import { waitLine } from '../../output/render-fleet.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 interface WaitOptions {
   readonly for: WaitGoal;
@@ -35,7 +36,7 @@ async function wait(text: string, options: WaitOptions, context: CommandContext)
     for await (const { nodes } of watchFleet(signal)) {
       const lagging = laggingNodes(nodes, wanted, options.for);
       const next = waitLine(lagging, nodes.length);
-      if (next !== line) context.stderr(`${next}\n`);
+      if (next !== line) context.stderr(wrapLines(`${next}\n`, context.stderrColumns, 4));
       line = next;
       if (lagging.length === 0) return;
       if (timeoutMs === 0) throw timedOut(text, line);

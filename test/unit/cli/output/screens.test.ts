@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { CommandAdapters } from '../../../../src/cli/context/command-adapters.ts';
 import type { FleetView } from '../../../../src/domain/fleet/fleet-view.ts';
 import type { CheckedImage } from '../../../../src/domain/report/content-report.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
 import { sampleReport } from '../../../support/bus/fake-backend.ts';
 import { NOON } from '../../../support/daemon/scenario.ts';
 import { runCommand } from '../../../support/run-command.ts';
@@ -35,6 +36,11 @@ const report = {
   },
 };
 
+/** What the fleet process tells of nobody, once. */
+async function* fleetOf(nodes: FleetView['nodes']): AsyncGenerator<FleetView> {
+  yield { self: 'worker-1', peers: [], nodes };
+}
+
 /** What the fleet process tells, once. */
 async function* watchFleet(): AsyncGenerator<FleetView> {
   const release = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16) };
@@ -61,6 +67,19 @@ const client = {
   checkPulls: async () => undefined,
   reject: async () =>
     "ocp 4.13.9 is rejected: a bundle of this name is not adopted; 'stickpin approve ocp@4.13.9' takes that back.",
+  approve: async () => 'ocp@4.13.7 (sha256:aaaa…) is approved.',
+  activate: async () => undefined,
+  rollback: async () => 'ocp@4.13.6',
+  cancel: async () => undefined,
+  prove: async () => 'ocp@4.13.7 is proven.',
+  rescan: async () => undefined,
+  load: async () => '/mnt/nas/bundles',
+  unpin: async () => undefined,
+  unpinUnclaimed: async () => '2 unclaimed pins are given up; their images stay',
+  revokeKey: async () => 'Key abababababab is revoked.',
+  restoreKey: async () => 'Key abababababab is trusted again.',
+  resetStream: async () => 'Stream ocp is reset: older bundles may be adopted again.',
+  watch: async () => undefined,
   verifyImages: async () => IMAGES,
   getHistory: async () => [
     { at: NOON, kind: 'ready', message: 'ocp 4.13.7 is ready: 112 images present and pinned' },
@@ -101,6 +120,62 @@ const adapters = {
   ],
 } as unknown as CommandAdapters;
 
+const held = new AppError({
+  code: 'engine/activation-held',
+  message:
+    'the activation of ocp 4.13.7 is held: its rule "from" allows it only from >=4.13.0, and the current release is 4.12.9; it is activated after a confirmation only',
+  disposition: 'reject',
+});
+const gone = new AppError({
+  code: 'api/unreachable',
+  message: "The D-Bus system bus can't be reached, so that the stickpin daemon can't be asked",
+  disposition: 'wait',
+});
+const noBundle = new AppError({
+  code: 'engine/no-bundle',
+  message: 'no bundle ocp@9 is known here or plugged in; list shows those that are, with reasons',
+  disposition: 'reject',
+});
+const denied = new AppError({ code: 'api/denied', message: 'Only root may do this', disposition: 'reject' });
+const refuse = (error: AppError) => ({ client: { ...client, activate: () => Promise.reject(error) } });
+const away = { client: { ...client, report: () => Promise.reject(gone) } };
+const stopped = {
+  ...away,
+  adapters: {
+    ...adapters,
+    storedState: {
+      report: async () => ({ report, writtenAt: '2026-03-04T04:00:00.000Z', bootId: 'a', isFromBefore: true }),
+    },
+  } as unknown as CommandAdapters,
+};
+const faulty = {
+  client: {
+    ...client,
+    report: async () => ({
+      ...sampleReport(),
+      status: 'The container runtime does not answer: no socket. Start it; stickpin continues automatically.',
+      runtime: { reachable: false, reason: 'no socket' },
+    }),
+  },
+};
+const nobody = { adapters: { ...adapters, watchFleet: () => fleetOf([]) } as unknown as CommandAdapters };
+
+/** Screens of the same commands in other states: the name of the file, the command, and the state. */
+const STATES: readonly (readonly [string, readonly string[], Parameters<typeof runCommand>[1]])[] = [
+  ['status-with-fault', ['status'], faulty],
+  ['status-stopped', ['status'], stopped],
+  ['list-stopped', ['list'], stopped],
+  ['activate-yes', ['activate', 'ocp@4.13.7'], { ...refuse(held), confirm: async () => false }],
+  ['activate-alone', ['activate', 'ocp@4.13.7'], refuse(held)],
+  ['activate-unknown', ['activate', 'ocp@9'], refuse(noBundle)],
+  ['activate-denied', ['activate', 'ocp@4.13.7'], refuse(denied)],
+  ['cancel-unreachable', ['cancel'], { client: { cancel: () => Promise.reject(gone) } }],
+  ['trust-revoke-alone', ['trust', 'revoke', 'ab'.repeat(8)], {}],
+  ['fleet-wait-done', ['fleet', 'wait', 'ocp@4.13.7', '--timeout', '0'], nobody],
+  ['bundle-verify-nothing', ['bundle', 'verify', '/nonexistent/stick', '--keys', '/nonexistent/keys'], {}],
+  ['bundle-inspect-nothing', ['bundle', 'inspect', '/nonexistent/stick'], {}],
+];
+
 const SCREENS = [
   ['status'],
   ['list'],
@@ -113,29 +188,82 @@ const SCREENS = [
   ['fleet', 'status'],
   ['report', '--out', '/nonexistent/report.tar.gz'],
   ['reject', 'ocp@4.13.9'],
+  ['approve', 'ocp@4.13.7'],
+  ['activate', 'ocp@4.13.7'],
+  ['rollback'],
+  ['cancel'],
+  ['prove', 'ocp@4.13.7'],
+  ['rescan'],
+  ['load', '/mnt/nas/bundles'],
+  ['unpin', 'ocp@4.13.6'],
+  ['unpin'],
+  ['unpin', '--unclaimed', '--force'],
+  ['trust', 'revoke', 'abababababab', '--force'],
+  ['trust', 'restore', 'abababababab', '--force'],
+  ['trust', 'reset', 'ocp', '--force'],
+  ['config', 'show'],
+  ['config', 'check'],
+  ['fleet', 'wait', 'ocp@4.13.7', '--timeout', '0'],
+  ['version'],
+  ['nonsense'],
   ['--help'],
+  ['bundle', '--help'],
+  ['bundle', 'create', '--help'],
+  ['bundle', 'verify', '--help'],
+  ['bundle', 'write', '--help'],
+  ['trust', '--help'],
+  ['activate', '--help'],
   ['show', '--help'],
 ] as const;
 
-const screen = async (args: readonly string[], hasColour: boolean) =>
-  (await runCommand(args, { terminal: { columns: 80, hasColour }, client, adapters })).stdout;
+type State = Parameters<typeof runCommand>[1];
 
-describe.each(SCREENS.map((args) => [args.join(' '), args] as const))('stickpin %s on a terminal', (name, args) => {
+/** What both streams show, stdout first. */
+const screen = async (args: readonly string[], hasColour: boolean, state: State = {}) => {
+  const terminal = { columns: 80, hasColour, stderrColumns: 80, stderrHasColour: hasColour };
+  const { stdout, stderr } = await runCommand(args, { terminal, client, adapters, ...state });
+  return `${stdout}${stderr}`;
+};
+
+const fileOf = (args: readonly string[]) =>
+  args
+    .join(' ')
+    .replaceAll(/[ @./-]+/g, '-')
+    .replace(/^-/, '');
+const CASES: readonly (readonly [string, readonly string[], State])[] = [
+  ...SCREENS.map((args) => [fileOf(args), args, {}] as const),
+  ...STATES,
+];
+
+describe.each(CASES)('the screen %s (stickpin %j)', (name, args, state) => {
   it('fits 80 columns, and a word that does not has a line of its own', async () => {
-    for (const line of (await screen(args, false)).split('\n')) {
+    for (const line of (await screen(args, false, state)).split('\n')) {
       if (line.length > 80) expect(line.trim().split(/\s+/)).toHaveLength(1);
     }
   });
 
   it('looks as it did, without colours and with them', async () => {
-    const file = `screens/${name.replaceAll(/[ @./-]+/g, '-').replace(/^-/, '')}`;
-    await expect(await screen(args, false)).toMatchFileSnapshot(`${file}.txt`);
+    const file = `screens/${name}`;
+    await expect(await screen(args, false, state)).toMatchFileSnapshot(`${file}.txt`);
     // The escape character is shown as ^, so that a person can read the file.
-    await expect((await screen(args, true)).replaceAll('\u001b', '^')).toMatchFileSnapshot(`${file}.colour.txt`);
+    const coloured = (await screen(args, true, state)).replaceAll('\u001b', '^');
+    await expect(coloured).toMatchFileSnapshot(`${file}.colour.txt`);
   });
 
   it('has the same words with colours', async () => {
+    const coloured = await screen(args, true, state);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what colours are made of
-    expect((await screen(args, true)).replaceAll(/\u001b\[[\d;]*m/g, '')).toBe(await screen(args, false));
+    expect(coloured.replaceAll(/\u001b\[[\d;]*m/g, '')).toBe(await screen(args, false, state));
   });
+});
+
+it('asks on one line, with what holds it', async () => {
+  let asked = '';
+  const confirm = async (question: string) => {
+    asked = question;
+    return true;
+  };
+  const forced = { activateOverride: async () => undefined };
+  await runCommand(['activate', 'ocp@4.13.7'], { client: { ...refuse(held).client, ...forced }, confirm, adapters });
+  expect(asked).toBe(`${held.message}. Activate it anyway?`);
 });
