@@ -163,7 +163,7 @@ export const METHODS = {
     access: 'trust',
   },
   resetStream: {
-    about: 'Resets the sequence floor and the clock floor of a stream, and forgets the keys that its bundles brought.',
+    about: 'Resets the sequence floor and the clock floor of a stream, and forgets the keys that its bundles added.',
     args: { stream: text },
     result: { consequence: lines },
     access: 'trust',

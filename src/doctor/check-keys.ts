@@ -99,7 +99,7 @@ function enough(
 }
 
 /**
- * The roles, and those whose keys can't be enough. Keys that bundles brought into a role are known
+ * The roles, and those whose keys can't be enough. Keys that bundles added to a role are known
  * to the daemon alone, and so is whether they count.
  */
 function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): readonly Finding[] {

@@ -73,7 +73,7 @@ async function lookAtVersion(runtime: ExaminedRuntime, signal: AbortSignal): Pro
 const CONFIG_PATH_REMEDY =
   'set config_path = "/etc/containerd/certs.d" in /etc/containerd/config.toml, in the table [plugins."io.containerd.cri.v1.images".registry] of a file with version = 3, or [plugins."io.containerd.grpc.v1.cri".registry] of an older one, and restart containerd';
 
-const UNKNOWN_VERSION = 'see to it that it is CRI-O 1.28, containerd 1.7 or newer; stickpin goes on with it';
+const UNKNOWN_VERSION = 'check that it is CRI-O 1.28, containerd 1.7 or newer; stickpin continues with it';
 
 async function lookAtMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
   const mirrors = await runtime.mirrors(signal);
@@ -105,7 +105,7 @@ async function lookAtSpace(
   } catch (error) {
     signal.throwIfAborted();
     const message = `the runtime runs, but it was not found out where it keeps images: ${reasonOf(error)}`;
-    return [warning(message, "run stickpin doctor again; if it goes on, the runtime's own journal tells why")];
+    return [warning(message, "run stickpin doctor again; if that does not help, read the runtime's own journal")];
   }
   if (filesystem === undefined)
     return [

@@ -198,7 +198,7 @@ export interface RevocationStore {
 /** Where a stream begins anew (`stickpin trust reset`). */
 export interface StreamStore {
   /**
-   * Forgets, of a stream, the keys that its bundles brought, and what the bundles that are known
+   * Forgets, of a stream, the keys that its bundles added, and what the bundles that are known
    * say of sequence and time.
    */
   resetStream(stream: string, event: EventRow): void;

@@ -12,7 +12,7 @@ async function lookAtGuard({ guard, paths: { pinsFile, persistentPinsFile } }: E
   const text = await textOf(guard);
   if (text === undefined) {
     return fault(
-      `${guard} is missing: a start of CRI-O without ${pinsFile} fails, and its pins are not brought back`,
+      `${guard} is missing: a start of CRI-O without ${pinsFile} fails, and its pins are not restored`,
       REINSTALL,
     );
   }

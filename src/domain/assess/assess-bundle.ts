@@ -44,9 +44,9 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
    * filesystem.
    */
   readonly disk: DiskVerdict | undefined;
-  /** What went wrong last and is not mended, if anything. */
+  /** What went wrong last and is not repaired, if anything. */
   readonly trouble: Reason | undefined;
-  /** What quick tries could not mend. */
+  /** What quick tries could not repair. */
   readonly degraded: Reason | undefined;
   /** What is known to be damaged or lacking of it on the media that were seen. */
   readonly badBlobs: readonly BadBlob[];
@@ -269,7 +269,7 @@ function pinFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reason |
 
 /**
  * Failures that still matter: of pulls whose image is absent, and of an activation that is due.
- * Another bundle may have brought the image.
+ * Another bundle may have added the image.
  */
 function openFailures(
   { bundleId }: StoredBundle,

@@ -4,9 +4,9 @@ import { refusalReason, refusalsOf } from '../preload/refusal.ts';
 import type { TaskFailure } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 
-/** What went wrong with a bundle, from its failures that are not mended. */
+/** What went wrong with a bundle, from its failures that are not repaired. */
 export interface Troubles {
-  /** What went wrong last, if anything; it may be mended by the next try. */
+  /** What went wrong last, if anything; the next try may repair it. */
   readonly trouble: Reason | undefined;
   /** Why the quick tries failed. The rest of the bundle continues. */
   readonly degraded: Reason | undefined;

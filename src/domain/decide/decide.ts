@@ -219,7 +219,7 @@ function mirrorEffects(observed: Observed, memory: Memory, assessment: Assessmen
 
 /**
  * A disk that is full stops every pull at once, also those of other bundles; a person stops those
- * of a bundle, and what is not trusted any more goes on with nothing.
+ * of a bundle, and what is not trusted any more continues with nothing.
  */
 function cancellations({ now }: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const withdrawn = new Set(assessment.bundles.flatMap(({ bundle, withdrawn: why }) => (why ? [bundle.bundleId] : [])));

@@ -55,8 +55,8 @@ function isInUse({ bundle, phase, withdrawn }: BundleAssessment): boolean {
 }
 
 /**
- * Whether it is a preload that goes on when its medium is read. After a restart of the daemon that
- * takes a moment: mirrors that went and came back would cost CRI-O two reloads.
+ * Whether it is a preload that continues when its medium is read. After a restart of the daemon
+ * that takes a moment: mirrors that went and came back would cost CRI-O two reloads.
  */
 function mayGoOn({ bundle, withdrawn }: BundleAssessment): boolean {
   return (

@@ -48,7 +48,7 @@ export function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAss
   if (bundle.cancelled !== undefined || withdrawn !== undefined) return false;
   if (disk?.fits === false) return false;
   // What the runtime did not allow in the last round is wanted on: that is how it is noticed that
-  // it was mended.
+  // it was corrected.
   if (phase === 'held') return hold === 'runtime';
   return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
 }

@@ -18,7 +18,7 @@ type WindowHold = Hold<
 
 /**
  * Setting `update.strategy = "window"`: a release is activated while a window is open. What a
- * person asked for does not wait, and neither does an activation that has begun: it goes on when
+ * person asked for does not wait, and neither does an activation that has begun: it continues when
  * the window closes, also when the daemon was restarted in between.
  */
 export function window({

@@ -69,7 +69,7 @@ export function estimateDisk(need: DiskNeed): DiskVerdict {
   const { images, filesystem, layerStorage, staging, copied, attachedBytes = 0, minFreePercent } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
   const copies = [...layers.values()].filter(({ digest }) => copied?.has(digest) === true);
-  // An image that lacks no layer takes a few KiB, and is no reason to wait: a pin that is mended
+  // An image that lacks no layer takes a few KiB, and is no reason to wait: a pin that is repaired
   // must not depend on space.
   const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);
   const staged = staging === 'with-images' ? stagedBytes(need) : 0;

@@ -14,7 +14,7 @@ export interface PullQueue {
   /** In the order in which they are to be started, as far as they fit. */
   readonly waiting: readonly PlannedPull[];
   readonly running: readonly PullCandidate[];
-  /** Layers that pulls have brought since the runtime was observed. */
+  /** Layers that pulls have loaded since the runtime was observed. */
   readonly landed: ReadonlySet<Digest>;
   /** Pulls at once. */
   readonly parallel: number;

@@ -102,7 +102,7 @@ export function assessLife(
   };
 }
 
-/** An image that goes by one name that we brought came with us, whatever its other names. */
+/** An image that goes by one name that we pulled is ours, whatever its other names. */
 function foreignDigests(runtime: RuntimeObservation, { pulledByUs = new Set() }: Stored): ReadonlySet<string> {
   const images = runtime.kind === 'reachable' ? runtime.images : [];
   const foreign = images.filter(({ repoDigests }) => !repoDigests.some((name) => pulledByUs.has(name)));

@@ -153,7 +153,7 @@ export interface RemovalContext {
 }
 
 /**
- * Image ids of a retired bundle that may be removed as far as images tell: stickpin brought them,
+ * Image ids of a retired bundle that may be removed as far as images tell: stickpin pulled them,
  * no kept bundle names them, nothing pins them any more, no unclaimed pin names them, and they have
  * no name that is not one of ours. None while a delta that is not ready builds on the bundle.
  * Whether a container uses them is not looked at here.

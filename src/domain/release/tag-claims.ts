@@ -31,7 +31,7 @@ export function foreignTag(bundle: StoredBundle, bundles: readonly StoredBundle[
   return undefined;
 }
 
-/** Of two activations that have both begun the first one goes on: they must not wait for each other. */
+/** Of two activations that have both begun the first one continues: neither waits for the other. */
 function holdsAgainst(holder: StoredBundle, other: StoredBundle): boolean {
   if (isRetired(holder)) return false;
   if (holder.activatedAt !== undefined) return true;

@@ -32,7 +32,7 @@ export interface BundleReport {
   readonly phase: string;
   readonly hold?: string;
   readonly reason?: ShownReason;
-  /** What quick tries could not mend; the rest goes on. */
+  /** What quick tries could not repair; the rest continues. */
   readonly degraded?: ShownReason;
   /** Of an adopted release. */
   readonly conditions?: readonly Condition[];

@@ -193,7 +193,7 @@ function proofText({ soak }: StoredBundle): string {
   }
 }
 
-/** Whether something is wrong that waiting alone does not mend. */
+/** Whether something is wrong that waiting alone does not repair. */
 function judgeDegraded(look: Look): Judgement {
   const { bundle, degraded, reason, absentImages } = look.entry;
   if (isRetired(bundle)) return judgement('False', 'Retired', 'it is retired: nothing of it is needed');

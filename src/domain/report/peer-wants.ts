@@ -41,7 +41,7 @@ function isPast({ name, sequence, activatedAt }: BundleReport, offered: OfferedB
 
 function lacksImages({ phase, hold, cancelled, images }: BundleReport): boolean {
   if (hold === 'approval') return true;
-  // A cancelled preload goes on with a stick that somebody plugs in, not by itself.
+  // A cancelled preload continues with a stick that somebody plugs in, not automatically.
   if (phase === 'retired' || phase === 'rejected' || cancelled !== undefined) return false;
   return phase === 'detected' || images.present < images.total;
 }

@@ -5,7 +5,7 @@ export interface ReportChanges {
   readonly preloadedBytes: number;
   /** Of the time between the reports, how much was spent preloading, in milliseconds. */
   readonly preloadedMs: number;
-  /** Codes of the reasons of bundles that were rejected anew. */
+  /** Codes of the reasons of bundles that were newly rejected. */
   readonly rejections: readonly string[];
   readonly media: readonly MediaChange[];
 }

@@ -4,7 +4,7 @@ import type { Settings } from './settings.ts';
 export interface JointFault {
   /** The key to be changed, as `update.windows`. */
   readonly key: string;
-  /** A clause that goes on after the key. */
+  /** A clause that follows the key. */
   readonly message: string;
 }
 

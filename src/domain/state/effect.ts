@@ -57,7 +57,7 @@ export type Effect =
    * name what runs.
    */
   | { readonly kind: 'request-activation'; readonly bundleId: BundleId; readonly components: readonly string[] }
-  /** A release with the very same images as `from` goes on where that one is; `from` is retired. */
+  /** A release with the same images as `from` continues where that one is; `from` is retired. */
   | { readonly kind: 'take-over'; readonly bundleId: BundleId; readonly from: BundleId; readonly retireFrom: boolean }
   /** Give up the pins of a release; `roomFor` names the one that needs the space. */
   | {

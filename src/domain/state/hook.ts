@@ -52,7 +52,7 @@ export interface FailedHook extends HookRun {
 
 /** What is recorded of one hook. */
 export interface HookRecord {
-  /** What follows was done by this unit. Another one begins anew. */
+  /** What follows was done by this unit. Another one begins again. */
   readonly unit: string;
   /** Of each release the event for which the hook has run last. */
   readonly done: ReadonlyMap<BundleId, number>;

@@ -13,7 +13,7 @@ export interface PinnedRelease {
 
 /** How far a state database had come when something was written beside it. */
 export interface StateAge {
-  /** Identifies the database: one that is made anew has another origin. */
+  /** Identifies the database: a new one has another origin. */
   readonly origin: string;
   /** Number of its newest event. */
   readonly revision: number;

@@ -16,9 +16,9 @@ export interface ComponentSoak {
    */
   readonly counts: boolean;
   readonly runs: readonly SoakRun[];
-  /** Containers that ended with an error and were not started anew yet. */
+  /** Containers that ended with an error and were not started again yet. */
   readonly failed: readonly string[];
-  /** Uptime when it last failed or was started anew. */
+  /** Uptime when it last failed or was started again. */
   readonly disturbedMs?: number;
   /** When its newest container started, by the runtime's clock. */
   readonly startedAt: number;

@@ -8,7 +8,7 @@ export interface RotatedKey {
   readonly pem: string;
   /** What its signer calls it, for people only; absent where the bundle does not say. */
   readonly name?: string;
-  /** The bundle that brought it. */
+  /** The bundle that added it. */
   readonly bundleId: BundleId;
   /** The role in which it counts; absent for a plain key. */
   readonly role?: string;

@@ -92,7 +92,7 @@ export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation
 
 /**
  * The record with every revocation of a key lifted, by whichever of its ids it was named. A bundle
- * that revokes it later, or a file, revokes it anew.
+ * that revokes it later, or a file, revokes it again.
  */
 export function withRestored(record: RevocationRecord, ids: readonly string[], at: number): RevocationRecord {
   const revocations = record.revocations.map((entry) =>

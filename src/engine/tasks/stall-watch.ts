@@ -114,7 +114,7 @@ function isStored({ flow, isAsked }: Watched): boolean {
 function stallError(what: string, cause: string, stallMs: number): AppError {
   return new AppError({
     code: 'engine/stalled',
-    message: `the pull of ${what} has stalled: not a byte in ${Math.round(stallMs / 1_000)} s, since ${cause}. It was broken off`,
+    message: `the pull of ${what} has stalled: not a byte in ${Math.round(stallMs / 1_000)} s, since ${cause}. It was interrupted`,
     disposition: 'retry',
   });
 }

@@ -8,7 +8,7 @@ import { formatCount } from '../../../platform/sizes.ts';
 import type { StateReader, StreamStore } from '../../../ports/state.ts';
 
 /**
- * Resets a stream: its sequence floor, its clock floor, the keys that its bundles brought, and what
+ * Resets a stream: its sequence floor, its clock floor, the keys that its bundles added, and what
  * they said of other releases. What is adopted stays, but its sequence, its `created` and its
  * advisories count no more. Returns a sentence about the
  * effect.
@@ -38,7 +38,7 @@ export async function resetStream(
   const ids = new Set<string>(own.map(({ bundleId }) => bundleId));
   const keys = rotation.keys.filter(({ bundleId }) => ids.has(bundleId)).length;
   const by = uid === undefined ? 'somebody' : `user ${uid}`;
-  const forgotten = keys === 0 ? '' : `, and ${formatCount(keys, 'key')} that its bundles brought no longer count`;
+  const forgotten = keys === 0 ? '' : `, and ${formatCount(keys, 'key')} that its bundles added no longer count`;
   const message = `Stream ${stream} was reset by ${by}: any sequence is accepted again, and advisories of bundles that are known do not count${forgotten}`;
   const at = stampAfter(bundles, clock.now());
   await engine.resetFloors(stream, () => store.resetStream(stream, { at, kind: 'streamReset', message }));

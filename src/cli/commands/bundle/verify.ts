@@ -161,7 +161,7 @@ function expiryJson(judged: JudgedBundle, now: number) {
   return { expires, expired: isOver, judgedAt: new Date(now).toISOString(), ...(isOver && { verified: false }) };
 }
 
-/** Bundle format, `expires`. A node that has taken the bundle up before goes on with it. */
+/** Bundle format, `expires`. A node that adopted the bundle before continues with it. */
 function expiredFault(judged: JudgedBundle, path: string, now: number): AppError | undefined {
   if (!isExpired(judged, now)) return undefined;
   const { expires } = judged.bundle.payload;

@@ -47,7 +47,7 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
       });
     };
     await client.watch(changed, context.signal);
-    // Only now: what changes after it is told.
+    // Only now: what changes after it is reported.
     latest = latest.then(print);
     await latest;
     await new Promise<void>((resolve) => {

@@ -48,7 +48,7 @@ export function wantedRuns(
 }
 
 /**
- * The record as it should be: of each hook that has a unit. With another unit it begins anew: what
+ * The record as it should be: of each hook that has a unit. With another unit it begins again: what
  * has happened by then is done, so that a hook tells only of what happens from then on, and
  * `before-activate` has succeeded for no activation. Forgets releases that are gone, and that a
  * release was degraded once it is no longer.

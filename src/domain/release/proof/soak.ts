@@ -29,7 +29,7 @@ export type SoakVerdict =
 
 /**
  * The soak clock after one more look. A restart (another container of the same name in the same
- * pod, one that was started anew before, another start time) starts the clock of its component
+ * pod, one that was started again before, another start time) starts the clock of its component
  * again; so does one that ended with an error. What ended well says nothing either way.
  */
 export function soakAfter(

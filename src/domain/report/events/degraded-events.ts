@@ -28,7 +28,7 @@ function isToldElsewhere(code: string): boolean {
 
 /**
  * A bundle some of whose images could not be pulled by quick tries. Reported once, until it is
- * mended.
+ * repaired.
  */
 export function degradedEvents(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): Event[] {
   if (degraded === undefined || was?.degraded !== undefined || isToldElsewhere(degraded.code)) return [];

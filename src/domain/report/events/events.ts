@@ -126,7 +126,7 @@ function stateEvents(medium: Medium, { mediaFaults }: Memory): Event[] {
     const message = `${label} can't be read: ${state.reason.message}`;
     return [{ kind: 'mediumFailed', level: 'warn', medium: label, message, code: state.reason.code }];
   }
-  // Another node is read again whenever it has more; what is adopted from it is told.
+  // Another node is read again whenever it has more; what is adopted from it is reported.
   if (state.kind !== 'read' || medium.peer !== undefined) return [];
   const count = state.bundles.length;
   if (isDropFolder && count === 0) return [];

@@ -33,7 +33,7 @@ function known({ bundle, evidence }: RebuiltRelease): string {
 /** What was recorded of a release is lost, and its documents are not enough. */
 export function refusedRebuildEvent({ bundleId, bundle, reason }: RefusedRebuild): Event {
   const title = bundle === undefined ? `bundle ${shortDigest(bundleId)}` : bundleTitle(bundle.payload);
-  const message = `What was recorded of ${title} is lost and can't be rebuilt from this node's own documents: ${reasonText(reason)}. Its pins stay; mend that, or plug in its stick`;
+  const message = `What was recorded of ${title} is lost and can't be rebuilt from this node's own documents: ${reasonText(reason)}. Its pins stay. Correct that, or plug in its stick`;
   return { kind: 'releaseNotRebuilt', level: 'warn', bundleId, message };
 }
 

@@ -20,7 +20,7 @@ import { restLine } from './rest-line.ts';
 import { workLine } from './work-line.ts';
 
 /**
- * The one line that tells a technician what goes on, how far it is and what comes next: `STATUS=`
+ * The one line that tells a technician what happens, how far it is and what comes next: `STATUS=`
  * of sd_notify(3), at most 200 characters. Work comes first, then what keeps everything from going
  * on, then the medium that was plugged in last, then the rest. What does not fit is left out as
  * whole sentences, the most important ones last.

@@ -25,7 +25,7 @@ export function imagesEnv(bundles: readonly StoredBundle[]): string {
 
 /**
  * Adds to a new `images.env` those lines of the previous one that name an unclaimed pin and whose
- * variable is not set anew: what was recorded of their release is lost, and units that start
+ * variable is not set again: what was recorded of their release is lost, and units that start
  * without the control plane still need them.
  */
 export function keepUnclaimedLines(text: string, previous: string, unclaimed: readonly string[]): string {

@@ -285,7 +285,7 @@ describe('stickpin trust', () => {
       makeNotice(join(dir, name), { name, trust: { keys: [key.publicPem] } }, [platform]).path;
     node.plug(bring('ocp', ocp), bring('tools', tools));
     await node.until(({ trust }) => trust.keys.length === 3);
-    expect(await node.daemon().resetStream('ocp', 0)).toContain('1 key that its bundles brought');
+    expect(await node.daemon().resetStream('ocp', 0)).toContain('1 key that its bundles added');
     const report = await node.until(({ trust }) => trust.keys.length === 2);
     expect(report.trust.keys.map(({ keyId }) => keyId)).toContain(tools.privateKey.keyId);
   });

@@ -63,7 +63,7 @@ function start(name: string, flow: Partial<BlobFlow> = {}, isAsked = true): Pull
   return pull;
 }
 const stalled = (name: string, cause: string) =>
-  `the pull of ${name} has stalled: not a byte in 90 s, since ${cause}. It was broken off`;
+  `the pull of ${name} has stalled: not a byte in 90 s, since ${cause}. It was interrupted`;
 
 describe('stall watch', () => {
   it.each([
