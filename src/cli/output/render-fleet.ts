@@ -1,7 +1,7 @@
 import type { FleetNode, FleetView, Peer } from '../../domain/fleet/fleet-view.ts';
 import { releaseLabel, versionInLabels } from '../../domain/fleet/node-labels.ts';
 import { isCut, type ReleaseStatus } from '../../domain/fleet/node-status.ts';
-import type { LaggingNode } from '../../domain/fleet/progress.ts';
+import { type LaggingNode, mayHaveOthers } from '../../domain/fleet/progress.ts';
 import { formatCount, formatDuration } from '../../platform/sizes.ts';
 import type { Tone } from './colour.ts';
 import { type Cell, formatTable, type Layout } from './table.ts';
@@ -69,13 +69,20 @@ function seenText({ seenAt, isAbsent }: FleetNode, now: number): string {
   return ago < 5_000 ? 'now' : `${formatDuration(ago)} ago`;
 }
 
-/** What is waited for: one line without newline. */
-export function waitLine(lagging: readonly LaggingNode[], total: number): string {
+/** What is waited for, or how many nodes are done: one line without newline. */
+export function waitLine(lagging: readonly LaggingNode[], view: FleetView): string {
+  const total = view.nodes.length;
   const [first, ...others] = lagging;
-  if (first === undefined) return `${formatCount(total, 'node')} done`;
+  if (first === undefined) return `${formatCount(total, 'node')} done${doubt(view)}`;
   const named = [first, ...others].slice(0, 3).map(laggingText).join(', ');
   const more = lagging.length > 3 ? ` and ${lagging.length - 3} more` : '';
   return `${total - lagging.length} of ${formatCount(total, 'node')} done; waiting for ${named}${more}`;
+}
+
+function doubt(view: FleetView): string {
+  const api = view.apiTrouble === undefined ? '' : ` The Kubernetes API: ${view.apiTrouble}`;
+  if (mayHaveOthers(view)) return `; waiting to hear of other nodes.${api}`;
+  return view.apiTrouble === undefined ? '' : `. There may be more nodes than are known here.${api}`;
 }
 
 function laggingText({ node, release }: LaggingNode): string {

@@ -1,5 +1,5 @@
 import type { Phase } from '../model/phase.ts';
-import type { FleetNode } from './fleet-view.ts';
+import type { FleetNode, FleetView } from './fleet-view.ts';
 import { isLoaded } from './loaded.ts';
 import type { ReleaseStatus } from './node-status.ts';
 
@@ -35,6 +35,14 @@ export function laggingNodes(
     const release = releases.find(({ phase }) => phase !== 'retired') ?? releases[0];
     return [{ node, ...(release !== undefined && { release }) }];
   });
+}
+
+/**
+ * Whether there may be nodes that nobody has told of: no other node is known, and the Kubernetes API
+ * can't show that this one is alone.
+ */
+export function mayHaveOthers({ self, nodes, apiTrouble }: Pick<FleetView, 'self' | 'nodes' | 'apiTrouble'>): boolean {
+  return nodes.length === 0 || (apiTrouble !== undefined && nodes.every(({ name }) => name === self));
 }
 
 function hasReached(release: ReleaseStatus, goal: WaitGoal): boolean {

@@ -44,7 +44,9 @@ const adapters = {
   packReport: async () => undefined,
   storedState: {},
   watchFleet: async function* () {
-    yield { self: 'worker-1', peers: [], nodes: [] };
+    const release = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16), phase: 'ready' };
+    const nodes = [{ name: 'worker-1', isAbsent: false, status: { version: 1, releases: [release] } }];
+    yield { self: 'worker-1', peers: [], nodes };
   },
 } as unknown as CommandAdapters;
 

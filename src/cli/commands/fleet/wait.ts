@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import * as v from 'valibot';
-import { laggingNodes, WAIT_GOALS, type WaitGoal } from '../../../domain/fleet/progress.ts';
+import { laggingNodes, mayHaveOthers, WAIT_GOALS, type WaitGoal } from '../../../domain/fleet/progress.ts';
 import { duration } from '../../../domain/settings/value-types.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
@@ -33,12 +33,12 @@ async function wait(text: string, options: WaitOptions, context: CommandContext)
   const { watchFleet } = await context.adapters();
   let line = '';
   const follow = async (signal: AbortSignal) => {
-    for await (const { nodes } of watchFleet(signal)) {
-      const lagging = laggingNodes(nodes, wanted, options.for);
-      const next = waitLine(lagging, nodes.length);
+    for await (const view of watchFleet(signal)) {
+      const lagging = laggingNodes(view.nodes, wanted, options.for);
+      const next = waitLine(lagging, view);
       if (next !== line) context.stderr(wrapLines(`${next}\n`, context.stderrColumns, 4));
       line = next;
-      if (lagging.length === 0) return;
+      if (lagging.length === 0 && !mayHaveOthers(view)) return;
       if (timeoutMs === 0) throw timedOut(text, line);
     }
   };

@@ -36,9 +36,14 @@ const report = {
   },
 };
 
-/** What the fleet process tells of nobody, once. */
-async function* fleetOf(nodes: FleetView['nodes']): AsyncGenerator<FleetView> {
-  yield { self: 'worker-1', peers: [], nodes };
+/** What the fleet process tells of a node that has the release and is alone, once. */
+async function* watchOne(): AsyncGenerator<FleetView> {
+  const release = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16), phase: 'ready' } as const;
+  yield {
+    self: 'worker-1',
+    peers: [],
+    nodes: [{ name: 'worker-1', isAbsent: false, status: { version: 1, releases: [release] } }],
+  };
 }
 
 /** What the fleet process tells, once. */
@@ -158,7 +163,7 @@ const faulty = {
     }),
   },
 };
-const nobody = { adapters: { ...adapters, watchFleet: () => fleetOf([]) } as unknown as CommandAdapters };
+const alone = { adapters: { ...adapters, watchFleet: watchOne } as unknown as CommandAdapters };
 
 /** Screens of the same commands in other states: the name of the file, the command, and the state. */
 const STATES: readonly (readonly [string, readonly string[], Parameters<typeof runCommand>[1]])[] = [
@@ -171,7 +176,7 @@ const STATES: readonly (readonly [string, readonly string[], Parameters<typeof r
   ['activate-denied', ['activate', 'ocp@4.13.7'], refuse(denied)],
   ['cancel-unreachable', ['cancel'], { client: { cancel: () => Promise.reject(gone) } }],
   ['trust-revoke-alone', ['trust', 'revoke', 'ab'.repeat(8)], {}],
-  ['fleet-wait-done', ['fleet', 'wait', 'ocp@4.13.7', '--timeout', '0'], nobody],
+  ['fleet-wait-done', ['fleet', 'wait', 'ocp@4.13.7', '--timeout', '0'], alone],
   ['bundle-verify-nothing', ['bundle', 'verify', '/nonexistent/stick', '--keys', '/nonexistent/keys'], {}],
   ['bundle-inspect-nothing', ['bundle', 'inspect', '/nonexistent/stick'], {}],
 ];

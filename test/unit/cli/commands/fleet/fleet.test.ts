@@ -134,6 +134,26 @@ describe('stickpin fleet wait', () => {
     expect(stderr).toContain('waiting for worker-1 (proven (incomplete)), worker-2 (not known)');
   });
 
+  it('does not take itself for the whole cluster before the API says so', async () => {
+    const alone = viewOf(node('worker-1', {}));
+    const waiting = await run(['wait', 'ocp@4.13.7', '--timeout', '0'], { ...alone, apiTrouble: 'not asked yet' });
+    expect(waiting.exitCode).toBe(1);
+    expect(waiting.stderr).toContain(
+      '1 node done; waiting to hear of other nodes. The Kubernetes API: not asked yet\n',
+    );
+    expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], viewOf())).exitCode).toBe(1);
+    expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], alone)).exitCode).toBe(0);
+  });
+
+  it('says that there may be more nodes than those that it knows', async () => {
+    const view = { ...viewOf(node('worker-1', {}), node('worker-2', {})), apiTrouble: 'it does not answer' };
+    const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7', '--timeout', '0'], view);
+    expect([exitCode, stderr]).toEqual([
+      0,
+      '2 nodes done. There may be more nodes than are known here. The Kubernetes API: it does not answer\n',
+    ]);
+  });
+
   it('gives up after the time', async () => {
     const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7', '--timeout', '20 ms'], viewOf(node('worker-1')));
     expect(exitCode).toBe(1);
