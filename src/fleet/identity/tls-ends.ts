@@ -87,8 +87,8 @@ export function createTlsGate({ identity, clock, onKnown, onRefused }: TlsGateOp
 export interface TlsCall {
   readonly endpoint: Endpoint;
   readonly identity: Identity;
-  /** The name of the Node that must be there; undefined: any node of the cluster. */
-  readonly expected: string | undefined;
+  /** The names of the Nodes of which one must be there; none: any node of the cluster. */
+  readonly expected: readonly string[];
   readonly clock: Clock;
 }
 
@@ -126,9 +126,9 @@ function verdictOf(socket: TLSSocket, identity: Identity | undefined, now: numbe
   return checkPeer(socket.getPeerX509Certificate(), identity?.authorities ?? [], now, proof);
 }
 
-function namedVerdict(verdict: PeerVerdict, expected: string | undefined): PeerVerdict {
-  if (verdict.kind === 'refused' || expected === undefined || verdict.node === expected) return verdict;
-  const reason = `is ${verdict.node} by its certificate, and should be ${expected}`;
+function namedVerdict(verdict: PeerVerdict, expected: readonly string[]): PeerVerdict {
+  if (verdict.kind === 'refused' || expected.length === 0 || expected.includes(verdict.node)) return verdict;
+  const reason = `is ${verdict.node} by its certificate, and should be ${expected.join(' or ')}`;
   return { kind: 'refused', cause: 'wrong-node', reason };
 }
 

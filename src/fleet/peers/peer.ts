@@ -74,7 +74,7 @@ export function nameOf({ target, node }: Pick<KnownPeer, 'target' | 'node'>): st
 }
 
 async function open(peer: KnownPeer, { identity, clock, onHeard }: PeerWays) {
-  const { endpoint, name } = peer.target;
+  const { endpoint, names } = peer.target;
   if (identity === undefined) return connect(endpoint);
   const own = identity();
   if (own === undefined) {
@@ -84,7 +84,7 @@ async function open(peer: KnownPeer, { identity, clock, onHeard }: PeerWays) {
     );
   }
   // It has a deadline of its own: the request that asked for it may be gone before.
-  const { socket, node } = await callPeer({ endpoint, identity: own, expected: name, clock }, NEVER_ABORTED);
+  const { socket, node } = await callPeer({ endpoint, identity: own, expected: names, clock }, NEVER_ABORTED);
   peer.node = node;
   // It lives, also when it refuses the certificate of this node after that.
   onHeard(node);

@@ -60,7 +60,7 @@ async function startMember(
     tell: createTellOnce(silentLog, systemClock),
     answer: async (_node, _request, response) => respondJson(response, 200, { version: 1, bundles: [], node }),
   });
-  return createPeer({ endpoint: endpointOf(giver), isAnnounced: false, announced: '' }, ways, 0);
+  return createPeer({ endpoint: endpointOf(giver), names: [], isAnnounced: false, announced: '' }, ways, 0);
 }
 
 async function waitForNews({ client }: KnownPeer): Promise<never> {

@@ -169,6 +169,10 @@ describe.runIf(have('openssl'))('the identity of a node', () => {
     await expect(call(called.port, caller, 'worker-7')).rejects.toThrow(
       /is worker-1 by its certificate, and should be worker-7/,
     );
+    const several = await call(called.port, caller, 'worker-7', 'worker-1');
+    expect(several.node).toBe('worker-1');
+    several.socket.destroy();
+    await expect(call(called.port, caller, 'worker-7', 'worker-8')).rejects.toThrow(/should be worker-7 or worker-8/);
   });
 
   it('believes an intermediate authority whose certificate was sent along, at both ends', async () => {

@@ -74,7 +74,7 @@ export async function startCalledNode(root: string): Promise<CalledNode> {
 }
 
 /** Calls a node of this machine. */
-export async function call(port: number, keeper: IdentityKeeper, expected?: string): Promise<KnownConnection> {
+export async function call(port: number, keeper: IdentityKeeper, ...expected: string[]): Promise<KnownConnection> {
   const identity = keeper.current();
   if (identity === undefined) throw new Error('no identity');
   const to = { endpoint: { host: '127.0.0.1', port }, identity, expected, clock: systemClock };
