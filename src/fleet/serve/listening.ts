@@ -40,6 +40,7 @@ interface Port extends ListeningOptions {
   readonly listeners: Listeners;
   readonly file: string;
   server?: NodeServer | undefined;
+  /** Where `server` listens, as it was asked for. */
   wanted?: string | undefined;
   /** No address is known. */
   readonly unknown: Trouble;
@@ -86,6 +87,7 @@ async function move(port: Port, address: string, signal: AbortSignal): Promise<v
   if (endpoint === undefined) return;
   await port.server?.close();
   port.server = undefined;
+  port.wanted = undefined;
   try {
     port.server = await port.serve(endpoint);
     port.wanted = address;

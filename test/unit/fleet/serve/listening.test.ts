@@ -21,9 +21,11 @@ function scene(setting: string, first: string | undefined, clock: Clock = system
   const log = createRecordingLog();
   let address = first;
   const stop = new AbortController();
+  const faulty = new Set<string>();
   const serve = async (endpoint: Endpoint) => {
     const text = formatEndpoint(endpoint);
     opened.push(text);
+    if (faulty.has(endpoint.host)) throw new Error(`${text} can't be listened on`);
     return { endpoint, close: async () => void closed.push(text) };
   };
   let asked = 0;
@@ -41,6 +43,7 @@ function scene(setting: string, first: string | undefined, clock: Clock = system
     opened,
     closed,
     log,
+    faulty,
     asked: () => asked,
     move: (to: string) => {
       address = to;
@@ -93,4 +96,17 @@ it('says nothing of an address that is known a moment after the start', async ()
   await eventually(() => expect(opened).toEqual(['10.0.0.1:9777']));
   await end();
   expect(log.lines.map(({ level }) => level)).toEqual(['info']);
+});
+
+it('listens again where it did before, after an address that could not be listened on', async () => {
+  const { listening, opened, faulty, move, end } = scene('auto', '10.0.0.1');
+  await eventually(() => expect(opened).toEqual(['10.0.0.1:9777']));
+  faulty.add('10.0.0.2');
+  move('10.0.0.2');
+  await eventually(() => expect(opened).toEqual(['10.0.0.1:9777', '10.0.0.2:9777']));
+  await eventually(() => expect(listening.endpoint()).toBeUndefined());
+  move('10.0.0.1');
+  await eventually(() => expect(opened).toEqual(['10.0.0.1:9777', '10.0.0.2:9777', '10.0.0.1:9777']));
+  await eventually(() => expect(listening.endpoint()?.host).toBe('10.0.0.1'));
+  await end();
 });
