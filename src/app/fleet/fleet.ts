@@ -13,7 +13,7 @@ import { isComplete } from '../../fleet/peers/remember.ts';
 import { countsSilence, createSilence, type Silence } from '../../fleet/peers/silence.ts';
 import { createPeerStore } from '../../fleet/peers/stored-peers.ts';
 import { createWrittenStatuses, type WrittenStatuses } from '../../fleet/peers/written-statuses.ts';
-import type { OwnServes } from '../../fleet/publish/serves.ts';
+import { announcedEndpoint, type OwnServes } from '../../fleet/publish/serves.ts';
 import { type AnswerOptions, answerNode } from '../../fleet/serve/answer-node.ts';
 import { createListening, type Listening } from '../../fleet/serve/listening.ts';
 import { serveNodes } from '../../fleet/serve/node-server.ts';
@@ -220,7 +220,8 @@ function servesOf({ own, listening, options }: Parts): OwnServes | undefined | '
   if (!settings.fleet.serve) return undefined;
   const hasNoAddress = cluster.address() === undefined && cluster.nodes().length > 0;
   if (!own.hasAnswered() || !(listening.wasTried() || hasNoAddress)) return 'unknown';
-  const endpoint = listening.endpoint();
-  if (endpoint === undefined) return undefined;
+  const opened = listening.endpoint();
+  const endpoint = opened && announcedEndpoint(opened, cluster);
+  if (endpoint === undefined || endpoint === 'unknown') return endpoint;
   return { address: endpoint.host, port: endpoint.port, bundles: own.bundles().map(({ bundleId }) => bundleId) };
 }

@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
-import type { Endpoint } from '../../domain/settings/network-types.ts';
+import { type Endpoint, isUnspecified } from '../../domain/settings/network-types.ts';
+import type { Cluster } from '../cluster.ts';
 
 /** Most bundles that are named. Who takes bundles asks the node for all of them. */
 const MOST_BUNDLES = 32;
@@ -29,6 +30,20 @@ const serves = v.object({
   port: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(65_535)),
   bundles: v.pipe(v.array(bundleId), v.maxLength(MOST_BUNDLES)),
 });
+
+/**
+ * The address that others are told where this node listens: its `InternalIP` where it listens on all
+ * addresses. Undefined when it has none, `unknown` before the Kubernetes API has answered.
+ */
+export function announcedEndpoint(
+  endpoint: Endpoint,
+  cluster: Pick<Cluster, 'address' | 'nodes'>,
+): Endpoint | undefined | 'unknown' {
+  if (!isUnspecified(endpoint.host)) return endpoint;
+  const host = cluster.address();
+  if (host !== undefined) return { ...endpoint, host };
+  return cluster.nodes().length === 0 ? 'unknown' : undefined;
+}
 
 /** The text of the annotation `stickpin.io/serves`, version 1. The same for the same set of bundles. */
 export function servesAnnotation({ address, port, bundles }: OwnServes): string {

@@ -14,7 +14,8 @@ export const fleetSection = {
     listen: {
       type: listenAddress,
       default: 'auto',
-      about: 'Where other nodes reach this one. `auto` is the `InternalIP` of the own Node object.',
+      about:
+        'Where other nodes reach this one. `auto` is the `InternalIP` of the own Node object. With `0.0.0.0` or `[::]` it listens on all addresses, and names its `InternalIP` to other nodes.',
     },
     peers: {
       type: peerAddresses,

@@ -1,6 +1,11 @@
 import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
-import { dataRate, formatEndpoint, parseEndpoint } from '../../../../src/domain/settings/network-types.ts';
+import {
+  dataRate,
+  formatEndpoint,
+  isUnspecified,
+  parseEndpoint,
+} from '../../../../src/domain/settings/network-types.ts';
 
 describe('addresses of nodes', () => {
   it.each([
@@ -35,3 +40,12 @@ describe('data rates', () => {
     expect(v.safeParse(dataRate.schema, text).success).toBe(false);
   });
 });
+
+it.each(['0.0.0.0', '::', '0:0:0:0:0:0:0:0', '::0', '::ffff:0.0.0.0', '::FFFF:0:0', '::0.0.0.0'])(
+  'knows that %s stands for all addresses',
+  (host) => expect(isUnspecified(host)).toBe(true),
+);
+
+it.each(['10.0.0.0', '0.0.0.1', '::1', 'ffff::', 'fd00::', '::ffff:10.0.0.1'])('knows that %s is one address', (host) =>
+  expect(isUnspecified(host)).toBe(false),
+);
