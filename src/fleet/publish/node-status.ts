@@ -93,7 +93,7 @@ export function loadedStatus({ phase, conditions }: OwnBundle): Pick<ReleaseStat
 function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
   const { name, version, phase, current, runs } = bundle;
   const percent = phase === 'preloading' ? percentOf(bundle, report) : undefined;
-  const reason = bundle.reason?.code ?? bundle.degraded?.code;
+  const reason = personWaitedFor(bundle) ?? bundle.reason?.code ?? bundle.degraded?.code;
   return {
     name,
     version,
@@ -104,6 +104,11 @@ function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
     ...(percent !== undefined && { percent }),
     ...(reason !== undefined && { reason }),
   };
+}
+
+/** Why a release that is ready waits for a person: what other nodes do changes nothing then. */
+function personWaitedFor({ phase, activationHolds }: OwnBundle): string | undefined {
+  return phase === 'ready' ? activationHolds.find(({ releasedBy }) => releasedBy === 'person')?.code : undefined;
 }
 
 /** By bytes, as long as they can only be those of this bundle; else by images. Whole, rounded down. */

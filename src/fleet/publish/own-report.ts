@@ -18,6 +18,7 @@ const bundle = v.object({
   hold: v.optional(v.string()),
   reason: v.optional(shownReason),
   degraded: v.optional(shownReason),
+  activationHolds: v.optional(v.array(v.object({ code: v.string(), releasedBy: v.string() })), []),
   conditions: v.optional(v.array(condition), []),
   signedBy: v.array(v.string()),
   media: v.array(v.string()),

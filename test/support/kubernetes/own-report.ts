@@ -11,6 +11,7 @@ export function ownBundle(over: Partial<OwnBundle> = {}): OwnBundle {
     version,
     sequence: 7,
     phase: 'preloading',
+    activationHolds: [],
     conditions: [],
     signedBy: ['factory-2026'],
     media: ['sdb1'],

@@ -26,6 +26,15 @@ describe('nodeStatusOf', () => {
     });
   });
 
+  it('names what only a person ends before anything else that holds a release that is ready', () => {
+    const reason = { code: 'fleet/not-ready', message: 'worker-2 is not ready' };
+    const fleet = { code: 'fleet/not-ready', releasedBy: 'event' };
+    const manual = { code: 'engine/manual', releasedBy: 'person' };
+    const reasonOf = (activationHolds: (typeof manual)[]) =>
+      nodeStatusOf(ownReport([ownBundle({ phase: 'ready', reason, activationHolds })])).releases[0]?.reason;
+    expect([reasonOf([fleet]), reasonOf([fleet, manual])]).toEqual(['fleet/not-ready', 'engine/manual']);
+  });
+
   it('leaves out what no key signed, and so has no name', () => {
     expect(nodeStatusOf(ownReport([ownBundle({ name: '', version: '', phase: 'held' })])).releases).toEqual([]);
   });
