@@ -31,11 +31,17 @@ export function refusalOf(
   });
 }
 
+/**
+ * "RequestWatchProgress is disabled": an old etcd has no bookmarks. Nothing but the text of the
+ * `Status` tells that.
+ */
+const NO_BOOKMARKS = 'RequestWatchProgress';
+
 /** The error for an event `ERROR` of a watch, whose object is a `Status`. */
 export function watchErrorOf(path: string, object: unknown): KubernetesError {
   const { message, code = 500 } = readStatus(object);
   const text = `the watch of ${path} ended with status ${code}: ${clip(oneLine(message), MESSAGE_CHARACTERS)}`;
-  return kubernetesError(codeOf(code), text);
+  return kubernetesError(message.includes(NO_BOOKMARKS) ? 'kubernetes/no-bookmarks' : codeOf(code), text);
 }
 
 function readStatus(answer: unknown): Partial<v.InferOutput<typeof status>> & { readonly message: string } {

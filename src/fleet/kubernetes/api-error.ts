@@ -10,6 +10,7 @@ import { AppError, type Disposition } from '../../platform/app-error.ts';
  * - `kubernetes/not-found` (`wait`): 404.
  * - `kubernetes/conflict` (`retry`): 409.
  * - `kubernetes/gone` (`retry`): 410, or a watch that asked for changes that are forgotten.
+ * - `kubernetes/no-bookmarks` (`retry`): the watch asked for bookmarks, which its storage can't give.
  * - `kubernetes/busy` (`retry`): 429 or 503; `retryAfterMs` says when to come again, if they do.
  * - `kubernetes/refused` (`reject`): any other refusal, such as 422.
  * - `kubernetes/answer` (`retry`): something answered that is no Kubernetes API, such as a proxy.
@@ -22,6 +23,7 @@ export type KubernetesErrorCode =
   | 'kubernetes/not-found'
   | 'kubernetes/conflict'
   | 'kubernetes/gone'
+  | 'kubernetes/no-bookmarks'
   | 'kubernetes/busy'
   | 'kubernetes/refused'
   | 'kubernetes/answer';
@@ -34,6 +36,7 @@ const DISPOSITIONS: Readonly<Record<KubernetesErrorCode, Disposition>> = {
   'kubernetes/not-found': 'wait',
   'kubernetes/conflict': 'retry',
   'kubernetes/gone': 'retry',
+  'kubernetes/no-bookmarks': 'retry',
   'kubernetes/busy': 'retry',
   'kubernetes/refused': 'reject',
   'kubernetes/answer': 'retry',

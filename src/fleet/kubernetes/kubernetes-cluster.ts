@@ -186,7 +186,7 @@ async function follow(state: State, position: Position, signal: AbortSignal): Pr
 function take(state: State, position: Position, event: WatchEvent): boolean {
   if (event.type === 'ERROR') {
     const error = watchErrorOf('/api/v1/nodes', event.object);
-    state.hasBookmarks &&= error.code === 'kubernetes/gone';
+    if (error.code === 'kubernetes/no-bookmarks') state.hasBookmarks = false;
     throw error;
   }
   const { resourceVersion } = event.object.metadata;

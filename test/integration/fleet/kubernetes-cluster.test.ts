@@ -137,12 +137,23 @@ describe('with the ClusterRole of fleet.yaml', () => {
   });
 
   it('does without bookmarks where the API server has none', async () => {
-    const message = 'etcd does not support RequestWatchProgress';
+    const message = 'RequestWatchProgress is disabled';
     test.server.endWatches(statusOf(500, 'InternalError', message));
     await eventually(() => expect(requests(WATCHES)).toBe(2));
     const [first, second] = test.server.seen.filter(({ line }) => WATCHES.test(line));
     expect(first?.line).toContain('allowWatchBookmarks');
     expect(second?.line).not.toContain('allowWatchBookmarks');
+  });
+
+  it.each([
+    [500, 'InternalError', 'etcdserver: no leader'],
+    [500, 'InternalError', 'etcdserver: request timed out'],
+    [429, 'TooManyRequests', 'storage is (re)initializing'],
+  ])('asks for bookmarks again after an ERROR event of another kind: %i %s: %s', async (code, reason, message) => {
+    test.server.endWatches(statusOf(code, reason, message));
+    await eventually(() => expect(requests(WATCHES)).toBe(2));
+    await eventually(() => expect(cluster.trouble()).toBeUndefined());
+    expect(requests(/allowWatchBookmarks/)).toBe(2);
   });
 
   it('keeps what it knows while the API server is away, and says so once', async () => {
