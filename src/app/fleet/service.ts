@@ -1,26 +1,22 @@
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { createIdentityKeeper, type IdentityKeeper } from '../../fleet/identity/identity.ts';
-import { createKubernetesApi, type KubernetesApi } from '../../fleet/kubernetes/api.ts';
 import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
 import { isKubeletReady } from '../../fleet/peers/kubelets.ts';
-import { createPublisher, withdraw } from '../../fleet/publisher/publisher.ts';
+import { createPublisher } from '../../fleet/publisher/publisher.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../../host/notify/notify.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
+import { linkSignals } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { watchSettings } from '../daemon/watch-settings.ts';
 import { createFleet } from './fleet.ts';
 import { followOwnStatus } from './own-status.ts';
-
-/** How long the API server may take to forget what stickpin told. */
-const WITHDRAW_MS = 10_000;
+import { apiOf, nodeNameOfHost, publishedMarkOf, withdrawFromNode } from './withdraw.ts';
 
 /** The parts of the service. */
 interface Service {
@@ -35,8 +31,8 @@ interface Service {
  * The program of `stickpin-fleet.service`. Resolves to the exit code.
  *
  * @param args the arguments after the program's name: `--config FILE`, any number of times, and
- *   `--withdraw`, which takes everything of stickpin away from the own Node instead, unless
- *   `fleet.enabled` is false
+ *   `--withdraw`, which takes away what stickpin wrote into the own Node instead; the code is 1 when
+ *   it could not, and stderr says what to run later
  */
 export async function runFleetService(args: readonly string[]): Promise<number> {
   const log = await createLog({ env: process.env });
@@ -46,7 +42,7 @@ export async function runFleetService(args: readonly string[]): Promise<number> 
     const options = readArguments(args);
     const { sources } = options;
     const settings = await loadSettings(sources, stop.signal);
-    if (options.withdraw) return settings.fleet.enabled ? await withdrawFromNode(settings, log, stop.signal) : 0;
+    if (options.withdraw) return await withdrawAtRemoval(settings, log, stop.signal);
     return await serve({ settings, sources, log, stop: stop.signal });
   } catch (error) {
     if (stop.signal.aborted) return 0;
@@ -58,6 +54,14 @@ export async function runFleetService(args: readonly string[]): Promise<number> 
   } finally {
     log.close();
   }
+}
+
+/** People and package managers run it, so it tells people what is left to do. */
+async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: AbortSignal): Promise<number> {
+  const withdrawn = await withdrawFromNode(settings, log, signal);
+  if (withdrawn.kind === 'gone') return 0;
+  process.stderr.write(`stickpin-fleet: ${withdrawn.message}\n`);
+  return 1;
 }
 
 /**
@@ -78,7 +82,8 @@ async function serve(service: Service): Promise<number> {
     // systemd takes an end without READY=1 for a failure.
     notifier.ready();
     log.info({}, 'fleet.enabled is false: this node takes nothing from other nodes, and gives them nothing');
-    await withdrawAfterOff({ ...service, settings });
+    const withdrawn = await withdrawFromNode(settings, log, stop);
+    if (withdrawn.kind === 'left') log.warn({}, `${withdrawn.message}. The next start and a removal try it again`);
     return 0;
   } finally {
     notifier.dispose();
@@ -107,7 +112,8 @@ async function work({ settings, sources, log, stop }: Service, notifier: Systemd
   });
   const { report } = own;
   const isDaemonUp = () => !fleet.isDaemonAway();
-  const publisher = createPublisher({ ...common, cluster, report, isDaemonUp, serves: fleet.serves });
+  const mark = publishedMarkOf(settings, log);
+  const publisher = createPublisher({ ...common, cluster, report, isDaemonUp, serves: fleet.serves, mark });
   own.onChange(publisher.changed);
   fleet.onServes(publisher.changed);
   const unwatch = watchSettings({
@@ -131,42 +137,10 @@ async function work({ settings, sources, log, stop }: Service, notifier: Systemd
   }
 }
 
-/** The fleet may have been on before. A node without a kubelet has no Node that could tell of it. */
-async function withdrawAfterOff({ settings, log, stop }: Service): Promise<void> {
-  const isHere = await readCredentials(settings.fleet.kubeconfig, stop).then(
-    () => true,
-    () => false,
-  );
-  if (isHere) await withdrawFromNode(settings, log, stop);
-}
-
-async function withdrawFromNode(settings: Settings, log: ClosableLog, signal: AbortSignal): Promise<number> {
-  try {
-    await withDeadline('The Kubernetes API', WITHDRAW_MS, signal, (inner) =>
-      withdraw(apiOf(settings), nodeNameOfHost(), inner),
-    );
-    return 0;
-  } catch (error) {
-    if (signal.aborted) throw error;
-    const remedy = "'kubectl edit node' removes what begins with stickpin.io/";
-    log.warn({ err: error }, `What stickpin told about this node stays on its Node: ${reasonOf(error)}; ${remedy}`);
-    return 1;
-  }
-}
-
-function apiOf({ fleet }: Settings): KubernetesApi {
-  return createKubernetesApi((signal) => readCredentials(fleet.kubeconfig, signal));
-}
-
 /** Of the kubelet's certificate, also while no API server runs; else that of the host. */
 async function nodeNameOf({ fleet }: Settings, signal: AbortSignal): Promise<string> {
   const credentials = await readCredentials(fleet.kubeconfig, signal).catch(() => undefined);
   return credentials?.nodeName ?? nodeNameOfHost();
-}
-
-/** As a kubelet without `--hostname-override` calls its Node. */
-function nodeNameOfHost(): string {
-  return hostname().trim().toLowerCase();
 }
 
 /** Undefined with `fleet.auth = "none"`. */

@@ -27,6 +27,7 @@ import {
   patchHealth,
   toldStatus,
 } from './own-node.ts';
+import type { PublishedMark } from './published-mark.ts';
 
 /** Writes what this node tells into its own Node. */
 export interface Publisher {
@@ -46,6 +47,8 @@ export interface PublisherOptions {
   readonly isDaemonUp: () => boolean;
   /** What this node gives to others; undefined while it gives nothing. */
   readonly serves: () => OwnServes | undefined | 'unknown';
+  /** Remembers that there is something to take away. */
+  readonly mark: Pick<PublishedMark, 'set'>;
   readonly clock: Clock;
   /** 0 to 1, for jitter. */
   readonly random: () => number;
@@ -190,6 +193,7 @@ async function write(state: State, { fields, health }: Wanted, signal: AbortSign
   const { api, cluster, clock } = state;
   const node = await getNode(api, cluster.self(), signal);
   learnWhatWasTold(state, node);
+  await state.mark.set(node.metadata.name, signal);
   const isFieldsDue = fields !== undefined && !hasFields(node, fields);
   const isHealthDue = !hasHealth(node, health);
   const isDue = isFieldsDue || isHealthDue || state.queue.length > 0;

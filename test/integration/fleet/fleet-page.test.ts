@@ -29,6 +29,7 @@ interface Scene {
   readonly kubeconfig: string;
   readonly clusters: readonly KubernetesCluster[];
   readonly publishers: readonly { readonly publisher: Publisher; report: OwnReport }[];
+  readonly stopPublishers: () => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
@@ -46,11 +47,16 @@ async function startScene(): Promise<Scene> {
     const api = createKubernetesApi((signal) => readCredentials(path, signal));
     const options = { ...common, api, cluster: createKubernetesCluster({ ...common, api, hostname: name }) };
     const report = () => publishers[at]?.report;
-    const publisher = createPublisher({ ...options, report, isDaemonUp: () => true, serves: () => undefined });
+    const mark = { set: async () => undefined };
+    const publisher = createPublisher({ ...options, report, isDaemonUp: () => true, serves: () => undefined, mark });
     clusters.push(options.cluster);
     publishers.push({ publisher, report: ownReport([]) });
     running.push(options.cluster.run(stopping.signal), publisher.run(stopping.signal));
   }
+  const stopPublishers = async () => {
+    stopping.abort();
+    await Promise.all(running);
+  };
   const admin = cluster.authority.sign({ subject: '/O=system:masters/CN=admin' });
   return {
     cluster,
@@ -58,9 +64,9 @@ async function startScene(): Promise<Scene> {
     publishers,
     programs: await kubectlPrograms(),
     kubeconfig: cluster.kubeconfigOf('admin', admin),
+    stopPublishers,
     stop: async () => {
-      stopping.abort();
-      await Promise.all(running);
+      await stopPublishers();
       await cluster[Symbol.asyncDispose]();
     },
   };
@@ -126,6 +132,15 @@ describe.runIf(have('root'))(PAGE, () => {
     );
     expect(text).toMatch(/^Annotations: +stickpin\.io\/status:\s+\{"version":1,/m);
     expect(text).toMatch(/^ +Normal +ReleaseActivated .* stickpin +ocp 4\.13\.7 is activated/m);
+  });
+
+  it('shows how kubectl takes everything away', async () => {
+    await scene.stopPublishers();
+    await run('take everything away');
+    const { metadata, status } = scene.cluster.server.node('worker-1');
+    const texts = Object.keys({ ...metadata.annotations, ...metadata.labels });
+    expect(texts.filter((key) => key.startsWith('stickpin.io/'))).toEqual([]);
+    expect(status.conditions.map(({ type }) => type)).toEqual(['Ready']);
   });
 });
 

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { FleetView } from '../../../src/domain/fleet/fleet-view.ts';
 import { createOffersClient } from '../../../src/offers/client.ts';
@@ -50,6 +51,15 @@ function start(...args: readonly string[]): ChildProcess {
   return spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'inherit', 'inherit'] });
 }
 
+/** As a removal runs it. @returns its exit code, and what it told people */
+async function withdraw(settings: string): Promise<{ readonly code: unknown; readonly told: string }> {
+  const child = spawn(process.execPath, [program, '--config', settings, '--withdraw'], {
+    stdio: ['ignore', 'inherit', 'pipe'],
+  });
+  const [told, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+  return { code, told };
+}
+
 /** What it tells its daemon. */
 async function view(): Promise<FleetView | undefined> {
   const socket = join(cluster.folder, 'run-fleet/peers.sock');
@@ -75,12 +85,32 @@ it('tells the cluster about this node, and takes that away at a removal', async 
   expect(await ended).toEqual([0, null]);
   expect(own(node().metadata.annotations)).toContain('stickpin.io/status');
 
-  expect(await once(start('--config', settings, '--withdraw'), 'exit')).toEqual([0, null]);
+  expect(await withdraw(settings)).toEqual({ code: 0, told: '' });
   expect([...own(node().metadata.annotations), ...own(node().metadata.labels)]).toEqual([]);
   expect(node().status.conditions.map(({ type }) => type)).toEqual(['Ready']);
+});
 
+it('takes that away later when no API server answered as it was switched off', async () => {
+  const settings = await laySettings();
+  const service = start('--config', settings);
+  const node = () => cluster.server.node('n1');
+  await eventually(() => expect(node().metadata.labels).toHaveProperty(['stickpin.io/ready-ocp'], '4.13.7'));
   await cluster.server.stop();
-  expect(await once(start('--config', settings, '--withdraw'), 'exit')).toEqual([1, null]);
+  const ended = once(service, 'exit');
+  const enabled = readFileSync(settings, 'utf8');
+  writeFileSync(settings, enabled.replace('enabled = true', 'enabled = false'));
+  expect(await ended).toEqual([0, null]);
+  const { code, told } = await withdraw(settings);
+  expect(code).toBe(1);
+  expect(told).toMatch(
+    /^stickpin-fleet: What stickpin told about this node stays on its Node: .*ECONNREFUSED.*\. To remove it later, run: echo '\{"apiVersion":"v1","kind":"Node","metadata":\{"name":"n1"\}\}' \| kubectl apply .*\n$/,
+  );
+  await cluster.server.restart();
+  expect(await withdraw(settings)).toEqual({ code: 0, told: '' });
+  expect([...own(node().metadata.annotations), ...own(node().metadata.labels)]).toEqual([]);
+  const asked = cluster.server.seen.length;
+  expect(await withdraw(settings)).toEqual({ code: 0, told: '' });
+  expect(cluster.server.seen).toHaveLength(asked);
 });
 
 it('takes that away too when it is switched off', async () => {

@@ -49,6 +49,7 @@ function start(): void {
     report: () => report,
     isDaemonUp: () => isUp,
     serves: () => serves,
+    mark: { set: async () => undefined },
   });
   const stopping = new AbortController();
   const running = Promise.all([cluster.run(stopping.signal), publisher.run(stopping.signal)]);
