@@ -13,7 +13,7 @@ import { backoffMs } from './backoff.ts';
 import { clusterNodeOf } from './cluster-node.ts';
 import type { Credentials } from './credentials.ts';
 import { listNodes, nodePath, watchNodes } from './node-requests.ts';
-import { type NodeMetadata, type OwnFields, ownFieldsOf, readNode, type WatchEvent } from './objects.ts';
+import { type NodeMetadata, type OwnFields, readNode, type WatchEvent } from './objects.ts';
 
 /** The file that lets nodes see each other, where packages put it. */
 const FLEET_YAML = '/usr/share/doc/stickpin/fleet.yaml';
@@ -115,7 +115,7 @@ async function begin(state: State, signal: AbortSignal): Promise<Position> {
   const { scope, nodes, resourceVersion } = await listVisible(state, signal);
   const known = new Map(nodes.map((node) => [node.name, clusterNodeOf(node)]));
   const own = nodes.find(({ name }) => name === state.self);
-  const fields = own && ownFieldsOf(own);
+  const fields = own && fieldsOf(own);
   const isSame = isDeepStrictEqual(known, state.nodes) && isDeepStrictEqual(fields, state.own);
   state.nodes = known;
   state.own = fields;
@@ -198,9 +198,13 @@ function take(state: State, position: Position, event: WatchEvent): boolean {
   const now = event.type === 'DELETED' ? undefined : clusterNodeOf(metadata);
   if (now === undefined) state.nodes.delete(metadata.name);
   else state.nodes.set(metadata.name, now);
-  if (isOwn) state.own = now && ownFieldsOf(metadata);
+  if (isOwn) state.own = now && fieldsOf(metadata);
   if (!isDeepStrictEqual(before, { node: now, own: state.own })) notifyAll(state.listeners);
   return isOwn && event.type !== 'DELETED';
+}
+
+function fieldsOf({ annotations, labels }: NodeMetadata): OwnFields {
+  return { annotations, labels };
 }
 
 function tellAway(state: State, error: unknown): void {

@@ -19,8 +19,20 @@ const metadata = v.object({
   ),
 });
 
-/** The metadata of a Node. */
-export type NodeMetadata = v.InferOutput<typeof metadata>;
+/**
+ * What is kept of another Node: other programs write far more into the metadata, and a cluster may
+ * have 5,000 of them.
+ */
+const ownTexts = v.pipe(texts, v.transform(prefixed));
+const keptMetadata = v.object({
+  name: v.string(),
+  resourceVersion: optionalText,
+  annotations: ownTexts,
+  labels: ownTexts,
+});
+
+/** The metadata of a Node: of annotations and labels those that begin with `stickpin.io/`. */
+export type NodeMetadata = v.InferOutput<typeof keptMetadata>;
 
 const condition = v.object({
   type: v.string(),
@@ -46,11 +58,11 @@ export type OwnNode = v.InferOutput<typeof node>;
 
 const metadataList = v.object({
   metadata: v.object({ resourceVersion: v.string(), continue: optionalText }),
-  items: v.array(v.object({ metadata })),
+  items: v.array(v.object({ metadata: keptMetadata })),
 });
 
 const watchEvent = v.variant('type', [
-  v.object({ type: v.picklist(['ADDED', 'MODIFIED', 'DELETED']), object: v.object({ metadata }) }),
+  v.object({ type: v.picklist(['ADDED', 'MODIFIED', 'DELETED']), object: v.object({ metadata: keptMetadata }) }),
   v.object({ type: v.literal('BOOKMARK'), object: v.object({ metadata: v.object({ resourceVersion: v.string() }) }) }),
   v.object({ type: v.literal('ERROR'), object: v.unknown() }),
 ]);
@@ -72,17 +84,12 @@ export interface OwnFields {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** All annotations and labels of a Node that begin with `stickpin.io/`, sorted. */
-export function ownFieldsOf({ annotations, labels }: Pick<NodeMetadata, 'annotations' | 'labels'>): OwnFields {
-  return { annotations: prefixed(annotations), labels: prefixed(labels) };
-}
-
 /**
  * The keys of `f:metadata` that a field manager has applied, as `annotations` or `labels`
  * (`FieldsV1` of meta/v1). Others of the same prefix belong to somebody else.
  */
 export function appliedKeys(
-  { managedFields }: Pick<NodeMetadata, 'managedFields'>,
+  { managedFields }: Pick<OwnNode['metadata'], 'managedFields'>,
   manager: string,
   kind: keyof OwnFields,
 ): ReadonlySet<string> {
@@ -96,6 +103,7 @@ function memberOf(value: unknown, name: string): object {
   return typeof member === 'object' && member !== null ? member : {};
 }
 
+/** Sorted. */
 function prefixed(all: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const own = Object.entries(all).filter(([key]) => key.startsWith(LABEL_PREFIX));
   return Object.fromEntries(own.sort(([a], [b]) => a.localeCompare(b)));
