@@ -41,6 +41,9 @@ const WATCH_MS = 300_000;
 /** One of the own Node only: when it ends, it is looked whether all are shown now. */
 const OWN_WATCH_MS = 30_000;
 
+/** So many times in a row the changes since a list may be forgotten. */
+const USUAL_GONE = 3;
+
 type Scope = 'all' | 'own';
 
 interface State extends KubernetesClusterOptions {
@@ -100,8 +103,8 @@ async function run(state: State, signal: AbortSignal): Promise<void> {
     } catch (error) {
       if (signal.aborted) return;
       failures += 1;
-      // Changes that are forgotten are no trouble: all nodes are listed again.
-      if (!isKubernetesError(error, 'kubernetes/gone')) tellAway(state, error);
+      // Changes that are forgotten are no trouble, unless that goes on: all nodes are listed again.
+      if (failures > USUAL_GONE || !isKubernetesError(error, 'kubernetes/gone')) tellAway(state, error);
       const waitMs = backoffMs(failures, error, state.random());
       await state.clock.sleep(waitMs, signal).catch(() => undefined);
     }

@@ -16,7 +16,7 @@ import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/names.ts';
 import { nodeStatusOf, publishedStatus } from '../publish/node-status.ts';
 import type { OwnReport } from '../publish/own-report.ts';
 import { type OwnServes, servesAnnotation } from '../publish/serves.ts';
-import { createTrouble, type Trouble } from '../trouble.ts';
+import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
 import {
   applyFields,
   createEvent,
@@ -78,8 +78,10 @@ interface State extends PublisherOptions {
   /** Monotonic milliseconds. */
   writtenAt: number | undefined;
   upAt: number;
-  /** What was refused, for a reason that reading does not have. */
+  /** What was refused. */
   readonly refused: Trouble;
+  /** What fails and may go by itself, told when it lasts. */
+  readonly failing: Trouble;
 }
 
 /**
@@ -96,6 +98,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     writtenAt: undefined,
     upAt: options.clock.monotonic(),
     refused: createTrouble(options.log),
+    failing: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
   };
   const changed = () => {
     collectEvents(state);
@@ -138,7 +141,8 @@ async function run(state: State, signal: AbortSignal): Promise<void> {
     } catch (error) {
       if (signal.aborted) return;
       failures += 1;
-      tell(state, error);
+      // What hinders reading is told where the cluster is read.
+      if (!isKubernetesError(error)) tell(state, error);
       await state.clock.sleep(backoffMs(failures, error, state.random()), signal).catch(() => undefined);
     }
   }
@@ -188,7 +192,7 @@ function isSaid({ said, cluster }: State, wanted: Wanted): boolean {
   return [...Object.entries(annotations), ...Object.entries(labels)].every(isThere);
 }
 
-/** Each part is tried, also when the one before was refused. @throws KubernetesError the first one */
+/** Each part is tried, also when another one is refused. @throws KubernetesError */
 async function write(state: State, { fields, health }: Wanted, signal: AbortSignal): Promise<void> {
   const { api, cluster, clock } = state;
   const node = await getNode(api, cluster.self(), signal);
@@ -203,13 +207,23 @@ async function write(state: State, { fields, health }: Wanted, signal: AbortSign
     isHealthDue ? patchHealth(api, node, health, clock.now(), signal) : undefined,
     sendEvents(state, node, signal),
   ]);
-  const failed = results.find((result) => result.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
+  const failed: unknown[] = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+  signal.throwIfAborted();
+  if (failed.length > 0) throw worstOf(state, failed);
   state.said = { fields, health };
   const [, , events] = results;
   if (events.status === 'fulfilled' && events.value) {
-    state.refused.end(`The own Node ${node.metadata.name} takes everything again`);
+    for (const trouble of [state.refused, state.failing]) {
+      trouble.end(`The own Node ${node.metadata.name} takes everything again`);
+    }
   }
+}
+
+/** Tells what failed. @returns the one after which the longest pause is to be made */
+function worstOf(state: State, failed: readonly unknown[]): unknown {
+  for (const error of failed) tell(state, error);
+  const pauseMs = (error: unknown) => (isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0);
+  return [...failed].sort((a, b) => pauseMs(b) - pauseMs(a))[0];
 }
 
 /** After a start the Node says what was told before. */
@@ -244,12 +258,12 @@ async function sendEvents(state: State, node: OwnNode, signal: AbortSignal): Pro
   return isTaken;
 }
 
-/** What hinders reading as well is told where the cluster is read. */
-function tell({ refused, cluster }: State, error: unknown): void {
-  if (isKubernetesError(error) && error.disposition === 'retry') return;
+/** A Node that is gone is told where the cluster is read. */
+function tell({ refused, failing, cluster }: State, error: unknown): void {
   if (isKubernetesError(error, 'kubernetes/kubeconfig', 'kubernetes/not-found')) return;
   const text = `The own Node ${cluster.self()} does not take everything that stickpin tells: ${sentence(reasonOf(error))} It is tried again.`;
-  refused.begin(text, error);
+  const trouble = isKubernetesError(error) && error.disposition === 'retry' ? failing : refused;
+  trouble.begin(text, error);
 }
 
 async function sleepUntilChanged(state: State, ms: number, signal: AbortSignal): Promise<void> {

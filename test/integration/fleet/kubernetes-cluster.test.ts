@@ -117,6 +117,22 @@ describe('with the ClusterRole of fleet.yaml', () => {
     await eventually(() => expect(test.server.watches()).toBe(1));
   });
 
+  it('begins its list again when the changes since its first page are forgotten', async () => {
+    for (let at = 0; at < 500; at += 1) test.server.addNode(`more-${at}`);
+    let faults = 1;
+    test.server.fail((line) => (line.includes('continue=') && faults-- > 0 ? { code: 410 } : undefined));
+    test.server.endWatches(statusOf(410, 'Expired', 'too old resource version'));
+    await eventually(() => expect(names()).toHaveLength(503));
+    await eventually(() => expect(test.server.watches()).toBe(1));
+    expect(requests(/continue=/)).toBe(2);
+    expect(log.lines).toEqual([]);
+    faults = 1_000;
+    test.server.endWatches(statusOf(410, 'Expired', 'too old resource version'));
+    await eventually(() => expect(levels()).toEqual(['warn']), 20_000);
+    expect(log.lines[0]?.message).toMatch(/^The Kubernetes API can't be read: GET .*nodes was refused with status 410/);
+    expect(names()).toHaveLength(503);
+  });
+
   it('takes an ERROR event with 410 in the same way, without a word', async () => {
     test.server.endWatches(statusOf(410, 'Expired', 'too old resource version'));
     await eventually(() => expect(requests(LISTS)).toBe(2));

@@ -9,6 +9,7 @@ import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { eventually } from '../../support/eventually.ts';
+import type { Fault } from '../../support/kubernetes/api-server/start-api-server.ts';
 import { fastClock } from '../../support/kubernetes/fast-clock.ts';
 import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
@@ -214,17 +215,58 @@ it('writes what changed while the API server was away', async () => {
   await eventually(() => expect(test.server.events.map(({ reason }) => reason)).toEqual(['ReleaseActivated']));
 });
 
-it.each(['/events', '/status', 'nodes/n1?field'])('says once that %s is refused, and writes the rest', async (part) => {
+const html = { 'content-type': 'text/html' };
+const faults: readonly (readonly [string, Fault, RegExp])[] = [
+  ['403', { code: 403 }, /status 403: a fault of the test/],
+  ['409', { code: 409 }, /status 409: a fault of the test/],
+  ['422', { code: 422 }, /status 422: a fault of the test/],
+  ['429', { code: 429, headers: { 'retry-after': '1' } }, /status 429: a fault of the test/],
+  ['500', { code: 500 }, /status 500: a fault of the test/],
+  ['HTML with 500', { code: 500, headers: html, body: '<h1>Oops</h1>' }, /status 500 and text\/html instead of JSON/],
+  ['HTML with 503', { code: 503, headers: html, body: '<h1>Busy</h1>' }, /status 503/],
+  ['HTML with 200', { code: 200, headers: html, body: '<h1>Login</h1>' }, /status 200 and text\/html instead of JSON/],
+  ['a cut connection', { code: 0 }, /is not reached: the connection was cut/],
+];
+const refused: Fault = { code: 403 };
+
+it.each([
+  ['/events', '403', refused, /status 403: a fault of the test/] as const,
+  ['nodes/n1?field', '403', refused, /status 403: a fault of the test/] as const,
+  ['nodes/n1?field', '409', { code: 409 }, /status 409: a fault of the test/] as const,
+  ...faults.map((fault) => ['/status', ...fault] as const),
+])('says once that %s is answered with %s, and writes the rest', async (part, _what, fault, why) => {
   await eventually(isPublished);
-  test.server.fail((line) => (!line.startsWith('GET') && line.includes(part) ? { code: 403 } : undefined));
+  test.server.fail((line) => (!line.startsWith('GET') && line.includes(part) ? fault : undefined));
   tell(ownReport([{ ...ready, phase: 'activated', current: true }]));
-  const line = () => log.lines.filter(({ message }) => message.includes('does not take everything')).length;
-  await eventually(() => expect(line()).toBe(1));
+  const lines = () => log.lines.filter(({ message }) => message.includes('The own Node n1'));
+  await eventually(() => expect(lines()).toHaveLength(1));
+  expect(lines()[0]?.message).toMatch(why);
+  expect(lines()[0]?.message).toMatch(/^The own Node n1 does not take everything that stickpin tells: [^\n]+$/);
   await inMinutes(3);
-  expect(line()).toBe(1);
+  expect(lines()).toHaveLength(1);
   if (part !== 'nodes/n1?field') expect(label('release-ocp')).toBe('4.13.7');
   if (part !== '/status') expect(condition()?.message).toBe('ocp 4.13.7 is activated');
   if (part !== '/events') expect(test.server.events).toHaveLength(1);
+  test.server.fail(undefined);
+  tell(ownReport([{ ...ready, phase: 'active', current: true }]));
+  await eventually(() => expect(lines()).toHaveLength(2));
+  expect(lines()[1]).toMatchObject({ level: 'info', message: 'The own Node n1 takes everything again' });
+});
+
+it('comes again when the API server says so, and not before', async () => {
+  await eventually(isPublished);
+  const later = { code: 429, headers: { 'retry-after': '600' } };
+  test.server.fail((line) => {
+    if (line.startsWith('PATCH /api/v1/nodes/n1?')) return { code: 500 };
+    return line.startsWith('PATCH /api/v1/nodes/n1/status') ? later : undefined;
+  });
+  const tries = () => test.server.seen.filter(({ code }) => code === 429).length;
+  tell(ownReport([{ ...ready, phase: 'activated', current: true }]));
+  await eventually(() => expect(tries()).toBe(1));
+  await inMinutes(8);
+  expect(tries()).toBe(1);
+  test.server.fail(undefined);
+  await eventually(() => expect(condition()?.message).toBe('ocp 4.13.7 is activated'));
 });
 
 it('takes everything of its own away, and nothing else', async () => {

@@ -14,6 +14,7 @@ import type { EventObject } from './validate.ts';
 
 /** What is answered instead of the truth. */
 export interface Fault {
+  /** 0: nothing, the connection is cut. */
   readonly code: number;
   readonly headers?: Readonly<Record<string, string>>;
   /** Default: a `Status`. */
@@ -167,6 +168,7 @@ async function answer(state: Running, request: IncomingMessage, response: Server
   const fault = state.fault?.(line);
   if (fault !== undefined) {
     see(fault.code);
+    if (fault.code === 0) return void request.socket.destroy();
     const body = fault.body ?? JSON.stringify(statusOf(fault.code, 'Fault', 'a fault of the test'));
     response.writeHead(fault.code, { 'content-type': 'application/json', ...fault.headers }).end(body);
     return;
