@@ -22,6 +22,8 @@ export interface Kubeconfig {
     readonly key?: PemSource;
     readonly token?: string;
     readonly tokenFile?: string;
+    /** It names a program that gives credentials, by `exec` or `auth-provider`. */
+    readonly program?: 'exec' | 'auth-provider';
   };
 }
 
@@ -62,6 +64,8 @@ const config = v.object({
         'client-key-data': optionalText,
         token: optionalText,
         tokenFile: optionalText,
+        exec: v.nullish(v.unknown()),
+        'auth-provider': v.nullish(v.unknown()),
       }),
       {},
     ),
@@ -109,6 +113,8 @@ export function parseKubeconfig(content: string, path: string): ParsedKubeconfig
         ...pemOf('key', user['client-key-data'], user['client-key'], path),
         ...textOf('token', user.token),
         ...textOf('tokenFile', user.tokenFile && resolve(dirname(path), user.tokenFile)),
+        ...(user['auth-provider'] != null && { program: 'auth-provider' as const }),
+        ...(user.exec != null && { program: 'exec' as const }),
       },
     },
   };

@@ -5,7 +5,7 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { nodeOf } from '../identity/check-peer.ts';
 import { DISTRIBUTIONS } from '../identity/distributions.ts';
-import { type PemSource, parseKubeconfig } from '../identity/kubeconfig.ts';
+import { type Kubeconfig, type PemSource, parseKubeconfig } from '../identity/kubeconfig.ts';
 import { type KubernetesError, kubernetesError } from './api-error.ts';
 
 /** How to reach the Kubernetes API, and as whom. Certificates and keys are PEM. */
@@ -46,10 +46,11 @@ export async function readCredentials(setting: 'auto' | string, signal: AbortSig
   const ca = await textOf(cluster.authority, signal);
   const certificate = await textOf(user.certificate, signal);
   const key = await textOf(user.key, signal);
-  const tokenFile = user.tokenFile === undefined ? undefined : { file: user.tokenFile };
-  const token = user.token ?? (await textOf(tokenFile, signal))?.trim();
+  const token = await tokenOf(user, signal);
   if ((certificate === undefined || key === undefined) && token === undefined) {
-    throw unusable(path, 'its user has neither a client certificate with a key nor a token');
+    const { program } = user;
+    const way = program === undefined ? '' : `; it has ${program}, and stickpin runs no program for credentials`;
+    throw unusable(path, `its user has neither a client certificate with a key nor a token${way}`);
   }
   const nodeName = certificate === undefined ? undefined : nodeNameOf(path, certificate);
   return {
@@ -92,6 +93,18 @@ async function textOf(source: PemSource | undefined, signal: AbortSignal): Promi
   } catch (error) {
     signal.throwIfAborted();
     throw unreadable(source.file, error);
+  }
+}
+
+/** As in client-go, a file that can be read wins: its token is renewed. */
+async function tokenOf({ token, tokenFile }: Kubeconfig['user'], signal: AbortSignal): Promise<string | undefined> {
+  if (tokenFile === undefined) return token;
+  try {
+    return (await textOf({ file: tokenFile }, signal))?.trim();
+  } catch (error) {
+    signal.throwIfAborted();
+    if (token === undefined) throw error;
+    return token;
   }
 }
 

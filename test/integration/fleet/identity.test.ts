@@ -204,6 +204,32 @@ describe.runIf(have('openssl'))('the identity of a node', () => {
     await eventually(() => expect(called.refused.slice(old).map(({ cause }) => cause)).toEqual(['foreign']));
   });
 
+  it('tells authorities of the same name in one bundle apart by their keys, as kubeadm renews its own', async () => {
+    const next = createAuthority(join(base, 'ca-2'), 'kubernetes');
+    files.rotate(cluster.node('worker-1'));
+    for (const bundle of [
+      [cluster, next],
+      [next, cluster],
+    ]) {
+      files.trust(...bundle);
+      await called.keeper.refresh(signal);
+      for (const [at, signer] of [cluster, next].entries()) {
+        const folder = join(base, `caller-same-${at}`);
+        const caller = await identityOf(layKubeletFiles(folder, signer.node('worker-6'), ...bundle).root);
+        await greeted(caller);
+        expect(called.known.at(-1)).toBe('worker-6');
+        expect((await call(called.port, caller, 'worker-1')).node).toBe('worker-1');
+      }
+    }
+    files.trust(next);
+    await called.keeper.refresh(signal);
+    const before = called.refused.length;
+    expect(await strange(cluster.node('worker-6'))).toBe('');
+    await eventually(() => expect(called.refused.slice(before).map(({ cause }) => cause)).toEqual(['foreign']));
+    files.trust(cluster);
+    await called.keeper.refresh(signal);
+  });
+
   it('keeps what it had while the files are half written, and says so once', async () => {
     const own = layKubeletFiles(join(base, 'worker-5'), cluster.node('worker-5'), cluster);
     const { keeper, log } = await (async () => {

@@ -8,6 +8,8 @@ import { connect } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { ClusterNode } from '../../../src/fleet/cluster.ts';
+import { clusterNodeOf } from '../../../src/fleet/kubernetes/cluster-node.ts';
+import { type OwnServes, servesAnnotation } from '../../../src/fleet/publish/serves.ts';
 import { busyOf } from '../../../src/offers/busy.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { messageIds } from '../../../src/platform/message-ids.ts';
@@ -50,11 +52,12 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
   /** The setting knows no port 0. */
   async function freeListen(listen: string): Promise<string> {
     if (!listen.endsWith(':0')) return listen;
+    const host = listen.slice(0, -':0'.length);
     const server = createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    await new Promise<void>((resolve) => server.listen(0, host.replace(/[[\]]/g, ''), resolve));
     const address = server.address();
     await new Promise((resolve) => server.close(resolve));
-    return `127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+    return `${host}:${typeof address === 'object' && address !== null ? address.port : 0}`;
   }
 
   const nodeAt = (node: TestNode, ...serves: Digest[]): ClusterNode => ({
@@ -77,6 +80,20 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     for await (const chunk of chunks) all.push(chunk);
     return Buffer.concat(all);
   }
+
+  it('listen, announce and are asked on addresses of IPv6', async () => {
+    const giver = await start('worker-1', { fleet: { listen: '[::1]:0' } });
+    const bytes = randomBytes(MiB);
+    const { bundleId, blob } = offer(giver, bytes);
+    await eventually(() => expect(giver.fleet.serves()).toMatchObject({ address: '::1', bundles: [bundleId] }));
+    const text = servesAnnotation(giver.fleet.serves() as OwnServes);
+    const told = clusterNodeOf({ name: 'worker-1', annotations: { 'stickpin.io/serves': text } });
+    expect(told.endpoint).toEqual({ host: '::1', port: giver.port() });
+    const taker = await start('worker-2', { nodes: [told], fleet: { listen: '[::1]:0' } });
+    const { peers } = await taker.until(({ peers: now }) => now[0]?.bundles.length === 1);
+    expect(peers[0]).toMatchObject({ name: 'worker-1', address: `[::1]:${giver.port()}` });
+    expect((await bytesOf(taker.peer('worker-1').read(blob, 0, signal))).equals(bytes)).toBe(true);
+  });
 
   it('pass offers, files and parts of blobs on, from daemon to daemon', async () => {
     const one = await start('worker-1');

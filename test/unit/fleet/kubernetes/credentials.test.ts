@@ -55,7 +55,21 @@ describe('readCredentials', () => {
     expect(await read(file)).toMatchObject({ ca: 'AUTHORITY', token: 'abc' });
   });
 
+  it('takes the file of a token before the token, as long as the file can be read', async () => {
+    const file = lay('own.conf', {}, { token: 'old', tokenFile: 'token' });
+    expect((await read(file)).token).toBe('old');
+    writeFileSync(join(root, 'token'), 'renewed\n');
+    expect((await read(file)).token).toBe('renewed');
+  });
+
+  it('takes a server that is named by its host', async () => {
+    const file = lay('own.conf', { server: 'https://api-int.example.com:6443' }, { token: 'a' });
+    expect(await read(file)).toMatchObject({ server: 'https://api-int.example.com:6443' });
+  });
+
   it.each<[string, object, object, RegExp]>([
+    ['a program', {}, { exec: { command: 'aws' } }, /nor a token; it has exec, and stickpin runs no program for/],
+    ['a provider', {}, { 'auth-provider': { name: 'gcp' } }, /nor a token; it has auth-provider, and stickpin runs/],
     ['no user', {}, {}, /neither a client certificate with a key nor a token$/],
     ['a certificate without its key', {}, { 'client-certificate-data': 'AA==' }, /neither a client certificate/],
     ['a proxy', { 'proxy-url': 'http://proxy' }, { token: 'a' }, /proxy-url/],
