@@ -15,6 +15,8 @@ interface Holder {
   readonly running: number;
   /** Since when it has none; meaningless while it has some. */
   readonly idleSinceMs: number;
+  /** It was too slow while others waited. */
+  readonly isLost?: true;
 }
 
 interface Waiting {
@@ -94,11 +96,18 @@ export function endRequest(turns: ServeTurns, node: string, nowMs: number): Serv
   return tidyTurns(granted(turns, node, { ...holder, running, idleSinceMs: nowMs }, turns.waiting), nowMs);
 }
 
-/** Whether a node had its turn for long enough, while others wait. */
-export function isTurnOver(turns: ServeTurns, node: string, nowMs: number): boolean {
+/** A node was too slow: it loses its turn, if others wait. */
+export function loseTurn(turns: ServeTurns, node: string, nowMs: number): ServeTurns {
+  const tidied = tidyTurns(turns, nowMs);
+  const holder = tidied.holders.get(node);
+  if (holder === undefined || tidied.waiting.length === 0) return tidied;
+  return granted(tidied, node, { ...holder, isLost: true }, tidied.waiting);
+}
+
+/** Whether a node has lost its turn, and others wait for it to end its requests. */
+export function isTurnLost(turns: ServeTurns, node: string, nowMs: number): boolean {
   const { holders, waiting } = tidyTurns(turns, nowMs);
-  const holder = holders.get(node);
-  return holder === undefined || isOver(holder, waiting, nowMs);
+  return waiting.length > 0 && holders.get(node)?.isLost === true;
 }
 
 /** Without those that are done, and those that did not ask again. */
@@ -124,8 +133,8 @@ function granted(
   return { ...turns, holders: new Map([...turns.holders, [node, holder]]), waiting };
 }
 
-function isOver({ sinceMs }: Holder, others: readonly Waiting[], nowMs: number): boolean {
-  return others.length > 0 && nowMs - sinceMs > TURN_MS;
+function isOver({ sinceMs, isLost }: Holder, others: readonly Waiting[], nowMs: number): boolean {
+  return others.length > 0 && (isLost === true || nowMs - sinceMs > TURN_MS);
 }
 
 /** By the turns that are over; the one that ends next has had a part of it. */

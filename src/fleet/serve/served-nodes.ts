@@ -1,4 +1,4 @@
-import { askTurn, endRequest, isTurnOver, NO_TURNS, tidyTurns } from '../../domain/fleet/serve-turns.ts';
+import { askTurn, endRequest, isTurnLost, loseTurn, NO_TURNS, tidyTurns } from '../../domain/fleet/serve-turns.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { Busy } from '../../offers/busy.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -20,7 +20,7 @@ export interface Turn {
    * @throws whatever aborted `signal`
    */
   add(bytes: number, signal: AbortSignal): Promise<void>;
-  /** Whether the node reads so slowly that it must give way to those that wait. */
+  /** Whether the node read so slowly in the last minute that it must give way to those that wait. */
   isTooSlow(): boolean;
   /** Ends it. Idempotent. */
   end(): void;
@@ -40,7 +40,8 @@ export interface ServedNodes {
 const SLOT_MS = 500;
 const SLOTS = 10;
 
-/** Whoever reads more slowly gives way, when its turn is over and others wait. */
+/** Whoever reads more slowly for so long gives way when others wait. */
+const JUDGED_MS = 60_000;
 const SLOW_BYTES_PER_SECOND = 64 * 1024;
 
 /** A request gives way so long after each chunk while an older one of its node moves. */
@@ -62,6 +63,8 @@ interface Keeper {
   /** Bytes by node and slot of time. */
   readonly sent: Map<string, Map<number, number>>;
   readonly slowBytesPerSecond: number;
+  /** What each node took since it was judged last. */
+  readonly judged: Map<string, { sinceMs: number; bytes: number }>;
   /** The oldest first. */
   readonly running: Set<Running>;
   turns: typeof NO_TURNS;
@@ -79,6 +82,7 @@ export function createServedNodes({ max_clients: most, rate }: ServeLimits, cloc
     listeners: new Set(),
     sent: new Map(),
     slowBytesPerSecond: Math.min(SLOW_BYTES_PER_SECOND, share),
+    judged: new Map(),
     running: new Set(),
     turns: NO_TURNS,
   };
@@ -95,42 +99,54 @@ export function createServedNodes({ max_clients: most, rate }: ServeLimits, cloc
 }
 
 function ask(keeper: Keeper, node: string): { readonly turn: Turn } | { readonly busy: Busy } {
-  const { clock, most, listeners } = keeper;
-  const asked = askTurn(keeper.turns, { node, nowMs: clock.monotonic(), most });
+  const { clock, most, listeners, judged } = keeper;
+  const nowMs = clock.monotonic();
+  const isHolder = tidyTurns(keeper.turns, nowMs).holders.has(node);
+  const asked = askTurn(keeper.turns, { node, nowMs, most });
   keeper.turns = asked.turns;
   notifyAll(listeners);
   if (asked.answer.kind === 'wait') return { busy: { queue: asked.answer.queue, retryMs: asked.answer.retryMs } };
+  if (!isHolder) judged.set(node, { sinceMs: nowMs, bytes: 0 });
   return { turn: turnOf(keeper, node) };
 }
 
 function turnOf(keeper: Keeper, node: string): Turn {
   const { clock } = keeper;
-  const begunMs = clock.monotonic();
-  const own: Running = { node, lastMs: begunMs };
+  const own: Running = { node, lastMs: clock.monotonic() };
   keeper.running.add(own);
-  let total = 0;
   let isEnded = false;
   return {
     add: async (bytes, signal) => {
-      total += bytes;
       own.lastMs = clock.monotonic();
       count(keeper, node, bytes);
       if (givesWay(keeper, own)) await clock.sleep(GIVE_WAY_MS, signal);
     },
-    isTooSlow: () => {
-      const nowMs = clock.monotonic();
-      const rate = total / Math.max(1, (nowMs - begunMs) / 1_000);
-      return rate < keeper.slowBytesPerSecond && isTurnOver(keeper.turns, node, nowMs);
-    },
+    isTooSlow: () => isTooSlow(keeper, node),
     end: () => {
       if (isEnded) return;
       isEnded = true;
       keeper.running.delete(own);
+      // One that took nothing at all was not judged before.
+      isTooSlow(keeper, node);
       keeper.turns = endRequest(keeper.turns, node, clock.monotonic());
-      if (!keeper.turns.holders.has(node)) keeper.sent.delete(node);
+      if (!keeper.turns.holders.has(node)) {
+        keeper.sent.delete(node);
+        keeper.judged.delete(node);
+      }
       notifyAll(keeper.listeners);
     },
   };
+}
+
+function isTooSlow(keeper: Keeper, node: string): boolean {
+  const nowMs = keeper.clock.monotonic();
+  const taken = keeper.judged.get(node);
+  if (taken !== undefined && nowMs - taken.sinceMs >= JUDGED_MS) {
+    const rate = taken.bytes / ((nowMs - taken.sinceMs) / 1_000);
+    if (rate < keeper.slowBytesPerSecond) keeper.turns = loseTurn(keeper.turns, node, nowMs);
+    keeper.judged.set(node, { sinceMs: nowMs, bytes: 0 });
+  }
+  return isTurnLost(keeper.turns, node, nowMs);
 }
 
 function givesWay({ running, clock }: Keeper, own: Running): boolean {
@@ -141,7 +157,9 @@ function givesWay({ running, clock }: Keeper, own: Running): boolean {
   return older.some(({ node, lastMs }) => node === own.node && nowMs - lastMs < MOVES_MS);
 }
 
-function count({ sent, clock }: Keeper, node: string, bytes: number): void {
+function count({ sent, judged, clock }: Keeper, node: string, bytes: number): void {
+  const taken = judged.get(node);
+  if (taken !== undefined) taken.bytes += bytes;
   const slot = Math.floor(clock.monotonic() / SLOT_MS);
   const slots = sent.get(node) ?? new Map<number, number>();
   slots.set(slot, (slots.get(slot) ?? 0) + bytes);

@@ -2,7 +2,8 @@ import { expect, it } from 'vitest';
 import {
   askTurn,
   endRequest,
-  isTurnOver,
+  isTurnLost,
+  loseTurn,
   NO_TURNS,
   type ServeTurns,
 } from '../../../../src/domain/fleet/serve-turns.ts';
@@ -23,7 +24,10 @@ function play(most: number) {
     end: (node: string) => {
       turns = endRequest(turns, node, nowMs);
     },
-    isOver: (node: string) => isTurnOver(turns, node, nowMs),
+    lose: (node: string) => {
+      turns = loseTurn(turns, node, nowMs);
+      return isTurnLost(turns, node, nowMs);
+    },
     place: (node: string) => {
       const asked = askTurn(turns, { node, nowMs, most });
       turns = asked.turns;
@@ -103,16 +107,26 @@ it('tells how long it takes by the turns before, and to ask less often further b
 });
 
 it('ends a turn after ten minutes when others wait, and not otherwise', () => {
-  const { ask, after, end, isOver, place } = play(1);
+  const { ask, after, end, place } = play(1);
   ask('a');
   after(3_600_000);
-  expect(isOver('a')).toBe(false);
   expect(ask('a')).toEqual({ kind: 'granted' });
   end('a');
   expect(place('b')).toBe(1);
-  expect(isOver('a')).toBe(true);
   expect(place('a')).toBe(2);
   end('a');
   expect(ask('b')).toEqual({ kind: 'granted' });
   expect(place('a')).toBe(1);
+});
+
+it('takes the turn of a node that is too slow, if others wait', () => {
+  const { ask, end, lose, place } = play(1);
+  ask('a');
+  expect(lose('a')).toBe(false);
+  expect(place('b')).toBe(1);
+  expect(lose('a')).toBe(true);
+  expect(place('a')).toBe(2);
+  end('a');
+  expect(place('a')).toBe(2);
+  expect(ask('b')).toEqual({ kind: 'granted' });
 });

@@ -21,6 +21,7 @@ function play() {
   };
   return {
     begin,
+    isBusy: (node: string) => 'busy' in nodes.ask(node),
     after: (ms: number) => {
       nowMs += ms;
     },
@@ -56,4 +57,41 @@ it('keeps no request back for one that stands still, or while nobody else is ser
   expect(await pauseOf(later)).toBe(200);
   other.end();
   expect(await pauseOf(later)).toBe(0);
+});
+
+it('takes the turn of a node that took less than 64 KiB/s for a minute while another one waits', async () => {
+  const { begin, after, isBusy } = play();
+  const [slow, fast] = [begin('a'), begin('b')];
+  const take = async (turn: Turn, kib: number) => {
+    await turn.add(kib * 1024, signal);
+    return turn.isTooSlow();
+  };
+  const minute = async () => {
+    const verdicts = [];
+    for (let second = 0; second < 60; second += 1) {
+      after(1_000);
+      isBusy('c');
+      verdicts.push([await take(slow, 60), await take(fast, 70)]);
+    }
+    return verdicts.at(-1);
+  };
+  for (let second = 0; second < 60; second += 1) {
+    after(1_000);
+    expect([await take(slow, 60), await take(fast, 70)]).toEqual([false, false]);
+  }
+  expect(await minute()).toEqual([true, false]);
+  slow.end();
+  expect(isBusy('a')).toBe(true);
+  expect(isBusy('c')).toBe(false);
+});
+
+it('takes the turn of a node that took nothing until its request was cut', () => {
+  const { begin, after, isBusy } = play();
+  const [stalled] = [begin('a'), begin('b')];
+  after(59_000);
+  expect(isBusy('c')).toBe(true);
+  after(1_500);
+  stalled.end();
+  expect(isBusy('a')).toBe(true);
+  expect(isBusy('c')).toBe(false);
 });
