@@ -76,7 +76,7 @@ async function registryRow(cluster: BenchCluster): Promise<Row> {
   const [server, client] = [network.add(1), network.add(2)];
   limitTo(server, MBIT);
   try {
-    const ms = await pullFromRegistry(cluster, server, client);
+    const ms = await pullFromRegistry(cluster, server, [client]);
     return { from: 'a registry, `skopeo copy`', link: `${MBIT} Mbit/s`, ms };
   } finally {
     network.dispose();

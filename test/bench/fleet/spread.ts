@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createNetwork, type Machine } from '../../support/fleet/namespaces.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { type BenchCluster, limitTo, makeCluster, preloadMs } from './cluster.ts';
+import { pullFromRegistry } from './registry-pull.ts';
 
 const MBIT = 80;
 const IMAGES = { sharedMiB: [4], images: 4, ownMiB: 15 };
@@ -17,6 +18,7 @@ export async function benchSpread(print: (text: string) => void): Promise<void> 
     for (const takers of TAKERS) {
       const star = await spreadOver(cluster, takers, 'metadata');
       const tree = await spreadOver(cluster, takers, 'kept');
+      const registryMs = await pullToEach(cluster, takers);
       const doublings = Math.ceil(Math.log2(takers + 1));
       const text = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
       rows.push([
@@ -26,11 +28,19 @@ export async function benchSpread(print: (text: string) => void): Promise<void> 
         text(tree.ms),
         text(doublings * onceMs),
         (tree.ms / (doublings * onceMs)).toFixed(2),
+        text(registryMs),
         `${(tree.firstSent / 2 ** 20).toFixed(0)} MiB`,
       ]);
     }
     print(`\n${(cluster.sizeBytes / 2 ** 20).toFixed(0)} MiB, each node sends ${MBIT} Mbit/s\n\n`);
-    const times = ['star', 'star at the link', 'blobs kept', 'doubling tree', 'against the tree'];
+    const times = [
+      'star',
+      'star at the link',
+      'blobs kept',
+      'doubling tree',
+      'against the tree',
+      '`skopeo copy` to each',
+    ];
     print(markdownTable(['nodes', ...times, 'sent by the first node'], rows));
   } finally {
     await cluster.dispose();
@@ -66,6 +76,19 @@ async function spreadOver(cluster: BenchCluster, takers: number, blobs: 'metadat
     return { ms: await preloadMs(others), firstSent: sentBy(machines[0]) };
   } finally {
     await Promise.all(nodes.map((node) => node.kill()));
+    network.dispose();
+  }
+}
+
+/** The same images from a central registry, which sends at the same rate, to each of the nodes. */
+async function pullToEach(cluster: BenchCluster, takers: number): Promise<number> {
+  const network = createNetwork();
+  const server = network.add(1);
+  const clients = Array.from({ length: takers }, (_none, at) => network.add(at + 2));
+  limitTo(server, MBIT);
+  try {
+    return await pullFromRegistry(cluster, server, clients);
+  } finally {
     network.dispose();
   }
 }
