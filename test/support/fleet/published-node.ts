@@ -6,6 +6,7 @@ import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernete
 import { isKubeletReady } from '../../../src/fleet/peers/kubelets.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
+import { createPublishedMark } from '../../../src/fleet/publisher/published-mark.ts';
 import { createPublisher } from '../../../src/fleet/publisher/publisher.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';
@@ -68,6 +69,7 @@ export async function startPublishedNode(cluster: TestCluster, name: string, fir
       cluster: nodes,
       clock: fastClock(PUBLISHER_SPEED),
       report: () => report,
+      mark: createPublishedMark(folder, silentLog),
       isDaemonUp: () => true,
       serves: () => {
         const serves = node.fleet.serves();

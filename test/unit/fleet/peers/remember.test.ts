@@ -14,7 +14,7 @@ function scene(stored: readonly StoredPeer[] = []) {
   const store = { load: async () => [], save: async (peers: readonly StoredPeer[]) => void saved.push(peers) };
   const known = { cluster, store, inTurn: oneAtATime(), stored };
   const answers = (name: string, host: string) => {
-    const target = { name, endpoint: { host, port: 9777 }, isAnnounced: false, announced: '' };
+    const target = { name, endpoint: { host, port: 9777 }, names: [name], isAnnounced: false, announced: '' };
     const peer = createPeer(target, { identity: undefined, clock: systemClock, onHeard: () => undefined }, 0);
     return rememberPeer(known, peer, NEVER_ABORTED);
   };
