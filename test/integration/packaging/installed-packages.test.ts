@@ -1,4 +1,4 @@
-import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -20,6 +20,19 @@ const MADE = [
   '/etc/systemd/system/multi-user.target.wants/stickpin.service',
   '/etc/systemd/system/sockets.target.wants/stickpin-registry.socket',
 ];
+
+/**
+ * Notes what it is asked to start and stop. Units are enabled and looked up by the true systemctl, in
+ * the files; none runs.
+ */
+const SYSTEMCTL = `#!/bin/sh
+case "$*" in
+  *preset* | *is-enabled* | *disable*) SYSTEMD_OFFLINE=1 exec /usr/bin/systemctl --root=/ $(echo "$*" | sed 's/ --now//') ;;
+  *is-active*) exit 3 ;;
+  show*) echo inactive ;;
+  *) echo "$*" >> /host/asked ;;
+esac
+`;
 
 /** Debian's dpkg and rpm on a Debian trixie on which nothing runs, as when an image is built. */
 describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without a running system', () => {
@@ -90,6 +103,9 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
       [GUARD]: '# of 0.1.0',
       '/usr/bin/crio': '',
     };
+    await root.run(
+      'cd /etc/systemd/system; mkdir -p multi-user.target.wants sockets.target.wants; ln -s /usr/lib/systemd/system/stickpin.service multi-user.target.wants; ln -s /usr/lib/systemd/system/stickpin-registry.socket sockets.target.wants',
+    );
     for (const [path, text] of Object.entries(old)) {
       await root.run(`mkdir -p $(dirname ${path}) && echo '${text}' > ${path}`);
     }
@@ -100,6 +116,49 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     expect(await root.run(`cat ${GUARD}`)).toContain('ExecStartPre=');
     expect(await ours()).not.toContain('/usr/lib/tmpfiles.d/stickpin-crio.conf');
   }, 600_000);
+
+  it('is a .deb over an archive, whose units an administrator has disabled', async () => {
+    const archive = await makePackage('archive', work);
+    await cp(archive, join(root.shared, basename(archive)));
+    await root.run(page('archive-install'));
+    await root.run(`rm ${MADE.filter((path) => path !== GUARD).join(' ')}`);
+    await root.run(page('deb-install'));
+    expect(await outsideUsr()).toEqual(['/etc/stickpin', GUARD].sort());
+  }, 600_000);
+
+  describe('while systemd runs', () => {
+    const systemctl = async (command: string): Promise<string[]> => {
+      await root.run(`rm -f asked; ${command} && touch /host/asked`);
+      return (await root.run('cat /host/asked; rm /host/asked')).trim().split('\n');
+    };
+    beforeEach(async () => {
+      await writeFile(join(root.shared, 'systemctl'), SYSTEMCTL, { mode: 0o755 });
+      await root.run(`mkdir -p /run/systemd/system && mv systemctl /usr/local/bin
+        for program in udevadm journalctl systemd-tmpfiles; do ln -s /bin/true /usr/local/bin/$program; done`);
+    });
+    const START = ['stop stickpin.service', 'start stickpin-registry.socket stickpin.service'];
+
+    it('starts after an installation, also one after the removal of the .deb', async () => {
+      expect(await systemctl('dpkg --install ./stickpin_*.deb')).toEqual(expect.arrayContaining(START));
+      await root.run('dpkg --remove stickpin');
+      expect(await outsideUsr()).toEqual(['/etc/stickpin']);
+      expect(await systemctl('dpkg --install ./stickpin_*.deb')).toEqual(expect.arrayContaining(START));
+      await expectInstalled();
+    }, 600_000);
+
+    it('leaves a service that is stopped alone at an update', async () => {
+      await root.run('dpkg --install ./stickpin_*.deb');
+      expect(await systemctl('dpkg --install ./stickpin_*.deb')).not.toContain(START[1]);
+    }, 600_000);
+
+    it('is installed where its service is masked, and enables the other units', async () => {
+      await root.run('ln -s /dev/null /etc/systemd/system/stickpin.service');
+      expect(await systemctl('dpkg --install ./stickpin_*.deb')).not.toContain(START[1]);
+      expect(await outsideUsr()).toEqual(
+        expect.arrayContaining(MADE.filter((path) => !path.endsWith('/stickpin.service'))),
+      );
+    }, 600_000);
+  });
 
   it('notices CRI-O that is installed later, and takes its link away before the program', async () => {
     await root.run('dpkg --install ./stickpin_*.deb');
@@ -131,6 +190,9 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     await expect(root.run('/usr/lib/stickpin/uninstall')).rejects.toThrow(/run 'rpm --erase stickpin'/);
     await rpmCommand(page('rpm-remove'));
     expect(await ours()).toEqual(['/etc/stickpin']);
+    await rpmCommand(page('rpm-install'));
+    expect(await outsideUsr()).toEqual([...MADE, '/etc/stickpin', TMPFILES].sort());
+    await rpmCommand(page('rpm-remove'));
     await root.run(page('rpm-purge'));
     expect(await ours()).toEqual([]);
   }, 600_000);
