@@ -22,9 +22,11 @@ import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-b
 import { entriesBelow } from '../../support/entries-below.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
+import { mounting, mountSmallDisk } from '../../support/small-disk.ts';
 
 const ART = 'quay.io/openshift-release-dev/ocp-v4.0-art-dev';
 const OCP = 'quay.io/openshift-release-dev/ocp-release';
+const MiB = 1024 ** 2;
 const key = sampleKey();
 const etcd = sampleImage({ seed: 'etcd', architecture: 'amd64' });
 const cli = sampleImage({ seed: 'cli', architecture: 'amd64' });
@@ -68,8 +70,9 @@ function writeMedium({ below = 'oc-mirror/install', tag, env, ...more }: MediumO
   return at('medium');
 }
 
-function makeIso(folder: string, label = 'upgrade_4.13.7'): string {
-  execFileSync('/usr/bin/xorriso', ['-as', 'mkisofs', '-quiet', '-V', label, '-R', '-J', '-o', at('x.iso'), folder], {
+/** `-r` makes all folders read-only, as most media have them; `-R` keeps their modes. */
+function makeIso(folder: string, label = 'upgrade_4.13.7', modes: '-r' | '-R' = '-R'): string {
+  execFileSync('/usr/bin/xorriso', ['-as', 'mkisofs', '-quiet', '-V', label, modes, '-J', '-o', at('x.iso'), folder], {
     stdio: 'ignore',
   });
   return at('x.iso');
@@ -284,9 +287,9 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
     expect(entriesBelow(at('work'))).toEqual([]);
   });
 
-  it('needs no root, as docs/factory.md shows', async () => {
+  it.each(['-r', '-R'] as const)('needs no root, as docs/factory.md shows (mkisofs %s)', async (modes) => {
     const programs = await stickpinOnPath(at('programs'));
-    execFileSync('mv', [makeIso(writeMedium()), at('work/upgrade-4.13.7.iso')]);
+    execFileSync('mv', [makeIso(writeMedium(), undefined, modes), at('work/upgrade-4.13.7.iso')]);
     execFileSync('cp', [at('factory.key'), at('work/factory-2026.key')]);
     execFileSync('chown', ['-R', '65534:65534', root]);
     const [block = ''] = await blocksBelow('docs/factory.md', '## Take an OpenShift medium');
@@ -294,6 +297,37 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
     const asNobody = 'setpriv --reuid 65534 --regid 65534 --clear-groups';
     const output = await runBlocks([`${asNobody} sh -eu ../make.sh`], { directory: at('work'), programs });
     expect(output).toContain('ocp 4.13.7 for amd64 is in ocp-4.13.7-amd64: 3 images');
+    expect(readdirSync(at('work')).sort()).toEqual(['factory-2026.key', 'ocp-4.13.7-amd64', 'upgrade-4.13.7.iso']);
+  });
+
+  it('without root leaves nothing behind when a blob is absent', async () => {
+    const programs = await stickpinOnPath(at('programs'));
+    const medium = writeMedium();
+    rmSync(storedBlob(join(medium, 'oc-mirror/install'), etcd.manifest));
+    const image = makeIso(medium, undefined, '-r');
+    execFileSync('chown', ['-R', '65534:65534', root]);
+    const options = `--from-openshift-iso ${image} --sequence 1 --out bundle --key ../factory.key`;
+    const command = `setpriv --reuid 65534 --regid 65534 --clear-groups stickpin bundle create ${options}`;
+    const output = await runBlocks([`${command} 2>&1 || true`], { directory: at('work'), programs });
+    expect(output).toMatch(/blob sha256:.* is not on the medium/);
+    expect(readdirSync(at('work'))).toEqual([]);
+  });
+
+  const loop = ['root', mounting, program('losetup', 'apt-get install mount')] as const;
+  it.runIf(have(...loop))('in a drive is too large for a full disk before anything is copied', async () => {
+    const image = makeIso(writeMedium());
+    truncateSync(image, 8 * MiB);
+    const drive = execFileSync('losetup', ['--find', '--show', '--read-only', image], { encoding: 'utf8' }).trim();
+    const disk = mountSmallDisk('tmpfs', MiB / 4);
+    try {
+      const { exitCode, stderr } = await create(drive, '--out', join(disk.path, 'bundle'));
+      expect(stderr).toMatch(/^stickpin: not enough space in .*: the bundle needs \S+ [KM]iB/);
+      expect(exitCode).toBe(1);
+      expect(readdirSync(disk.path)).toEqual([]);
+    } finally {
+      disk.dispose();
+      execFileSync('losetup', ['--detach', drive]);
+    }
   });
 });
 

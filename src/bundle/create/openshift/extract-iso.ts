@@ -1,5 +1,6 @@
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir, open as openFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { reasonOf } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { runTool, type Tool } from '../image/run-tool.ts';
 import { checkSpace } from '../output/staging.ts';
@@ -25,8 +26,7 @@ export interface ExtractedIso {
  */
 export async function extractIso(path: string, to: string, signal: AbortSignal): Promise<ExtractedIso> {
   await mkdir(to, { recursive: true });
-  const { size } = await stat(path);
-  await checkSpace(to, size);
+  await checkSpace(to, await volumeBytes(path));
   // A drive is only read; -indev would refuse one that is mounted without stdio:.
   const open = ['-report_about', 'WARNING', '-abort_on', 'FAILURE', '-indev', `stdio:${path}`];
   const { stdout: volume } = await runTool(xorriso, { args: [...open, '-pvd_info'] }, signal);
@@ -43,8 +43,32 @@ export async function extractIso(path: string, to: string, signal: AbortSignal):
   );
   const wanted = [...found, ...env].flatMap((one) => ['-extract', one, join(to, one)]);
   for (const one of [...found, ...env]) await mkdir(dirname(join(to, one)), { recursive: true });
-  await runTool(xorriso, { args: ['-osirrox', 'on', ...open, ...wanted] }, signal);
+  // Folders of an image are often read-only (mkisofs -r), and nobody but root could remove anything
+  // from their copies. The modes are changed in memory alone, hence -rollback_end.
+  const writable = ['-chmod_r', 'u+rwx', '/', '--'];
+  await runTool(xorriso, { args: ['-osirrox', 'on', ...open, ...writable, ...wanted, '-rollback_end'] }, signal);
   return { folder: to, label: /^Volume Id {4}: (.*)$/m.exec(volume)?.[1]?.trim() ?? '' };
+}
+
+/** ECMA-119, 8.4: the primary volume descriptor, and its field "volume space size". */
+const SECTOR_BYTES = 2048;
+const DESCRIPTOR_AT = 16 * SECTOR_BYTES;
+const SPACE_SIZE_AT = 80;
+
+/** How large the volume says that it is. Of a drive the file has no size. 0: there is no volume. */
+async function volumeBytes(path: string): Promise<number> {
+  const handle = await openFile(path).catch((cause: unknown) => {
+    throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
+  });
+  try {
+    const { size } = await handle.stat();
+    const descriptor = Buffer.alloc(SECTOR_BYTES);
+    await handle.read(descriptor, 0, SECTOR_BYTES, DESCRIPTOR_AT);
+    if (descriptor.toString('latin1', 1, 6) !== 'CD001') return size;
+    return Math.max(size, descriptor.readUInt32LE(SPACE_SIZE_AT) * SECTOR_BYTES);
+  } finally {
+    await handle.close();
+  }
 }
 
 /** Paths as xorriso prints them, one a line in quotes. Those with a quote inside are left out. */

@@ -90,13 +90,20 @@ async function inFolderBeside<T>(out: string, act: (folder: string) => Promise<T
   const parent = dirname(resolve(out));
   const made = await mkdir(parent, { recursive: true });
   const folder = await mkdtemp(await stagingPrefix(resolve(out)));
-  try {
-    await removeStale(resolve(out));
-    return await act(folder);
-  } finally {
+  const remove = async () => {
     await rm(folder, { recursive: true, force: true });
     // Only a folder that is empty again goes.
     if (made !== undefined) await rmdir(parent).catch(() => undefined);
+  };
+  try {
+    await removeStale(resolve(out));
+    const result = await act(folder);
+    await remove();
+    return result;
+  } catch (error) {
+    // What failed first is told.
+    await remove().catch(() => undefined);
+    throw error;
   }
 }
 
