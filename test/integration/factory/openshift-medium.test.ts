@@ -317,7 +317,9 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
   it.runIf(have(...loop))('in a drive is too large for a full disk before anything is copied', async () => {
     const image = makeIso(writeMedium());
     truncateSync(image, 8 * MiB);
-    const drive = execFileSync('losetup', ['--find', '--show', '--read-only', image], { encoding: 'utf8' }).trim();
+    const drive = execFileSync('/sbin/losetup', ['--find', '--show', '--read-only', image], {
+      encoding: 'utf8',
+    }).trim();
     const disk = mountSmallDisk('tmpfs', MiB / 4);
     try {
       const { exitCode, stderr } = await create(drive, '--out', join(disk.path, 'bundle'));
@@ -326,7 +328,7 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
       expect(readdirSync(disk.path)).toEqual([]);
     } finally {
       disk.dispose();
-      execFileSync('losetup', ['--detach', drive]);
+      execFileSync('/sbin/losetup', ['--detach', drive]);
     }
   });
 });
