@@ -4,7 +4,7 @@ import type { Contents, Payload } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { isFaulty } from '../../domain/model/medium.ts';
 import { formatReference } from '../../domain/model/reference.ts';
-import { type ManifestImage, manifestWarnings } from '../../domain/release/manifest-warnings.ts';
+import { manifestWarnings } from '../../domain/release/manifest-warnings.ts';
 import { manifestWarningText } from '../../domain/report/texts/manifest-warning-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
@@ -24,7 +24,7 @@ import { putOut, volumeRules } from './output/put-out.ts';
 import { checkSpace } from './output/staging.ts';
 import { repeatedBytes } from './output/volumes.ts';
 import { checkAttachments, writeAttachments } from './payload/attachments.ts';
-import { readManifests } from './payload/manifests.ts';
+import { type Manifests, readManifests } from './payload/manifests.ts';
 import { payloadOf, totalsOf, writeEnvelope } from './payload/new-payload.ts';
 import { readReleasePayload, requestPayload } from './payload/release-payload.ts';
 import { neededBytes, writeTree } from './write-bundle.ts';
@@ -77,12 +77,15 @@ async function buildTree(
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
   const base = options.base === undefined ? undefined : await readBase(options.base, options, signal);
-  const manifests = [...(options.used ?? []), ...(await readAllManifests(options.manifests ?? [], signal))];
+  const manifests = await readAllManifests(options.manifests ?? [], signal);
   const fetched = join(directory, '.fetched');
   const { requests, notes } = await fetchAll(options, fetched, signal);
   const plan = await planImages(requests, options.arch, signal);
-  const unfit = manifestWarnings(manifests, plan.images).map(manifestWarningText);
-  const known = [...(options.notes ?? []), ...notes, ...plan.warnings, ...unfit];
+  const used = [...(options.used ?? []), ...manifests.images];
+  const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
+  // A file may be named twice, for its images and to be compared.
+  const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
+  const known = [...ofFiles, ...notes, ...plan.warnings, ...unfit];
   refuseWarnings(known, options);
   await checkPlan(plan, base, options);
   const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
@@ -164,10 +167,10 @@ function largest({ layers }: Plan): number {
   return layers.reduce((most, layer) => Math.max(most, layer.size), 0);
 }
 
-async function readAllManifests(directories: readonly string[], signal: AbortSignal): Promise<ManifestImage[]> {
-  const found = [];
+async function readAllManifests(directories: readonly string[], signal: AbortSignal): Promise<Manifests> {
+  const found: Manifests[] = [];
   for (const directory of directories) found.push(await readManifests(directory, signal));
-  return found.flat();
+  return { images: found.flatMap(({ images }) => images), notes: found.flatMap(({ notes }) => notes) };
 }
 
 /** Reads the new bundle as a node would, so that no bundle is made that a node would reject. */

@@ -6,7 +6,11 @@ import { type PlacedPodImage, placedPodImagesIn } from '../../../domain/release/
 import { reasonOf } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { bundleError } from '../../bundle-error.ts';
-import { type ManifestDocument, parseManifestDocuments } from '../../documents/kubernetes-manifest.ts';
+import {
+  type ManifestDocument,
+  parseManifestDocuments,
+  repeatedKeyNotes,
+} from '../../documents/kubernetes-manifest.ts';
 import { MAX_MANIFEST_BYTES, manifestFiles, readManifestText } from '../payload/manifests.ts';
 import { fromRegistry, type ImageRequest } from './image-request.ts';
 import { sourceError } from './layout-source.ts';
@@ -26,7 +30,7 @@ export interface ImagesFrom {
   readonly used: readonly ManifestImage[];
   /** Texts outside of pods that look like images, each image once. */
   readonly untaken: readonly Untaken[];
-  /** A sentence for each document that is no Kubernetes object. */
+  /** A sentence for each document that is no Kubernetes object, and for each file that repeats keys. */
   readonly notes: readonly string[];
 }
 
@@ -91,7 +95,8 @@ export function merged(found: readonly ImagesFrom[]): ImagesFrom {
 }
 
 function imagesOf(text: string, file: string): ImagesFrom {
-  const documents = parseManifestDocuments(text, file).filter(({ value }) => value !== null && value !== undefined);
+  const all = parseManifestDocuments(text, file);
+  const documents = all.filter(({ value }) => value !== null && value !== undefined);
   const placed = documents.flatMap((document) =>
     placedPodImagesIn(document.value).map((image) => ({ image, origin: originOf(file, document, image) })),
   );
@@ -103,7 +108,10 @@ function imagesOf(text: string, file: string): ImagesFrom {
     untaken: documents.flatMap((document) =>
       looseImagesIn(document.value).map((loose) => ({ image: loose.image, origin: originOf(file, document, loose) })),
     ),
-    notes: documents.flatMap((document) => (isObjectOfKubernetes(document.value) ? [] : [foreignNote(file, document)])),
+    notes: [
+      ...repeatedKeyNotes(all, file),
+      ...documents.flatMap((document) => (isObjectOfKubernetes(document.value) ? [] : [foreignNote(file, document)])),
+    ],
   };
 }
 

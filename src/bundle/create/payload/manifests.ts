@@ -2,8 +2,15 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ManifestImage } from '../../../domain/release/manifest-warnings.ts';
 import { bundleError } from '../../bundle-error.ts';
-import { parseManifests } from '../../documents/kubernetes-manifest.ts';
+import { imagesIn, parseManifestDocuments, repeatedKeyNotes } from '../../documents/kubernetes-manifest.ts';
 import { sourceError } from '../images/layout-source.ts';
+
+/** What a folder of manifests says. */
+export interface Manifests {
+  readonly images: readonly ManifestImage[];
+  /** Warnings, one line each. */
+  readonly notes: readonly string[];
+}
 
 /** The most bytes of one manifest. */
 export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
@@ -18,12 +25,15 @@ const MANIFEST = /\.(?:ya?ml|json)$/i;
  * @throws AppError `bundle/source` (`reject`) that names the file, and the line where it is
  *   malformed; also when there is no manifest.
  */
-export async function readManifests(directory: string, signal: AbortSignal): Promise<ManifestImage[]> {
-  const found: ManifestImage[] = [];
+export async function readManifests(directory: string, signal: AbortSignal): Promise<Manifests> {
+  const images: ManifestImage[] = [];
+  const notes: string[] = [];
   for (const file of await manifestFiles(directory, signal)) {
-    for (const image of parseManifests(await readManifestText(file, signal), file)) found.push(image);
+    const documents = parseManifestDocuments(await readManifestText(file, signal), file);
+    for (const image of imagesIn(documents, file)) images.push(image);
+    notes.push(...repeatedKeyNotes(documents, file));
   }
-  return found;
+  return { images, notes };
 }
 
 /**

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseManifests } from '../../../../src/bundle/documents/kubernetes-manifest.ts';
+import {
+  imagesIn,
+  parseManifestDocuments,
+  parseManifests,
+  repeatedKeyNotes,
+} from '../../../../src/bundle/documents/kubernetes-manifest.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 
 const pod = (name: string, image = `quay.io/x/${name}:1`) =>
@@ -28,10 +33,20 @@ describe('parseManifests', () => {
     ]);
   });
 
+  it('takes the last value of a key that is repeated, and tells where', () => {
+    const twice = `kind: Pod\nspec:\n  containers:\n  - image: quay.io/x/a:1\n    image: quay.io/x/b:1\n`;
+    const documents = parseManifestDocuments(`${pod('c')}---\n${twice}---\n{"kind":"Pod",\n"kind":"Job"}\n`, 'f.yaml');
+    expect(imagesIn(documents, 'f.yaml').map(({ image }) => image)).toEqual(['quay.io/x/c:1', 'quay.io/x/b:1']);
+    expect(documents.at(-1)?.value).toEqual({ kind: 'Job' });
+    expect(repeatedKeyNotes(documents, 'f.yaml')).toEqual([
+      'f.yaml:11: the map has this key already (the first of 2 such keys in the file); the last value is taken, as by kubectl and helm',
+    ]);
+    expect(repeatedKeyNotes(parseManifestDocuments(pod('c'), 'f.yaml'), 'f.yaml')).toEqual([]);
+  });
+
   it.each([
     ['an open map', 'a: {', 'is not YAML'],
     ['a tab', 'a:\n\t- b', 'Tabs are not allowed'],
-    ['a key that comes twice', 'x: 1\nx: 2', 'unique'],
     ['an alias of nothing', 'a: *nowhere', 'nowhere'],
     ['a template', '{{- if .Values.on }}\na: 1\n{{- end }}', 'is not YAML'],
     ['very deep text', '['.repeat(50_000), 'is not YAML'],

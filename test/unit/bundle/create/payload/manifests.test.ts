@@ -20,18 +20,22 @@ describe('readManifests', () => {
   afterEach(() => rmSync(root, { recursive: true, force: true }));
 
   it('reads all folders in order, and no other files', async () => {
-    put('z.yml', pod('z'));
+    put('z.yml', `${pod('z')}kind: Pod\n`);
     put('b/deep/er.YAML', pod('deep'));
     put('a.json', '{"spec": {"containers": [{"image": "quay.io/x/json:1"}]}}');
     for (const path of ['notes.txt', 'a.yaml.bak', '.git/x.yaml', '.hidden.yaml']) put(path, pod('not'));
     symlinkSync('z.yml', join(root, 'c.yaml'));
     symlinkSync('b', join(root, 'link.yaml-folder'));
-    const found = await readManifests(root, signal);
-    expect(found.map(({ image, file }) => [file.slice(root.length + 1), image])).toEqual([
+    const { images, notes } = await readManifests(root, signal);
+    expect(images.map(({ image, file }) => [file.slice(root.length + 1), image])).toEqual([
       ['a.json', 'quay.io/x/json:1'],
       ['b/deep/er.YAML', 'quay.io/x/deep:1'],
       ['c.yaml', 'quay.io/x/z:1'],
       ['z.yml', 'quay.io/x/z:1'],
+    ]);
+    expect(notes).toEqual([
+      expect.stringMatching(/c\.yaml:\d+: the map has this key already; /),
+      expect.stringMatching(/z\.yml:\d+: the map has this key already; /),
     ]);
   });
 
