@@ -5,6 +5,7 @@ import { createConfirm } from '../../cli/context/confirm.ts';
 import { exitCodes } from '../../cli/context/exit-code.ts';
 import { wantsColour } from '../../cli/output/colour.ts';
 import { runProgram } from '../../cli/program.ts';
+import { hasControllingTerminal, openControllingTerminal } from './controlling-terminal.ts';
 
 /**
  * Runs the command line of this process, without the program's own name. Resolves to the exit code.
@@ -24,14 +25,9 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
       stderrHasColour: wantsColour(process.env),
     }),
     ...(process.stdin.isTTY &&
-      process.stderr.isTTY && {
-        confirm: createConfirm({ input: process.stdin, output: process.stderr }),
-        askSecret: createAskSecret({
-          input: process.stdin,
-          output: process.stderr,
-          interrupt: () => process.kill(process.pid, 'SIGINT'),
-        }),
-      }),
+      process.stderr.isTTY && { confirm: createConfirm({ input: process.stdin, output: process.stderr }) }),
+    // Secrets are typed in a pipeline too, as in 'helm template … | stickpin bundle create …'.
+    ...(hasControllingTerminal() && { askSecret: createAskSecret(openControllingTerminal) }),
     signal: stop.signal,
     isRoot: process.getuid?.() === 0,
     now: () => Date.now(),

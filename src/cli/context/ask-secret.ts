@@ -10,17 +10,23 @@ export interface SecretTerminal {
   readonly output: NodeJS.WritableStream;
   /** Called for Ctrl-C, which a terminal in raw mode does not turn into SIGINT. */
   readonly interrupt: () => void;
+  /** Called after the question. */
+  readonly close?: () => void;
 }
 
 const [CTRL_C, CTRL_D, CTRL_U] = ['\u0003', '\u0004', '\u0015'];
 const ENDS = new Set(['\r', '\n', CTRL_D]);
 const ERASES = new Set(['\b', '\u007f']);
 
-/** Makes an {@link AskSecret}. The terminal is in raw mode only while it asks. */
-export function createAskSecret({ input, output, interrupt }: SecretTerminal): AskSecret {
+/**
+ * Makes an {@link AskSecret}. The terminal is opened for each question, and in raw mode only while it
+ * asks.
+ */
+export function createAskSecret(open: () => SecretTerminal): AskSecret {
   return (question, signal) =>
     new Promise((resolve, reject) => {
       signal.throwIfAborted();
+      const { input, output, interrupt, close } = open();
       let typed = '';
       const finish = (end: () => void) => {
         input.off('data', onData);
@@ -29,6 +35,7 @@ export function createAskSecret({ input, output, interrupt }: SecretTerminal): A
         input.setRawMode(false);
         input.pause();
         output.write('\n');
+        close?.();
         end();
       };
       const onAbort = () => finish(() => reject(signal.reason));

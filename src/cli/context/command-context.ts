@@ -17,7 +17,7 @@ export interface CommandContext extends CommandOutput {
   readonly isRoot?: boolean;
   /** Absent when stdin or stderr is not a terminal, so that nobody can be asked. */
   readonly confirm?: Confirm;
-  /** Absent like `confirm`. */
+  /** Absent when there is no terminal to ask at. */
   readonly askSecret?: AskSecret;
   /** Connects to the daemon. @throws AppError `api/unreachable` */
   readonly connect: (signal: AbortSignal) => Promise<ApiClient>;

@@ -46,6 +46,27 @@ function encrypt(key: SampleKey): string {
   return file;
 }
 
+/** Runs a shell command at a terminal of its own. */
+function atTerminal(command: string) {
+  const terminal = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null']);
+  let shown = '';
+  terminal.stdout.on('data', (chunk: Buffer) => {
+    shown += chunk.toString();
+  });
+  return {
+    shown: () => shown,
+    type: (text: string) => terminal.stdin.write(text),
+    ended: new Promise((resolve) => terminal.on('close', resolve)),
+  };
+}
+
+/** Resolves when the process whose number is in the file has ended. */
+async function hasEnded(file: string): Promise<void> {
+  const pid = readFileSync(file, 'utf8').trim();
+  const state = () => (existsSync(`/proc/${pid}/stat`) ? readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[2] : 'Z');
+  await eventually(() => expect(state()).toBe('Z'));
+}
+
 describe.runIf(have('openssl'))('an encrypted private key', () => {
   const key = sampleKey();
   const sign = (args: string[], env = {}) =>
@@ -79,39 +100,26 @@ describe.runIf(have('openssl'))('an encrypted private key', () => {
     expect(stderr).toMatch(message);
   });
 
-  it('is asked for at a terminal, which does not show what is typed', async () => {
-    const file = encrypt(key);
-    const command = `${join(programs, 'stickpin')} bundle sign ${bundle} --key ${file}`;
-    const terminal = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null']);
-    const ended = new Promise((resolve) => terminal.on('close', resolve));
-    let shown = '';
-    terminal.stdout.on('data', (chunk: Buffer) => {
-      shown += chunk.toString();
-    });
-    const questions = () => [...shown.matchAll(/Passphrase of /g)].length;
+  it.each(['', 'true | '])('is asked for at a terminal, which does not show what is typed (%s)', async (before) => {
+    const terminal = atTerminal(`${before}${join(programs, 'stickpin')} bundle sign ${bundle} --key ${encrypt(key)}`);
+    const questions = () => [...terminal.shown().matchAll(/Passphrase of /g)].length;
     await eventually(() => expect(questions()).toBe(1));
-    terminal.stdin.write('wrong\r');
+    terminal.type('wrong\r');
     await eventually(() => expect(questions()).toBe(2));
-    terminal.stdin.write(`oops\u0015${PASSPHRASE}x\u007f\r`);
-    expect(await ended).toBe(0);
-    expect(shown).toContain('That is not the passphrase. Try again.');
-    expect(shown).toContain('is signed by');
-    expect(shown).not.toMatch(/horse|wrong\r|oops/);
+    terminal.type(`oops\u0015${PASSPHRASE}x\u007f\r`);
+    expect(await terminal.ended).toBe(0);
+    expect(terminal.shown()).toContain('That is not the passphrase. Try again.');
+    expect(terminal.shown()).toContain('is signed by');
+    expect(terminal.shown()).not.toMatch(/horse|wrong\r|oops/);
     expect(signers()).toEqual([key.privateKey.keyId]);
   });
 
-  it('can be interrupted while it asks', async () => {
-    const command = `${join(programs, 'stickpin')} bundle sign ${bundle} --key ${encrypt(key)}`;
-    const terminal = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null']);
-    const ended = new Promise((resolve) => terminal.on('close', resolve));
-    let shown = '';
-    terminal.stdout.on('data', (chunk: Buffer) => {
-      shown += chunk.toString();
-    });
-    await eventually(() => expect(shown).toContain('Passphrase of '));
-    terminal.stdin.write('\u0003');
-    expect(await ended).toBe(1);
-    expect(shown).toContain('stickpin: interrupted');
+  it.each(['', 'true | '])('can be interrupted while it asks (%s)', async (before) => {
+    const terminal = atTerminal(`${before}${join(programs, 'stickpin')} bundle sign ${bundle} --key ${encrypt(key)}`);
+    await eventually(() => expect(terminal.shown()).toContain('Passphrase of '));
+    terminal.type('\u0003');
+    expect(await terminal.ended).toBe(1);
+    expect(terminal.shown()).toContain('stickpin: interrupted');
     expect(signers()).toEqual([]);
   });
 
@@ -198,10 +206,33 @@ describe.runIf(have('openssl'))('a command that signs', () => {
     const { exitCode, stderr } = await sign('p256', command, '--signer-timeout', '2');
     expect(exitCode).toBe(1);
     expect(stderr).toContain('gave no signature within 2 s and was stopped; --signer-timeout gives it more time');
-    const pid = readFileSync(at('pid'), 'utf8').trim();
-    const state = () =>
-      existsSync(`/proc/${pid}/stat`) ? readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[2] : 'Z';
-    await eventually(() => expect(state()).toBe('Z'));
+    await hasEnded(at('pid'));
+  });
+
+  describe.each(['', 'true | '])('at a terminal (%s)', (before) => {
+    const signAtTerminal = (command: string, ...more: string[]) => {
+      writeFileSync(at('signer'), command);
+      const options = ['--signer', `'sh ${at('signer')}'`, '--signer-key', at('keys/p256.pub'), ...more];
+      return atTerminal(`${before}${join(programs, 'stickpin')} bundle sign ${bundle} ${options.join(' ')}`);
+    };
+
+    it('asks for a PIN there', async () => {
+      const ask = 'printf "PIN? " > /dev/tty; read pin < /dev/tty; test "$pin" = 1234 || exit 3';
+      const terminal = signAtTerminal(`${ask}; ${commands.p256(at('p256.key'))}`);
+      await eventually(() => expect(terminal.shown()).toContain('PIN? '));
+      terminal.type('1234\r');
+      expect(await terminal.ended).toBe(0);
+      expect(signers()).toEqual([p256.privateKey.keyId]);
+    });
+
+    it('is killed with its children after its time', async () => {
+      // The end of this terminal alone must not end it.
+      const child = `nohup sleep 1000 > /dev/null 2>&1 & echo $! > ${at('pid')}; wait`;
+      const terminal = signAtTerminal(child, '--signer-timeout', '2');
+      expect(await terminal.ended).toBe(1);
+      expect(terminal.shown()).toMatch(/gave no\s+signature within 2 s/);
+      await hasEnded(at('pid'));
+    });
   });
 
   it('leaves no bundle behind when it fails during bundle create', async () => {

@@ -3,6 +3,7 @@ import { type AppError, reasonOf } from '../../../platform/app-error.ts';
 import { linkSignals } from '../../../platform/async/abort.ts';
 import { formatDuration } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
+import { killTree } from './kill-tree.ts';
 
 /** A command that signs. */
 export interface SignerCommand {
@@ -94,9 +95,12 @@ function stop(child: ChildProcess, isInteractive: boolean): void {
   for (const stream of child.stdio) stream?.destroy();
   child.unref();
   if (child.pid === undefined) return;
+  if (isInteractive) {
+    killTree(child.pid);
+    return;
+  }
   try {
-    if (isInteractive) child.kill('SIGKILL');
-    else process.kill(-child.pid, 'SIGKILL');
+    process.kill(-child.pid, 'SIGKILL');
   } catch {
     // It has ended by itself.
   }
