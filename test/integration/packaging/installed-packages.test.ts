@@ -21,6 +21,9 @@ const MADE = [
   '/etc/systemd/system/sockets.target.wants/stickpin-registry.socket',
 ];
 
+/** What stays until a purge. */
+const KEPT = ['/etc/stickpin', '/var/lib/stickpin', '/var/lib/stickpin-fleet'];
+
 /**
  * Notes what it is asked to start and stop. Units are enabled and looked up by the true systemctl, in
  * the files; none runs.
@@ -79,16 +82,14 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     await root.run(page('deb-install'));
     await expectInstalled();
     await root.run(
-      'echo key > /etc/stickpin/keys.d/mine.pub; mkdir -p /var/lib/stickpin; echo > /var/lib/stickpin/state.db',
+      'echo key > /etc/stickpin/keys.d/mine.pub; mkdir -p /var/lib/stickpin /var/lib/stickpin-fleet; echo > /var/lib/stickpin/state.db',
     );
     // An administrator's decision outlives an update.
     await root.run('rm /etc/systemd/system/multi-user.target.wants/stickpin.service');
     await root.run('dpkg --install ./stickpin_*.deb && dpkg --verify stickpin');
-    expect(await outsideUsr()).toEqual(
-      [...MADE.filter((path) => !path.endsWith('/stickpin.service')), '/etc/stickpin', '/var/lib/stickpin'].sort(),
-    );
+    expect(await outsideUsr()).toEqual([...MADE.filter((path) => !path.endsWith('/stickpin.service')), ...KEPT].sort());
     await root.run(page('deb-remove'));
-    expect(await ours()).toEqual(['/etc/stickpin', '/var/lib/stickpin']);
+    expect(await ours()).toEqual(KEPT);
     await root.run('test -f /etc/stickpin/keys.d/mine.pub && test ! -e /usr/lib/stickpin');
     await root.run(page('deb-purge'));
     expect(await ours()).toEqual([]);
@@ -160,6 +161,11 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     }, 600_000);
   });
 
+  it('brings no container runtime along: k3s and RKE2 have their own', async () => {
+    expect((await root.run('dpkg-deb --field ./stickpin_*.deb Recommends')).trim()).toBe('');
+    expect(await root.runOutside('rpm --query --package --recommends --supplements ./stickpin-*.rpm')).toBe('');
+  }, 600_000);
+
   it('notices CRI-O that is installed later, and takes its link away before the program', async () => {
     await root.run('dpkg --install ./stickpin_*.deb');
     await root.run(`mkdir -p crio/DEBIAN crio/usr/bin && echo > crio/usr/bin/crio
@@ -185,13 +191,16 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     await expectInstalled();
     expect(await rpmCommand('rpm --verify stickpin')).toBe('');
     await root.run('echo key > /etc/stickpin/keys.d/mine.pub; mkdir -p /usr/bin && echo > /usr/bin/crio');
+    await root.run('mkdir -p /var/lib/stickpin /var/lib/stickpin-fleet');
     await rpmCommand(`rpm --upgrade --force ./stickpin-*.rpm`);
-    expect(await outsideUsr()).toEqual([...MADE, '/etc/stickpin', TMPFILES].sort());
-    await expect(root.run('/usr/lib/stickpin/uninstall')).rejects.toThrow(/run 'rpm --erase stickpin'/);
+    expect(await outsideUsr()).toEqual([...MADE, ...KEPT, TMPFILES].sort());
+    await expect(root.run('/usr/lib/stickpin/uninstall')).rejects.toThrow(
+      /run 'rpm --erase stickpin'; then 'rm -rf .*\/var\/lib\/stickpin-fleet'/,
+    );
     await rpmCommand(page('rpm-remove'));
-    expect(await ours()).toEqual(['/etc/stickpin']);
+    expect(await ours()).toEqual(KEPT);
     await rpmCommand(page('rpm-install'));
-    expect(await outsideUsr()).toEqual([...MADE, '/etc/stickpin', TMPFILES].sort());
+    expect(await outsideUsr()).toEqual([...MADE, ...KEPT, TMPFILES].sort());
     await rpmCommand(page('rpm-remove'));
     await root.run(page('rpm-purge'));
     expect(await ours()).toEqual([]);
