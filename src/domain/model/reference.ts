@@ -52,6 +52,21 @@ export function parseReference(text: string): Reference {
   };
 }
 
+/**
+ * A reference without a registry (`nginx:1.25`, `bitnami/nginx:1`), with `registry` in front of it.
+ * Other texts stay as they are. Docker and containerd put `docker.io` there; for CRI-O it is
+ * `unqualified-search-registries` of containers-registries.conf(5).
+ */
+export function withRegistry(text: string, registry: string): string {
+  const first = text.slice(0, Math.max(text.indexOf('/'), 0));
+  return text === '' || isQualified(first) ? text : `${registry}/${text}`;
+}
+
+/** Whether the text is the name of a registry alone: `quay.io`, `127.0.0.1:5000`. */
+export function isRegistry(text: string): boolean {
+  return isQualified(text);
+}
+
 /** The text of a reference; the inverse of {@link parseReference}. */
 export function formatReference(reference: Omit<Reference, 'registry'>): string {
   const tag = reference.tag === undefined ? '' : `:${reference.tag}`;

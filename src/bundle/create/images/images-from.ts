@@ -1,5 +1,10 @@
 import { stat } from 'node:fs/promises';
-import { formatReference, parseReference } from '../../../domain/model/reference.ts';
+import {
+  formatReference,
+  isCanonicalReference,
+  parseReference,
+  withRegistry,
+} from '../../../domain/model/reference.ts';
 import type { ManifestImage } from '../../../domain/release/manifest-warnings.ts';
 import { looseImagesIn } from '../../../domain/release/manifests/loose-images.ts';
 import { type PlacedPodImage, placedPodImagesIn } from '../../../domain/release/pod-images.ts';
@@ -37,6 +42,8 @@ export interface ImagesFrom {
 /** How the text of stdin is called in messages. */
 const STDIN = 'standard input';
 const MAX_FAULTS = 20;
+/** What most charts mean by a short name. */
+const DOCKER = 'docker.io';
 
 /**
  * Takes the images out of Kubernetes manifests and rendered charts (YAML or JSON, several documents,
@@ -44,18 +51,19 @@ const MAX_FAULTS = 20;
  *
  * @param source a folder (its `*.yaml`, `*.yml` and `*.json`), a file of any name, or `-` for
  *   `stdin`.
+ * @param shortNames the registry of names without one; without it they are faults.
  * @throws AppError `bundle/source` (`reject`) when it can't be read, is malformed or asks for no
  *   image; `bundle/option` that names all references that are malformed or short.
  */
 export async function readImagesFrom(
-  source: string,
+  { source, shortNames }: { readonly source: string; readonly shortNames?: string | undefined },
   stdin: () => AsyncIterable<Uint8Array>,
   signal: AbortSignal,
 ): Promise<ImagesFrom> {
   const found: ImagesFrom[] = [];
-  if (source === '-') found.push(imagesOf(await readAll(stdin(), signal), STDIN));
-  else
-    for (const file of await filesOf(source, signal)) found.push(imagesOf(await readManifestText(file, signal), file));
+  const add = (text: string, file: string) => found.push(imagesOf(text, file, shortNames));
+  if (source === '-') add(await readAll(stdin(), signal), STDIN);
+  else for (const file of await filesOf(source, signal)) add(await readManifestText(file, signal), file);
   const all = merged(found);
   if (all.requests.length > 0) return all;
   const where = source === '-' ? `${STDIN}: did the command before the pipe fail?` : source;
@@ -94,11 +102,14 @@ export function merged(found: readonly ImagesFrom[]): ImagesFrom {
   };
 }
 
-function imagesOf(text: string, file: string): ImagesFrom {
+function imagesOf(text: string, file: string, shortNames: string | undefined): ImagesFrom {
   const all = parseManifestDocuments(text, file);
   const documents = all.filter(({ value }) => value !== null && value !== undefined);
   const placed = documents.flatMap((document) =>
-    placedPodImagesIn(document.value).map((image) => ({ image, origin: originOf(file, document, image) })),
+    placedPodImagesIn(document.value).map((image) => ({
+      image: shortNames === undefined ? image : { ...image, image: withRegistry(image.image, shortNames) },
+      origin: originOf(file, document, image),
+    })),
   );
   // A container without an image gets a warning of its own.
   const requests = requestsOf(placed.filter(({ image }) => image.image !== ''));
@@ -118,18 +129,25 @@ function imagesOf(text: string, file: string): ImagesFrom {
 /** @throws AppError `bundle/option` (`reject`) that names every reference that is wrong */
 function requestsOf(placed: readonly { readonly image: PlacedPodImage; readonly origin: string }[]): ImageRequest[] {
   const faults: string[] = [];
+  let isShort = false;
   const requests = placed.flatMap(({ image: { image }, origin }): ImageRequest[] => {
     try {
       const reference = parseReference(image);
       return [{ reference, source: fromRegistry(reference), isReplaceable: true, origin }];
     } catch (cause) {
       faults.push(`${origin}: ${reasonOf(cause)}`);
+      isShort ||= isReference(withRegistry(image, DOCKER));
       return [];
     }
   });
   if (faults.length === 0) return requests;
   const more = faults.length > MAX_FAULTS ? `; and ${faults.length - MAX_FAULTS} more` : '';
-  throw bundleError('bundle/option', oneLine(`${faults.slice(0, MAX_FAULTS).join('; ')}${more}`));
+  const hint = isShort ? `; --short-names REGISTRY says where short names come from, for example ${DOCKER}` : '';
+  throw bundleError('bundle/option', oneLine(`${faults.slice(0, MAX_FAULTS).join('; ')}${more}${hint}`));
+}
+
+function isReference(text: string): boolean {
+  return isCanonicalReference(comparable(text));
 }
 
 function originOf(file: string, { number }: ManifestDocument, of: { readonly owner: string; readonly field: string }) {

@@ -4,7 +4,7 @@ import { type ImageRequest, parseImageRequest } from '../../../bundle/create/ima
 import { readImagesFile } from '../../../bundle/create/images/images-file.ts';
 import { type ImagesFrom, merged, readImagesFrom, untakenNotes } from '../../../bundle/create/images/images-from.ts';
 import type { RegistryAccess } from '../../../bundle/create/images/registry-access.ts';
-import { formatReference } from '../../../domain/model/reference.ts';
+import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 
@@ -13,6 +13,7 @@ export interface ImageOptions {
   readonly image: readonly ImageRequest[];
   readonly imagesFile: readonly string[];
   readonly imagesFrom: readonly string[];
+  readonly shortNames?: string;
   readonly archive: readonly string[];
   readonly release?: ImageRequest;
   readonly withoutSignatures?: true;
@@ -44,6 +45,11 @@ export function addImageOptions(command: Command): Command {
       [],
     )
     .option(
+      '--short-names <registry>',
+      'the registry of short names (nginx:1.25) in --images-from, for example docker.io; without it they are errors',
+      registryName,
+    )
+    .option(
       '--archive <file>',
       'all images of an archive: docker save, the air-gap archives of k3s and RKE2, an OCI layout; .tar, .tar.gz or .tar.zst; may be repeated',
       collect,
@@ -70,7 +76,7 @@ export async function readImageOptions(
   context: CommandContext,
 ): Promise<Pick<CreateOptions, 'images' | 'used' | 'notes' | 'archives' | 'release' | 'withoutSignatures' | 'access'>> {
   const named = [...options.image, ...(await readImagesFiles(options, context))];
-  const from = await readAllImagesFrom(options.imagesFrom, context);
+  const from = await readAllImagesFrom(options, context);
   // A source that somebody has named counts more than the registry of the reference.
   const known = new Set(named.map(({ reference }) => formatReference(reference)));
   const images = [...named, ...from.requests.filter(({ reference }) => !known.has(formatReference(reference)))];
@@ -85,13 +91,16 @@ export async function readImageOptions(
   };
 }
 
-async function readAllImagesFrom(sources: readonly string[], { stdin, signal }: CommandContext): Promise<ImagesFrom> {
+async function readAllImagesFrom(
+  { imagesFrom: sources, shortNames }: ImageOptions,
+  { stdin, signal }: CommandContext,
+): Promise<ImagesFrom> {
   if (sources.filter((source) => source === '-').length > 1) {
     const message = '--images-from - is given twice, and there is one standard input';
     throw new AppError({ code: 'bundle/option', message, disposition: 'reject' });
   }
   const found: ImagesFrom[] = [];
-  for (const source of sources) found.push(await readImagesFrom(source, stdin, signal));
+  for (const source of sources) found.push(await readImagesFrom({ source, shortNames }, stdin, signal));
   return merged(found);
 }
 
@@ -120,6 +129,11 @@ function refuseWarnings(warnings: readonly string[]): void {
   if (warnings.length === 0) return;
   const message = `warnings are errors with --strict, and no bundle was made: ${warnings.join('; ')}`;
   throw new AppError({ code: 'bundle/warnings', message, disposition: 'reject' });
+}
+
+function registryName(text: string): string {
+  if (!isRegistry(text)) throw new InvalidArgumentError('It must be a registry alone, such as docker.io.');
+  return text;
 }
 
 function times(text: string): number {

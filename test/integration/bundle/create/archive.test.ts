@@ -206,6 +206,17 @@ describe('bundle create --archive', () => {
     expect(images).toEqual([{ digest: web.top.digest, tags: ['quay.invalid/x/web:1'] }]);
   });
 
+  it('is taken for the short names of a chart, which it maps to docker.io itself', async () => {
+    writeFileSync(at('a.tar'), layout([entry(web, named('nginx:1.25'))], ...blobMembers(web)));
+    writeFileSync(
+      at('pod.yaml'),
+      'kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: "nginx:1.25"}]}\n',
+    );
+    const short = ['--short-names', 'docker.io'];
+    const images = await imagesOf('--archive', at('a.tar'), '--images-from', at('pod.yaml'), ...short);
+    expect(images).toEqual([{ digest: web.top.digest, tags: ['docker.io/library/nginx:1.25'] }]);
+  });
+
   it('is written in one file, too, and keeps to the limits of volumes', async () => {
     writeFileSync(at('a.tar'), layout([entry(web, named('quay.io/x/web:1'))], ...blobMembers(web)));
     const made = await runCommand([

@@ -92,6 +92,18 @@ describe.runIf(have('skopeo'))('bundle create --images-from', () => {
     expect(JSON.parse(stdout).payload.warnings).toEqual([expect.stringMatching(warning)]);
   });
 
+  it('takes the short names of a chart from the registry that is named', async () => {
+    const short = chart().replaceAll(`${registry.host}/`, '');
+    const refused = await create(short, '--images-from', '-');
+    expect([refused.exitCode, refused.stderr]).toEqual([2, expect.stringContaining('--short-names REGISTRY')]);
+    const { exitCode, stdout, stderr } = await create(short, '--images-from', '-', '--short-names', registry.host);
+    expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
+    expect(Object.keys(JSON.parse(stdout).resolved)).toEqual(['init', 'web', 'model', 'job'].map(image));
+    expect(stderr).not.toContain('is not in the bundle');
+    const wrong = await create(short, '--images-from', '-', '--short-names', 'docker.io/library');
+    expect(wrong.exitCode).toBe(2);
+  });
+
   it('reads stdin once', async () => {
     const { exitCode, stderr } = await create(chart(), '--images-from', '-', '--images-from', '-');
     expect([exitCode, stderr]).toEqual([2, expect.stringContaining('there is one standard input')]);

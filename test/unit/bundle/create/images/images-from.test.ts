@@ -15,8 +15,9 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const signal = new AbortController().signal;
 const pod = (image: string, name = 'web') =>
   `---\nkind: Pod\nmetadata: {name: ${name}, namespace: shop}\nspec:\n  containers: [{name: c, image: '${image}'}]\n`;
-const fromStdin = (text: string | Buffer) => readImagesFrom('-', () => Readable.from([Buffer.from(text)]), signal);
-const fromPath = (path: string) => readImagesFrom(path, () => Readable.from([]), signal);
+const fromStdin = (text: string | Buffer, shortNames?: string) =>
+  readImagesFrom({ source: '-', shortNames }, () => Readable.from([Buffer.from(text)]), signal);
+const fromPath = (path: string) => readImagesFrom({ source: path }, () => Readable.from([]), signal);
 const names = ({ requests }: Awaited<ReturnType<typeof fromStdin>>) =>
   requests.map(({ reference }) => formatReference(reference));
 
@@ -64,7 +65,25 @@ describe('readImagesFrom', () => {
       }),
     );
     const many = Array.from({ length: 25 }, (_, at) => pod(`bad-${at}`)).join('');
-    await expect(fromStdin(many)).rejects.toThrow(/and 5 more$/);
+    await expect(fromStdin(many)).rejects.toThrow(
+      /and 5 more; --short-names REGISTRY says where short names come from, for example docker\.io$/,
+    );
+  });
+
+  it('takes short names from the registry that is named, and leaves other names alone', async () => {
+    const text = ['nginx:1.25', 'bitnami/redis:7', 'quay.io/x/a:1', 'localhost/b:1', 'busybox'].map((one) => pod(one));
+    expect(names(await fromStdin(text.join(''), 'docker.io'))).toEqual([
+      'docker.io/library/nginx:1.25',
+      'docker.io/bitnami/redis:7',
+      'quay.io/x/a:1',
+      'localhost/b:1',
+      'docker.io/library/busybox',
+    ]);
+    const other = await fromStdin(pod('nginx:1.25'), 'registry.example.com:5000');
+    expect(names(other)).toEqual(['registry.example.com:5000/nginx:1.25']);
+    expect(other.used).toMatchObject([{ image: 'registry.example.com:5000/nginx:1.25' }]);
+    await expect(fromStdin(pod('quay.io/X/b:1'))).rejects.not.toThrow('--short-names');
+    await expect(fromStdin(pod('NGINX:1'), 'docker.io')).rejects.toThrow(/'NGINX' can't be part/);
   });
 
   it('never reads a source out of a reference', async () => {
@@ -110,7 +129,7 @@ describe('readImagesFrom', () => {
   it('stops when it is aborted while it waits for stdin', async () => {
     const stop = new AbortController();
     const waiting = readImagesFrom(
-      '-',
+      { source: '-' },
       () => new Readable({ read: () => undefined, signal: stop.signal }),
       stop.signal,
     );
