@@ -15,8 +15,9 @@ const MIB = 1024 * 1024;
 const MIRRORS = '/run/stickpin/registries.conf';
 
 /**
- * Each kind of package on one node with CRI-O, one after the other, by the commands of
- * docs/install.md, with a reboot after each step. Tests lean on the ones before.
+ * The archive and the .deb on one node with CRI-O, one after the other, by the commands of
+ * docs/install.md. The node boots again after the update and after each removal. Tests lean on the
+ * ones before.
  */
 describeMachine('packages on a node', 'booted', (machine) => {
   const node = stickpinOn(machine);
