@@ -72,7 +72,7 @@ export async function factsOf(
     sizeBytes: await sizeOf(whole),
     model: await modelOf(whole),
     serial: oneLine(ofDisk?.ID_SERIAL_SHORT ?? ''),
-    isRemovable: (await flagOf(whole, 'removable')) || /\/usb\d+\//.test(`${whole}/`),
+    isRemovable: (await flagOf(whole, 'removable')) || /\/usb\d+\//.test(`${whole}/`) || (await isSdCard(whole)),
     isReadOnly: await flagOf(whole, 'ro'),
     isSystem: (await systemDisks(mounts, paths.sysRoot)).has(disk),
     isInFstab: properties.some((one) => one !== undefined && isInFstab(fstab, one)),
@@ -132,6 +132,11 @@ async function sizeOf(path: string): Promise<number> {
 
 async function flagOf(path: string, name: string): Promise<boolean> {
   return (await textOf(join(path, name))).trim() === '1';
+}
+
+/** One in a reader that is built in, which the kernel does not call removable. eMMC has the type MMC. */
+async function isSdCard(whole: string): Promise<boolean> {
+  return basename(whole).startsWith('mmcblk') && (await textOf(join(whole, 'device', 'type'))).trim() === 'SD';
 }
 
 /** A missing file counts as empty. */

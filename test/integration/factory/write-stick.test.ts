@@ -16,12 +16,13 @@ import * as v from 'valibot';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
 import type { StickFacts } from '../../../src/bundle/create/stick/judge-stick.ts';
+import { writeStick } from '../../../src/bundle/create/stick/write-stick.ts';
 import { FACTORY_DOCUMENTS } from '../../../src/cli/schema/factory-documents.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
-import { mounting } from '../../support/small-disk.ts';
+import { mounting, mountSmallDisk } from '../../support/small-disk.ts';
 
 const MiB = 1024 ** 2;
 const STICK_BYTES = 120 * MiB;
@@ -172,9 +173,36 @@ describe.runIf(have(...needed))('bundle write', () => {
     expect(onStick().equals(Buffer.alloc(STICK_BYTES, 0xee))).toBe(true);
   });
 
+  it('says that a stick was pulled out, whatever its writes fail with', async () => {
+    // A stick whose writes fail after some MiB, since the disk below it is full.
+    const disk = mountSmallDisk('tmpfs', 8 * MiB);
+    const backing = join(disk.path, 'stick');
+    writeFileSync(backing, '');
+    truncateSync(backing, 60 * MiB);
+    const failing = execFileSync('/sbin/losetup', ['--find', '--show', backing], { encoding: 'utf8' }).trim();
+    writeFileSync(at('x.img'), Buffer.alloc(40 * MiB, 7));
+    const { rdev } = statSync(failing);
+    const number = `${rdev >> 8}:${rdev & 0xff}`;
+    const writeFailing = (onProgress: () => void) =>
+      writeStick(
+        { image: at('x.img'), imageBytes: 40 * MiB, device: at('node'), number, deviceBytes: 60 * MiB, onProgress },
+        new AbortController().signal,
+      );
+    execFileSync('mknod', [at('node'), 'b', ...number.split(':')]);
+    try {
+      await expect(writeFailing(() => undefined)).rejects.toThrow(/node can't be written: /);
+      await expect(writeFailing(() => rmSync(at('node'), { force: true }))).rejects.toThrow(
+        /node was pulled out: it is incomplete now, so plug it in and write it again/,
+      );
+    } finally {
+      execFileSync('/sbin/losetup', ['--detach', failing]);
+      disk.dispose();
+    }
+  });
+
   it('refuses what is not a stick, by what this machine says of it', async () => {
     const real = (path: string) => runCommand(['bundle', 'write', bundle.path, path, '--yes']);
-    expect((await real(device)).stderr).toMatch(/is not removable and not on USB/);
+    expect((await real(device)).stderr).toMatch(/is not removable, not on USB and no SD card/);
     expect((await real(at('stick'))).stderr).toMatch(/is not a block device: name the device of the stick/);
     expect((await real('/dev/none')).stderr).toMatch(/can't be looked at/);
     expect((await write(bundle.path, { facts: { sizeBytes: MiB } })).stderr).toMatch(

@@ -57,6 +57,16 @@ describe('what the machine says of a stick', () => {
     expect(await facts('8:17')).toMatchObject({ kind: 'partition', node: '/dev/sdb1', disk: 'sdb', isRemovable: true });
   });
 
+  it.each([
+    ['SD', true],
+    ['MMC', false],
+  ])('is that a card of type %s in a built-in reader can be taken out: %s', async (type, isRemovable) => {
+    const card = machine.addDevice('mmcblk0', '179:0');
+    describeDisk(card, '179:0', { removable: '0' });
+    writeFileSync(join(card, 'device/type'), `${type}\n`);
+    expect(await facts('179:0')).toMatchObject({ isRemovable });
+  });
+
   it('is that the disk of the root filesystem is one, also below device-mapper', async () => {
     machine.addDevice('dm-0', '253:0');
     machine.stack('dm-0', 'sda');

@@ -24,7 +24,7 @@ export interface StickFacts {
   /** Vendor and model, for people; may be empty. */
   readonly model: string;
   readonly serial: string;
-  /** The kernel calls it removable, or it is on USB. */
+  /** The kernel calls it removable, it is on USB, or it is an SD card. */
   readonly isRemovable: boolean;
   readonly isReadOnly: boolean;
   /** Filesystems of this machine are on it, whatever it is plugged into. */
@@ -49,7 +49,7 @@ export function refusalOf(facts: StickFacts, imageBytes: number): string | undef
   const [held] = facts.held;
   if (facts.isSystem) return `${node} holds filesystems of this machine: name the device of the stick`;
   if (facts.kind === 'partition') return `${node} is a partition: name the whole stick, /dev/${disk}`;
-  if (!facts.isRemovable) return `${node} is not removable and not on USB: name the device of a stick`;
+  if (!facts.isRemovable) return `${node} is not removable, not on USB and no SD card: name the device of a stick`;
   if (facts.isInFstab) return `${node} is in /etc/fstab, so this machine needs it: name another stick`;
   if (use !== undefined) return `${use.name} is ${use.what}: run umount or swapoff first, or use another stick`;
   if (held !== undefined) return `device-mapper or md uses ${held}: stop that first, or use another stick`;

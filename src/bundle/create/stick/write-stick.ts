@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import type { Stats } from 'node:fs';
 import { constants, type FileHandle, open } from 'node:fs/promises';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
@@ -48,6 +49,10 @@ export async function writeStick(write: StickWrite, signal: AbortSignal): Promis
     // A stick that takes no more writes has told so already.
     await clearStart(target).catch(() => undefined);
     signal.throwIfAborted();
+    // A write to a stick that is gone may fail for any reason, also for lack of space.
+    if (await isGone(write)) {
+      throw stickError(`${device} was pulled out: it is incomplete now, so plug it in and write it again`, error);
+    }
     if (error instanceof AppError || systemCodeOf(error) === undefined) throw error;
     throw stickError(`${device} can't be written: ${reasonOf(error)}; it is incomplete now, so write it again`, error);
   } finally {
@@ -57,8 +62,36 @@ export async function writeStick(write: StickWrite, signal: AbortSignal): Promis
 }
 
 async function clearStart(target: FileHandle): Promise<void> {
-  await target.write(Buffer.alloc(PARTITION_OFFSET), 0, PARTITION_OFFSET, 0);
+  await writeExactly(target, Buffer.alloc(PARTITION_OFFSET), 0);
   await target.sync();
+}
+
+/** One write(2) may write less than all, as at the end of a device. */
+async function writeExactly(target: FileHandle, bytes: Buffer, at: number): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await target.write(bytes, done, bytes.length - done, at + done);
+    if (bytesWritten === 0) throw stickError(`the stick takes no more than ${at + done} bytes: use another one`);
+    done += bytesWritten;
+  }
+}
+
+/** Its node in /dev goes with it, or is another device's; a reader stays and has no medium. */
+async function isGone({ device, number }: StickWrite): Promise<boolean> {
+  try {
+    const still = await open(device, constants.O_RDONLY);
+    try {
+      return numberOf(await still.stat()) !== number;
+    } finally {
+      await still.close();
+    }
+  } catch (error) {
+    return ['ENOENT', 'ENXIO', 'ENODEV', 'ENOMEDIUM'].includes(systemCodeOf(error) ?? '');
+  }
+}
+
+/** `major:minor`, as makedev(3) does it, for the numbers of Linux. */
+function numberOf({ rdev }: Stats): string {
+  return `${((rdev >> 8) & 0xfff) >>> 0}:${((rdev & 0xff) | ((rdev >> 12) & 0xfff00)) >>> 0}`;
 }
 
 async function openDevice({ device, number }: StickWrite): Promise<FileHandle> {
@@ -72,10 +105,7 @@ async function openDevice({ device, number }: StickWrite): Promise<FileHandle> {
     };
     throw stickError(`${device} can't be opened: ${hints[systemCodeOf(cause) ?? ''] ?? reasonOf(cause)}`, cause);
   });
-  const { rdev } = await target.stat();
-  // As makedev(3) does it, for the numbers of Linux.
-  const found = `${((rdev >> 8) & 0xfff) >>> 0}:${((rdev & 0xff) | ((rdev >> 12) & 0xfff00)) >>> 0}`;
-  if (found === number) return target;
+  if (numberOf(await target.stat()) === number) return target;
   await target.close();
   throw stickError(`${device} is another device than a moment ago: look at it again`);
 }
@@ -97,7 +127,7 @@ async function copyImage(
       signal.throwIfAborted();
       const chunk = await readExactly(source, at, Math.min(CHUNK_BYTES, imageBytes - at), image);
       hash.update(chunk);
-      await target.write(chunk, 0, chunk.length, at);
+      await writeExactly(target, chunk, at);
       unsynced += chunk.length;
       if (unsynced >= SYNC_BYTES) {
         await target.datasync();
@@ -107,7 +137,7 @@ async function copyImage(
     }
     await clearEnd(target, imageBytes, deviceBytes);
     await target.sync();
-    await target.write(first, 0, first.length, 0);
+    await writeExactly(target, first, 0);
     await target.sync();
     onBytes(first.length);
     return hash.digest('hex');
@@ -119,7 +149,7 @@ async function copyImage(
 /** Copies of partition tables and signs of RAID at the end of the stick would mislead readers. */
 async function clearEnd(target: FileHandle, imageBytes: number, deviceBytes: number): Promise<void> {
   const size = Math.min(MiB, deviceBytes - imageBytes);
-  if (size > 0) await target.write(Buffer.alloc(size), 0, size, deviceBytes - size);
+  if (size > 0) await writeExactly(target, Buffer.alloc(size), deviceBytes - size);
 }
 
 async function readExactly(file: FileHandle, at: number, size: number, path: string): Promise<Buffer> {

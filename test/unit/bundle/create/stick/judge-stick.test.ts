@@ -27,7 +27,7 @@ describe('a device', () => {
   it.each<[string, Partial<StickFacts>, RegExp]>([
     ['of the system', { isSystem: true, isRemovable: true }, /holds filesystems of this machine/],
     ['that is a partition', { kind: 'partition', node: '/dev/sdb1' }, /name the whole stick, \/dev\/sdb/],
-    ['that is not removable', { isRemovable: false }, /not removable and not on USB/],
+    ['that is not removable', { isRemovable: false }, /not removable, not on USB and no SD card/],
     ['in fstab', { isInFstab: true }, /in \/etc\/fstab/],
     ['that is mounted', { uses: [{ name: 'sdb1', what: 'mounted at /mnt' }] }, /^sdb1 is mounted at \/mnt: run umount/],
     ['that is swap', { uses: [{ name: 'sdb2', what: 'used as swap' }] }, /^sdb2 is used as swap/],
