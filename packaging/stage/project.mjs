@@ -7,8 +7,12 @@ import { fileURLToPath } from 'node:url';
 /** The folder of the repository. */
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** `package.json`. */
+/**
+ * `package.json`. `STICKPIN_PACKAGE_VERSION` gives the packages another version, for tests of an
+ * update; the program inside keeps its own.
+ */
 export const about = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
+about.version = env.STICKPIN_PACKAGE_VERSION || about.version;
 
 /**
  * The time that everything is dated with, in seconds since 1970: `SOURCE_DATE_EPOCH`, else that of

@@ -21,6 +21,9 @@ const MADE = [
   '/etc/systemd/system/sockets.target.wants/stickpin-registry.socket',
 ];
 
+/** The version of an update. */
+const NEWER = '0.1.99';
+
 /** What stays until a purge. */
 const KEPT = ['/etc/stickpin', '/var/lib/stickpin', '/var/lib/stickpin-fleet'];
 
@@ -42,17 +45,21 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
   let work: string;
   let deb: string;
   let rpm: string;
+  let newer: string;
   let root: ScratchRoot;
 
   beforeAll(async () => {
     work = await mkdtemp(join(tmpdir(), 'stickpin-installed-'));
     deb = await makePackage('deb', work);
     rpm = await makePackage('rpm', work);
+    newer = join(work, 'newer');
+    for (const format of ['deb', 'rpm'] as const) await makePackage(format, newer, NEWER);
   }, 600_000);
   afterAll(() => rm(work, { recursive: true, force: true }));
   beforeEach(async () => {
     root = await makeScratchRoot();
     for (const file of [deb, rpm]) await cp(file, join(root.shared, basename(file)));
+    await cp(newer, join(root.shared, 'newer'), { recursive: true });
   }, 600_000);
   afterEach(() => root[Symbol.asyncDispose]());
 
@@ -86,7 +93,8 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     );
     // An administrator's decision outlives an update.
     await root.run('rm /etc/systemd/system/multi-user.target.wants/stickpin.service');
-    await root.run('dpkg --install ./stickpin_*.deb && dpkg --verify stickpin');
+    await root.run('dpkg --install ./newer/*.deb && dpkg --verify stickpin');
+    expect(await root.run("dpkg --status stickpin | sed -n 's/^Version: //p'")).toBe(`${NEWER}\n`);
     expect(await outsideUsr()).toEqual([...MADE.filter((path) => !path.endsWith('/stickpin.service')), ...KEPT].sort());
     await root.run(page('deb-remove'));
     expect(await ours()).toEqual(KEPT);
@@ -192,7 +200,9 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     expect(await rpmCommand('rpm --verify stickpin')).toBe('');
     await root.run('echo key > /etc/stickpin/keys.d/mine.pub; mkdir -p /usr/bin && echo > /usr/bin/crio');
     await root.run('mkdir -p /var/lib/stickpin /var/lib/stickpin-fleet');
-    await rpmCommand(`rpm --upgrade --force ./stickpin-*.rpm`);
+    await rpmCommand(`rpm --upgrade ./newer/*.rpm`);
+    const query = 'rpm --root "$ROOT" --dbpath /var/lib/rpm --query stickpin';
+    expect(await root.runOutside(query)).toMatch(`stickpin-${NEWER}-1.`);
     expect(await outsideUsr()).toEqual([...MADE, ...KEPT, TMPFILES].sort());
     await expect(root.run('/usr/lib/stickpin/uninstall')).rejects.toThrow(
       /run 'rpm --erase stickpin'; then 'rm -rf .*\/var\/lib\/stickpin-fleet'/,

@@ -38,15 +38,20 @@ const ingredients = [
 
 /**
  * One package for this machine, as a user gets it, in `directory`. Returns its path. It is made once
- * for each state of the working tree.
+ * for each state of the working tree, and for each `version` (default: that of `package.json`).
  */
-export async function makePackage(format: 'archive' | 'deb' | 'rpm' | 'sysext', directory: string): Promise<string> {
-  const recipe = { files: await sourceSums(ingredients), node: process.version, arch: process.arch };
+export async function makePackage(
+  format: 'archive' | 'deb' | 'rpm' | 'sysext',
+  directory: string,
+  version = packageJson.version,
+): Promise<string> {
+  const recipe = { files: await sourceSums(ingredients), node: process.version, arch: process.arch, version };
   const made = await buildOnce(`package-${format}`, recipe, async (folder) => {
-    await makePackages(folder, ['--arch', process.arch, '--format', format]);
+    const env = { STICKPIN_PACKAGE_VERSION: version };
+    await makePackages(folder, ['--arch', process.arch, '--format', format], env);
   });
   const end = { archive: '.tar.gz', deb: '.deb', rpm: '.rpm', sysext: '.raw' }[format];
-  const name = (await readdir(made)).find((file) => file.includes(packageJson.version) && file.endsWith(end));
+  const name = (await readdir(made)).find((file) => file.includes(version) && file.endsWith(end));
   if (name === undefined) throw new Error(`no ${end} in ${made}`);
   await mkdir(directory, { recursive: true });
   await copyFile(join(made, name), join(directory, name));
