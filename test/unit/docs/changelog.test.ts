@@ -7,3 +7,9 @@ it('CHANGELOG.md has Added, Changed and Fixed once each under [Unreleased]', () 
   const headings = [...unreleased.matchAll(/^### (.+)$/gm)].map(([, heading]) => heading);
   expect(headings).toEqual(['Added', 'Changed', 'Fixed']);
 });
+
+it('CHANGELOG.md has no entry twice, as a merge may leave behind', () => {
+  const text = readFileSync('CHANGELOG.md', 'utf8');
+  const entries = [...text.matchAll(/^- .+(?:\n  .+)*/gm)].map(([entry]) => entry.replace(/\s+/g, ' '));
+  expect(entries.filter((entry, at) => entries.indexOf(entry) !== at)).toEqual([]);
+});
