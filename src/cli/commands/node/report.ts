@@ -8,7 +8,7 @@ import { VERSION } from '../../../platform/version.ts';
 import type { SupportFact } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { jsonText } from '../../output/json.ts';
-import { redacted } from '../../output/redact.ts';
+import { redactedFile } from '../../output/redact/redact-file.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
 
 interface ReportOptions {
@@ -44,7 +44,7 @@ async function report(options: ReportOptions, context: CommandContext, run: Run)
   const { supportFacts, supportSecrets, packReport } = await context.adapters();
   const secrets = await supportSecrets(signal);
   const facts = [...(await screens(context, run)), await settingsFact(signal), ...(await supportFacts(signal))];
-  const files = facts.map((fact) => ({ ...fact, text: redacted(fact.text, secrets) }));
+  const files = facts.map((fact) => ({ ...fact, text: redactedFile(fact.text, secrets) }));
   const contents = contentsOf(files, time);
   const packed = [{ file: 'CONTENTS', about: 'this list', text: contents }, ...files];
   await packReport(out, packed, signal).catch((error: unknown) => {
