@@ -12,6 +12,7 @@ import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts'
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
 import type { HookRunner } from '../../ports/hooks.ts';
+import type { ByteMeter } from '../../ports/transfers.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../../store/files/blob-store.ts';
@@ -162,7 +163,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     setCatalog: registry.setCatalog,
     random: Math.random,
     stallMs: settings.preload.stall,
-    ...listeners(options, { state, trust, published, fleet }),
+    ...listeners(options, { state, trust, published, fleet, meter: registry.meter }),
   });
   return { engine, media, runtime, trust, authority, state };
 }
@@ -268,14 +269,15 @@ interface Listening {
   readonly trust: TrustKeeper;
   readonly published: Published;
   readonly fleet: DaemonFleet | undefined;
+  readonly meter: Pick<ByteMeter, 'totalBytes'>;
 }
 
 /** What follows a report and an effect of the engine. */
-function listeners(options: DaemonOptions, { state, trust, published, fleet }: Listening) {
+function listeners(options: DaemonOptions, { state, trust, published, fleet, meter }: Listening) {
   const onStatus: NonNullable<DaemonOptions['onStatus']> = (report) => {
     const { bundles } = state.store.load();
     published.files.publish({ imagesEnv: imagesEnv(bundles), report });
-    published.metrics?.publish(report);
+    published.metrics?.publish(report, meter.totalBytes());
     fleet?.reported(report, { bundles, trustRevision: trust.revision() });
     options.onStatus?.(report);
   };

@@ -2,17 +2,22 @@ import { Counter, Gauge, Registry } from 'prom-client';
 import { PHASES } from '../../domain/model/phase.ts';
 import type { BundleReport } from '../../domain/report/bundle-report.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
-import { reportChanges } from '../../domain/report/report-changes.ts';
+import { MEDIA_CHANGES, reportChanges } from '../../domain/report/report-changes.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { VERSION } from '../../platform/version.ts';
+import { REJECTION_CODES } from './rejection-codes.ts';
 
 /** Writes metrics for the textfile collector of node_exporter. */
 export interface MetricsFile {
-  /** Takes a new report. Never throws; what can't be written is logged once and tried again. */
-  publish(report: StatusReport): void;
+  /**
+   * Takes a new report. Never throws; what can't be written is logged once and tried again.
+   *
+   * @param sentBytes how many bytes the registry has sent since the daemon started
+   */
+  publish(report: StatusReport, sentBytes: number): void;
   /** Waits until what was taken last is written, without the usual pause. */
   settled(): Promise<void>;
 }
@@ -31,7 +36,7 @@ const WRITE_MS = 5_000;
 /** A file of metrics. Its counters begin at 0 with the daemon. */
 export function createMetricsFile({ path, clock, log }: MetricsFileOptions): MetricsFile {
   const metrics = createMetrics();
-  let before: { readonly report: StatusReport; readonly at: number } | undefined;
+  let before: { readonly report: StatusReport; readonly at: number; readonly sentBytes: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
   let writing = Promise.resolve();
   let trouble: string | undefined;
@@ -51,12 +56,13 @@ export function createMetricsFile({ path, clock, log }: MetricsFileOptions): Met
     writing = writing.then(write);
   };
   return {
-    publish: (report) => {
+    publish: (report, sentBytes) => {
       const at = clock.monotonic();
       setGauges(metrics, report, clock.now());
       count(metrics, reportChanges(before?.report, report, before === undefined ? 0 : at - before.at));
+      metrics.bytes.inc(sentBytes - (before?.sentBytes ?? 0));
       const isFirst = before === undefined;
-      before = { report, at };
+      before = { report, at, sentBytes };
       if (isFirst) writeNow();
       else timer ??= setTimeout(writeNow, WRITE_MS).unref();
     },
@@ -67,10 +73,22 @@ export function createMetricsFile({ path, clock, log }: MetricsFileOptions): Met
   };
 }
 
-type Metrics = ReturnType<typeof createMetrics>;
+type Metrics = ReturnType<typeof declareMetrics>;
+
+/**
+ * All metrics with their first values. Counters with labels begin at 0: `increase()` does not see a
+ * counter that is first written as 1. A time that is not known is left out, and is not 1970.
+ */
+function createMetrics(): Metrics {
+  const metrics = declareMetrics();
+  for (const code of REJECTION_CODES) metrics.failures.inc({ code }, 0);
+  for (const event of MEDIA_CHANGES) metrics.media.inc({ event }, 0);
+  metrics.lastSuccess.remove();
+  return metrics;
+}
 
 /** All metrics, in a registry of their own. docs/metrics.md describes them. */
-function createMetrics() {
+function declareMetrics() {
   const registry = new Registry();
   const registers = [registry];
   const gauge = <const Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
@@ -91,7 +109,7 @@ function createMetrics() {
       'last_success_timestamp_seconds',
       'When a release was ready last: all images present and pinned.',
     ),
-    bytes: counter('preload_bytes_total', 'Bytes of blobs that preloads transferred.'),
+    bytes: counter('preload_bytes_total', 'Bytes of blobs that the registry of the daemon sent to the runtime.'),
     seconds: counter('preload_seconds_total', 'Time that preloads took.'),
     failures: counter('verification_failures_total', 'Bundles that were rejected, by the code of the reason.', [
       'code',
@@ -134,10 +152,9 @@ function holdsOf({ hold, activationHolds = [] }: BundleReport): readonly string[
 }
 
 function count(
-  { bytes, seconds, failures, media }: Metrics,
-  { preloadedBytes, preloadedMs, rejections, media: mediaChanges }: ReturnType<typeof reportChanges>,
+  { seconds, failures, media }: Metrics,
+  { preloadedMs, rejections, media: mediaChanges }: ReturnType<typeof reportChanges>,
 ): void {
-  bytes.inc(preloadedBytes);
   seconds.inc(preloadedMs / 1000);
   for (const code of rejections) failures.inc({ code });
   for (const event of mediaChanges) media.inc({ event });

@@ -2,7 +2,6 @@ import type { StatusReport } from './report.ts';
 
 /** What counters count, from one report to the next. */
 export interface ReportChanges {
-  readonly preloadedBytes: number;
   /** Of the time between the reports, how much was spent preloading, in milliseconds. */
   readonly preloadedMs: number;
   /** Codes of the reasons of bundles that were newly rejected. */
@@ -11,7 +10,9 @@ export interface ReportChanges {
 }
 
 /** What happened to a medium. `failed`: it can't be read. */
-export type MediaChange = 'plugged' | 'removed' | 'failed';
+export type MediaChange = (typeof MEDIA_CHANGES)[number];
+
+export const MEDIA_CHANGES = ['plugged', 'removed', 'failed'] as const;
 
 /**
  * What happened between two reports. Before the first one nothing is known: what is there then
@@ -24,17 +25,10 @@ export function reportChanges(before: StatusReport | undefined, after: StatusRep
   const known = new Set(before?.rejected.map(key));
   const isPreloading = before?.operation === 'preloading';
   return {
-    preloadedBytes: bytesBetween(before?.progress, after.progress),
     preloadedMs: isPreloading ? Math.max(0, elapsedMs) : 0,
     rejections: after.rejected.filter((one) => !known.has(key(one))).map(({ reason }) => reason.code),
     media: mediaChanges(before?.media ?? [], after.media),
   };
-}
-
-/** With another total it is another preload: what it began with was there before. */
-function bytesBetween(before: StatusReport['progress'] | undefined, after: StatusReport['progress']): number {
-  const isSame = before?.totalBytes === after.totalBytes && before.doneBytes <= after.doneBytes;
-  return isSame ? after.doneBytes - before.doneBytes : 0;
 }
 
 function mediaChanges(before: StatusReport['media'], after: StatusReport['media']): MediaChange[] {

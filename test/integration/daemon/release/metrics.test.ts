@@ -20,6 +20,11 @@ async function nodeWithMetrics() {
   return { path, folder, text: () => readFileSync(path, 'utf8') };
 }
 
+function numberOf(shown: string, sample: string): number {
+  const line = shown.split('\n').find((one) => one.startsWith(`${sample} `));
+  return Number(line?.slice(sample.length));
+}
+
 describe('metrics', () => {
   it('say how a release went, and are what promtool accepts', async () => {
     const { text, folder } = await nodeWithMetrics();
@@ -31,7 +36,10 @@ describe('metrics', () => {
     });
     await harness.start();
     await harness.until(({ operation }) => operation === 'idle');
-    expect(text()).toContain('stickpin_runtime_reachable 1');
+    await expect.poll(text).toContain('stickpin_runtime_reachable 1');
+    expect(text()).toContain('stickpin_verification_failures_total{code="bundle/unknown-key"} 0\n');
+    expect(text()).toContain('stickpin_media_events_total{event="removed"} 0\n');
+    expect(text()).not.toMatch(/^stickpin_last_success_timestamp_seconds /m);
     harness.plug(good.path, bad.path);
     const done = await harness.until(
       ({ bundles, rejected }) => bundles[0]?.phase === 'activated' && rejected.length === 1,
@@ -45,7 +53,10 @@ describe('metrics', () => {
     for (const state of ['wanted', 'present', 'pinned'])
       expect(shown).toContain(`stickpin_images{state="${state}"} ${total}\n`);
     expect(shown).toContain('stickpin_rejected_bundles 1\n');
-    expect(shown).toMatch(/^stickpin_verification_failures_total\{code="bundle\/[a-z-]+"\} 1$/m);
+    expect(shown).toContain('stickpin_verification_failures_total{code="bundle/unknown-key"} 1\n');
+    const layerBytes = good.contents.layers.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+    expect(numberOf(shown, 'stickpin_preload_bytes_total')).toBeGreaterThanOrEqual(layerBytes);
+    expect(numberOf(shown, 'stickpin_preload_seconds_total')).toBeGreaterThan(0);
     expect(shown).toMatch(/^stickpin_media_events_total\{event="plugged"\} [12]$/m);
     const ready = Number(/^stickpin_last_success_timestamp_seconds (\S+)$/m.exec(shown)?.[1]);
     expect(Math.abs(Date.now() / 1000 - ready)).toBeLessThan(120);

@@ -2,16 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { reportChanges } from '../../../../src/domain/report/report-changes.ts';
 import { idleReport } from '../../../support/bus/fake-backend.ts';
 
-const NOTHING = { preloadedBytes: 0, preloadedMs: 0, rejections: [], media: [] };
+const NOTHING = { preloadedMs: 0, rejections: [], media: [] };
 const medium = (name: string, state = 'read') => ({ medium: name, state, bundles: 1 });
 const rejected = (path: string, code = 'bundle/signature') => ({
   medium: 'sdb1',
   path,
   reason: { code, message: 'no' },
 });
-const preloading = (doneBytes: number, totalBytes = 100) =>
-  idleReport({ operation: 'preloading', progress: { doneBytes, totalBytes } });
-
 describe('what counters count between two reports', () => {
   it('is nothing while nothing changes', () => {
     const report = idleReport({ media: [medium('sdb1')], rejected: [rejected('a')] });
@@ -41,13 +38,9 @@ describe('what counters count between two reports', () => {
     expect(reportChanges(one, other, 0).rejections).toEqual(['x/y']);
   });
 
-  it('is the time and the bytes of a preload, and not those of one before', () => {
-    expect(reportChanges(preloading(10), preloading(30), 2_000)).toMatchObject({
-      preloadedBytes: 20,
-      preloadedMs: 2_000,
-    });
-    expect(reportChanges(preloading(90), preloading(10), 0).preloadedBytes).toBe(0);
-    expect(reportChanges(preloading(10), preloading(30, 200), 0).preloadedBytes).toBe(0);
-    expect(reportChanges(idleReport(), preloading(30), 2_000).preloadedMs).toBe(0);
+  it('is the time of a preload', () => {
+    const preloading = idleReport({ operation: 'preloading' });
+    expect(reportChanges(preloading, idleReport(), 2_000).preloadedMs).toBe(2_000);
+    expect(reportChanges(idleReport(), preloading, 2_000).preloadedMs).toBe(0);
   });
 });

@@ -1,0 +1,55 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createMetricsFile, type MetricsFile } from '../../../../src/app/daemon/metrics.ts';
+import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { silentLog } from '../../../../src/platform/log.ts';
+import { idleReport } from '../../../support/bus/fake-backend.ts';
+
+const NOW = Date.parse('2026-03-01T00:00:00Z');
+let folder: string;
+let metrics: MetricsFile;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-metrics-'));
+  const clock = { now: () => NOW, monotonic: () => 0 };
+  metrics = createMetricsFile({ path: join(folder, 'stickpin.prom'), clock, log: silentLog });
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+async function samplesAfter(...reports: readonly (readonly [StatusReport, number])[]): Promise<string[]> {
+  for (const [report, sentBytes] of reports) metrics.publish(report, sentBytes);
+  await metrics.settled();
+  return readFileSync(join(folder, 'stickpin.prom'), 'utf8').split('\n');
+}
+
+describe('the file of metrics', () => {
+  it('counts all bytes of a preload, also of one that no report saw', async () => {
+    const preloading = idleReport({ operation: 'preloading', progress: { doneBytes: 30, totalBytes: 100 } });
+    expect(await samplesAfter([idleReport(), 0], [preloading, 40], [idleReport(), 100])).toContain(
+      'stickpin_preload_bytes_total 100',
+    );
+    expect(await samplesAfter([idleReport(), 150])).toContain('stickpin_preload_bytes_total 150');
+  });
+
+  it('has counters from the start, and no time of a success that was not', async () => {
+    const samples = await samplesAfter([idleReport(), 0]);
+    expect(samples).toContain('stickpin_verification_failures_total{code="bundle/bad-signature"} 0');
+    expect(samples).toContain('stickpin_media_events_total{event="failed"} 0');
+    expect(samples.filter((line) => line.startsWith('stickpin_last_success'))).toEqual([]);
+  });
+
+  it('has the time of the last success, and how long a release must still run', async () => {
+    const bundle = {
+      name: 'ocp',
+      version: '4.13.7',
+      phase: 'activated',
+      images: { total: 1, present: 1, pinned: 1 },
+      readyAt: '2026-02-28T00:00:00Z',
+      soakEndsAt: '2026-03-01T00:10:00Z',
+    } as unknown as StatusReport['bundles'][number];
+    const samples = await samplesAfter([idleReport({ bundles: [bundle] }), 0]);
+    expect(samples).toContain('stickpin_soak_remaining_seconds{name="ocp",version="4.13.7"} 600');
+    expect(samples).toContain(`stickpin_last_success_timestamp_seconds ${Date.parse('2026-02-28T00:00:00Z') / 1000}`);
+  });
+});
