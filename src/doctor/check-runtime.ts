@@ -118,7 +118,5 @@ async function lookAtSpace(
   const reserved = (totalBytes * minFreePercent) / 100;
   const room = `${formatBytes(freeBytes)} free on ${filesystem.path}, of which ${formatBytes(Math.min(freeBytes, reserved))} are reserved`;
   if (freeBytes > reserved) return [ok(room)];
-  return [
-    warning(`${room}: no release can be pulled`, 'make room there; kubelet collects images at that mark as well'),
-  ];
+  return [warning(`${room}: no release can be pulled`, 'make room there, or set a lower preload.min_free_percent')];
 }

@@ -24,6 +24,8 @@ export interface ExaminedNode {
   readonly services: SystemServices | undefined;
   /** Finds the container runtime of this node; close it after use. Undefined when there is none. */
   findRuntime(signal: AbortSignal): Promise<ExaminedRuntime | undefined>;
+  /** The time that the clock shows, and when this program was built; milliseconds since the epoch. */
+  readonly clock: { readonly now: number; readonly builtAt: number };
   /** What the kubelet of this node does with images. */
   kubelet(signal: AbortSignal): Promise<ExaminedKubelet>;
   /** The database of the state. @throws errors of the filesystem */

@@ -14,6 +14,7 @@ import { loadedUnitProperty } from '../../host/systemd/loaded-unit.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { silentLog } from '../../platform/log.ts';
+import { BUILT_AT } from '../../platform/version.ts';
 import { configuredRuntime } from '../../runtime/configured-runtime.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
@@ -56,6 +57,7 @@ export async function examineNode(
       ownUid: process.getuid?.() ?? 0,
       trust,
       services: isConnected ? servicesOver(bus) : undefined,
+      clock: { now: systemClock.now(), builtAt: BUILT_AT },
       findRuntime: (inner) => findRuntime(settings, inner),
       kubelet: (inner) => examineKubelet(settings, inner),
       database: (inner) => examineDatabase(settings.paths.state_dir, inner),

@@ -58,6 +58,14 @@ describe('the checks of units and of the registry socket', () => {
     ]);
   });
 
+  it.each(['failed', 'inactive'])('does not say that the registry listens while its socket is %s', async (state) => {
+    const socket = { ...RUNS, ActiveState: state, UnitFileState: 'disabled', Listen: LISTEN };
+    expect(await troubles(units({ 'stickpin-registry.socket': socket }))).toEqual([
+      'warning: stickpin-registry.socket does not start at boot',
+      `fault: nothing listens on 127.0.0.1:5317: stickpin-registry.socket is ${state}`,
+    ]);
+  });
+
   it('has at most ten calls at a time wait on one signal, because Node.js warns on stderr about more', async () => {
     const waiting = new Map<AbortSignal, number>();
     const unitProperty = async (unit: string, _iface: string, name: string, signal: AbortSignal) => {
