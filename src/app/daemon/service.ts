@@ -51,6 +51,7 @@ async function serve(service: Service): Promise<void> {
   const notifier = await createServiceNotifier({
     env: process.env,
     log,
+    clock: systemClock,
     healthy: () => (daemon?.engine.idleMs() ?? 0) < STUCK_MS,
   });
   const backend = createApiBackend(() => daemon);

@@ -70,7 +70,7 @@ async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: A
  */
 async function serve(service: Service): Promise<number> {
   const { sources, log, stop } = service;
-  const notifier = await createServiceNotifier({ env: process.env, log, healthy: () => true });
+  const notifier = await createServiceNotifier({ env: process.env, log, clock: systemClock, healthy: () => true });
   stop.addEventListener('abort', notifier.stopping, { once: true });
   try {
     let { settings } = service;

@@ -1,7 +1,9 @@
+import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 import { createDatagramSender, type DatagramSender } from './datagram-sender.ts';
+import { createStatusThrottle } from './status-throttle.ts';
 
 /** A {@link ServiceNotifier} that also feeds the watchdog and holds a socket. */
 export interface SystemdNotifier extends ServiceNotifier {
@@ -24,6 +26,8 @@ export interface NotifierDeps {
    */
   readonly healthy: () => boolean;
   readonly log: Log;
+  /** Spaces the lines of status: at most one a second. */
+  readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
   /** CLOCK_MONOTONIC in microseconds. Default: of the machine. */
   readonly monotonicUsec?: () => bigint;
   readonly pid?: number;
@@ -48,7 +52,7 @@ export async function createServiceNotifier(deps: NotifierDeps): Promise<Systemd
   const sender = await createDatagramSender(path);
   const isOurs = watchdogPid === undefined || Number(watchdogPid) === (deps.pid ?? process.pid);
   const timer = isOurs ? startWatchdog(Number(usec ?? 0), deps.healthy, sender) : undefined;
-  return notifierOn(sender, timer, deps.monotonicUsec ?? (() => process.hrtime.bigint() / 1000n));
+  return notifierOn(sender, timer, deps);
 }
 
 const silent: SystemdNotifier = {
@@ -63,24 +67,25 @@ const silent: SystemdNotifier = {
 function notifierOn(
   sender: DatagramSender,
   timer: NodeJS.Timeout | undefined,
-  monotonicUsec: () => bigint,
+  { clock, monotonicUsec = () => process.hrtime.bigint() / 1000n }: NotifierDeps,
 ): SystemdNotifier {
-  let lastStatus: string | undefined;
+  const stop = new AbortController();
   const tell = (...lines: readonly string[]): void => {
     sender.send(Buffer.from(lines.join('\n')));
   };
+  const statuses = createStatusThrottle(clock, stop.signal, (line) => tell(`STATUS=${line}`));
   return {
     isStartedBySystemd: true,
     ready: () => tell('READY=1'),
-    status: (line) => {
-      const status = oneLine(line);
-      if (status === lastStatus) return;
-      lastStatus = status;
-      tell(`STATUS=${status}`);
-    },
+    status: (line) => statuses.say(oneLine(line)),
     reloading: () => tell('RELOADING=1', `MONOTONIC_USEC=${monotonicUsec()}`),
-    stopping: () => tell('STOPPING=1'),
+    stopping: () => {
+      statuses.flush();
+      tell('STOPPING=1');
+    },
     dispose: () => {
+      statuses.flush();
+      stop.abort();
       clearInterval(timer);
       sender.close();
     },

@@ -9,10 +9,19 @@ describe('service notifier', () => {
   let notifier: SystemdNotifier | undefined;
   let healthy = true;
   const log = createRecordingLog();
+  let now = 0;
+  const clock = { monotonic: () => now, sleep: () => new Promise<void>(() => undefined) };
   const texts = (): string[] => systemd.received.map(String);
 
   const start = async (env: NodeJS.ProcessEnv, pid = 42): Promise<SystemdNotifier> => {
-    notifier = await createServiceNotifier({ env, healthy: () => healthy, log, monotonicUsec: () => 123_456n, pid });
+    notifier = await createServiceNotifier({
+      env,
+      healthy: () => healthy,
+      log,
+      clock,
+      monotonicUsec: () => 123_456n,
+      pid,
+    });
     return notifier;
   };
 
@@ -38,14 +47,25 @@ describe('service notifier', () => {
 
   it('sends an unchanged status once', async () => {
     const { status } = await start({ NOTIFY_SOCKET: systemd.path });
-    for (const line of ['a', 'a', 'b', 'a']) status(line);
+    for (const line of ['a', 'a', 'b', 'a']) {
+      now += 1_000;
+      status(line);
+    }
     await eventually(() => expect(texts()).toEqual(['STATUS=a', 'STATUS=b', 'STATUS=a']));
+  });
+
+  it('says the last status before it says that it stops', async () => {
+    const { status, stopping } = await start({ NOTIFY_SOCKET: systemd.path });
+    for (const line of ['a', 'b', 'c']) status(line);
+    stopping();
+    await eventually(() => expect(texts()).toEqual(['STATUS=a', 'STATUS=c', 'STOPPING=1']));
   });
 
   it('feeds the watchdog at half of its limit, only while healthy', async () => {
     await start({ NOTIFY_SOCKET: systemd.path, WATCHDOG_USEC: '20000', WATCHDOG_PID: '42' });
     await eventually(() => expect(texts().filter((text) => text === 'WATCHDOG=1').length).toBeGreaterThan(2));
     healthy = false;
+    now += 1_000;
     notifier?.status('marker');
     await eventually(() => expect(texts()).toContain('STATUS=marker'));
     const before = texts().length;
@@ -94,8 +114,10 @@ describe('service notifier', () => {
     status('one');
     await eventually(() => expect(texts()).toEqual(['STATUS=one']));
     systemd.close();
+    now += 1_000;
     status('lost');
     systemd.reopen();
+    now += 1_000;
     status('two');
     await eventually(() => expect(texts()).toEqual(['STATUS=one', 'STATUS=two']));
   });
