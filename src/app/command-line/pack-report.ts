@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { mkdir, mkdtemp, open, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -16,10 +17,13 @@ const run = promisify(execFile);
 export async function packReport(path: string, files: readonly SupportFact[], signal: AbortSignal): Promise<void> {
   const work = await mkdtemp(join(tmpdir(), 'stickpin-report-'));
   const name = basename(path).replace(/\.tar\.gz$|\.tgz$/, '');
-  const part = join(dirname(path), `.${basename(path)}.part`);
+  // A name of its own: one that a broken run left must not be in the way.
+  const part = join(dirname(path), `.${basename(path)}.${randomUUID()}.part`);
+  let isOurs = false;
   try {
     // Nobody may have put something else there.
     await (await open(path, 'wx', 0o600)).close();
+    isOurs = true;
     await mkdir(join(work, name), { mode: 0o700 });
     for (const { file, text } of files) await writeFile(join(work, name, file), text, { signal, mode: 0o600 });
     const members = files.map(({ file }) => `${name}/${file}`);
@@ -28,7 +32,7 @@ export async function packReport(path: string, files: readonly SupportFact[], si
     await rename(part, path);
   } catch (error) {
     await rm(part, { force: true });
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') await rm(path, { force: true });
+    if (isOurs) await rm(path, { force: true });
     throw error;
   } finally {
     await rm(work, { recursive: true, force: true });
