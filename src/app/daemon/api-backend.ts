@@ -107,14 +107,15 @@ async function settled<T>(
   asked?: Asked,
 ): Promise<T> {
   const done = await act(daemon);
-  if (asked !== undefined) noteCaller(daemon, asked);
+  if (asked !== undefined) noteCaller(daemon, asked, done);
   await daemon.engine.settled(signal);
   return done;
 }
 
-function noteCaller({ engine }: Daemon, { command, args, call: { uid } }: Asked): void {
+/** A rollback names a stream, and answers to which release it goes. */
+function noteCaller({ engine }: Daemon, { command, args, call: { uid } }: Asked, answer: unknown): void {
   if (uid === undefined) return;
-  const bundle: unknown = Reflect.get(args, 'bundle');
+  const bundle: unknown = command === 'rollback' ? answer : Reflect.get(args, 'bundle');
   engine.note(askedEvent(command, args, uid), typeof bundle === 'string' ? bundle : undefined);
 }
 

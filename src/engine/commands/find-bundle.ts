@@ -13,16 +13,30 @@ export function refuse(code: string, message: string): AppError {
  * `engine/ambiguous` (`reject`)
  */
 export function findBundle(bundles: readonly StoredBundle[], name: string): StoredBundle {
-  const named = bundles.filter((bundle) => bundleName(bundle.payload) === name);
-  const live = named.filter((bundle) => !isRetired(bundle));
-  if (live.length > 1) throw ambiguous(live, name);
-  const found = bundles.find((bundle) => bundle.bundleId === name) ?? live[0] ?? named.at(-1);
+  const candidates = candidatesFor(bundles, name);
+  const [found] = candidates;
+  if (candidates.length > 1) throw ambiguous(candidates, name);
   if (found !== undefined) return found;
   const known = bundles.map((bundle) => bundleName(bundle.payload)).join(', ');
   throw refuse(
     'engine/no-bundle',
     `no bundle ${name} is known here; ${known === '' ? 'none is, plug in a stick' : `known are ${known}`}`,
   );
+}
+
+/** As {@link findBundle}, for what needs no bundle: undefined when none, or more than one, is meant. */
+export function bundleCalled(bundles: readonly StoredBundle[], name: string): StoredBundle | undefined {
+  const [found, ...others] = candidatesFor(bundles, name);
+  return others.length === 0 ? found : undefined;
+}
+
+/** The bundle with this digest, else those of this name that are not retired, else its last one. */
+function candidatesFor(bundles: readonly StoredBundle[], name: string): readonly StoredBundle[] {
+  const byDigest = bundles.filter((bundle) => bundle.bundleId === name);
+  if (byDigest.length > 0) return byDigest;
+  const named = bundles.filter((bundle) => bundleName(bundle.payload) === name);
+  const live = named.filter((bundle) => !isRetired(bundle));
+  return live.length > 0 ? live : named.slice(-1);
 }
 
 function ambiguous(bundles: readonly StoredBundle[], name: string): AppError {

@@ -1,10 +1,9 @@
-import { bundleName } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/event.ts';
 import type { CheckedImage } from '../../domain/report/content-report.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { bindCommands, type Commands } from '../commands/commands.ts';
-import { findBundle } from '../commands/find-bundle.ts';
+import { bundleCalled, findBundle } from '../commands/find-bundle.ts';
 import { resumeAll } from '../commands/preload-commands.ts';
 import { createLoop } from './create-loop.ts';
 import { type EngineDependencies, kick } from './loop.ts';
@@ -96,6 +95,6 @@ function bundleNamed(
   name: string | undefined,
   store: Pick<EngineDependencies['store'], 'load'>,
 ): Pick<Event, 'bundleId'> {
-  const found = store.load().bundles.find(({ bundleId, payload }) => bundleId === name || bundleName(payload) === name);
+  const found = name === undefined ? undefined : bundleCalled(store.load().bundles, name);
   return found === undefined ? {} : { bundleId: found.bundleId };
 }

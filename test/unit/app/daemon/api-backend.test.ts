@@ -9,7 +9,7 @@ import { COMMAND_NAMES } from '../../../../src/engine/commands/commands.ts';
 const SHOWN: Readonly<Record<string, string>> = {
   activate: ' ocp (ocp)',
   activateOverride: ' ocp (ocp)',
-  rollback: ' (undefined)',
+  rollback: ' (ocp@4.13.6)',
   unpin: ' ocp force (ocp)',
   unpinUnclaimed: ' force (undefined)',
   cancel: ' (undefined)',
@@ -35,7 +35,10 @@ describe('the answer to a command', () => {
   ])('%s is sent once its record is on the disk', async (name, ask) => {
     let toDisk: () => void = () => undefined;
     const done: string[] = [];
-    const command = (what: string) => () => void done.push(what);
+    const command = (what: string) => () => {
+      done.push(what);
+      return what === 'rollback' ? 'ocp@4.13.6' : undefined;
+    };
     const engine = {
       ...Object.fromEntries(COMMAND_NAMES.map((one) => [one, command(one)])),
       unpin: async () => command('unpin')(),
