@@ -7,13 +7,13 @@ import { rehearseBundle } from '../rehearsal/rehearse-bundle.ts';
 import { packReport } from './pack-report.ts';
 import { serveBundle } from './serve-bundle.ts';
 import { createStoredState } from './stored-state.ts';
-import { supportFacts, supportSecrets } from './support-facts.ts';
+import { supportSecrets, supportSources } from './support-facts.ts';
 import { watchFleet } from './watch-fleet.ts';
 
 /** The adapters of the command line. */
 export const commandAdapters: CommandAdapters = {
   storedState: createStoredState(),
-  supportFacts,
+  supportSources,
   supportSecrets,
   packReport,
   serveBundle,

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { SupportFact } from '../../cli/context/command-adapters.ts';
+import type { SupportSource } from '../../cli/context/command-adapters.ts';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import { defaultSettings } from '../../domain/settings/settings.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -15,37 +15,41 @@ const MAX_OUTPUT_BYTES = 32 * 1024 ** 2;
 /** A program that hangs must not keep the rest from being collected. */
 const FACT_MS = 30_000;
 
-/** Units whose journal is collected; those that a node does not have have none. */
+/** Units whose journal and state are collected; those that a node does not have have none. */
 const UNITS = [
-  'stickpin',
+  'stickpin.service',
+  'stickpin-fleet.service',
   'stickpin-registry.socket',
-  'stickpin-clear-mirrors',
-  'crio',
-  'containerd',
-  'k3s',
-  'rke2-server',
+  'stickpin-clear-mirrors.service',
+  'crio.service',
+  'containerd.service',
+  'kubelet.service',
+  'k3s.service',
+  'k3s-agent.service',
+  'rke2-server.service',
+  'rke2-agent.service',
 ];
 
+/** Each unit has its own lines, so that one that says much does not take them from the others. */
+const JOURNALS: readonly SupportSource[] = UNITS.map((unit) => ({
+  file: `journal-${unit.replace('.service', '')}.txt`,
+  about: `the journal of ${unit}`,
+  collect: (signal) =>
+    output('journalctl', ['--no-pager', '--output=short-iso', '--lines=5000', '--unit', unit], signal),
+}));
+
 /** Facts of the machine, each with the file that it becomes, and how it is collected. */
-const FACTS: readonly {
-  readonly file: string;
-  readonly about: string;
-  readonly collect: (signal: AbortSignal) => Promise<string>;
-}[] = [
-  {
-    file: 'journal.txt',
-    about: 'the last 5,000 lines of the journal of stickpin and of the container runtimes',
-    collect: (signal) =>
-      output(
-        'journalctl',
-        ['--no-pager', '--output=short-iso', '--lines=5000', ...UNITS.flatMap((unit) => ['--unit', unit])],
-        signal,
-      ),
-  },
+const FACTS: readonly SupportSource[] = [
+  ...JOURNALS,
   {
     file: 'units.txt',
-    about: 'the state of the units of stickpin and of the container runtimes',
+    about: 'the state of the units of stickpin, of the kubelet and of the container runtimes',
     collect: (signal) => output('systemctl', ['status', '--no-pager', '--lines=0', ...UNITS], signal),
+  },
+  {
+    file: 'peers.txt',
+    about: 'the other nodes that answered, and their addresses',
+    collect: (signal) => read('/var/lib/stickpin-fleet/peers.json', signal),
   },
   { file: 'runtime.txt', about: 'the version of the container runtime and its images', collect: runtimeText },
   {
@@ -73,18 +77,15 @@ const FACTS: readonly {
   },
 ];
 
-/** Collects facts of this machine. What can't be collected says why. Throws only on abort. */
-export function supportFacts(signal: AbortSignal): Promise<readonly SupportFact[]> {
-  return Promise.all(
-    FACTS.map(async ({ file, about, collect }) => {
-      const text = await withDeadline(`The collection of ${file}`, FACT_MS, signal, collect).catch((error: unknown) => {
-        signal.throwIfAborted();
-        return `not collected: ${reasonOf(error)}\n`;
-      });
-      return { file, about, text };
+/** What is collected of this machine, each with a time limit. */
+export const supportSources: readonly SupportSource[] = FACTS.map((fact) => ({
+  ...fact,
+  collect: (signal) =>
+    withDeadline(`The collection of ${fact.file}`, FACT_MS, signal, fact.collect).catch((error: unknown) => {
+      signal.throwIfAborted();
+      return `not collected: ${reasonOf(error)}\n`;
     }),
-  );
-}
+}));
 
 /** The token in the paths of mirrors, which runtimes write into their journal. */
 export async function supportSecrets(signal: AbortSignal): Promise<readonly string[]> {

@@ -104,10 +104,16 @@ export interface SupportFact {
   readonly text: string;
 }
 
+/** Something that is collected for a file of a report. */
+export interface SupportSource extends Omit<SupportFact, 'text'> {
+  /** What can't be collected says why. Throws only on abort. */
+  collect(signal: AbortSignal): Promise<string>;
+}
+
 /** Functions of other rooms that commands use. The composition root provides them. */
 export interface CommandAdapters {
-  /** Facts of this machine for support. What can't be collected says why. Throws only on abort. */
-  supportFacts(signal: AbortSignal): Promise<readonly SupportFact[]>;
+  /** What is collected of this machine for support. */
+  readonly supportSources: readonly SupportSource[];
   /** Secrets of this node that a report must not have. */
   supportSecrets(signal: AbortSignal): Promise<readonly string[]>;
   /** Makes one file of many, which only its owner may read. @throws system errors, `EEXIST` */

@@ -22,9 +22,13 @@ const run = (...args: readonly string[]) =>
       ...commandAdapters,
       storedState: createStoredState(async () => ({ state_dir: folder, run_dir: folder })),
       supportSecrets: async () => [TOKEN],
-      supportFacts: async (signal) => [
-        ...(await commandAdapters.supportFacts(signal)),
-        { file: 'crio.txt', about: 'a journal', text: `GET http://127.0.0.1:5317/${TOKEN}/v2/ password=hunter2\n` },
+      supportSources: [
+        ...commandAdapters.supportSources,
+        {
+          file: 'crio.txt',
+          about: 'a journal',
+          collect: async () => `GET http://127.0.0.1:5317/${TOKEN}/v2/ password=hunter2\n`,
+        },
       ],
     },
   });
@@ -42,7 +46,11 @@ describe('stickpin report', () => {
       'status.json',
       'history.json',
       'settings.toml',
-      'journal.txt',
+      'fleet.json',
+      'journal-stickpin.txt',
+      'journal-containerd.txt',
+      'journal-rke2-agent.txt',
+      'peers.txt',
       'runtime.txt',
       'mounts.txt',
       'udev.txt',

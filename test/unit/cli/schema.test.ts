@@ -39,7 +39,7 @@ const adapters = {
     { subject: 'clock', verdict: 'ok', message: 'fine' },
     { subject: 'keys', verdict: 'fault', message: 'none', remedy: 'copy one' },
   ],
-  supportFacts: async () => [],
+  supportSources: [],
   supportSecrets: async () => [],
   packReport: async () => undefined,
   storedState: {},

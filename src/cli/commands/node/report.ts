@@ -1,3 +1,4 @@
+import { lstat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
@@ -5,7 +6,7 @@ import { NODE_SOURCES, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { VERSION } from '../../../platform/version.ts';
-import type { SupportFact } from '../../context/command-adapters.ts';
+import type { SupportFact, SupportSource } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { jsonText } from '../../output/json.ts';
 import { redactedFile } from '../../output/redact/redact-file.ts';
@@ -35,17 +36,24 @@ const SCREENS: readonly { readonly file: string; readonly about: string; readonl
   { file: 'status.json', about: 'the whole state: releases, media, trust, conditions', args: ['status', '--json'] },
   { file: 'list.txt', about: 'the bundles as stickpin list shows them', args: ['list'] },
   { file: 'history.json', about: 'the newest 1,000 events', args: ['history', '--json'] },
+  { file: 'fleet.json', about: 'the releases of all nodes of the cluster', args: ['fleet', 'status', '--json'] },
 ];
+
+/** How long a command may take, which may ask a process that does not answer. */
+const SCREEN_MS = 60_000;
 
 async function report(options: ReportOptions, context: CommandContext, run: Run): Promise<void> {
   const { now, signal, stdout } = context;
   const time = new Date(now()).toISOString();
   const out = resolve(options.out ?? `stickpin-report-${hostname()}-${time.replaceAll(/[:.]/g, '')}.tar.gz`);
-  const { supportFacts, supportSecrets, packReport } = await context.adapters();
+  const { supportSources, supportSecrets, packReport } = await context.adapters();
+  await refuseExisting(out);
+  const sources = [...SCREENS.map((screen) => screenSource(screen, context, run)), SETTINGS, ...supportSources];
+  const contents = contentsOf(sources, time);
+  // Before it is collected, which may take half a minute.
+  if (!options.json) stdout(wrapLines(`${contents}\n`, context.columns, titleWidth(sources)));
   const secrets = await supportSecrets(signal);
-  const facts = [...(await screens(context, run)), await settingsFact(signal), ...(await supportFacts(signal))];
-  const files = facts.map((fact) => ({ ...fact, text: redactedFile(fact.text, secrets) }));
-  const contents = contentsOf(files, time);
+  const files = (await collected(sources, signal)).map((fact) => ({ ...fact, text: redactedFile(fact.text, secrets) }));
   const packed = [{ file: 'CONTENTS', about: 'this list', text: contents }, ...files];
   await packReport(out, packed, signal).catch((error: unknown) => {
     signal.throwIfAborted();
@@ -55,26 +63,45 @@ async function report(options: ReportOptions, context: CommandContext, run: Run)
   stdout(
     options.json
       ? jsonText({ path: out, files: listed })
-      : wrapLines(`${contents}\nMade ${out}. Look into it before you send it.\n`, context.columns, TITLE_WIDTH),
+      : wrapLines(`Made ${out}. Look into it before you send it.\n`, context.columns),
   );
 }
 
-/** Where what a file is begins in the list. */
-const TITLE_WIDTH = 15;
+/** Those that ask the daemon one after the other, and the rest at once. */
+async function collected(sources: readonly Source[], signal: AbortSignal): Promise<readonly SupportFact[]> {
+  let ready: Promise<unknown> = Promise.resolve();
+  return Promise.all(
+    sources.map(async ({ file, about, isInTurn = false, collect }) => {
+      const text = isInTurn ? ready.then(() => collect(signal)) : collect(signal);
+      if (isInTurn) ready = text;
+      return { file, about, text: await text };
+    }),
+  );
+}
 
-function contentsOf(files: readonly SupportFact[], time: string): string {
-  const width = Math.max(...files.map(({ file }) => file.length));
-  const lines = files.map(({ file, about }) => `  ${file.padEnd(width)}  ${about}\n`);
+interface Source extends SupportSource {
+  /** It runs after the one before it. Default false. */
+  readonly isInTurn?: boolean;
+}
+
+/** Where what a file is begins in the list. */
+function titleWidth(sources: readonly Source[]): number {
+  return Math.max(...sources.map(({ file }) => file.length)) + 4;
+}
+
+function contentsOf(sources: readonly Source[], time: string): string {
+  const width = titleWidth(sources) - 4;
+  const lines = sources.map(({ file, about }) => `  ${file.padEnd(width)}  ${about}\n`);
   return `Report of stickpin ${VERSION}, ${time}. It has:\n${lines.join('')}`;
 }
 
-/** Runs the commands of {@link SCREENS}; what one says on stderr and its exit code are part of it. */
-async function screens(context: CommandContext, run: Run): Promise<readonly SupportFact[]> {
-  const facts: SupportFact[] = [];
-  for (const { file, about, args } of SCREENS) {
+/** Runs one of {@link SCREENS}; what it says on stderr and its exit code are part of it. */
+function screenSource({ file, about, args }: (typeof SCREENS)[number], context: CommandContext, run: Run): Source {
+  const collect = async (signal: AbortSignal) => {
     let [text, told] = ['', ''];
     const exitCode = await run(args, {
       ...withoutTerminal(context),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(SCREEN_MS)]),
       stdout: (more) => {
         text += more;
       },
@@ -82,12 +109,12 @@ async function screens(context: CommandContext, run: Run): Promise<readonly Supp
         told += more;
       },
     });
-    context.signal.throwIfAborted();
+    signal.throwIfAborted();
     // What is JSON stays JSON.
     const isWhole = file.endsWith('.json') && text !== '';
-    facts.push({ file, about, text: isWhole ? text : `${text}${told}exit code ${exitCode}\n` });
-  }
-  return facts;
+    return isWhole ? text : `${text}${told}exit code ${exitCode}\n`;
+  };
+  return { file, about, isInTurn: true, collect };
 }
 
 function withoutTerminal({ columns: _columns, hasColour: _colour, stderrColumns: _width, ...context }: CommandContext) {
@@ -95,16 +122,26 @@ function withoutTerminal({ columns: _columns, hasColour: _colour, stderrColumns:
 }
 
 /** Settings have no secrets. Those that are wrong are left out, with the reason. */
-async function settingsFact(signal: AbortSignal): Promise<SupportFact> {
-  const about = 'the settings in use';
-  try {
-    const { file } = await readSettings(NODE_SOURCES, signal);
-    return { file: 'settings.toml', about, text: printSettings(writtenSettings(file)) };
-  } catch (error) {
-    signal.throwIfAborted();
-    return { file: 'settings.toml', about, text: `# ${reasonOf(error)}\n` };
-  }
+const SETTINGS: Source = {
+  file: 'settings.toml',
+  about: 'the settings in use',
+  collect: async (signal) => {
+    try {
+      const { file } = await readSettings(NODE_SOURCES, signal);
+      return printSettings(writtenSettings(file));
+    } catch (error) {
+      signal.throwIfAborted();
+      return `# ${reasonOf(error)}\n`;
+    }
+  },
+};
+
+/** Before anything is collected. Whoever makes the file refuses one that comes meanwhile. */
+async function refuseExisting(path: string): Promise<void> {
+  if ((await lstat(path).catch(() => undefined)) !== undefined) throw notWritten(path, EXISTS);
 }
+
+const EXISTS = Object.assign(new Error('it exists'), { code: 'EEXIST' });
 
 function notWritten(path: string, cause: unknown): AppError {
   const isThere = systemCodeOf(cause) === 'EEXIST';

@@ -98,11 +98,11 @@ const client = {
 
 const adapters = {
   watchFleet,
-  supportFacts: async () => [
+  supportSources: [
     {
-      file: 'journal.txt',
-      about: 'the last 5,000 lines of the journal of stickpin and of the container runtimes',
-      text: 'a line',
+      file: 'journal-stickpin-clear-mirrors.txt',
+      about: 'the journal of stickpin-clear-mirrors.service',
+      collect: async () => 'a line',
     },
   ],
   supportSecrets: async () => [],
