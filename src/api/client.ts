@@ -1,4 +1,5 @@
 import { type BusCall, type BusSignal, busCall, connectMessageBus, type MessageBus } from '../dbus/message-bus.ts';
+import { BUS_NAME } from '../dbus/signal-match.ts';
 import type { StatusReport } from '../domain/report/report.ts';
 import { AppError } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
@@ -27,8 +28,8 @@ export interface ApiClient extends ClientMethods {
    */
   report(signal: AbortSignal): Promise<StatusReport>;
   /**
-   * Calls `listener` for each announced change, until `signal` aborts. Resolves when it is
-   * subscribed.
+   * Calls `listener` for each announced change, and when the daemon ends or starts, until `signal`
+   * aborts. Resolves when it is subscribed.
    */
   watch(listener: () => void, signal: AbortSignal): Promise<void>;
   close(): void;
@@ -121,11 +122,14 @@ async function readReport(connection: Connection, signal: AbortSignal): Promise<
 
 async function watch(bus: MessageBus, listener: () => void, until: AbortSignal): Promise<void> {
   const isOurs = ({ path, interface: iface }: Omit<BusSignal, 'body'>) =>
-    (path === OBJECT_PATH || path.startsWith(`${OBJECT_PATH}/`)) && (iface === PROPERTIES || iface === OBJECT_MANAGER);
+    iface === BUS_NAME ||
+    ((path === OBJECT_PATH || path.startsWith(`${OBJECT_PATH}/`)) &&
+      (iface === PROPERTIES || iface === OBJECT_MANAGER));
   const off = bus.onSignal(() => listener(), isOurs);
   until.addEventListener('abort', off, { once: true });
   const rule = `type='signal',sender='${SERVICE}',path_namespace='${OBJECT_PATH}'`;
-  await callBus(bus, busCall('AddMatch', 's', [rule]), until);
+  const ownerRule = `type='signal',sender='${BUS_NAME}',member='NameOwnerChanged',arg0='${SERVICE}'`;
+  for (const one of [rule, ownerRule]) await callBus(bus, busCall('AddMatch', 's', [one]), until);
 }
 
 function ofDaemon(iface: string, member: string, signature: string, body: readonly unknown[]): BusCall {

@@ -19,7 +19,11 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
     stderr: (text) => void process.stderr.write(text),
     stdin: () => addAbortSignal(stop.signal, process.stdin),
     isTerminal: process.stdout.isTTY === true,
-    ...(process.stdout.isTTY && { columns: process.stdout.columns || 80, hasColour: wantsColour(process.env) }),
+    ...(process.stdout.isTTY && {
+      columns: process.stdout.columns || 80,
+      hasColour: wantsColour(process.env),
+      onResize,
+    }),
     ...(process.stderr.isTTY && {
       stderrColumns: process.stderr.columns || 80,
       stderrHasColour: wantsColour(process.env),
@@ -35,6 +39,12 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
     connect: (signal) => connectApi({ ...process.env }, signal),
     adapters: async () => (await import('./command-adapters.ts')).commandAdapters,
   });
+}
+
+function onResize(listener: (columns: number) => void, signal: AbortSignal): void {
+  const resized = () => listener(process.stdout.columns || 80);
+  process.stdout.on('resize', resized);
+  signal.addEventListener('abort', () => process.stdout.off('resize', resized), { once: true });
 }
 
 /** Exits without an error when the reader closes early, for example head(1). */

@@ -52,6 +52,10 @@ it.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))(
         const lines = screen.replaceAll('\r', '').split('\u001b[K\n');
         for (const line of lines) expect(line.split(BELOW)[0]?.length).toBeLessThanOrEqual(60);
       }
+      const before = text.length;
+      await service.dispose();
+      bus.close();
+      await eventually(() => expect(text.slice(before)).toContain('This screen waits for it.'), 60_000);
       const ended = once(terminal, 'exit');
       terminal.stdin.write('\u0003');
       const [code] = await ended;

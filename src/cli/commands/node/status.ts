@@ -5,6 +5,7 @@ import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { renderStatus } from '../../output/render-status.ts';
 import { renderStoredStatus } from '../../output/render-stored.ts';
+import { repainted, watchStatus } from './watch-status.ts';
 
 interface StatusOptions {
   readonly json?: true;
@@ -21,39 +22,16 @@ export function registerStatus(program: Command, context: CommandContext): void 
     .action((options: StatusOptions) => status(options, context));
 }
 
-/** From the top of the terminal. Each line is cleared as it is written, so that nothing flickers. */
-function repainted(text: string): string {
-  return `\u001b[H${text.replaceAll('\n', '\u001b[K\n')}\u001b[J`;
-}
-
 async function status(options: StatusOptions, context: CommandContext): Promise<void> {
+  const isRepainted = options.watch === true && !options.json && context.isTerminal;
   const live = async (client: ApiClient) => {
-    const print = async () => {
+    const print = async (columns: number | undefined) => {
       const report = await client.report(context.signal);
-      const text = options.json ? jsonText(report) : renderStatus(report, context);
-      const isRepainted = options.watch && !options.json && context.isTerminal;
+      const layout = { ...context, ...(columns !== undefined && { columns }) };
+      const text = options.json ? jsonText(report) : renderStatus(report, layout);
       context.stdout(isRepainted ? repainted(text) : text);
     };
-    if (!options.watch) return print();
-    let latest = Promise.resolve();
-    let isDue = false;
-    const changed = () => {
-      // The daemon sends several signals for one change.
-      if (isDue) return;
-      isDue = true;
-      latest = latest.then(() => {
-        isDue = false;
-        return print();
-      });
-    };
-    await client.watch(changed, context.signal);
-    // Only now: what changes after it is reported.
-    latest = latest.then(print);
-    await latest;
-    await new Promise<void>((resolve) => {
-      context.signal.addEventListener('abort', () => resolve(), { once: true });
-    });
-    await latest.catch(() => undefined); // may be interrupted during its output
+    await (options.watch ? watchStatus(client, print, context, isRepainted) : print(context.columns));
   };
   await withDaemonOrStored(context, live, async (state) => {
     const stored = await state.report(context.signal);

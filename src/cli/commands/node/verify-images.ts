@@ -3,10 +3,11 @@ import type { ApiClient } from '../../../api/client.ts';
 import type { CheckedImage } from '../../../domain/report/content-report.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
-import { clip, oneLine } from '../../../platform/plain-text.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
+import { clipStatus } from '../../output/clip-status.ts';
 import { jsonText } from '../../output/json.ts';
 import { shortDigests } from '../../output/short-digests.ts';
 import { formatStacked } from '../../output/stacked-table.ts';
@@ -49,7 +50,7 @@ async function withProgress(
   const paint = async () => {
     const { status } = await client.report(signal);
     // The last column stays free, because some terminals wrap there.
-    if (!ended.signal.aborted) stderr(`\r${clip(oneLine(status), Math.max(1, columns - 1))}\u001b[K`);
+    if (!ended.signal.aborted) stderr(`\r${clipStatus(oneLine(status), Math.max(1, columns - 1))}\u001b[K`);
   };
   try {
     return await withEither([signal, ended.signal], async (until) => {

@@ -54,7 +54,7 @@ describe('stickpin verify-images on a terminal', () => {
     expect(stderr).toBe(
       [
         '\rChecking the content of images: 0/2\u001b[K',
-        '\rChecking the content of images: 1/2, 5…\u001b[K',
+        '\rChecking the content of …, 5.0 GiB read\u001b[K',
         '\r\u001b[K',
       ].join(''),
     );
