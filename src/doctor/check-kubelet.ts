@@ -8,7 +8,6 @@ type NodeWithKubelet = Pick<ExaminedNode, 'kubelet'> & {
 };
 
 const { ok, warning } = findingsOn('kubelet');
-const RECORDS = '/var/lib/kubelet/image_manager';
 
 /**
  * Whether the kubelet uses images that it did not pull itself (KEP-2535), and whether it collects
@@ -21,9 +20,10 @@ export function checkKubelet({ kubelet, settings }: NodeWithKubelet): readonly C
       remedy: "run 'sudo stickpin doctor'",
       look: async (signal) => {
         const found = await kubelet(signal);
-        if (found.configFile === undefined && found.pullIntents.length + found.secretRepositories.length === 0)
-          return [];
-        return [...policyOf(found), ...recordsOf(found), ...marksOf(found, settings.preload.min_free_percent)];
+        const { configFile, isRunning, pullIntents, secretRepositories } = found;
+        if (configFile === undefined && !isRunning && pullIntents.length + secretRepositories.length === 0) return [];
+        const percent = settings.preload.min_free_percent;
+        return [...policyOf(found), ...recordsOf(found), ...marksOf(found, percent), ...evictionOf(found, percent)];
       },
     },
   ];
@@ -65,7 +65,7 @@ function isListed(repository: string, entry: string): boolean {
 }
 
 /** Records that make the kubelet ask the registry for an image of ours all the same. */
-function recordsOf({ pullIntents, secretRepositories, repositories }: ExaminedKubelet): readonly Finding[] {
+function recordsOf({ pullIntents, secretRepositories, repositories, records }: ExaminedKubelet): readonly Finding[] {
   const ours = new Set(repositories);
   const begun = pullIntents.filter((image) => ours.has(repositoryOf(image)));
   const secret = [...new Set(secretRepositories.filter((repository) => ours.has(repository)))];
@@ -75,7 +75,7 @@ function recordsOf({ pullIntents, secretRepositories, repositories }: ExaminedKu
       : [
           warning(
             `an unfinished pull of ${begun[0]} is recorded; after its next start the kubelet may need the registry for it`,
-            `when the image is present, remove the file of ${RECORDS}/pulling that names it, and restart the kubelet`,
+            `when the image is present, remove the file of ${records}/pulling that names it, and restart the kubelet`,
           ),
         ]),
     ...(secret.length === 0
@@ -83,7 +83,7 @@ function recordsOf({ pullIntents, secretRepositories, repositories }: ExaminedKu
       : [
           warning(
             `it pulled ${secret[0]} with the secret of a pod, so that other pods need a secret and a network for the same content`,
-            `give these pods the secret, or remove the file of ${RECORDS}/pulled that names it, and restart the kubelet`,
+            `give these pods the secret, or remove the file of ${records}/pulled that names it, and restart the kubelet`,
           ),
         ]),
   ];
@@ -104,6 +104,27 @@ function marksOf({ collectsAtPercent }: ExaminedKubelet, minFreePercent: number)
     warn(
       `stickpin fills the disk up to ${100 - minFreePercent} %, and the kubelet collects images from ${collectsAtPercent} % on: images that are not pinned go while a release is pulled`,
       `set preload.min_free_percent = ${Math.min(90, kept)}, or a higher imageGCHighThresholdPercent of the kubelet`,
+    ),
+  ];
+}
+
+/** Below its mark of eviction the kubelet removes unused images and ends pods. */
+function evictionOf({ evictsBelow }: ExaminedKubelet, minFreePercent: number): readonly Finding[] {
+  const { ok: fine, warning: warn } = findingsOn('space');
+  if (evictsBelow === undefined) return [];
+  const percent = /^(\d+(?:\.\d+)?)%$/.exec(evictsBelow)?.[1];
+  if (percent === undefined) {
+    return [
+      fine(
+        `the kubelet ends pods when less than ${evictsBelow} are free for images (evictionHard); preload.min_free_percent = ${minFreePercent} should keep more than that`,
+      ),
+    ];
+  }
+  if (minFreePercent >= Number(percent)) return [];
+  return [
+    warn(
+      `stickpin keeps ${minFreePercent} % of the disk free, and the kubelet ends pods when less than ${percent} % are free for images (evictionHard, imagefs.available)`,
+      `set preload.min_free_percent = ${Math.min(90, Math.ceil(Number(percent)))}, or a lower imagefs.available of the kubelet`,
     ),
   ];
 }

@@ -7,7 +7,10 @@ const DEFAULT: ExaminedKubelet = {
   configFile: '/var/lib/kubelet/config.yaml',
   verificationPolicy: undefined,
   allowlist: [],
+  isRunning: false,
   collectsAtPercent: 85,
+  evictsBelow: '15%',
+  records: '/var/lib/kubelet/image_manager',
   pullIntents: [],
   secretRepositories: [],
   repositories: ['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd'],
@@ -61,8 +64,19 @@ describe('the check of the kubelet', () => {
   });
 
   it('warns when the kubelet collects images before stickpin stops pulling', async () => {
-    expect(await wrong({}, 14)).toEqual([expect.stringContaining('fills the disk up to 86 %')]);
+    expect(await wrong({ evictsBelow: '5%' }, 14)).toEqual([expect.stringContaining('fills the disk up to 86 %')]);
     expect(await wrong({ collectsAtPercent: 80 })).toEqual([expect.stringContaining('from 80 % on')]);
     expect(await wrong({ collectsAtPercent: 90 })).toEqual([]);
+  });
+
+  it('warns when the kubelet ends pods before stickpin stops pulling', async () => {
+    const collectsAtPercent = 100;
+    expect(await wrong({ collectsAtPercent }, 15)).toEqual([]);
+    expect(await wrong({ collectsAtPercent }, 14)).toEqual([expect.stringContaining('ends pods when less than 15 %')]);
+    expect(await wrong({ collectsAtPercent, evictsBelow: '10Gi' }, 14)).toEqual([]);
+  });
+
+  it('looks at a kubelet that runs and has no file', async () => {
+    expect(await wrong({ configFile: undefined, isRunning: true, collectsAtPercent: 70 })).toHaveLength(1);
   });
 });

@@ -12,7 +12,18 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const at = (name: string) => join(folder, name);
-const read = () => readKubelet(signal, { configs: [at('none'), at('config.yaml')], imageManager: at('image_manager') });
+const read = () =>
+  readKubelet(signal, {
+    configs: [at('none'), at('config.yaml')],
+    dropIns: [at('none'), at('kubelet.conf.d')],
+    root: folder,
+    processes: at('proc'),
+  });
+const write = (name: string, text: string) => {
+  mkdirSync(join(at(name), '..'), { recursive: true });
+  writeFileSync(at(name), text);
+};
+const config = (...lines: readonly string[]) => ['kind: KubeletConfiguration', ...lines, ''].join('\n');
 const record = (name: string, content: unknown) => {
   mkdirSync(join(at('image_manager'), name, '..'), { recursive: true });
   writeFileSync(join(at('image_manager'), name), typeof content === 'string' ? content : JSON.stringify(content));
@@ -22,9 +33,12 @@ describe('the files of a kubelet', () => {
   it('give the defaults where there are none', async () => {
     expect(await read()).toEqual({
       configFile: undefined,
+      isRunning: false,
       verificationPolicy: undefined,
       allowlist: [],
       collectsAtPercent: 85,
+      evictsBelow: '15%',
+      records: at('image_manager'),
       pullIntents: [],
       secretRepositories: [],
     });
@@ -48,13 +62,65 @@ describe('the files of a kubelet', () => {
     record('pulled/sha256-3', { credentialMapping: [] });
     expect(await read()).toEqual({
       configFile: at('config.yaml'),
+      isRunning: false,
       verificationPolicy: 'AlwaysVerify',
       allowlist: ['quay.io/a/*'],
       collectsAtPercent: 80,
+      evictsBelow: '15%',
+      records: at('image_manager'),
       pullIntents: ['quay.io/a/b:1'],
       secretRepositories: ['quay.io/a/c'],
     });
     writeFileSync(at('config.yaml'), 'kind: Config\n');
     expect(await read()).toMatchObject({ configFile: undefined, verificationPolicy: undefined });
+  });
+
+  it('are overridden by drop-ins, in the order of their names', async () => {
+    write('config.yaml', config('imageGCHighThresholdPercent: 80', 'evictionHard: {memory.available: 100Mi}'));
+    write('kubelet.conf.d/20-b.conf', config('imageGCHighThresholdPercent: 70'));
+    write(
+      'kubelet.conf.d/10-a.conf',
+      config('imageGCHighThresholdPercent: 60', 'evictionHard: {imagefs.available: 5%}'),
+    );
+    write('kubelet.conf.d/30-c.yaml', config('imageGCHighThresholdPercent: 50'));
+    write('kubelet.conf.d/40-d.conf', 'kind: Other\n');
+    expect(await read()).toMatchObject({
+      configFile: at('kubelet.conf.d/20-b.conf'),
+      collectsAtPercent: 70,
+      evictsBelow: '5%',
+    });
+  });
+
+  it('have no mark of eviction for images where others are set', async () => {
+    write('kubelet.conf.d/00-k3s-defaults.conf', config('evictionHard: {memory.available: 100Mi}'));
+    expect(await read()).not.toHaveProperty('evictsBelow');
+  });
+
+  it('are those that the running kubelet names, and its options come first', async () => {
+    write('config.yaml', config('imageGCHighThresholdPercent: 80'));
+    write('own/config.yaml', config('imageGCHighThresholdPercent: 75', 'evictionHard: {imagefs.available: 9%}'));
+    write('own/conf.d/1.conf', config('imagePullCredentialsVerificationPolicy: AlwaysVerify'));
+    write('own/root/image_manager/pulling/1', JSON.stringify({ image: 'quay.io/a/b:1' }));
+    write('proc/1/cmdline', '/sbin/init\0');
+    write('proc/self/cmdline', 'kubelet\0');
+    const args = [
+      '--config',
+      at('own/config.yaml'),
+      `--config-dir=${at('own/conf.d')}`,
+      `--root-dir=${at('own/root')}`,
+    ];
+    write('proc/22/cmdline', ['/usr/bin/kubelet', ...args, ''].join('\0'));
+    const found = {
+      configFile: at('own/conf.d/1.conf'),
+      isRunning: true,
+      verificationPolicy: 'AlwaysVerify',
+      collectsAtPercent: 75,
+      evictsBelow: '9%',
+      pullIntents: ['quay.io/a/b:1'],
+    };
+    expect(await read()).toMatchObject(found);
+    const more = ['--image-gc-high-threshold=65', '--eviction-hard', 'imagefs.available<5%,nodefs.available<4%'];
+    write('proc/22/cmdline', ['/usr/bin/kubelet', ...args, ...more, ''].join('\0'));
+    expect(await read()).toMatchObject({ ...found, collectsAtPercent: 65, evictsBelow: '5%' });
   });
 });
