@@ -10,6 +10,6 @@ it('CHANGELOG.md has Added, Changed and Fixed once each under [Unreleased]', () 
 
 it('CHANGELOG.md has no entry twice, as a merge may leave behind', () => {
   const text = readFileSync('CHANGELOG.md', 'utf8');
-  const entries = [...text.matchAll(/^- .+(?:\n  .+)*/gm)].map(([entry]) => entry.replace(/\s+/g, ' '));
+  const entries = [...text.matchAll(/^- .+(?:\n {2}.+)*/gm)].map(([entry]) => entry.replace(/\s+/g, ' '));
   expect(entries.filter((entry, at) => entries.indexOf(entry) !== at)).toEqual([]);
 });

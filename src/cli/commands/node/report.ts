@@ -5,6 +5,7 @@ import type { Command } from 'commander';
 import { NODE_SOURCES, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { withEither } from '../../../platform/async/abort.ts';
 import { VERSION } from '../../../platform/version.ts';
 import type { SupportFact, SupportSource } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -99,16 +100,18 @@ function contentsOf(sources: readonly Source[], time: string): string {
 function screenSource({ file, about, args }: (typeof SCREENS)[number], context: CommandContext, run: Run): Source {
   const collect = async (signal: AbortSignal) => {
     let [text, told] = ['', ''];
-    const exitCode = await run(args, {
+    const screen: CommandContext = {
       ...withoutTerminal(context),
-      signal: AbortSignal.any([signal, AbortSignal.timeout(SCREEN_MS)]),
       stdout: (more) => {
         text += more;
       },
       stderr: (more) => {
         told += more;
       },
-    });
+    };
+    const exitCode = await withEither([signal, AbortSignal.timeout(SCREEN_MS)], (both) =>
+      run(args, { ...screen, signal: both }),
+    );
     signal.throwIfAborted();
     // What is JSON stays JSON.
     const isWhole = file.endsWith('.json') && text !== '';

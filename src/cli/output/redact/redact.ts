@@ -80,10 +80,13 @@ export function redacted(text: string, secrets: readonly string[] = []): string 
   return [HEADER, VARIABLE, NAMED_IN_QUOTES, NAMED].reduce(withoutValues, withoutTokens(withoutPrivateKeys(known)));
 }
 
+/** Values that are no secrets: of switches, of the setting `fleet.auth`, and what begins a list. */
+const NO_SECRET = /^(?:true|false|null|"?(?:none|kubelet)"?|[{[]|<removed>)$/i;
+
 function withoutValues(text: string, pattern: RegExp): string {
   return text.replaceAll(pattern, (whole: string, ...rest: unknown[]) => {
     const { start, value } = rest.at(-1) as { start: string; value: string };
-    return /^(?:true|false|null|none|[{[]|<removed>)$/i.test(value.trim()) ? whole : `${start}${removedLike(value)}`;
+    return NO_SECRET.test(value.trim()) ? whole : `${start}${removedLike(value)}`;
   });
 }
 
