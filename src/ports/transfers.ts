@@ -24,6 +24,11 @@ export interface RequestMeter {
    */
   manifestRequests(repository: string, reference: string): number;
   /**
+   * Number of those requests that were answered with the manifest (200), or with 304. After any
+   * other answer the runtime asks another registry.
+   */
+  manifestsSent(repository: string, reference: string): number;
+  /**
    * Calls `listener` after each request for a manifest. `path`: the mirror path of the repository
    * (`mirrorPathOf`); `reference`: a digest or a tag.
    */

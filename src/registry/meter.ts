@@ -19,8 +19,11 @@ export interface MeteredTransfer {
 /** A {@link TransferMeter} with the methods by which the registry records. */
 export interface RecordingMeter extends TransferMeter {
   open(digest: Digest): MeteredTransfer;
-  /** A manifest under this mirror path was requested, by digest or by tag. */
-  manifestRequested(mirrorPath: string, reference: string): void;
+  /**
+   * A manifest under this mirror path was requested, by digest or by tag. `isSent`: the answer was
+   * the manifest (200), or 304.
+   */
+  manifestRequested(mirrorPath: string, reference: string, isSent: boolean): void;
   /** A digest under this mirror path was requested that no source offers. */
   unknownRequested(mirrorPath: string, digest: Digest): void;
 }
@@ -41,7 +44,8 @@ export function createMeter(): RecordingMeter {
   const furthest = new Map<Digest, number>();
   const tallies = new Map<Digest, Tally>();
   const damaged = new Set<Digest>();
-  const manifests = new Map<string, number>();
+  const requested = new Map<string, number>();
+  const sent = new Map<string, number>();
   const unknown = new Map<string, { count: number; last: Digest }>();
   const listeners = new Set<(path: string, reference: string) => void>();
   return {
@@ -53,7 +57,8 @@ export function createMeter(): RecordingMeter {
       if (tallies.get(digest)?.open === 0) tallies.delete(digest);
     },
     damaged: () => damaged,
-    manifestRequests: (repository, reference) => manifests.get(`${mirrorPathOf(repository)}@${reference}`) ?? 0,
+    manifestRequests: (repository, reference) => requested.get(keyOf(mirrorPathOf(repository), reference)) ?? 0,
+    manifestsSent: (repository, reference) => sent.get(keyOf(mirrorPathOf(repository), reference)) ?? 0,
     onManifestRequest: (listener) => {
       listeners.add(listener);
       return () => {
@@ -90,13 +95,18 @@ export function createMeter(): RecordingMeter {
         close: () => add('open', -1),
       };
     },
-    manifestRequested: (path, reference) => {
-      const key = `${path}@${reference}`;
-      manifests.set(key, (manifests.get(key) ?? 0) + 1);
+    manifestRequested: (path, reference, isSent) => {
+      const key = keyOf(path, reference);
+      if (isSent) sent.set(key, (sent.get(key) ?? 0) + 1);
+      requested.set(key, (requested.get(key) ?? 0) + 1);
       for (const listener of listeners) listener(path, reference);
     },
     unknownRequested: (path, digest) => {
       unknown.set(path, { count: (unknown.get(path)?.count ?? 0) + 1, last: digest });
     },
   };
+}
+
+function keyOf(mirrorPath: string, reference: string): string {
+  return `${mirrorPath}@${reference}`;
 }

@@ -33,7 +33,7 @@ async function answer(api: PullApi, exchange: Exchange): Promise<void> {
   const probe = route.kind === 'manifest' ? api.probes?.manifest(route.repository, route.reference) : undefined;
   if (route.kind === 'manifest' && probe !== undefined) {
     sendProbeManifest(probe, route.reference, exchange);
-    return api.meter.manifestRequested(route.repository, route.reference);
+    return api.meter.manifestRequested(route.repository, route.reference, true);
   }
   await untilOffered(api, exchange.response);
   const namespace = queryOf(url).get('ns') ?? undefined;
@@ -80,13 +80,15 @@ async function answerRoute(
       const digest = isDigest(reference)
         ? reference
         : (offer.tags.get(reference) ?? offer.referrersTags?.get(reference));
+      let isSent = false;
       try {
-        return await sendManifest(api, route, { offer, digest: offered(digest, offer) }, exchange);
+        isSent = await sendManifest(api, route, { offer, digest: offered(digest, offer) }, exchange);
       } finally {
         // Counted last: code that waits for this request may start a pull at once, and the request
         // must not count as an unknown one of that pull.
-        api.meter.manifestRequested(repository, reference);
+        api.meter.manifestRequested(repository, reference, isSent);
       }
+      return;
     }
   }
 }

@@ -498,6 +498,8 @@ export interface FakeNode {
   readonly meter: {
     sent: Map<Digest, number>;
     manifests: Map<string, number>;
+    /** Whether the registry has the manifests that it is asked for. */
+    hasManifests: boolean;
     waiting: number;
     flow: Partial<BlobFlow>;
     /** Requests for blobs that no bundle has; none at first. */
@@ -566,6 +568,7 @@ export function createFakeNode(
   const meter = {
     sent: new Map<Digest, number>(),
     manifests: new Map<string, number>(),
+    hasManifests: true,
     waiting: 0,
     flow: {} as Partial<BlobFlow>,
     unknown: { count: 0, last: undefined as Digest | undefined },
@@ -708,6 +711,8 @@ export function createFakeNode(
           };
         },
         manifestRequests: (repository, digest) => meter.manifests.get(`${repository}@${digest}`) ?? 0,
+        manifestsSent: (repository, digest) =>
+          meter.hasManifests ? (meter.manifests.get(`${repository}@${digest}`) ?? 0) : 0,
         waiting: () => meter.waiting,
         flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),
         unknownRequests: () => meter.unknown,

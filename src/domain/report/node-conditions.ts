@@ -69,8 +69,11 @@ function wordOf(end: PullCheckEnd): string {
       return 'PullAnswered';
     case 'not-asked':
       return 'RegistryNotAsked';
+    case 'not-sent':
+      return 'ManifestNotSent';
     case 'failed':
-      return end.isAsked ? 'PullFailed' : 'RegistryNotAsked';
+      if (!end.isAsked) return 'RegistryNotAsked';
+      return end.isSent ? 'PullFailed' : 'ManifestNotSent';
     case 'timed-out':
       return 'PullTimedOut';
     case 'runtime-away':

@@ -5,8 +5,13 @@ export type PullCheckEnd =
   | { readonly kind: 'answered' }
   /** The pull succeeded, and the runtime did not ask our registry: another one answered. */
   | { readonly kind: 'not-asked' }
-  /** `isAsked`: whether the runtime asked our registry at all. */
-  | { readonly kind: 'failed'; readonly reason: Fault; readonly isAsked: boolean }
+  /** The pull succeeded, but our registry did not send the manifest: another one answered. */
+  | { readonly kind: 'not-sent' }
+  /**
+   * `isAsked`: whether the runtime asked our registry at all; `isSent`: whether our registry sent
+   * the manifest.
+   */
+  | { readonly kind: 'failed'; readonly reason: Fault; readonly isAsked: boolean; readonly isSent: boolean }
   | { readonly kind: 'timed-out'; readonly afterMs: number }
   /** The runtime did not answer, or was being stopped. */
   | { readonly kind: 'runtime-away'; readonly reason: Fault }

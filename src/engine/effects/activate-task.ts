@@ -19,7 +19,7 @@ const PARALLEL_TAGS = 4;
 /** The adapters of an activation. */
 export interface ActivationDependencies {
   readonly runtime: Pick<RuntimePort, 'observe' | 'pull' | 'image' | 'addTag' | 'removeTag'>;
-  readonly meter: Pick<TransferMeter, 'manifestRequests'>;
+  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'manifestsSent'>;
   readonly mirrorGate: Pick<MirrorGate, 'isProven' | 'prove'>;
   readonly pullChecker: Pick<PullChecker, 'answered'>;
 }
@@ -159,8 +159,8 @@ async function proveMirror(
 }
 
 /**
- * Pulls one tag, and compares what it names then with the image as it was listed before. A pull that
- * asked our registry is a test of pulls as well.
+ * Pulls one tag, and compares what it names then with the image as it was listed before. A pull for
+ * which our registry sent the manifest is a test of pulls as well.
  */
 async function giveTag(
   goal: TagGoal,
@@ -170,13 +170,13 @@ async function giveTag(
   signal: AbortSignal,
 ): Promise<void> {
   const { repository, tag = '' } = parseReference(goal.tag);
-  const asked = meter.manifestRequests(repository, tag);
+  const sent = meter.manifestsSent(repository, tag);
   await runtime.pull(goal.tag, signal);
-  const isAsked = meter.manifestRequests(repository, tag) !== asked;
+  const isSent = meter.manifestsSent(repository, tag) !== sent;
   const tagged = await runtime.image(goal.tag, signal);
   const own = before.get(goal.reference);
   if (isSameImage(tagged, own) && !hasForeignManifest(tagged, own)) {
-    if (isAsked && repository === repositoryOf(goal.reference)) pullChecker.answered(goal.reference);
+    if (isSent && repository === repositoryOf(goal.reference)) pullChecker.answered(goal.reference);
     return;
   }
   if (tagged !== undefined) await runtime.removeTag(goal.tag, signal);

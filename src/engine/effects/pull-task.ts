@@ -16,7 +16,10 @@ import type { StallWatch } from '../tasks/stall-watch.ts';
 /** The adapters of a pull. */
 export interface PullDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;
-  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'sentBytes' | 'unknownRequests' | 'damaged'>;
+  readonly meter: Pick<
+    TransferMeter,
+    'manifestRequests' | 'manifestsSent' | 'sentBytes' | 'unknownRequests' | 'damaged'
+  >;
   readonly stalls: StallWatch;
   /** The sources of blobs of the registry. */
   readonly source: Omit<BlobUnion, 'onChange'>;
@@ -37,8 +40,8 @@ export type PullEnd =
   | {
       readonly kind: 'pulled';
       /**
-       * Our registry was not asked for the manifest although it should have been: the image came
-       * from another source of the runtime.
+       * Our registry did not send the manifest although it should have been asked for it: the image
+       * came from another source of the runtime.
        */
       readonly isElsewhere: boolean;
     }
@@ -61,6 +64,8 @@ export async function pullImage(
   const { repository } = parseReference(image.reference);
   const requests = () => deps.meter.manifestRequests(repository, image.digest);
   const asked = requests();
+  const sentManifests = () => deps.meter.manifestsSent(repository, image.digest);
+  const sentBefore = sentManifests();
   const unknown = () => deps.meter.unknownRequests(repository);
   const unknownBefore = unknown().count;
   try {
@@ -73,7 +78,7 @@ export async function pullImage(
     // Our registry does not see the transfer of an image from its own registry, so stalls can't be
     // detected.
     await (deps.online === true ? pull(signal) : deps.stalls.guard(watched, signal, pull));
-    return { kind: 'pulled', isElsewhere: deps.online !== true && requests() === asked };
+    return { kind: 'pulled', isElsewhere: deps.online !== true && sentManifests() === sentBefore };
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof AppError && error.code === 'runtime/stopping') return { kind: 'interrupted' };

@@ -7,7 +7,7 @@ import { untilAborted, withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
-import { isRuntimeAway, probeMirror } from '../tasks/mirror-probe.ts';
+import { isRuntimeAway, type ProbeEnd, probeMirror } from '../tasks/mirror-probe.ts';
 
 /** The adapters of {@link createPullChecker}. */
 export interface PullCheckerDependencies {
@@ -15,7 +15,7 @@ export interface PullCheckerDependencies {
   /** The releases that are trusted now. */
   readonly releases: () => readonly StoredBundle[];
   readonly runtime: Pick<RuntimePort, 'observe' | 'image' | 'pull'>;
-  readonly meter: Pick<TransferMeter, 'manifestRequests'>;
+  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'manifestsSent'>;
   /** Called when a test pull asked our registry for an image of this repository. */
   readonly onAsked?: (repository: string) => void;
   /** Asks for a round. */
@@ -29,8 +29,9 @@ export interface PullCheckerDependencies {
 export interface PullChecker {
   checks(): PullChecks;
   /**
-   * The runtime pulled this image, which it had, from a mirror of its own repository, and asked our
-   * registry. `reference`: by digest. It stands for a test of this image that is due soon.
+   * The runtime pulled this image, which it had, from a mirror of its own repository, and our
+   * registry sent the manifest. `reference`: by digest. It stands for a test of this image that is
+   * due soon.
    */
   answered(reference: string): void;
   /** Starts a test beside the rounds, unless one runs. Its end asks for a round. Never throws. */
@@ -142,13 +143,13 @@ async function testPull(
       if (digest === undefined || (await runtime.image(reference, signal)) === undefined) return { kind: 'image-gone' };
       const probe = await untilAborted(probeMirror(repository, digest, { runtime, meter }, signal), signal);
       if (probe.isAsked) onAsked?.(repository);
-      if (probe.failure === undefined) return { kind: probe.isAsked ? 'answered' : 'not-asked' };
+      if (probe.failure === undefined) return pulledEnd(probe);
       ending.signal.throwIfAborted();
       if (isTimedOut()) return { kind: 'timed-out', afterMs: PULL_MS };
       const reason = faultOf(probe.failure);
       return isRuntimeAway(probe)
         ? { kind: 'runtime-away', reason }
-        : { kind: 'failed', reason, isAsked: probe.isAsked };
+        : { kind: 'failed', reason, isAsked: probe.isAsked, isSent: probe.isSent };
     } catch (error) {
       ending.signal.throwIfAborted();
       if (isTimedOut()) return { kind: 'timed-out', afterMs: PULL_MS };
@@ -157,6 +158,12 @@ async function testPull(
       over.abort();
     }
   });
+}
+
+/** A pull that succeeded shows that we answered it only if we sent the manifest. */
+function pulledEnd({ isAsked, isSent }: ProbeEnd): PullCheckEnd {
+  if (isSent) return { kind: 'answered' };
+  return { kind: isAsked ? 'not-sent' : 'not-asked' };
 }
 
 function faultOf(error: unknown) {

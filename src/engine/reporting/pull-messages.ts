@@ -52,7 +52,7 @@ export function pulledEvent(reference: string, about: AboutImage): Event {
 
 /** An image was pulled, though not from our registry. */
 export function pulledElsewhereEvent(reference: string, level: 'debug' | 'warn', about: AboutImage): Event {
-  const message = `Pulled ${reference}, though not from stickpin's registry: the runtime did not use its mirror configuration yet, or something in it goes before, and it took the image from another source. It is the right one, since it goes by its digest`;
+  const message = `Pulled ${reference}, though not from stickpin's registry: the runtime did not use its mirror configuration yet, something in it goes before, or stickpin's registry had no manifest to send. It took the image from another source. It is the right one, since it goes by its digest`;
   return { ...about, kind: 'imagePulled', level, message };
 }
 

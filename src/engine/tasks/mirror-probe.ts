@@ -6,14 +6,16 @@ import type { TransferMeter } from '../../ports/transfers.ts';
 /** The adapters of a probe. */
 export interface MirrorProbeDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;
-  readonly meter: Pick<TransferMeter, 'manifestRequests'>;
+  readonly meter: Pick<TransferMeter, 'manifestRequests' | 'manifestsSent'>;
 }
 
-/**
- * The result of a probe: whether our registry was asked, and the error of the pull if it failed.
- */
+/** The result of a probe. */
 export interface ProbeEnd {
+  /** Whether our registry was asked. */
   readonly isAsked: boolean;
+  /** Whether it answered with the manifest. */
+  readonly isSent: boolean;
+  /** The error of the pull if it failed. */
   readonly failure: unknown;
 }
 
@@ -32,6 +34,7 @@ export async function probeMirror(
   signal: AbortSignal,
 ): Promise<ProbeEnd> {
   const asked = meter.manifestRequests(repository, digest);
+  const sent = meter.manifestsSent(repository, digest);
   let failure: unknown;
   try {
     await runtime.pull(`${repository}@${digest}`, signal);
@@ -40,7 +43,7 @@ export async function probeMirror(
   }
   const isAsked = meter.manifestRequests(repository, digest) !== asked;
   if (!isAsked) signal.throwIfAborted();
-  return { isAsked, failure };
+  return { isAsked, isSent: meter.manifestsSent(repository, digest) !== sent, failure };
 }
 
 /** Whether a probe failed because the runtime is unreachable or being stopped. */

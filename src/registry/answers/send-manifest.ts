@@ -18,16 +18,20 @@ export interface Wanted {
 /**
  * Sends the manifest with this digest. 404 when it is undefined, no source has it, or the client is
  * to ask another registry.
+ *
+ * @returns whether the answer was the manifest, or 304
  */
 export async function sendManifest(
   api: PullApi,
   { repository, reference }: Extract<Route, { kind: 'manifest' }>,
   { offer, digest }: Wanted,
   { request, response }: Exchange,
-): Promise<void> {
+): Promise<boolean> {
   const { source, meter } = api;
-  const unknown = (message: string) =>
+  const unknown = (message: string) => {
     respondError(response, 404, { code: 'MANIFEST_UNKNOWN', message, detail: { reference } });
+    return false;
+  };
   const signal = closeSignal(response);
   const manifest = digest && (await readManifest(source, digest, signal));
   if (digest === undefined || manifest === undefined) {
@@ -44,7 +48,11 @@ export async function sendManifest(
   }
   response.setHeader('docker-content-digest', digest);
   response.setHeader('etag', entityTagOf(digest));
-  if (isUnmodified(request.headers, digest)) return void response.writeHead(304).end();
+  if (isUnmodified(request.headers, digest)) {
+    response.writeHead(304).end();
+    return true;
+  }
   response.writeHead(200, { 'content-type': manifest.mediaType, 'content-length': manifest.bytes.length });
   response.end(request.method === 'HEAD' ? undefined : manifest.bytes);
+  return true;
 }

@@ -27,6 +27,7 @@ it('sends the manifest of a probe, counts the request, and does not send its con
   const answer = await fetch(`${base}/manifests/${digest}`);
   expect([answer.status, answer.headers.get('docker-content-digest')]).toEqual([200, digest]);
   expect(registry.meter.manifestRequests('quay.io/app', digest)).toBe(1);
+  expect(registry.meter.manifestsSent('quay.io/app', digest)).toBe(1);
   const document = parseImageDocument(Buffer.from(await answer.arrayBuffer()), 'it', 'bundle/inconsistent');
   if (document.kind !== 'manifest') throw new Error(document.kind);
 

@@ -386,6 +386,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     const digest = hashOf(Buffer.from('a probe'));
     const { meter } = registry;
     const counts = () => [meter.unknownRequests(REPOSITORY).count, meter.manifestRequests(REPOSITORY, digest)];
+    const sent = () => meter.manifestsSent(REPOSITORY, digest);
     let whileLooking: number[] = [];
     shelf.sizeOf = async () => {
       whileLooking = counts();
@@ -396,6 +397,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
       [0, 0],
       [1, 1],
     ]);
+    expect(sent()).toBe(0);
   });
 
   it('counts what it sent and how often manifests were asked for', async () => {
@@ -406,6 +408,11 @@ describe('registry: pull, after the OCI distribution specification', () => {
     expect(registry.meter.totalBytes()).toBe(110);
     expect(registry.meter.sentBytes().get(hashOf(blob))).toBe(100);
     expect(registry.meter.manifestRequests(REPOSITORY, hashOf(manifest))).toBe(1);
+    expect(registry.meter.manifestsSent(REPOSITORY, hashOf(manifest))).toBe(1);
+    expect(registry.meter.manifestRequests(REPOSITORY, 'latest')).toBe(1);
+    expect(registry.meter.manifestsSent(REPOSITORY, 'latest')).toBe(0);
+    await get(at(`manifests/${hashOf(manifest)}`), { headers: { 'if-none-match': `"${hashOf(manifest)}"` } });
+    expect(registry.meter.manifestsSent(REPOSITORY, hashOf(manifest))).toBe(2);
     expect(registry.meter.manifestRequests(REPOSITORY, hashOf(bareIndex))).toBe(0);
     expect(registry.meter.manifestRequests('quay.example.com/other', hashOf(manifest))).toBe(0);
   });

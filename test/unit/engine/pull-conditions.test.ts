@@ -43,6 +43,17 @@ describe('the condition PullsAnswered', () => {
     await node.stop();
   });
 
+  it('is False while another registry answers what ours is asked for and does not have', async () => {
+    const node = nodeWith();
+    node.meter.hasManifests = false;
+    await node.start();
+    expect(condition(node, 'PullsAnswered')).toMatchObject({ status: 'False', reason: 'ManifestNotSent' });
+    node.meter.hasManifests = true;
+    await node.engine.checkPulls(new AbortController().signal);
+    expect(condition(node, 'PullsAnswered')).toMatchObject({ status: 'True' });
+    await node.stop();
+  });
+
   it('does not stop the engine when the pull fails or hangs', async () => {
     const node = nodeWith();
     node.runtime.onPull = () => new Promise(() => undefined);

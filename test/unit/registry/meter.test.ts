@@ -32,11 +32,20 @@ describe('meter', () => {
     const meter = createMeter();
     const told: string[] = [];
     const stop = meter.onManifestRequest((path, reference) => told.push(`${path} ${reference}`));
-    meter.manifestRequested('quay.io/x', a);
-    meter.manifestRequested('quay.io/x', 'v1');
+    meter.manifestRequested('quay.io/x', a, true);
+    meter.manifestRequested('quay.io/x', 'v1', false);
     stop();
-    meter.manifestRequested('quay.io/x', 'v2');
+    meter.manifestRequested('quay.io/x', 'v2', true);
     expect(told).toEqual([`quay.io/x ${a}`, 'quay.io/x v1']);
+  });
+
+  it('counts requests for manifests, and apart from them those whose answer was the manifest', () => {
+    const meter = createMeter();
+    meter.manifestRequested('quay.io/x', a, false);
+    expect([meter.manifestRequests('quay.io/x', a), meter.manifestsSent('quay.io/x', a)]).toEqual([1, 0]);
+    meter.manifestRequested('quay.io/x', a, true);
+    expect([meter.manifestRequests('quay.io/x', a), meter.manifestsSent('quay.io/x', a)]).toEqual([2, 1]);
+    expect(meter.manifestsSent('quay.io/x', 'v1')).toBe(0);
   });
 
   it('knows which blobs were damaged when they were last sent', () => {

@@ -14,7 +14,12 @@ export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 
       return `the runtime pulled ${reference}, and stickpin's registry answered it`;
     case 'not-asked':
       return `the runtime pulled ${reference} from another registry and did not ask stickpin's, so that the pull fails without a network. ${LOOK_AT_MIRRORS}`;
+    case 'not-sent':
+      return `the runtime pulled ${reference} from another registry, since stickpin's has no manifest and configuration of it to send. So the pull fails without a network. ${LOOK_AT_DOCUMENTS}`;
     case 'failed':
+      if (end.isAsked && !end.isSent) {
+        return `the pull of ${reference}, which is present, failed, since stickpin's registry has no manifest and configuration of it to send: ${end.reason.message}. ${LOOK_AT_DOCUMENTS}`;
+      }
       return end.isAsked
         ? `the pull of ${reference}, which is present, failed although stickpin's registry was asked: ${end.reason.message}. Look into the journal of the runtime, and run 'stickpin doctor' again`
         : `the pull of ${reference}, which is present, failed, and stickpin's registry was not asked: ${end.reason.message}. ${LOOK_AT_MIRRORS}`;
@@ -29,6 +34,7 @@ export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 
   }
 }
 
+const LOOK_AT_DOCUMENTS = 'Plug in the stick of its release, and stickpin keeps them again';
 const LOOK_AT_MIRRORS = "'stickpin doctor' tells whether the runtime reads its mirrors; restart it if it does";
 
 /** Which images come from elsewhere, and what to do. At least one. */

@@ -27,13 +27,21 @@ const seen = (end: PullCheckEnd | undefined, over: Partial<Observed> = {}, bundl
 const judged = (...args: Parameters<typeof seen>) =>
   Object.fromEntries(judgeNodeConditions(seen(...args)).map(({ type, ...rest }) => [type, rest]));
 const reason = { code: 'runtime/pull-failed', message: 'connection refused' };
+const failed = (isAsked: boolean, isSent: boolean): PullCheckEnd => ({ kind: 'failed', isAsked, isSent, reason });
 
 describe('PullsAnswered', () => {
   it.each<[end: PullCheckEnd, status: string, word: string, text: RegExp]>([
     [{ kind: 'answered' }, 'True', 'PullAnswered', /stickpin's registry answered it$/],
     [{ kind: 'not-asked' }, 'False', 'RegistryNotAsked', /another registry .* fails without a network/],
-    [{ kind: 'failed', isAsked: false, reason }, 'False', 'RegistryNotAsked', /was not asked: connection refused\./],
-    [{ kind: 'failed', isAsked: true, reason }, 'False', 'PullFailed', /was asked: connection refused\. Look into/],
+    [
+      { kind: 'not-sent' },
+      'False',
+      'ManifestNotSent',
+      /has no manifest .* fails without a network\. Plug in the stick/,
+    ],
+    [failed(false, false), 'False', 'RegistryNotAsked', /was not asked: connection refused\./],
+    [failed(true, false), 'False', 'ManifestNotSent', /has no manifest .* connection refused\. Plug in the stick/],
+    [failed(true, true), 'False', 'PullFailed', /was asked: connection refused\. Look into/],
     [{ kind: 'timed-out', afterMs: 8_000 }, 'False', 'PullTimedOut', /did not end within 8 s/],
     [{ kind: 'runtime-away', reason }, 'Unknown', 'RuntimeUnreachable', /could not be tested: connection refused/],
     [{ kind: 'image-gone' }, 'Unknown', 'ImageGone', /removed meanwhile/],
@@ -106,10 +114,10 @@ describe('the events of these conditions', () => {
   const imageUses = { uses: [{ usedBy: 'Pod a', image: 'quay.io/x/y:1' }], faults: [], isComplete: true };
 
   it('report a change once', () => {
-    const failed: PullCheckEnd = { kind: 'failed', isAsked: true, reason };
-    expect(kinds([undefined], [failed])).toEqual(['pullsUnanswered']);
-    expect(kinds([failed], [failed])).toEqual([]);
-    expect(kinds([failed], [{ kind: 'answered' }])).toEqual(['pullsAnswered']);
+    const bad = failed(true, true);
+    expect(kinds([undefined], [bad])).toEqual(['pullsUnanswered']);
+    expect(kinds([bad], [bad])).toEqual([]);
+    expect(kinds([bad], [{ kind: 'answered' }])).toEqual(['pullsAnswered']);
     expect(kinds([undefined], [{ kind: 'answered' }])).toEqual([]);
     expect(kinds(undefined, [undefined, { imageUses }])).toEqual(['pullsFromElsewhere']);
     expect(kinds([undefined, { imageUses }], [undefined, { imageUses }])).toEqual([]);

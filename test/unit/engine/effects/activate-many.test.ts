@@ -48,7 +48,7 @@ async function callsOf(imageCount: number, takeEffect: MirrorEffect, canAddTags:
           calls.removeTag += 1;
         },
       },
-      meter: { manifestRequests: () => calls.pull },
+      meter: { manifestRequests: () => calls.pull, manifestsSent: () => calls.pull },
       mirrorGate: {
         isProven: () => proven.size > 0,
         prove: (repository) => void proven.add(repository),

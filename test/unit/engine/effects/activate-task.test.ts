@@ -23,7 +23,9 @@ function createNode() {
     [...images.values()].find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name));
   const node = {
     log: [] as string[],
-    /** Images whose pull by tag asked our registry. */
+    /** Whether our registry has the manifests that it is asked for. */
+    isSent: true,
+    /** Images whose pull by tag our registry answered. */
     answered: [] as string[],
     mirrorsTakeEffect: 'late' as MirrorEffect,
     /** Repositories whose mirror is in force. */
@@ -81,7 +83,10 @@ function createNode() {
               else if (own !== undefined) node.tag(name, own.imageId);
             },
           },
-          meter: { manifestRequests: (repository, digest) => manifests.get(`${repository}@${digest}`) ?? 0 },
+          meter: {
+            manifestRequests: (repository, digest) => manifests.get(`${repository}@${digest}`) ?? 0,
+            manifestsSent: (repository, digest) => (node.isSent ? (manifests.get(`${repository}@${digest}`) ?? 0) : 0),
+          },
           mirrorGate: {
             isProven: (repository) => node.proven.has(repository),
             prove: (repository) => void node.proven.add(repository),
@@ -107,9 +112,13 @@ describe('activateBundle', () => {
     expect(node.log).toEqual([etcd, api, tagOf(etcd), tagOf(api)]);
   });
 
-  it('counts a pull by tag as a test of pulls when our registry was asked', async () => {
+  it('counts a pull by tag as a test of pulls when our registry sent the manifest', async () => {
     await node.activate();
     expect(node.answered).toEqual([etcd, api]);
+    node = createNode();
+    node.isSent = false;
+    await node.activate();
+    expect(node.answered).toEqual([]);
     node = createNode();
     node.mirrorsTakeEffect = 'at-once';
     node.mirrored.clear();

@@ -48,7 +48,11 @@ beforeEach(() => {
       },
     },
     probes: { offer: (repository, seed) => digestOf(`${repository} ${seed}`) },
-    meter: { manifestRequests: (repository, digest) => asked.get(`${repository}@${digest}`) ?? 0 },
+    // Only the request counts: a registry that sends nothing was asked all the same.
+    meter: {
+      manifestRequests: (repository, digest) => asked.get(`${repository}@${digest}`) ?? 0,
+      manifestsSent: () => 0,
+    },
   });
 });
 

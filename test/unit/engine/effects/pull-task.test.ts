@@ -32,6 +32,8 @@ interface Case {
    */
   readonly blobs?: ReadonlyMap<Digest, Buffer>;
   readonly isUnused?: boolean;
+  /** Whether our registry has the manifest when it is asked. Default: yes. */
+  readonly isSent?: boolean;
   readonly online?: boolean;
   readonly root?: Digest;
   readonly sent?: readonly Digest[];
@@ -99,6 +101,7 @@ async function pull({
   error,
   blobs = whole,
   isUnused = false,
+  isSent = true,
   online = false,
   root = hashOf(manifest),
   sent,
@@ -134,6 +137,7 @@ async function pull({
       },
       meter: {
         manifestRequests: () => requests,
+        manifestsSent: () => (isSent ? requests : 0),
         unknownRequests: () => (wanted === undefined || requests === 0 ? NOTHING : { count: 1, last: wanted }),
         sentBytes: () => new Map((sent ?? [hashOf(layerBytes)]).map((digest) => [digest, 1])),
         damaged: () => new Set(damaged),
@@ -149,8 +153,9 @@ describe('pullImage', () => {
     expect((await pull({})).end).toEqual({ kind: 'pulled', isElsewhere: false });
   });
 
-  it('notices an image that was pulled without a request to our registry, unless that is intended', async () => {
+  it('notices an image that was pulled without a manifest from our registry, unless that is intended', async () => {
     expect((await pull({ isUnused: true })).end).toEqual({ kind: 'pulled', isElsewhere: true });
+    expect((await pull({ isSent: false })).end).toEqual({ kind: 'pulled', isElsewhere: true });
     expect((await pull({ isUnused: true, online: true })).end).toEqual({ kind: 'pulled', isElsewhere: false });
   });
 
@@ -189,6 +194,7 @@ describe('pullImage', () => {
     };
     const meter = {
       manifestRequests: () => 0,
+      manifestsSent: () => 0,
       sentBytes: () => new Map(),
       damaged: () => new Set<Digest>(),
       unknownRequests: () => NOTHING,

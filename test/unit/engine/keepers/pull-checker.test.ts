@@ -14,6 +14,7 @@ describe('createPullChecker', () => {
   let pull: (signal: AbortSignal) => Promise<void>;
   let pulls: string[];
   let isAsked: boolean;
+  let isSent: boolean;
   let isPresent: boolean;
   let rounds: number;
   let proven: string[];
@@ -21,6 +22,7 @@ describe('createPullChecker', () => {
   beforeEach(() => {
     clock = createVirtualClock();
     [pulls, isAsked, isPresent, rounds] = [[], true, true, 0];
+    isSent = true;
     proven = [];
     pull = async () => undefined;
     let asked = 0;
@@ -28,7 +30,7 @@ describe('createPullChecker', () => {
     checker = createPullChecker({
       clock,
       releases: () => [release],
-      meter: { manifestRequests: () => asked },
+      meter: { manifestRequests: () => asked, manifestsSent: () => (isSent ? asked : 0) },
       onAsked: (repository) => void proven.push(repository),
       wantRound: () => {
         rounds += 1;
@@ -100,12 +102,26 @@ describe('createPullChecker', () => {
     expect(proven).toEqual([]);
   });
 
-  it.each([true, false])('says why the pull failed, and whether our registry was asked: %s', async (asked) => {
-    isAsked = asked;
-    pull = fails('runtime/not-found');
-    const reason = { code: 'runtime/not-found', message: 'no' };
-    expect(await ended()).toEqual({ kind: 'failed', isAsked: asked, reason });
+  it('says when our registry was asked and had no manifest to send, so that another one answered', async () => {
+    isSent = false;
+    expect(await ended()).toEqual({ kind: 'not-sent' });
+    expect(proven).toEqual(['quay.example.com/ocp/etcd']);
   });
+
+  it.each([
+    [true, true],
+    [true, false],
+    [false, false],
+  ])(
+    'says why the pull failed, whether our registry was asked (%s) and sent the manifest (%s)',
+    async (asked, sent) => {
+      isAsked = asked;
+      isSent = sent;
+      pull = fails('runtime/not-found');
+      const reason = { code: 'runtime/not-found', message: 'no' };
+      expect(await ended()).toEqual({ kind: 'failed', isAsked: asked, isSent: sent, reason });
+    },
+  );
 
   it('reports a runtime that is away', async () => {
     pull = fails('runtime/unreachable');

@@ -31,7 +31,12 @@ const check = (over: Partial<PullCheck> = {}, end: PullCheckEnd = { kind: 'answe
 });
 const due = (last: PullCheck | undefined, now = NOON, isRunning = false) =>
   pullCheckDue([release], both, { isRunning, last }, now);
-const FAILED: PullCheckEnd = { kind: 'failed', isAsked: true, reason: { code: 'runtime/pull-failed', message: 'x' } };
+const FAILED: PullCheckEnd = {
+  kind: 'failed',
+  isAsked: true,
+  isSent: true,
+  reason: { code: 'runtime/pull-failed', message: 'x' },
+};
 
 describe('pullToCheck', () => {
   it('takes the first image that is present and has a mirror', () => {
