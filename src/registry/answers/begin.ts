@@ -1,7 +1,7 @@
 import type { ImageDocument } from '../../bundle/format/oci-schema.ts';
 import { type Client, type Extent, manifestAnswer } from '../../domain/decide/answer.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import { assertNever } from '../../platform/app-error.ts';
+import { AppError, assertNever } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import { readManifest } from '../manifest.ts';
@@ -53,7 +53,10 @@ export async function mayBegin(api: PullApi, asked: AskedManifest, signal: Abort
   }
 }
 
-/** A runtime that does not say in time that it has the image counts as one that has not. */
+/**
+ * A runtime that does not say in time that it has the image counts as one that has not. So does one
+ * that answers with an error, at once: it answers the same again, as CRI-O does that lost a layer.
+ */
 async function isHeld(api: PullApi, reference: string, signal: AbortSignal): Promise<boolean> {
   const { isHeld: ask } = api;
   if (ask === undefined) return false;
@@ -61,7 +64,9 @@ async function isHeld(api: PullApi, reference: string, signal: AbortSignal): Pro
     for (;;) {
       try {
         return await ask(reference, inner);
-      } catch {
+      } catch (error) {
+        inner.throwIfAborted();
+        if (!(error instanceof AppError) || error.code !== 'runtime/unreachable') return false;
         await api.clock.sleep(ASK_AGAIN_MS, inner);
       }
     }

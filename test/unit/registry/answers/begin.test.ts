@@ -33,6 +33,7 @@ function askOnce(isHeld: NonNullable<PullApi['isHeld']>) {
     monotonic: () => timeMs,
     sleep: async (ms: number) => {
       timeMs += ms;
+      if (timeMs > 60_000) throw new Error('it waits without end');
     },
   };
   const source = {
@@ -44,27 +45,36 @@ function askOnce(isHeld: NonNullable<PullApi['isHeld']>) {
   // The parts of the pull API that the decision uses.
   const api = { isHeld, clock, source } as unknown as PullApi;
   const never = new AbortController().signal;
-  return mayBegin(api, { digest: manifest, document, offer, client: 'runtime' }, never);
+  const answer = mayBegin(api, { digest: manifest, document, offer, client: 'runtime' }, never);
+  return answer.then((isSent) => ({ isSent, waitedMs: timeMs }));
 }
 
 describe('a manifest whose layers are not at hand', () => {
   it.each([true, false])('is sent to the runtime as the runtime says that it has the image: %s', async (held) => {
     const asked: string[] = [];
-    const answer = await askOnce(async (reference) => {
+    const { isSent } = await askOnce(async (reference) => {
       asked.push(reference);
       return held;
     });
-    expect([answer, asked]).toEqual([held, [REFERENCE]]);
+    expect([isSent, asked]).toEqual([held, [REFERENCE]]);
   });
 
   it('waits for a runtime that the daemon has not reached yet, as after a start', async () => {
     let failures = 3;
-    const answer = await askOnce(async () => {
+    const { isSent } = await askOnce(async () => {
       failures -= 1;
       if (failures >= 0)
         throw new AppError({ code: 'runtime/unreachable', message: 'not found yet', disposition: 'retry' });
       return true;
     });
-    expect([answer, failures]).toEqual([true, -1]);
+    expect([isSent, failures]).toEqual([true, -1]);
+  });
+
+  it('is not sent, at once, while the runtime answers with an error, as when CRI-O has lost a layer', async () => {
+    const message = 'ImageStatus failed: locating item: layer not known';
+    const end = await askOnce(async () => {
+      throw new AppError({ code: 'runtime/pull-failed', message, disposition: 'retry' });
+    });
+    expect(end).toEqual({ isSent: false, waitedMs: 0 });
   });
 });
