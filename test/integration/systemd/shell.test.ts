@@ -386,6 +386,22 @@ esac
     expect(keep('stopped', crash)).toEqual([CLOSE]);
   });
 
+  it('removes the mirrors after one start that hung until its time limit, and ends waiting pulls', () => {
+    const daemonJob = ' 814 stickpin.service start running\n';
+    expect(keep('stopped', { daemonJob, result: 'timeout' })).toEqual([RELOAD, CLOSE]);
+    expect(mirrors()).toEqual(GONE);
+    expect(keep('stopped', { result: 'timeout' })).toEqual([CLOSE]);
+  });
+
+  it.each([
+    ' 814 stickpin.service restart running\n',
+    ' 814 stickpin.service restart waiting\n',
+    ' 814 stickpin.service start waiting\n',
+  ])('keeps the mirrors when a stop hung until its time limit, and a start follows: %s', (job) => {
+    expect(keep('stopped', { job, result: 'timeout' })).toEqual([]);
+    expect(mirrors()).toEqual(STAY);
+  });
+
   it('counts only failed starts in a row', () => {
     for (const result of ['exit-code', 'signal', 'success', 'exit-code', 'signal']) keep('stopped', { result });
     expect(mirrors()).toEqual(STAY);
