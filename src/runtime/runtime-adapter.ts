@@ -9,6 +9,11 @@ export interface RuntimeAdapter extends RuntimePort, ContainersPort, ContentPort
    * `runtime/…`; a read fails with the error of the connection as it is.
    */
   readonly storedBlobs?: BlobSource;
+  /**
+   * The manifests, indexes and configs of its images, where {@link storedBlobs} has none. Their bytes
+   * are not checked. It throws AppError `runtime/…` and system errors.
+   */
+  readonly storedDocuments?: BlobSource;
   /** Closes the connections. Running calls fail. */
   close(): void;
 }

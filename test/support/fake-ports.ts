@@ -536,12 +536,14 @@ const hookLedgers = new WeakMap<FakeStore, HookLedger>();
 
 /**
  * Makes a {@link FakeNode}; nothing runs before `start`. With the `store` of another one it is that
- * node after a restart of the daemon.
+ * node after a restart of the daemon. `runtimeDocuments`: manifests and configs that the runtime has;
+ * without them lost ones are not looked for.
  */
 export function createFakeNode(
   initial: readonly StoredBundle[] = [],
   policy: Partial<Policy> = {},
   store = createFakeStore(initial),
+  runtimeDocuments?: ReadonlyMap<Digest, Buffer>,
 ): FakeNode {
   let trustRevision = 'keys-1';
   let catalog: Catalog = new Map();
@@ -632,6 +634,12 @@ export function createFakeNode(
       runtime,
       containers: runtime,
       content: runtime,
+      storedDocuments: runtimeDocuments && {
+        sizeOf: async (digest) => runtimeDocuments.get(digest)?.length,
+        read: async function* (digest, startByte) {
+          yield runtimeDocuments.get(digest)?.subarray(startByte) ?? Buffer.alloc(0);
+        },
+      },
       bootMark,
       policy: { ...POLICY, ...policy },
       random: () => 0,

@@ -29,7 +29,7 @@ import { type NodeState, openNodeState } from './node-state.ts';
 import { createPublishedFiles, type PublishedFiles } from './published-files.ts';
 import { createDaemonRegistry, listenTarget } from './registry.ts';
 import { runDaemon } from './run-daemon.ts';
-import { createRuntime } from './runtime.ts';
+import { createRuntime, documentsOf } from './runtime.ts';
 import { createSignedBundles } from './signed-bundles.ts';
 import { resetStream, type StreamResetter } from './trust/reset-stream.ts';
 import type { KeyRestorer } from './trust/restore-key.ts';
@@ -140,8 +140,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     log,
     media,
     runtime,
-    containers: runtime,
-    content: runtime,
+    ...partsOf(runtime),
     bootMark: mark,
     ...recordsOf(state),
     signedBundles: createSignedBundles({
@@ -186,6 +185,11 @@ function openDocuments({ documentWorker }: DaemonOptions, disposal: DisposalStac
   const worker = createWorkerDocuments({ program: documentWorker });
   disposal.defer('the thread for documents', worker.close);
   return worker;
+}
+
+/** The other ports of a runtime. */
+function partsOf(runtime: RuntimeAdapter) {
+  return { containers: runtime, content: runtime, storedDocuments: documentsOf(runtime) };
 }
 
 /** What is not everywhere. */

@@ -123,8 +123,17 @@ export function createDetectedRuntime(
       sizeOf: async (digest, signal) => current?.adapter.storedBlobs?.sizeOf(digest, signal),
       read: (digest, startByte, signal) => present().storedBlobs?.read(digest, startByte, signal) ?? noBytes(),
     },
+    storedDocuments: {
+      sizeOf: async (digest, signal) => documentsOf(current?.adapter)?.sizeOf(digest, signal),
+      read: (digest, startByte, signal) => documentsOf(present())?.read(digest, startByte, signal) ?? noBytes(),
+    },
     forgetContent: async (digests, signal) => present().forgetContent(digests, signal),
   };
+}
+
+/** The manifests and configs of images that a runtime has, where it can be asked for them. */
+export function documentsOf(adapter: Pick<RuntimeAdapter, 'storedDocuments' | 'storedBlobs'> | undefined) {
+  return adapter?.storedDocuments ?? adapter?.storedBlobs;
 }
 
 /** Of a runtime without stored blobs; nobody asks, since there is no size. */

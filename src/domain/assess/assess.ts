@@ -26,6 +26,7 @@ import type { RejectedName } from '../trust/approval.ts';
 import { isRelease, type NoticeTakings, noticeTakings } from '../trust/notice.ts';
 import { assessBundle, type BundleAssessment, carriersOf } from './assess-bundle.ts';
 import { damageReasons } from './assess-damage.ts';
+import { documentReasons } from './assess-documents.ts';
 import { assessOrder, type OrderAssessment } from './assess-order.ts';
 import { assessPaths } from './assess-paths.ts';
 import { assessPulls, type PullAssessment } from './assess-pulls.ts';
@@ -98,7 +99,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy);
   const tags = assessTags(ordered, observed, memory);
   const damaged = damagedFrom(observed, memory, ordered, supply, policy);
-  const troubles = new Map([...tags.troubles, ...damageReasons(damaged)]);
+  const troubles = new Map([...tags.troubles, ...imageTroubles(damaged, stored, memory)]);
   const bundles = ordered.map((entry) => withTrouble(entry, troubles.get(entry.bundle.bundleId)));
   const approvals = approvalsIn(stored, policy);
   const notices = stored.bundles
@@ -173,6 +174,11 @@ function damagedFrom(
   const releases = bundles.map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined }));
   const { images } = runtime;
   return damagedImages({ checks, releases, images, containers, supply, online: policy.preload.online });
+}
+
+/** A damaged image matters more than lost documents. */
+function imageTroubles(damaged: readonly DamagedImage[], { bundles }: Stored, { documentChecks }: Memory) {
+  return new Map([...documentReasons(bundles, documentChecks), ...damageReasons(damaged)]);
 }
 
 /** What is wrong with tags and with content matters where nothing else does. */

@@ -3,6 +3,7 @@ import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
 import { trustedReleases } from '../assess/trusted-releases.ts';
 import { diskFull } from '../preload/space.ts';
+import { type DocumentLookDue, documentLookDue } from '../release/documents/document-look.ts';
 import { type PullCheckDue, pullCheckDue } from '../release/pulls/pull-check.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Effect } from '../state/effect.ts';
@@ -65,7 +66,8 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
     : [];
   const isAtRest = pulls !== undefined && starts.length === 0 && memory.running.length === 0;
   const content = isAtRest ? contentPlan(memory, assessment, observed.now) : undefined;
-  const test = isAtRest ? pullTest(observed, memory, assessment) : undefined;
+  const documents = isAtRest ? documentLook(observed, memory, assessment) : undefined;
+  const test = isAtRest ? pullTest(observed, memory, assessment, documents) : undefined;
   return {
     effects: [
       ...cancellations(observed, memory, assessment),
@@ -84,6 +86,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
     ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
     ...(test?.kind === 'now' && { pullTest: test.test }),
     ...(content?.check !== undefined && { contentCheck: content.check }),
+    ...(documents?.kind === 'now' && { documentLook: documents.look }),
     ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),
     wakeAt: earliest(
       [
@@ -91,6 +94,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
         assessment.life.wakeAt,
         assessment.tags.wakeAt,
         test?.kind === 'later' ? test.at : undefined,
+        documents?.kind === 'later' ? documents.at : undefined,
         ...assessment.bundles.map(({ lookAgainAt }) => lookAgainAt),
         ...memory.failures.map((failure) => failure.retryAt),
         ...memory.hooks.failed.map(({ retryAt }) => retryAt),
@@ -100,12 +104,27 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
   };
 }
 
-/** The pull by which it is tested whether pulls are answered. */
+/** A look at the documents by which our registry answers pulls. */
+function documentLook(
+  observed: Observed,
+  { documentChecks, pullChecks }: Memory,
+  assessment: Assessment,
+): DocumentLookDue | undefined {
+  if (documentChecks === undefined) return undefined;
+  return documentLookDue(trustedReleases(assessment), observed, documentChecks, pullChecks);
+}
+
+/**
+ * The pull by which it is tested whether pulls are answered. It waits for a look at the documents,
+ * which may bring lost ones back.
+ */
 function pullTest(
   { runtime, now }: Observed,
-  { pullChecks }: Memory,
+  { pullChecks, documentChecks }: Memory,
   assessment: Assessment,
+  documents: DocumentLookDue | undefined,
 ): PullCheckDue | undefined {
+  if (documents?.kind === 'now' || documentChecks?.isRunning === true) return undefined;
   if (runtime.kind !== 'reachable' || pullChecks === undefined || !assessment.pulls.areServed) return undefined;
   return pullCheckDue(trustedReleases(assessment), runtime, pullChecks, now);
 }

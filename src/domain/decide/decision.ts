@@ -1,4 +1,5 @@
 import type { PullQueue } from '../preload/pull-queue.ts';
+import type { DocumentLookTest } from '../release/documents/document-look.ts';
 import type { PullTest } from '../release/pulls/pull-check.ts';
 import type { Effect } from '../state/effect.ts';
 import type { CheckDue } from './content.ts';
@@ -15,6 +16,8 @@ export interface Decision {
   readonly pullTest?: PullTest;
   /** A check of the content of images, to be started when all effects are done. */
   readonly contentCheck?: CheckDue;
+  /** A look at the documents of releases, to be started when all effects are done. */
+  readonly documentLook?: DocumentLookTest;
   /** Pulls begin once the pins and mirrors of this decision are in place. */
   readonly pullsFollow?: true;
   /**

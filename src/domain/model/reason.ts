@@ -213,6 +213,11 @@ export type ImageReason =
         next: DamageOutcome;
       }
     >
+  /**
+   * The manifest or config of images is lost, so that pulls of them can't be answered. `reference`:
+   * of one of them.
+   */
+  | Conclusion<'engine/documents-missing', { bundle: BundleLabel; lacking: number; total: number; reference: string }>
   | Conclusion<'runtime/pins-pending', { bundle: BundleLabel; unpinned: number; total: number }>
   | Conclusion<
       'runtime/pins-ignored',

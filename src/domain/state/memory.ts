@@ -2,6 +2,7 @@ import type { BundleId } from '../model/digest.ts';
 import type { Fault } from '../model/reason.ts';
 import type { FailedBlob } from './bad-blob.ts';
 import type { ContentChecks } from './content-check.ts';
+import type { DocumentChecks } from './document-check.ts';
 import type { Floors } from './floor-set.ts';
 import type { HookMemory } from './hook.ts';
 import type { KnownRelease } from './known-release.ts';
@@ -134,4 +135,6 @@ export interface Memory {
   readonly pullChecks?: PullChecks;
   /** Checks of the content of images. Default none. */
   readonly contentChecks?: ContentChecks;
+  /** Looks at the documents of releases. Default none, and none is made. */
+  readonly documentChecks?: DocumentChecks | undefined;
 }

@@ -28,6 +28,7 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
   return {
     pullChecks: loop.pullChecker.checks(),
     contentChecks: loop.contentChecker.checks(),
+    documentChecks: loop.documentKeeper.checks(),
     running: tasks.running(),
     hooks: loop.hookKeeper.memory(degradedIn(state.conditions)),
     pinsRequested: effects.pinRequests.last,

@@ -6,6 +6,7 @@ import { createEffects } from '../effects/effects.ts';
 import { createConditionKeeper } from '../keepers/condition-keeper.ts';
 import { createContentChecker } from '../keepers/content-checker.ts';
 import { createCopyKeeper } from '../keepers/copy-keeper.ts';
+import { createDocumentKeeper } from '../keepers/document-keeper.ts';
 import { createFloorKeeper } from '../keepers/floor-keeper.ts';
 import { createHookKeeper } from '../keepers/hook-keeper.ts';
 import { createPinKeeper } from '../keepers/pin-keeper.ts';
@@ -87,6 +88,7 @@ export function createLoop(deps: EngineDependencies): Loop {
     hookKeeper,
     pullChecker,
     contentChecker,
+    documentKeeper: createDocumentKeeper({ ...deps, wantRound }),
     imageUses: createImageUsesLook(deps),
     conditionKeeper: createConditionKeeper(deps),
     running: createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) }),

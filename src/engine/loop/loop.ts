@@ -20,6 +20,7 @@ import type { EffectDependencies, Effects } from '../effects/effects.ts';
 import type { ConditionKeeper, Conditions } from '../keepers/condition-keeper.ts';
 import type { ContentChecker } from '../keepers/content-checker.ts';
 import type { CopyKeeper } from '../keepers/copy-keeper.ts';
+import type { DocumentKeeper } from '../keepers/document-keeper.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { PinKeeper } from '../keepers/pin-keeper.ts';
@@ -58,6 +59,8 @@ export interface EngineDependencies
   readonly layers: LayerInventory & LayerCopies & Pick<BlobSource, 'sizeOf'>;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
+  /** Manifests and configs that the runtime has of its images. Default: lost ones are not looked for. */
+  readonly storedDocuments?: Pick<BlobSource, 'sizeOf' | 'read'> | undefined;
   /** Default: nothing is remembered, and no check is due. */
   readonly bootMark?: BootMark;
   /** Problems of the stored state that were found at the start. Default none. */
@@ -112,6 +115,7 @@ export interface Loop {
   readonly hookKeeper: HookKeeper;
   readonly pullChecker: PullChecker;
   readonly contentChecker: ContentChecker;
+  readonly documentKeeper: DocumentKeeper;
   readonly imageUses: ImageUsesLook;
   readonly conditionKeeper: ConditionKeeper;
   readonly running: RunningReleases;

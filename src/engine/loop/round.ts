@@ -70,6 +70,9 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   if (state.obstacle === undefined && decision.contentCheck !== undefined) {
     loop.contentChecker.start(decision.contentCheck);
   }
+  if (state.obstacle === undefined && decision.documentLook !== undefined) {
+    loop.documentKeeper.start(decision.documentLook);
+  }
   goOn(loop, queue.decided(state.obstacle === undefined ? decision.pullQueue : undefined));
   return loop.pace(decision, {
     failed: state.obstacle !== undefined,

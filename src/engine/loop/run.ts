@@ -45,6 +45,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
       loop.hookKeeper.stop(),
       loop.pullChecker.stop(),
       loop.contentChecker.stop(),
+      loop.documentKeeper.stop(),
     ]);
   }
 }

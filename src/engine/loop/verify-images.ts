@@ -1,4 +1,6 @@
 import { assess } from '../../domain/assess/assess.ts';
+import { trustedReleases } from '../../domain/assess/trusted-releases.ts';
+import { documentLookOf } from '../../domain/release/documents/document-look.ts';
 import { type CheckedImage, checkedImages } from '../../domain/report/content-report.ts';
 import { findBundle } from '../commands/find-bundle.ts';
 import { kick, type Loop } from './loop.ts';
@@ -14,11 +16,19 @@ export async function verifyImages(loop: Loop, bundle: string, signal: AbortSign
   const { deps, contentChecker } = loop;
   const only = bundle === '' ? undefined : findBundle(deps.store.load().bundles, bundle).bundleId;
   await contentChecker.checkNow(only, signal);
+  await lookAtDocuments(loop, signal);
   const seen = await lookAtContainers(deps, signal);
   const checks = contentChecker.checks();
   kick(loop);
   const { bundles } = deps.store.load();
   return checkedImages(bundles, checks, damagedNow(loop, seen?.containers), only);
+}
+
+/** Our own documents of these images may be lost, too. */
+async function lookAtDocuments({ documentKeeper, state }: Loop, signal: AbortSignal): Promise<void> {
+  if (state.snapshot === undefined) return;
+  const { observed, assessment } = state.snapshot;
+  await documentKeeper.lookNow(documentLookOf(trustedReleases(assessment), observed.media), signal);
 }
 
 /** By the last observation, with the containers as they are now. */

@@ -17,6 +17,7 @@ import { type CrioFiles, createCrioFiles } from './crio-files.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
 import { createReload, type Reload } from './reload.ts';
 import { openContentCheck } from './storage/check-content.ts';
+import { createStoredDocuments } from './storage/stored-documents.ts';
 
 /** The options of the CRI-O adapter. */
 export interface CrioRuntimeOptions {
@@ -98,6 +99,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     removeTag: (tag, signal) => cri.removeImage(tag, signal),
     openContentCheck: () => openContentCheck({ cri, clock }),
     forgetContent: async () => undefined, // it keeps no blobs
+    storedDocuments: createStoredDocuments({ cri, clock }),
   };
 }
 

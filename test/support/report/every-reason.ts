@@ -175,6 +175,10 @@ export const EVERY_REASON: {
     }),
     says: /^\d+ of \d+ images of/,
   },
+  'engine/documents-missing': {
+    data: fc.record({ bundle, lacking: count, total: count, reference }),
+    says: /^\d+ of \d+ images of/,
+  },
   'runtime/pins-pending': { data: fc.record({ bundle, unpinned: count, total: count }), says: /^\d+ of \d+ images/ },
   'runtime/pins-ignored': {
     data: fc.record({

@@ -23,6 +23,7 @@ export function briefReason(reason: Reason): readonly string[] {
       return briefMedia(reason);
     case 'engine/image-missing':
     case 'engine/image-damaged':
+    case 'engine/documents-missing':
     case 'runtime/pins-pending':
     case 'runtime/pins-ignored':
       return briefImages(reason);
@@ -50,6 +51,11 @@ function briefImages(reason: ImageReason): readonly string[] {
       const { damaged, reference, next } = reason.data;
       const what = `${damaged} of ${total} images of ${title} are damaged on this node.`;
       return [what, damageNextText(next, title), `The first is ${briefName(reference)}.`, SEE_LIST];
+    }
+    case 'engine/documents-missing': {
+      const { lacking, reference } = reason.data;
+      const what = `${lacking} of ${total} images of ${title} can't be pulled again: their manifest or config is lost.`;
+      return [what, `Plug in the stick of ${title}.`, `The first is ${briefName(reference)}.`, SEE_LIST];
     }
     case 'runtime/pins-pending':
       return [`${reason.data.unpinned} of ${total} images of ${title} are present and not pinned yet.`];

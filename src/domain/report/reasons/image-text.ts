@@ -14,6 +14,8 @@ export function imageText(reason: ImageReason): string {
       return missingText(reason.data);
     case 'engine/image-damaged':
       return damagedText(reason.data);
+    case 'engine/documents-missing':
+      return lostDocumentsText(reason.data);
     case 'runtime/pins-pending':
       return `${unpinnedCount(reason.data)} present and not pinned yet`;
     case 'runtime/pins-ignored':
@@ -36,6 +38,13 @@ function damagedText(data: Extract<ImageReason, { code: 'engine/image-damaged' }
   const title = bundleTitle(bundle);
   const count = `${damaged} of ${total} images of ${title} ${damaged === 1 ? 'is' : 'are'} damaged on this node`;
   return `${count}, first ${reference}: ${contentFaultText(fault)}. ${damageNextText(next, title)}`;
+}
+
+function lostDocumentsText(data: Extract<ImageReason, { code: 'engine/documents-missing' }>['data']): string {
+  const { bundle, lacking, total, reference } = data;
+  const title = bundleTitle(bundle);
+  const whose = lacking === 1 ? 'its' : 'their';
+  return `${lacking} of ${total} images of ${title} can't be pulled again without a network, since ${whose} manifest or config is lost on this node, first ${reference}. Plug in the stick of ${title}`;
 }
 
 function nextText(next: Missing['next'], title: string, isOne: boolean): string {

@@ -43,6 +43,7 @@ export function reasonText(reason: Reason): string {
       return mediaText(reason);
     case 'engine/image-missing':
     case 'engine/image-damaged':
+    case 'engine/documents-missing':
     case 'runtime/pins-pending':
     case 'runtime/pins-ignored':
       return imageText(reason);

@@ -9,7 +9,7 @@ import type { ContentCheck } from '../../../ports/image-content.ts';
 import { callAgain } from '../../cri/call-again.ts';
 import type { CriClient } from '../../cri/cri-client.ts';
 import { findLostFile } from './lost-files.ts';
-import { type ImageRecord, readStorageRecords, type StorageRecords } from './storage-records.ts';
+import { type ImageRecord, pathOfDocument, readStorageRecords, type StorageRecords } from './storage-records.ts';
 
 /** The client of {@link openContentCheck}. */
 export interface ContentCheckClients {
@@ -96,22 +96,17 @@ function unknown(message: string): ImageContent {
 
 async function documentFaults(
   { id, documents }: ImageRecord,
-  { root, driver }: StorageRecords,
+  records: StorageRecords,
   signal: AbortSignal,
 ): Promise<ContentFault[]> {
   const faults: ContentFault[] = [];
   for (const [name, digest] of documents) {
     signal.throwIfAborted();
-    const bytes = await bytesAt(join(root, `${driver}-images`, id, fileNameOf(name)));
+    const bytes = await bytesAt(pathOfDocument(records, id, name));
     if (bytes !== undefined && digestOf(bytes) === digest) continue;
     faults.push({ kind: 'records', what: `its document ${name} is ${bytes === undefined ? 'gone' : 'damaged'}` });
   }
   return faults;
-}
-
-/** The file of a document (containers/storage, store.go, makeBigDataBaseName). */
-function fileNameOf(name: string): string {
-  return /^[.0-9a-z]*$/.test(name) ? name : `=${Buffer.from(name).toString('base64')}`;
 }
 
 async function layerFaults(

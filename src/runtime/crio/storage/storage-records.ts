@@ -85,6 +85,12 @@ export async function readStorageRecords(imagesFolder: string): Promise<StorageR
   };
 }
 
+/** The file of a document (containers/storage, store.go, makeBigDataBaseName). */
+export function pathOfDocument({ root, driver }: StorageRecords, imageId: string, name: string): string {
+  const file = /^[.0-9a-z]*$/.test(name) ? name : `=${Buffer.from(name).toString('base64')}`;
+  return join(root, `${driver}-images`, imageId, file);
+}
+
 /** @param absent what counts as the text of an absent file. Default: there must be one */
 async function readDocument<Schema extends typeof imagesSchema | typeof layersSchema>(
   path: string,

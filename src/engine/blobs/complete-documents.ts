@@ -1,0 +1,85 @@
+import { parseImageDocument } from '../../bundle/format/oci-schema.ts';
+import { limits } from '../../bundle/limits.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { digestOf } from '../../platform/digest.ts';
+import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
+
+type Source = Pick<BlobSource, 'sizeOf' | 'read'>;
+
+/** Where documents are kept, and where lost ones come from. */
+export interface DocumentSources {
+  readonly documents: Pick<DocumentStore, 'sizeOf' | 'read' | 'put'>;
+  /** Tried one after the other. */
+  readonly sources: readonly Source[];
+  /** A document is kept, and whole. */
+  readonly onKept: (digest: Digest) => void;
+  /** A document was lost or damaged, and is kept again. */
+  readonly onRefilled: (digest: Digest) => void;
+}
+
+/**
+ * Reads the documents of an image on the node's own disk, and keeps again what is lost or damaged
+ * there: its manifest and config, or its index with those manifests that are there or at hand.
+ *
+ * @returns whether a pull of the image can be answered now: its manifest and config are kept
+ * @throws AppError `store/…` when a document can't be written; whatever aborted `signal`
+ */
+export async function completeImage(root: Digest, deps: DocumentSources, signal: AbortSignal): Promise<boolean> {
+  const bytes = await keptAgain(root, deps, signal);
+  const document = bytes && documentIn(bytes, root);
+  if (document === undefined) return false;
+  if (document.kind === 'manifest') return (await keptAgain(document.config.digest, deps, signal)) !== undefined;
+  let isComplete = false;
+  // An index names the manifests of all platforms; a node has only one or some of them.
+  for (const { digest } of document.manifests) isComplete = (await completeImage(digest, deps, signal)) || isComplete;
+  return isComplete;
+}
+
+/** The bytes of a document that is kept, or kept again. Undefined when no source has it. */
+async function keptAgain(digest: Digest, deps: DocumentSources, signal: AbortSignal): Promise<Buffer | undefined> {
+  const { documents, sources, onKept, onRefilled } = deps;
+  const own = await wholeIn(documents, digest, signal);
+  if (own !== undefined) {
+    onKept(digest);
+    return own;
+  }
+  for (const source of sources) {
+    const bytes = await wholeIn(source, digest, signal);
+    if (bytes === undefined) continue;
+    await documents.put(digest, bytes, signal);
+    onKept(digest);
+    onRefilled(digest);
+    return bytes;
+  }
+  return undefined;
+}
+
+/** Undefined also when a source can't be read, or has other bytes: the next one may be better. */
+async function wholeIn(source: Source, digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let readBytes = 0;
+  try {
+    const sizeBytes = await source.sizeOf(digest, signal);
+    if (sizeBytes === undefined || sizeBytes > limits.manifestBytes) return undefined;
+    for await (const chunk of source.read(digest, 0, signal)) {
+      readBytes += chunk.length;
+      if (readBytes > limits.manifestBytes) return undefined;
+      chunks.push(Buffer.from(chunk));
+    }
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  }
+  const bytes = Buffer.concat(chunks);
+  return digestOf(bytes) === digest ? bytes : undefined;
+}
+
+function documentIn(bytes: Buffer, digest: Digest) {
+  try {
+    return parseImageDocument(bytes, `document ${digest}`, 'bundle/inconsistent');
+  } catch (error) {
+    if (error instanceof AppError) return undefined;
+    throw error;
+  }
+}
