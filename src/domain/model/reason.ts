@@ -198,7 +198,12 @@ export type ImageReason =
         /** References of some of them; `list`: all these names matter, else the first one. */
         named: readonly string[];
         isList: boolean;
-        next: { kind: 'pull' } | { kind: 'look' } | { kind: 'copy'; flaws: Flaws } | { kind: 'plug-in' };
+        next:
+          | { kind: 'pull' }
+          | { kind: 'look' }
+          | { kind: 'copy'; flaws: Flaws }
+          /** `base`: what has the layers that a delta left out, by its name. */
+          | { kind: 'plug-in'; base?: string };
       }
     >
   /** Images that the runtime lists are damaged. `reference`, `fault`, `next`: of one of them. */

@@ -87,7 +87,7 @@ export function baseHold(facts: BundleFacts): PhaseOf | undefined {
   const { payload } = facts.bundle;
   if (lackingOfBase === 0) return undefined;
   const bundleId = payload.update?.base;
-  const name = base === undefined ? payload.annotations?.[BASE_ANNOTATION] : bundleName(base.payload);
+  const name = baseNameOf(facts);
   const reason: MediaReason = {
     code: 'engine/no-base',
     data: {
@@ -103,6 +103,10 @@ export function baseHold(facts: BundleFacts): PhaseOf | undefined {
     },
   };
   return { phase: 'held', hold: 'base', reason };
+}
+
+function baseNameOf({ base, bundle }: BundleFacts): string | undefined {
+  return base === undefined ? bundle.payload.annotations?.[BASE_ANNOTATION] : bundleName(base.payload);
 }
 
 /** `held (cancelled)` when a person stopped the preload. */
@@ -255,15 +259,15 @@ function aboutMissing(facts: BundleFacts) {
   return { bundle: labelOf(bundle.payload), missing: absentImages.length, total, next: nextStep(facts) };
 }
 
-function nextStep({
-  pullableImages,
-  badBlobs,
-  isLooking,
-}: BundleFacts): Extract<ImageReason, { code: 'engine/image-missing' }>['data']['next'] {
+function nextStep(facts: BundleFacts): Extract<ImageReason, { code: 'engine/image-missing' }>['data']['next'] {
+  const { pullableImages, badBlobs, isLooking, lackingOfBase, baseHolders } = facts;
   if (pullableImages.length > 0) return { kind: 'pull' };
   if (isLooking) return { kind: 'look' };
   const flaws = flawsAmong(badBlobs);
-  return flaws === undefined ? { kind: 'plug-in' } : { kind: 'copy', flaws };
+  if (flaws !== undefined) return { kind: 'copy', flaws };
+  const [holder] = baseHolders;
+  const base = holder === undefined ? baseNameOf(facts) : bundleName(holder.payload);
+  return lackingOfBase === 0 || base === undefined ? { kind: 'plug-in' } : { kind: 'plug-in', base };
 }
 
 function referenceOf(failure: TaskFailure): string {

@@ -160,6 +160,7 @@ export const EVERY_REASON: {
         fc.constant({ kind: 'look' as const }),
         fc.record({ kind: fc.constant('copy' as const), flaws }),
         fc.constant({ kind: 'plug-in' as const }),
+        fc.record({ kind: fc.constant('plug-in' as const), base: name }),
       ),
     }),
     says: /^\d+ of \d+ images of/,

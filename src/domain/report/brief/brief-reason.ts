@@ -82,7 +82,9 @@ function missingNext(
     case 'copy':
       return 'Copy the bundle to a stick again, and plug it in.';
     case 'plug-in':
-      return `Plug in the stick of ${title}.`;
+      return next.base === undefined
+        ? `Plug in the stick of ${title}.`
+        : `Plug in the stick of ${title}, and the one with its base ${briefName(next.base)}.`;
     default:
       return assertNever(next);
   }

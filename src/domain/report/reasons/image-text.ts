@@ -56,7 +56,7 @@ function nextText(next: Missing['next'], title: string, isOne: boolean): string 
     case 'copy':
       return `An undamaged copy is needed: ${flawsText(next.flaws)}. ${HOW_TO_COPY}`;
     case 'plug-in':
-      return `Plug in the stick of ${title}.`;
+      return `Plug in the stick of ${title}${next.base === undefined ? '' : `, and the one with its base ${next.base}`}.`;
     default:
       return assertNever(next);
   }

@@ -175,6 +175,16 @@ describe('assess: a delta', () => {
     );
   });
 
+  it('that was proven and is wiped asks for the stick of its retired base too', () => {
+    const marks = { readyAt: NOON, activatedAt: NOON, activeAt: NOON, provenAt: NOON };
+    const retired = stored(base, { ...marks, retiredAt: NOON + 1 });
+    const entry = judged({ runtime: reachable({ images: [] }) }, retired, stored(delta, marks));
+    expect(entry).toMatchObject({ phase: 'proven', reason: { code: 'engine/no-base' } });
+    expect(textOf(entry?.degraded)).toMatch(
+      /^2 of 2 images of ocp 4\.13\.7 are missing: .* Plug in the stick of ocp 4\.13\.7, and the one with its base ocp@4\.13\.6\.$/,
+    );
+  });
+
   it('is held while images of an adopted base are gone, whether its own stick is in or not', () => {
     for (const media of [[deltaStick], []]) {
       const entry = judged({ media }, stored(base), stored(delta));

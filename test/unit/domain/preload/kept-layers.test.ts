@@ -43,6 +43,22 @@ describe('the layers that are kept on the disk of the node', () => {
     expect(of(plan?.copy ?? [])).toEqual(digests(['base', 'os']));
   });
 
+  it('are those that a kept delta left to its base, also once the base is retired', () => {
+    const base = stored(verified({ version: '4.13.6', images: { old: ['base', 'old'] } }), {
+      readyAt: NOON,
+      retiredAt: NOON,
+    });
+    const images = { os: ['base', 'os'] };
+    const delta = stored(verified({ images, layers: { base: { inBase: true } }, update: { base: base.bundleId } }), {
+      readyAt: NOON,
+      activatedAt: NOON,
+    });
+    const policy = { ...POLICY, retention: { ...POLICY.retention, blobs: 'kept' as const } };
+    const observed = observation({ runtime: reachable({ images: allListed(delta) }) });
+    const plan = keepPlan(observed, judge(observed, [base, delta], policy).assessment, policy);
+    expect([...(plan?.wanted ?? [])].sort()).toEqual(digests(['base', 'os']));
+  });
+
   it('names components that no release has, unless there is no release yet', () => {
     expect(unknownComponents([bundle], keeping('os', 'kernel', 'kernel'))).toEqual(['kernel']);
     expect(unknownComponents([], keeping('kernel'))).toEqual([]);
