@@ -1,10 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
 import {
@@ -143,6 +144,47 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
     await become('activated');
     await harness.until(isAtRest);
     expect(reloads).toBe(1);
+  });
+
+  it('are one for the retirement of a release, whose pins and mirrors go together', async () => {
+    await start({ lifecycle: { keep: 1 } });
+    const prove = async ({ bundleId, payload: { name, version } }: SampleBundle) => {
+      harness.daemon().engine.prove({ bundle: `${name}@${version}` });
+      await harness.until(({ bundles, operation }) => {
+        const found = bundles.find((one) => one.bundleId === bundleId);
+        return operation === 'idle' && found?.phase === 'proven';
+      });
+    };
+    harness.plug(bundle.path);
+    await become('activated');
+    await prove(bundle);
+    harness.unplug();
+    await harness.until(isAtRest);
+    expect(reloads).toBe(1);
+    const next = await makeSampleBundle({
+      dir: join(factory, 'second'),
+      keys: [key],
+      version: '4.13.8',
+      sequence: 2,
+      images: [{ reference: 'quay.example.com/next/etcd:2', image: sampleImage({ seed: 'next' }) }],
+    });
+    harness.plug(next.path);
+    const isNext = ({ bundles, operation }: StatusReport) =>
+      operation === 'idle' && bundles.find(({ bundleId }) => bundleId === next.bundleId)?.phase === 'activated';
+    await harness.until((report) => isNext(report) && isAtRest(report));
+    expect(reloads).toBe(2);
+    await prove(next);
+    await harness.until(({ bundles }) =>
+      bundles.some(({ version, phase }) => version === '4.13.7' && phase === 'retired'),
+    );
+    const mirrors = () => readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
+    await expect.poll(mirrors).not.toContain('quay.example.com/ocp');
+    expect(mirrors()).toContain('quay.example.com/next');
+    await harness.rounds();
+    await harness.until(isAtRest);
+    expect(reloads).toBe(3);
+    await restarted();
+    expect(reloads).toBe(3);
   });
 
   it('are no more for a release that waits for an approval', async () => {
