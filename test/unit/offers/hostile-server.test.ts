@@ -15,8 +15,17 @@ const digest = digestOf('a blob');
 let folder: string;
 let server: Server;
 let answer: (socket: Socket) => void;
-let connection: WireConnection;
+const open: WireConnection[] = [];
+/** Gives up a server that is silent within a third of a second. */
 let client: OffersClient;
+/** Waits for one that is slow, as on a busy machine. */
+let patient: OffersClient;
+
+function clientOf(waits: { answerMs?: number; stallMs?: number; progressMs?: number }): OffersClient {
+  const connection = createWireConnection({ who: 'worker-2', connect: unixSocket(join(folder, 's')), ...waits });
+  open.push(connection);
+  return createOffersClient(connection);
+}
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'hostile-'));
@@ -26,18 +35,12 @@ beforeEach(async () => {
   });
   server.listen(join(folder, 's'));
   await once(server, 'listening');
-  connection = createWireConnection({
-    who: 'worker-2',
-    connect: unixSocket(join(folder, 's')),
-    answerMs: 300,
-    stallMs: 300,
-    progressMs: 500,
-  });
-  client = createOffersClient(connection);
+  client = clientOf({ answerMs: 300, stallMs: 300, progressMs: 500 });
+  patient = clientOf({});
 });
 
 afterEach(async () => {
-  connection.close();
+  for (const connection of open.splice(0)) connection.close();
   server.close();
   rmSync(folder, { recursive: true });
 });
@@ -68,7 +71,7 @@ describe('a client of the wire form, beside a server that is not', () => {
       socket.write('HTTP/1.1 200 OK\r\n');
       endlessly(socket, `x-${'y'.repeat(1_000)}: z\r\n`);
     };
-    await expect(client.offers({}, never)).rejects.toMatchObject({ code: 'offers/answer' });
+    await expect(patient.offers({}, never)).rejects.toMatchObject({ code: 'offers/answer' });
   });
 
   it('does not read endless answers in advance', async () => {
@@ -84,7 +87,7 @@ describe('a client of the wire form, beside a server that is not', () => {
       socket.write(head);
       endlessly(socket, ' '.repeat(65_536));
     };
-    await expect(client.file(digest, 'contents.json', never)).rejects.toMatchObject({
+    await expect(patient.file(digest, 'contents.json', never)).rejects.toMatchObject({
       code: 'offers/answer',
       message: 'worker-2 sends contents.json with more than 16777216 bytes, which is not read',
     });
@@ -94,7 +97,7 @@ describe('a client of the wire form, beside a server that is not', () => {
     'does not use %s as offers',
     async (body) => {
       answer = (socket) => socket.end(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
-      await expect(client.offers({}, never)).rejects.toMatchObject({ code: 'offers/answer', disposition: 'reject' });
+      await expect(patient.offers({}, never)).rejects.toMatchObject({ code: 'offers/answer', disposition: 'reject' });
     },
   );
 
@@ -136,17 +139,17 @@ describe('a client of the wire form, beside a server that is not', () => {
 
   it('takes no other bytes than those it asked for', async () => {
     answer = (socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc');
-    await expect(drain(client.read(digest, 1, never))).rejects.toMatchObject({ code: 'offers/answer' });
+    await expect(drain(patient.read(digest, 1, never))).rejects.toMatchObject({ code: 'offers/answer' });
     answer = (socket) =>
       socket.end('HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 0-2/3\r\ncontent-length: 3\r\n\r\nabc');
-    await expect(drain(client.read(digest, 1, never))).rejects.toMatchObject({ code: 'offers/answer' });
+    await expect(drain(patient.read(digest, 1, never))).rejects.toMatchObject({ code: 'offers/answer' });
   });
 
   it('takes a redirect, an unknown status and bare text for no answer', async () => {
     answer = (socket) => socket.end('HTTP/1.1 302 Found\r\nlocation: http://10.0.0.1/\r\ncontent-length: 0\r\n\r\n');
-    await expect(client.blobs(digest, never)).rejects.toMatchObject({ code: 'offers/unreachable' });
+    await expect(patient.blobs(digest, never)).rejects.toMatchObject({ code: 'offers/unreachable' });
     answer = (socket) => socket.end('SSH-2.0-OpenSSH_9.6\r\n');
-    await expect(client.blobs(digest, never)).rejects.toMatchObject({ code: 'offers/answer' });
+    await expect(patient.blobs(digest, never)).rejects.toMatchObject({ code: 'offers/answer' });
   });
 
   it('tells that nobody listens', async () => {

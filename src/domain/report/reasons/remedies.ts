@@ -35,6 +35,7 @@ const REMEDIES: { readonly [Code in Exclude<Reason, Fault>['code'] | ActivationH
   'media/peer-waited-for': undefined,
   'engine/image-missing': (title) => `plug in the stick of ${title}, unless the images are pulled again already`,
   'engine/image-damaged': (title) => `plug in the stick of ${title}, and see 'stickpin verify-images ${title}'`,
+  'engine/documents-missing': (title) => `plug in the stick of ${title}`,
   'runtime/pins-pending': undefined,
   'runtime/pins-ignored': () =>
     'look for another file that sets pinned_images and sorts after 99-stickpin.conf, and read the journal of the runtime',
