@@ -72,6 +72,7 @@ export const METHODS = {
           message: text,
           bundleId: optional(text),
           medium: optional(text),
+          by: optional(text),
         }),
       ),
     },

@@ -22,6 +22,11 @@ export interface EventRow {
   readonly message: string;
   readonly bundleId?: BundleId;
   readonly medium?: string;
+  /**
+   * Who or what did it: a caller with the command (`uid 1000: activate`), `schedule`, `window`,
+   * `rollout`, or `daemon`. Absent in events of earlier versions.
+   */
+  readonly by?: string;
 }
 
 /** The times that are recorded for an adopted bundle. */

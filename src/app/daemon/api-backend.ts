@@ -1,5 +1,5 @@
 import type { AnswerOf, ApiBackend, ApiCall, ApiMethods, ArgsOf } from '../../api/backend.ts';
-import { askedEvent } from '../../domain/report/events/asked-event.ts';
+import { askedEvent, callerText } from '../../domain/report/events/asked-event.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { COMMAND_NAMES, type CommandName } from '../../engine/commands/commands.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -81,11 +81,17 @@ function commandMethods(running: () => Daemon): Pick<ApiMethods, CommandName> {
   const methods = COMMAND_NAMES.map((name) => [
     name,
     async (args: never, call: ApiCall): Promise<unknown> => {
-      const act = ({ engine }: { readonly engine: ContractCommands }) => engine[name](args, call.signal);
+      const by = callerText(name, call.uid);
+      const act = ({ engine }: Daemon) => contractCommands(engine.commandsBy(by))[name](args, call.signal);
       return settled(running(), call.signal, act, { command: name, args, call });
     },
   ]);
   return Object.fromEntries(methods) as Pick<ApiMethods, CommandName>;
+}
+
+/** For the compiler alone: commands that differ from the contract are not assignable. */
+function contractCommands(commands: ContractCommands): ContractCommands {
+  return commands;
 }
 
 /** A command as it was called. */

@@ -86,7 +86,14 @@ export const NODE_DOCUMENTS = {
   history: v.strictObject({
     schemaVersion,
     events: v.array(
-      v.strictObject({ at: time, kind: text, message: text, bundleId: v.optional(text), medium: v.optional(text) }),
+      v.strictObject({
+        at: time,
+        kind: text,
+        message: text,
+        bundleId: v.optional(text),
+        medium: v.optional(text),
+        by: v.optional(text),
+      }),
     ),
   }),
   doctor: v.strictObject({

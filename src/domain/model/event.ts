@@ -8,6 +8,8 @@ export interface Event {
   /** `debug`: for the history; the journal has it only while `log.level` asks for it. */
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
+  /** As `EventRow.by`. Default `daemon`. */
+  readonly by?: string;
   readonly bundleId?: BundleId;
   readonly medium?: string;
   /** Of the image, or of the blob where the event is about one. */

@@ -13,10 +13,11 @@ import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ActivationStore, EventRow, StateReader } from '../../ports/state.ts';
+import { type Author, authorOf } from './author.ts';
 import { findBundle, refuse } from './find-bundle.ts';
 
 /** The adapters of the commands on activation. */
-export interface ActivationContext {
+export interface ActivationContext extends Author {
   readonly clock: Clock;
   readonly store: StateReader & ActivationStore;
   readonly policy: Policy;
@@ -53,7 +54,8 @@ function activateOverride(context: ActivationContext, { bundle }: BundleArgs): v
  * Requests the activation of the fallback of a stream. @param stream empty for the only one
  * @returns its `name@version` @throws AppError `engine/no-fallback` (`reject`)
  */
-function rollback({ clock, store, assessment }: ActivationContext, { stream }: { readonly stream: string }): string {
+function rollback(context: ActivationContext, { stream }: { readonly stream: string }): string {
+  const { clock, store, assessment } = context;
   const { bundles } = store.load();
   const name = stream === '' ? onlyStream(bundles) : stream;
   const from = currentRelease(bundles, name);
@@ -61,22 +63,19 @@ function rollback({ clock, store, assessment }: ActivationContext, { stream }: {
   const at = stampAfter(bundles, clock.now());
   requireReady(to, assessment());
   requireOwnTags(to, bundles);
-  const request = requestEvent(to, 'Rollback to', at + 1);
+  const request = { ...requestEvent(to, 'Rollback to', at + 1), ...authorOf(context) };
   if (from === undefined) {
     store.requestActivation(to.bundleId, [], request);
   } else {
     const message = `${bundleTitle(from.payload)} was rolled back to ${bundleTitle(to.payload)} by hand. It is not activated again automatically; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
-    const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message };
+    const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message, ...authorOf(context) };
     store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request });
   }
   return bundleName(to.payload);
 }
 
-function requestActivation(
-  { clock, store, policy, node, assessment }: ActivationContext,
-  name: string,
-  isConfirmed: boolean,
-): void {
+function requestActivation(context: ActivationContext, name: string, isConfirmed: boolean): void {
+  const { clock, store, policy, node, assessment } = context;
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   const path = pathOf(requireReady(bundle, assessment()).paths, bundle.payload.name);
@@ -88,7 +87,8 @@ function requestActivation(
   const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
   const codes = holds.map(({ code }) => code);
   const at = stampAfter(bundles, clock.now());
-  store.requestActivation(bundle.bundleId, codes, requestEvent(bundle, 'Activation of', at, although));
+  const event = { ...requestEvent(bundle, 'Activation of', at, although), ...authorOf(context) };
+  store.requestActivation(bundle.bundleId, codes, event);
 }
 
 /** @throws AppError `engine/tag-of-other-stream` (`reject`), which nobody can override */

@@ -1,4 +1,6 @@
+import type { EventRecorder } from '../reporting/event-recorder.ts';
 import { type ActivationContext, activationCommands } from './activation-commands.ts';
+import { recorderBy } from './author.ts';
 import { type PreloadContext, preloadCommands } from './preload-commands.ts';
 import { type ProofContext, proofCommands } from './proof-commands.ts';
 import { type UnpinContext, unpinCommands } from './unpin-commands.ts';
@@ -11,7 +13,11 @@ import { type VerdictContext, verdictCommands } from './verdict-commands.ts';
 const COMMANDS = { ...activationCommands, ...unpinCommands, ...preloadCommands, ...verdictCommands, ...proofCommands };
 
 /** The adapters of all commands. Each command takes its part. */
-export type CommandContext = ActivationContext & UnpinContext & PreloadContext & VerdictContext & ProofContext;
+export type CommandContext = ActivationContext &
+  UnpinContext &
+  PreloadContext &
+  VerdictContext &
+  ProofContext & { readonly recorder: EventRecorder };
 
 /**
  * The commands of the engine. Each takes its arguments by name, and an AbortSignal where it does
@@ -32,8 +38,10 @@ export const COMMAND_NAMES = Object.keys(COMMANDS) as readonly CommandName[];
 
 /**
  * Binds the commands to a context. @param onDone called after each command, also after a failed one
+ * @param by who gives them, for the history
  */
-export function bindCommands(context: CommandContext, onDone: () => void): Commands {
+export function bindCommands(given: CommandContext, onDone: () => void, by?: string): Commands {
+  const context = by === undefined ? given : { ...given, by, recorder: recorderBy(by, given.recorder) };
   const bound = COMMAND_NAMES.map((name) => {
     const command = COMMANDS[name] as (context: CommandContext, ...rest: readonly unknown[]) => unknown;
     return [name, (...rest: readonly unknown[]) => followed(() => command(context, ...rest), onDone)];

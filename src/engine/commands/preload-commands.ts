@@ -5,10 +5,11 @@ import type { MediaView } from '../../ports/media.ts';
 import type { PreloadStore, StateReader } from '../../ports/state.ts';
 import { resumePreloads } from '../effects/record-effects.ts';
 import type { Tasks } from '../tasks/tasks.ts';
+import { type Author, authorOf } from './author.ts';
 import { refuse } from './find-bundle.ts';
 
 /** The adapters of the commands on preloads. */
-export interface PreloadContext {
+export interface PreloadContext extends Author {
   readonly clock: Clock;
   readonly store: StateReader & Pick<PreloadStore, 'cancel'>;
   readonly media: Pick<MediaView, 'list'>;
@@ -29,7 +30,8 @@ export const preloadCommands = { cancel };
  *
  * @throws AppError `engine/nothing-to-cancel` (`reject`) when there is none
  */
-function cancel({ clock, store, media, tasks, assessment }: PreloadContext): void {
+function cancel(context: PreloadContext): void {
+  const { clock, store, media, tasks, assessment } = context;
   const cut = (assessment()?.bundles ?? []).filter(
     ({ bundle, absentImages, phase }) =>
       absentImages.length > 0 && phase !== 'retired' && bundle.cancelled === undefined,
@@ -39,7 +41,7 @@ function cancel({ clock, store, media, tasks, assessment }: PreloadContext): voi
   const titles = cut.map(({ bundle }) => bundleTitle(bundle.payload)).join(', ');
   const message = `Cancelling of ${titles} was asked for`;
   const plugged = media.list().map(({ mediumId }) => mediumId);
-  store.cancel(bundleIds, plugged, { at: clock.now(), kind: 'cancel-requested', message });
+  store.cancel(bundleIds, plugged, { at: clock.now(), kind: 'cancel-requested', message, ...authorOf(context) });
   for (const task of tasks.running()) {
     if (task.kind === 'pull' && bundleIds.includes(task.bundleId)) tasks.cancel(task);
   }

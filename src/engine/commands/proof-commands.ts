@@ -7,10 +7,11 @@ import type { Clock } from '../../platform/clock.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { MilestoneStore, StateReader } from '../../ports/state.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
+import { type Author, authorOf } from './author.ts';
 import { findBundle, refuse } from './find-bundle.ts';
 
 /** What commands on proofs act on. */
-export interface ProofContext {
+export interface ProofContext extends Author {
   readonly clock: Clock;
   readonly store: StateReader & MilestoneStore;
   readonly node: Pick<NodePort, 'boot'>;
@@ -29,7 +30,8 @@ export const proofCommands = { prove };
  * @returns what that does, in a sentence
  * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
  */
-function prove({ clock, store, node, recorder }: ProofContext, { bundle: name }: { readonly bundle: string }): string {
+function prove(context: ProofContext, { bundle: name }: { readonly bundle: string }): string {
+  const { clock, store, node, recorder } = context;
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   requireProvable(bundle, bundles);
@@ -37,7 +39,7 @@ function prove({ clock, store, node, recorder }: ProofContext, { bundle: name }:
   store.setSoak(bundleId, { ...soakAfter(bundle.soak, [], node.boot(), activatedAt), proof: 'hand' });
   const message = `${bundleTitle(payload)} was proven by hand: it is the last known good release now`;
   const at = stampAfter(bundles, clock.now());
-  store.mark(bundleId, 'provenAt', { at, kind: 'bundleProven', bundleId, message });
+  store.mark(bundleId, 'provenAt', { at, kind: 'bundleProven', bundleId, message, ...authorOf(context) });
   recorder.log({ kind: 'bundleProven', level: 'info', bundleId, message });
   return `${message}. Older releases that are needed no longer are retired.`;
 }

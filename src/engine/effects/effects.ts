@@ -14,6 +14,7 @@ import type {
   ActivationStore,
   AdoptionStore,
   Durability,
+  EventLog,
   MilestoneStore,
   PreloadStore,
   RetirementStore,
@@ -45,6 +46,7 @@ import { startTask, taskExecutors } from './task-effects.ts';
 /** What executors record: everything but the history, conditions, and decisions of people. */
 type EffectRecords = StateReader &
   Pick<Durability, 'settled'> &
+  Pick<EventLog, 'events'> &
   AdoptionStore &
   PreloadStore &
   ActivationStore &

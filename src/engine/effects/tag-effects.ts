@@ -2,9 +2,11 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { isAnyDiskTrouble } from '../../domain/preload/disk-trouble.ts';
+import { automaticCause } from '../../domain/release/activation-cause.ts';
 import { hasBegun } from '../../domain/release/recorded-phase.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
 import { contestEvents, restoredMessage } from '../../domain/report/events/tag-events.ts';
+import type { Policy } from '../../domain/settings/settings.ts';
 import type { RunningTask, TagGiven } from '../../domain/state/memory.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
@@ -12,7 +14,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { formatCount } from '../../platform/sizes.ts';
-import type { Durability, MilestoneStore, StateReader, TagStore } from '../../ports/state.ts';
+import type { Durability, EventLog, MilestoneStore, StateReader, TagStore } from '../../ports/state.ts';
 import type { FloorKeeper } from '../keepers/floor-keeper.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import { type FailureLedger, isSettlingReported, type RetryPolicy, retryOf } from '../tasks/failures.ts';
@@ -26,8 +28,10 @@ export interface TagEffectDependencies extends ActivationDependencies {
   readonly clock: Clock;
   readonly store: StateReader &
     Pick<Durability, 'settled'> &
+    Pick<EventLog, 'events'> &
     Pick<MilestoneStore, 'mark' | 'setActivationBegun'> &
     TagStore;
+  readonly policy: Pick<Policy, 'update'>;
   readonly log: Log;
   readonly recorder: EventRecorder;
   readonly failures: FailureLedger;
@@ -49,6 +53,8 @@ export interface TagEffects extends TagEffectDependencies {
 const REPORTED_EVERY = 5;
 /** The same while a disk can't be written. It is tried every 10 s. */
 const SPACE_REPORTED_EVERY = 30;
+/** In so many of the newest events of a bundle its request is looked for. */
+const SEARCHED_EVENTS = 1_000;
 
 /** Starts with the restored tags from the store. */
 export function createTagEffects(deps: TagEffectDependencies): TagEffects {
@@ -120,7 +126,8 @@ async function activate(effects: TagEffects, task: TagTask, bundle: StoredBundle
   const count = await activateBundle(bundle, effects, signal);
   if (bundle.resetAt === undefined) await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
   const message = `${bundleTitle(bundle.payload)} is activated: ${count === 1 ? '1 tag names its image' : `${count} tags name its images`} now`;
-  const event = { kind: 'bundleActivated', level: 'info', bundleId: bundle.bundleId, message } as const;
+  const about = { bundleId: bundle.bundleId, message, by: causeOf(effects, bundle) };
+  const event = { kind: 'bundleActivated', level: 'info', ...about } as const;
   const at = stampAfter(store.load().bundles, clock.now());
   store.mark(bundle.bundleId, 'activatedAt', { ...recorder.row(event), at });
   failures.succeeded(task);
@@ -130,6 +137,14 @@ async function activate(effects: TagEffects, task: TagTask, bundle: StoredBundle
     effects.given.filter(({ tag }) => !tags.has(tag)),
   );
   recorder.log(event);
+}
+
+/** Who asked for the activation, or what let it happen. The request is recorded with its time. */
+function causeOf({ store, policy }: TagEffects, bundle: StoredBundle): string {
+  const { bundleId, activationRequestedAt } = bundle;
+  if (activationRequestedAt === undefined) return automaticCause(bundle, policy);
+  const asked = store.events(bundleId, SEARCHED_EVENTS).findLast(({ at }) => at === activationRequestedAt);
+  return asked?.by ?? 'unknown user: activate';
 }
 
 async function restore(

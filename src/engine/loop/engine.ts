@@ -12,6 +12,8 @@ import { verifyImages } from './verify-images.ts';
 
 /** The engine of the daemon: observes, decides, acts and records until it is stopped. */
 export interface Engine extends Commands {
+  /** The same commands, whose events are by this author (`EventRow.by`). */
+  commandsBy(by: string): Commands;
   /** Runs until `signal` aborts, then cancels all tasks and returns. Call it once. */
   run(signal: AbortSignal): Promise<void>;
   /** Asks for a round now. */
@@ -69,8 +71,10 @@ export function createEngine(deps: EngineDependencies): Engine {
   const loop = createLoop(deps);
   const { clock, store } = deps;
   const wantRound = () => kick(loop);
+  const context = { ...deps, ...loop, assessment: () => loop.state.snapshot?.assessment };
   return {
-    ...bindCommands({ ...deps, ...loop, assessment: () => loop.state.snapshot?.assessment }, wantRound),
+    ...bindCommands(context, wantRound),
+    commandsBy: (by) => bindCommands(context, wantRound, by),
     run: (signal) => run(loop, signal),
     kick: wantRound,
     idleMs: () => clock.monotonic() - loop.state.lastSignAt,

@@ -46,12 +46,13 @@ export function createEventRecorder({ clock, log, store, releaseOf }: EventRecor
   let lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
   /** When each failure of the last hour was recorded, by its message. */
   let recorded: ReadonlyMap<string, number> = new Map();
-  const row = ({ kind, message, bundleId, medium }: Event): EventRow => ({
+  const row = ({ kind, message, bundleId, medium, by }: Event): EventRow => ({
     at: clock.now(),
     kind,
     message: oneLine(message),
     ...(bundleId !== undefined && { bundleId }),
     ...(medium !== undefined && { medium: plainText(medium) }),
+    ...(by !== undefined && { by }),
   });
   const write = ({ kind, level, message, bundleId, medium, digest, file, image, code }: Event) => {
     const release = bundleId === undefined ? undefined : releaseOf?.(bundleId);

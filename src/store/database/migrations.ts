@@ -140,4 +140,6 @@ export const MIGRATIONS: readonly string[] = [
   'ALTER TABLE bundle ADD COLUMN activation_begun_at INTEGER;',
   // What the signer of a rotation calls the key. NULL: nobody said.
   'ALTER TABLE rotated_key ADD COLUMN name TEXT;',
+  // Who or what did it. NULL: the event is older than this.
+  'ALTER TABLE event ADD COLUMN done_by TEXT;',
 ];

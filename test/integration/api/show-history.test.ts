@@ -128,7 +128,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
 
   it('history prints a line for each event, without what would upset a terminal', async () => {
     events = [
-      { at: NOON, kind: 'mediumFound', message: 'sdb1 found' },
+      { at: NOON, kind: 'mediumFound', message: 'sdb1 found', by: 'daemon' },
       { at: NOON + 1, kind: 'pullFailed', message: 'two\nlines \u001b[2J' },
     ];
     const { stdout, exitCode } = await run('history');
@@ -136,6 +136,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     expect(stdout.split('\n')).toHaveLength(3);
     expect(stdout).toContain('2026-03-10T12:00:00.000Z  sdb1 found\n');
     expect(stdout).not.toContain('\u001b');
+    expect(stdout).not.toContain('(by');
     const json: unknown = JSON.parse((await run('history', 'ocp@4.13.7', '--json')).stdout);
     expect(json).toEqual({
       schemaVersion: 1,
@@ -144,6 +145,11 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
         { at: '2026-03-10T12:00:00.001Z', kind: 'pullFailed', message: 'two lines  [2J' },
       ],
     });
+  });
+
+  it('history says who did what the daemon did not do by itself', async () => {
+    events = [{ at: NOON, kind: 'bundleActivated', message: 'ocp 4.13.7 is activated', by: 'window' }];
+    expect((await run('history')).stdout).toBe('2026-03-10T12:00:00.000Z  ocp 4.13.7 is activated (by window)\n');
   });
 
   it('history without events says so, and is an empty list for programs', async () => {

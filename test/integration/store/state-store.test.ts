@@ -137,7 +137,14 @@ describe('state store', () => {
     store.adopt(bundle, event(NOON + 5, 'bundleVerified', { bundleId: bundle.bundleId }));
     expect(store.load().bundles).toEqual([{ ...bundle, adoptedAt: NOON }]);
     expect(store.events(undefined, 10)).toEqual([
-      { at: NOON, kind: 'bundleVerified', message: 'bundleVerified', bundleId: bundle.bundleId, medium: 'sdb1' },
+      {
+        at: NOON,
+        kind: 'bundleVerified',
+        message: 'bundleVerified',
+        bundleId: bundle.bundleId,
+        medium: 'sdb1',
+        by: 'daemon',
+      },
     ]);
   });
 
@@ -224,6 +231,15 @@ describe('state store', () => {
     expect(after.load()).toEqual(bundles);
     expect(after.load().bundles.map(({ payload }) => payload.name)).toEqual(['tools', 'ocp']);
     expect(after.events(undefined, 10)).toEqual(events);
+  });
+
+  it('keeps who did something, the daemon unless it is said, and knows nobody of earlier versions', () => {
+    const { store, database } = openStore();
+    store.append(event(1, 'e1'));
+    store.append(event(2, 'e2', { by: 'uid 1000: activate' }));
+    database.exec("INSERT INTO event (at, kind, message) VALUES (3, 'e3', 'as before there were authors')");
+    expect(store.events(undefined, 3).map(({ by }) => by)).toEqual(['daemon', 'uid 1000: activate', undefined]);
+    expect(store.events(undefined, 1)[0]).not.toHaveProperty('by');
   });
 
   it('returns the newest events, oldest first, of all or of one bundle', () => {

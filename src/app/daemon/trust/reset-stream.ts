@@ -1,3 +1,4 @@
+import { callerText } from '../../../domain/report/events/asked-event.ts';
 import { stampAfter } from '../../../domain/state/stamp.ts';
 import type { Engine } from '../../../engine/loop/engine.ts';
 import { AppError } from '../../../platform/app-error.ts';
@@ -41,7 +42,9 @@ export async function resetStream(
   const forgotten = keys === 0 ? '' : `, and ${formatCount(keys, 'key')} that its bundles added no longer count`;
   const message = `Stream ${stream} was reset by ${by}: any sequence is accepted again, and advisories of bundles that are known do not count${forgotten}`;
   const at = stampAfter(bundles, clock.now());
-  await engine.resetFloors(stream, () => store.resetStream(stream, { at, kind: 'streamReset', message }));
+  await engine.resetFloors(stream, () =>
+    store.resetStream(stream, { at, kind: 'streamReset', message, by: callerText('resetStream', uid) }),
+  );
   log.warn({ messageId: messageIds.streamReset, ...(uid !== undefined && { uid }) }, message);
   return `${message}. What is adopted stays; 'stickpin reject' or 'stickpin unpin' gives up a release that is not wanted.`;
 }

@@ -1,5 +1,6 @@
 import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
 import type { TrustedKeys } from '../../../bundle/keys/trust.ts';
+import { callerText } from '../../../domain/report/events/asked-event.ts';
 import { withRestored } from '../../../domain/trust/revocation-record.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import type { Clock } from '../../../platform/clock.ts';
@@ -55,6 +56,7 @@ export async function restoreKey(
     at: clock.now(),
     kind: 'keyRestored',
     message,
+    by: callerText('restoreKey', uid),
   });
   log.warn({ messageId: messageIds.keyRestored, keyId, ...(uid !== undefined && { uid }) }, message);
   const isTrusted = keysNow().keys.some((key) => key.keyId === keyId);

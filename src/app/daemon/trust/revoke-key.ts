@@ -1,3 +1,4 @@
+import { callerText } from '../../../domain/report/events/asked-event.ts';
 import { withSeen } from '../../../domain/trust/revocation-record.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { messageIds } from '../../../platform/message-ids.ts';
@@ -26,7 +27,12 @@ export async function revokeKey(
   const by = uid === undefined ? 'somebody' : `user ${uid}`;
   const message = `Key ${keyId} was revoked by ${by}`;
   const seen = { keyId, otherIds: key?.otherIds ?? [], byPerson: true } as const;
-  await memory.lift((record) => withSeen(record, [seen], at), { at, kind: 'keyRevoked', message });
+  await memory.lift((record) => withSeen(record, [seen], at), {
+    at,
+    kind: 'keyRevoked',
+    message,
+    by: callerText('revokeKey', uid),
+  });
   log.warn({ messageId: messageIds.keyRevoked, keyId, ...(uid !== undefined && { uid }) }, message);
   return `${message}: what it signed is not trusted, unless enough other keys signed it. 'stickpin trust restore ${keyId}' takes that back.`;
 }

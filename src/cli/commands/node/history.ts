@@ -55,10 +55,15 @@ function linesOf(events: Events, layout: CommandContext): string {
   if (events.length === 0) return 'Nothing has happened yet.\n';
   return events
     .map((event) => {
-      const line = shortDigests(`${timeOf(event)}  ${oneLine(event.message)}\n`, layout);
+      const line = shortDigests(`${timeOf(event)}  ${oneLine(event.message)}${authorText(event)}\n`, layout);
       return paintLines(wrapLines(line, layout.columns, 26), toneOfEvent(event.kind), layout.hasColour);
     })
     .join('');
+}
+
+/** What the daemon does by itself needs no word. */
+function authorText({ by, kind }: Events[number]): string {
+  return by === undefined || by === 'daemon' || kind === 'commandAsked' ? '' : ` (by ${oneLine(by)})`;
 }
 
 /** RFC 3339. The clock of a node may have been anything, so a time that no date can say stays a number. */

@@ -13,7 +13,17 @@ export function askedEvent(command: string, args: object, uid: number): Event {
   const who = uid === 0 ? 'root' : `User ${uid}`;
   const words = Object.entries(args).flatMap(([name, value]: [string, unknown]) => wordsOf(name, value));
   const message = `${who} asked for: ${[command, ...words].join(' ')}`;
-  return { kind: 'commandAsked', level: 'info', message: message.slice(0, SHOWN_CHARACTERS) };
+  return {
+    kind: 'commandAsked',
+    level: 'info',
+    message: message.slice(0, SHOWN_CHARACTERS),
+    by: callerText(command, uid),
+  };
+}
+
+/** The caller of a command, as `EventRow.by` has it: `uid 1000: activate`. */
+export function callerText(command: string, uid: number | undefined): string {
+  return `${uid === undefined ? 'unknown user' : `uid ${uid}`}: ${command}`;
 }
 
 function wordsOf(name: string, value: unknown): readonly string[] {

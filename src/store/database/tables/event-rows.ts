@@ -18,6 +18,7 @@ interface HistoryRow {
   readonly bundle_id: string | null;
   readonly medium: string | null;
   readonly message: string;
+  readonly done_by: string | null;
 }
 
 /** Which events are kept. */
@@ -39,20 +40,25 @@ export function createEventRows(
   { keptEvents, keptMs = Number.POSITIVE_INFINITY }: EventRetention,
 ): EventRows {
   const insert = database.prepare(
-    'INSERT INTO event (at, kind, bundle_id, medium, message) VALUES (@at, @kind, @bundleId, @medium, @message)',
+    'INSERT INTO event (at, kind, bundle_id, medium, message, done_by) VALUES (@at, @kind, @bundleId, @medium, @message, @by)',
   );
   const prune = database.prepare('DELETE FROM event WHERE event_id <= ?');
   const pruneByAge = database.prepare('DELETE FROM event WHERE event_id <= ? AND at < ?');
   let prunedAt = Number.NEGATIVE_INFINITY;
   const newest = database.prepare<[], number | null>('SELECT max(event_id) FROM event').pluck();
   const select = database.prepare<[string | null, string | null, number], HistoryRow>(
-    `SELECT at, kind, bundle_id, medium, message FROM event
+    `SELECT at, kind, bundle_id, medium, message, done_by FROM event
      WHERE ? IS NULL OR bundle_id = ? ORDER BY event_id DESC LIMIT ?`,
   );
   return {
     newest: () => newest.get() ?? 0,
     append: (event) => {
-      const row = { ...event, bundleId: event.bundleId ?? null, medium: event.medium ?? null };
+      const row = {
+        ...event,
+        bundleId: event.bundleId ?? null,
+        medium: event.medium ?? null,
+        by: event.by ?? 'daemon',
+      };
       const eventId = Number(insert.run(row).lastInsertRowid);
       prune.run(eventId - keptEvents);
       if (Number.isFinite(keptMs) && eventId - prunedAt >= PRUNE_EVERY) {
@@ -76,5 +82,6 @@ function eventOf(row: HistoryRow): EventRow {
     message: row.message,
     ...(row.bundle_id !== null && { bundleId: row.bundle_id as BundleId }),
     ...(row.medium !== null && { medium: row.medium }),
+    ...(row.done_by !== null && { by: row.done_by }),
   };
 }

@@ -40,8 +40,13 @@ describe('the answer to a command', () => {
       return what === 'rollback' ? 'ocp@4.13.6' : undefined;
     };
     const engine = {
-      ...Object.fromEntries(COMMAND_NAMES.map((one) => [one, command(one)])),
-      unpin: async () => command('unpin')(),
+      commandsBy: (by: string) => {
+        done.push(by);
+        return {
+          ...Object.fromEntries(COMMAND_NAMES.map((one) => [one, command(one)])),
+          unpin: async () => command('unpin')(),
+        };
+      },
       note: ({ message }: Event, bundle?: string) => void done.push(`${message} (${bundle})`),
       settled: () =>
         new Promise<void>((resolve) => {
@@ -54,7 +59,10 @@ describe('the answer to a command', () => {
       isAnswered = true;
     });
     await turn();
-    expect([done, isAnswered]).toEqual([[name, `User 1000 asked for: ${name}${SHOWN[name]}`], false]);
+    expect([done, isAnswered]).toEqual([
+      [`uid 1000: ${name}`, name, `User 1000 asked for: ${name}${SHOWN[name]}`],
+      false,
+    ]);
     toDisk();
     await answer;
     expect(isAnswered).toBe(true);
