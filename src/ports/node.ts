@@ -1,5 +1,5 @@
+import type { BootTime } from '../domain/model/image/runtime-container.ts';
 import type { NodeFacts } from '../domain/model/node-facts.ts';
-import type { BootTime } from '../domain/model/runtime-container.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
 /** The systemd units of the runtimes, over D-Bus. */

@@ -1,12 +1,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { LayerStorage } from '../../src/domain/model/runtime-image.ts';
+import type { LayerStorage } from '../../src/domain/model/image/runtime-image.ts';
 import { createCriClient } from '../../src/runtime/cri/cri-client.ts';
 import { startPrivateBus } from '../support/bus/private-bus.ts';
 import { startSystemdDouble } from '../support/bus/systemd-double.ts';
 import { mirrorToml } from '../support/crio-double/source-and-double.ts';
 import { startCrioDouble } from '../support/crio-double/start-crio-double.ts';
-import { startContainerd } from '../support/daemon/containerd.ts';
+import { startContainerd } from '../support/daemon/runtimes/containerd.ts';
 import { execute } from '../support/rootfs/execute.ts';
 import { skopeoArgv } from '../support/rootfs/trixie-root.ts';
 import { cpuMsOf } from './process-cost.ts';

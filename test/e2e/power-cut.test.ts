@@ -6,7 +6,7 @@ import { hexOf } from '../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../src/domain/report/report.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
-import { expectConsistentState, readStateScript, type StateRows } from '../support/daemon/node-consistency.ts';
+import { expectConsistentState, readStateScript, type StateRows } from '../support/daemon/model/node-consistency.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';

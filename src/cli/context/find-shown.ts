@@ -1,6 +1,6 @@
 import { AppError } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
-import type { ShownBundle } from '../output/render-show.ts';
+import type { ShownBundle } from '../output/render/render-show.ts';
 import type { ShowReport } from './recorded-report.ts';
 
 /** What can be shown. */

@@ -1,7 +1,7 @@
 import type { Withdrawal } from '../adoption/trust-withdrawal.ts';
+import type { UnlistedRuntime, UnreachableRuntime } from '../model/image/runtime-image.ts';
 import type { PhaseOf } from '../model/phase.ts';
 import type { Fault } from '../model/reason.ts';
-import type { UnlistedRuntime, UnreachableRuntime } from '../model/runtime-image.ts';
 import {
   type BundleFacts,
   baseHold,

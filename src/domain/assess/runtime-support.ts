@@ -1,5 +1,5 @@
+import type { RuntimeObservation } from '../model/image/runtime-image.ts';
 import type { RuntimeReason } from '../model/reason.ts';
-import type { RuntimeObservation } from '../model/runtime-image.ts';
 
 /** The runtime is too old. */
 export type VersionReason = Extract<RuntimeReason, { readonly code: 'runtime/version' }>;

@@ -1,5 +1,5 @@
 import type { FleetView } from '../fleet/fleet-view.ts';
-import type { ImageUses } from '../model/image-use.ts';
+import type { ImageUses } from '../model/image/image-use.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { TagConflict } from '../release/tag-claims.ts';

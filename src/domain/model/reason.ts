@@ -1,5 +1,5 @@
-import type { ContentFault, DamageOutcome } from './content-fault.ts';
 import type { BundleId, Digest } from './digest.ts';
+import type { ContentFault, DamageOutcome } from './image/content-fault.ts';
 
 /**
  * Why something is as it is: a code with data. `reasonText` in report/ makes the sentence. Codes

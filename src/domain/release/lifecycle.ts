@@ -1,5 +1,5 @@
 import type { BundleId } from '../model/digest.ts';
-import type { RuntimeObservation } from '../model/runtime-image.ts';
+import type { RuntimeObservation } from '../model/image/runtime-image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/soak-record.ts';

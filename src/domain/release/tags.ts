@@ -1,6 +1,6 @@
 import type { BundleId, Digest } from '../model/digest.ts';
+import type { RuntimeImage, RuntimeObservation } from '../model/image/runtime-image.ts';
 import { labelOf, type Reason, type ReleaseReason } from '../model/reason.ts';
-import type { RuntimeImage, RuntimeObservation } from '../model/runtime-image.ts';
 import type { Memory, TagGiven } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { isWaiting } from '../state/waiting.ts';

@@ -1,4 +1,4 @@
-import type { RuntimeObservation } from '../model/runtime-image.ts';
+import type { RuntimeObservation } from '../model/image/runtime-image.ts';
 import type { KnownRelease } from '../state/known-release.ts';
 import type { PinLedger, PinnedRelease, PinRecord, StateAge } from '../state/pin-ledger.ts';
 import { latestStamp } from '../state/stamp.ts';

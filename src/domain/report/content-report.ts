@@ -1,7 +1,7 @@
 import { assertNever } from '../../platform/app-error.ts';
 import { bundleName, bundleTitle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
-import type { ImageContent } from '../model/image-content.ts';
+import type { ImageContent } from '../model/image/image-content.ts';
 import type { DamagedImage } from '../release/content/damaged-images.ts';
 import { keptBundles } from '../release/recorded-phase.ts';
 import type { ContentChecks } from '../state/content-check.ts';

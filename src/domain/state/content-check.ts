@@ -1,4 +1,4 @@
-import type { ImageContent } from '../model/image-content.ts';
+import type { ImageContent } from '../model/image/image-content.ts';
 
 /** Why images are checked. */
 export type CheckCause =

@@ -1,11 +1,11 @@
 import type { FleetView } from '../fleet/fleet-view.ts';
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
-import type { ImageUses } from '../model/image-use.ts';
+import type { ImageUses } from '../model/image/image-use.ts';
+import type { BootTime, RuntimeContainer } from '../model/image/runtime-container.ts';
+import type { RuntimeObservation } from '../model/image/runtime-image.ts';
 import type { Medium } from '../model/medium.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
-import type { BootTime, RuntimeContainer } from '../model/runtime-container.ts';
-import type { RuntimeObservation } from '../model/runtime-image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Approvals, RejectedName, Verdict } from '../trust/approval.ts';
 import type { KeyRotation, Revocations } from '../trust/key-rotation.ts';

@@ -1,7 +1,7 @@
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
+import type { RenderedMirrors, RuntimeImage } from '../../domain/model/image/runtime-image.ts';
 import { parseReference, repositoryOf } from '../../domain/model/reference.ts';
-import type { RenderedMirrors, RuntimeImage } from '../../domain/model/runtime-image.ts';
 import { isStorageTrouble } from '../../domain/preload/disk-trouble.ts';
 import { type TagGoal, tagGoalsOf } from '../../domain/release/tags.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';

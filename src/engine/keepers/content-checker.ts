@@ -1,7 +1,7 @@
 import type { CheckDue } from '../../domain/decide/content.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { ExpectedImage, ImageContent } from '../../domain/model/image-content.ts';
-import type { RuntimeObservation } from '../../domain/model/runtime-image.ts';
+import type { ExpectedImage, ImageContent } from '../../domain/model/image/image-content.ts';
+import type { RuntimeObservation } from '../../domain/model/image/runtime-image.ts';
 import { type ImageToCheck, imagesToCheck } from '../../domain/release/content/images-to-check.ts';
 import { checkedEvent } from '../../domain/report/events/content-events.ts';
 import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/content-check.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { answerSafely } from '../../offers/handler.ts';
 import { parsePeerPath, parseWirePath, wirePaths } from '../../offers/paths.ts';
-import { relay } from '../../offers/relay.ts';
+import { answerSafely } from '../../offers/server/handler.ts';
+import { relay } from '../../offers/server/relay.ts';
 import { sendWatched, type WatchedDocument } from '../../offers/watched-document.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { respondJson } from '../../platform/http/respond-json.ts';

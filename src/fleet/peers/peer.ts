@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { formatEndpoint } from '../../domain/settings/network-types.ts';
-import { createOffersClient, type OffersClient } from '../../offers/client.ts';
+import { createOffersClient, type OffersClient } from '../../offers/client/client.ts';
+import { createWireConnection, type WireConnection } from '../../offers/client/wire-connection.ts';
 import type { OffersDocument } from '../../offers/documents.ts';
-import { createWireConnection, type WireConnection } from '../../offers/wire-connection.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { fleetError } from '../fleet-error.ts';

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { respondBusy } from '../../offers/busy.ts';
-import { answerSafely } from '../../offers/handler.ts';
+import type { WireConnection } from '../../offers/client/wire-connection.ts';
 import { parseWirePath } from '../../offers/paths.ts';
-import { relay } from '../../offers/relay.ts';
+import { respondBusy } from '../../offers/server/busy.ts';
+import { answerSafely } from '../../offers/server/handler.ts';
+import { relay } from '../../offers/server/relay.ts';
 import { sendWatched } from '../../offers/watched-document.ts';
-import type { WireConnection } from '../../offers/wire-connection.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { closeSignal } from '../../platform/http/close-signal.ts';
 import { respondJson } from '../../platform/http/respond-json.ts';

@@ -1,5 +1,5 @@
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
-import type { OffersClient } from '../../offers/client.ts';
+import type { OffersClient } from '../../offers/client/client.ts';
 import type { OffersDocument } from '../../offers/documents.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';

@@ -1,6 +1,6 @@
 import type { OfferedBundle, Peer } from '../../domain/fleet/fleet-view.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
-import type { OffersClient } from '../../offers/client.ts';
+import type { OffersClient } from '../../offers/client/client.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { plainText } from '../../platform/plain-text.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type CriClient, createCriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
-import { type Containerd, startContainerd } from '../../support/daemon/containerd.ts';
+import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
 import { have } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 

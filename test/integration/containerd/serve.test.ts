@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/bundles/sample-bundle.ts';
 import { type ServingCommand, startServing } from '../../support/bundles/served-bundle.ts';
-import { type Containerd, startContainerd } from '../../support/daemon/containerd.ts';
+import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
 import { have } from '../../support/requirements.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('bundle serve: containerd', () => {

@@ -19,10 +19,10 @@ import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundle
 import { sampleRelease } from '../../support/bundles/sample-release.ts';
 import { sampleSignature } from '../../support/bundles/sample-signature.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
-import { entriesBelow } from '../../support/entries-below.ts';
+import { entriesBelow } from '../../support/files/entries-below.ts';
+import { mounting, mountSmallDisk } from '../../support/files/small-disk.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
-import { mounting, mountSmallDisk } from '../../support/small-disk.ts';
 
 const ART = 'quay.io/openshift-release-dev/ocp-v4.0-art-dev';
 const OCP = 'quay.io/openshift-release-dev/ocp-release';

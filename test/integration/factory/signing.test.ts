@@ -6,8 +6,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { parseEnvelope } from '../../../src/bundle/format/dsse.ts';
 import { makeSampleBundle, type SampleKey, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
-import { entriesBelow } from '../../support/entries-below.ts';
 import { eventually } from '../../support/eventually.ts';
+import { entriesBelow } from '../../support/files/entries-below.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 

@@ -8,8 +8,8 @@ import { makeImage, ownMedium } from '../../../src/bundle/create/image/make-imag
 import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
-import { entriesBelow } from '../../support/entries-below.ts';
 import { eventually } from '../../support/eventually.ts';
+import { entriesBelow } from '../../support/files/entries-below.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 

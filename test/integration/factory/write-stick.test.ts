@@ -20,9 +20,9 @@ import { writeStick } from '../../../src/bundle/create/stick/write-stick.ts';
 import { FACTORY_DOCUMENTS } from '../../../src/cli/schema/factory-documents.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { eventually } from '../../support/eventually.ts';
+import { mounting, mountSmallDisk } from '../../support/files/small-disk.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
-import { mounting, mountSmallDisk } from '../../support/small-disk.ts';
 
 const MiB = 1024 ** 2;
 const STICK_BYTES = 120 * MiB;

@@ -10,12 +10,12 @@ import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { hostArch, makeSampleBundle, type SampleKey, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { eventually } from '../../support/eventually.ts';
+import { mounting, mountSmallDisk, type SmallDisk } from '../../support/files/small-disk.ts';
 import { createAuthority, type TestAuthority, type TestCertificate } from '../../support/fleet/authority.ts';
 import { createNetwork, type Machine, type Network, networking } from '../../support/fleet/namespaces.ts';
 import { makeRealNode, type RealNode } from '../../support/fleet/real-node.ts';
 import type { RogueOrder } from '../../support/fleet/rogue-peer/order.ts';
 import { have } from '../../support/requirements.ts';
-import { mounting, mountSmallDisk, type SmallDisk } from '../../support/small-disk.ts';
 
 const repository = fileURLToPath(new URL('../../..', import.meta.url));
 const dist = join(repository, '.cache/fleet-dist');

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
-import { entriesBelow } from '../../support/entries-below.ts';
+import { entriesBelow } from '../../support/files/entries-below.ts';
 import { makePackage } from '../../support/packages/make-packages.ts';
 import { have, program } from '../../support/requirements.ts';
 

@@ -8,7 +8,7 @@ import packageJson from '../../../package.json' with { type: 'json' };
 import { definedProgram } from '../../../src/cli/defined-program.ts';
 import { manualCommands } from '../../../src/cli/manual/manual-commands.ts';
 import { commandsOf } from '../../support/docs/marked-blocks.ts';
-import { entriesBelow } from '../../support/entries-below.ts';
+import { entriesBelow } from '../../support/files/entries-below.ts';
 import { makePackages, packagingNeeds } from '../../support/packages/make-packages.ts';
 import { have, program } from '../../support/requirements.ts';
 import { execute } from '../../support/rootfs/execute.ts';

@@ -10,7 +10,7 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
 import type { LayerStore } from '../../../src/ports/blobs.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
-import { createLayerStore } from '../../../src/store/files/layer-store.ts';
+import { createLayerStore } from '../../../src/store/files/layers/layer-store.ts';
 import { seededBytes } from '../../support/bundles/sample-image.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 

@@ -2,12 +2,12 @@ import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'nod
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
-import type { ExpectedImage } from '../../../src/domain/model/image-content.ts';
+import type { ExpectedImage } from '../../../src/domain/model/image/image-content.ts';
 import { chainIds } from '../../../src/runtime/containerd/check-content.ts';
 import { createContainerdRuntime } from '../../../src/runtime/containerd/containerd-runtime.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
 import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
-import { type Containerd, startContainerd } from '../../support/daemon/containerd.ts';
+import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
 import { have } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 

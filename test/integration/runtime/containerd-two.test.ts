@@ -5,7 +5,7 @@ import type { UnitControl } from '../../../src/ports/node.ts';
 import { createContainerdRuntime } from '../../../src/runtime/containerd/containerd-runtime.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
 import { type SampleImage, sampleImage } from '../../support/bundles/sample-image.ts';
-import { type Containerd, type ContainerdOptions, startContainerd } from '../../support/daemon/containerd.ts';
+import { type Containerd, type ContainerdOptions, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';

@@ -6,7 +6,7 @@ import { createContainerdRuntime } from '../../../src/runtime/containerd/contain
 import { detectRuntime } from '../../../src/runtime/detect.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
 import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
-import { type Containerd, startContainerd } from '../../support/daemon/containerd.ts';
+import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';

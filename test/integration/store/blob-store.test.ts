@@ -19,7 +19,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import type { AttachmentStore, DocumentStore } from '../../../src/ports/blobs.ts';
-import { createBlobStore } from '../../../src/store/files/blob-store.ts';
+import { createBlobStore } from '../../../src/store/files/blobs/blob-store.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';

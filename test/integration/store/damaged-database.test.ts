@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { messageIds } from '../../../src/platform/message-ids.ts';
 import type { OpenState } from '../../../src/store/database/open-state.ts';
 import { NOON, verified } from '../../support/daemon/scenario.ts';
-import { type DamagedPart, damageDatabase } from '../../support/damage-database.ts';
-import { openSampleState } from '../../support/open-sample-state.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
+import { type DamagedPart, damageDatabase } from '../../support/state/damage-database.ts';
+import { openSampleState } from '../../support/state/open-sample-state.ts';
 
 const { signal } = new AbortController();
 const bundle = verified();

@@ -7,7 +7,7 @@ import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
 import { SUMMED_TABLES } from '../../../src/store/database/row-sums.ts';
 import { NOON, verified } from '../../support/daemon/scenario.ts';
-import { openSampleState } from '../../support/open-sample-state.ts';
+import { openSampleState } from '../../support/state/open-sample-state.ts';
 
 const bundle = verified();
 const reference = bundle.contents.images[0]?.reference ?? '';

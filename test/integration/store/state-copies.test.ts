@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { OpenState } from '../../../src/store/database/open-state.ts';
 import { NOON, verified } from '../../support/daemon/scenario.ts';
-import { openSampleState } from '../../support/open-sample-state.ts';
+import { openSampleState } from '../../support/state/open-sample-state.ts';
 
 const { signal } = new AbortController();
 const bundle = verified();

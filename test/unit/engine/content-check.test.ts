@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ImageContent } from '../../../src/domain/model/image-content.ts';
+import type { ImageContent } from '../../../src/domain/model/image/image-content.ts';
 import { digestOf, referenceOf, stored, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
 

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { factsOf } from '../../../src/media/device/stick-facts.ts';
-import { createFakeMachine, type FakeMachine } from '../../support/fake-sysfs.ts';
+import { createFakeMachine, type FakeMachine } from '../../support/files/fake-sysfs.ts';
 
 const GiB = 1024 ** 3;
 const { signal } = new AbortController();

@@ -4,8 +4,8 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createOffersClient, type OffersClient } from '../../../src/offers/client.ts';
-import { createWireConnection, unixSocket, type WireConnection } from '../../../src/offers/wire-connection.ts';
+import { createOffersClient, type OffersClient } from '../../../src/offers/client/client.ts';
+import { createWireConnection, unixSocket, type WireConnection } from '../../../src/offers/client/wire-connection.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 

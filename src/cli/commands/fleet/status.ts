@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { CommandContext } from '../../context/command-context.ts';
 import { fleetDocument } from '../../output/fleet-document.ts';
 import { jsonText } from '../../output/json.ts';
-import { renderFleet } from '../../output/render-fleet.ts';
+import { renderFleet } from '../../output/render/render-fleet.ts';
 
 /** Adds `fleet status` to the program. */
 export function registerFleetStatus(fleet: Command, context: CommandContext): void {

@@ -6,7 +6,7 @@ import { AppError } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { printMessage } from '../../output/message.ts';
-import { waitLine } from '../../output/render-fleet.ts';
+import { waitLine } from '../../output/render/render-fleet.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
 
 interface WaitOptions {

@@ -3,8 +3,8 @@ import type { StatusReport } from '../../../domain/report/report.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
-import { renderList } from '../../output/render-status.ts';
-import { storedHead } from '../../output/render-stored.ts';
+import { renderList } from '../../output/render/render-status.ts';
+import { storedHead } from '../../output/render/render-stored.ts';
 
 /** Adds `list` to the program. */
 export function registerList(program: Command, context: CommandContext): void {

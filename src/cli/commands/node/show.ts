@@ -9,7 +9,7 @@ import { recordedReport, type ShowReport, type StoredRecords } from '../../conte
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { pinnedImageSet } from '../../output/pinned-image-set.ts';
-import { renderShow, type ShownBundle } from '../../output/render-show.ts';
+import { renderShow, type ShownBundle } from '../../output/render/render-show.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
 
 interface ShowOptions {

@@ -3,8 +3,8 @@ import type { ApiClient } from '../../../api/client.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
-import { renderStatus } from '../../output/render-status.ts';
-import { renderStoredStatus } from '../../output/render-stored.ts';
+import { renderStatus } from '../../output/render/render-status.ts';
+import { renderStoredStatus } from '../../output/render/render-stored.ts';
 import { repainted, watchStatus } from './watch-status.ts';
 
 interface StatusOptions {

@@ -7,7 +7,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
 import { printMessage } from '../../output/message.ts';
-import { roleText } from '../../output/role-text.ts';
+import { roleText } from '../../output/render/role-text.ts';
 import { formatTable, type Layout } from '../../output/table.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
 

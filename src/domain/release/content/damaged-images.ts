@@ -1,8 +1,8 @@
 import type { Image } from '../../model/bundle.ts';
-import type { ContentFault, DamageOutcome } from '../../model/content-fault.ts';
 import type { Digest } from '../../model/digest.ts';
-import type { RuntimeContainer } from '../../model/runtime-container.ts';
-import type { RuntimeImage } from '../../model/runtime-image.ts';
+import type { ContentFault, DamageOutcome } from '../../model/image/content-fault.ts';
+import type { RuntimeContainer } from '../../model/image/runtime-container.ts';
+import type { RuntimeImage } from '../../model/image/runtime-image.ts';
 import { type Supply, supplyImages } from '../../preload/supply.ts';
 import type { ContentChecks } from '../../state/content-check.ts';
 import type { Removal } from '../../state/effect.ts';

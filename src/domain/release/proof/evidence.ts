@@ -1,7 +1,7 @@
 import type { Image } from '../../model/bundle.ts';
+import type { RuntimeContainer } from '../../model/image/runtime-container.ts';
+import type { RuntimeImage } from '../../model/image/runtime-image.ts';
 import { repositoryOf } from '../../model/reference.ts';
-import type { RuntimeContainer } from '../../model/runtime-container.ts';
-import type { RuntimeImage } from '../../model/runtime-image.ts';
 import type { Policy } from '../../settings/settings.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { isTwin, keptBundles } from '../recorded-phase.ts';

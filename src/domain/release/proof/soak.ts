@@ -1,4 +1,4 @@
-import type { BootTime, RuntimeContainer } from '../../model/runtime-container.ts';
+import type { BootTime, RuntimeContainer } from '../../model/image/runtime-container.ts';
 import type { Policy } from '../../settings/settings.ts';
 import type { ComponentSoak, Soak, SoakRun } from '../../state/soak-record.ts';
 

@@ -1,6 +1,6 @@
 import type { Image } from '../../model/bundle.ts';
+import type { RuntimeObservation } from '../../model/image/runtime-image.ts';
 import { repositoryOf } from '../../model/reference.ts';
-import type { RuntimeObservation } from '../../model/runtime-image.ts';
 import type { PullCheck, PullChecks } from '../../state/pull-check.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { isRetired, isRolledBack } from '../recorded-phase.ts';

@@ -1,9 +1,9 @@
 import { admit } from '../../adoption/admission.ts';
 import type { VerifiedBundle } from '../../model/bundle.ts';
 import type { BundleId } from '../../model/digest.ts';
+import type { RuntimeImage } from '../../model/image/runtime-image.ts';
 import type { FoundBundle } from '../../model/medium.ts';
 import type { Fault, Reason } from '../../model/reason.ts';
-import type { RuntimeImage } from '../../model/runtime-image.ts';
 import type { Policy } from '../../settings/settings.ts';
 import type { KnownRelease } from '../../state/known-release.ts';
 import type { Memory } from '../../state/memory.ts';

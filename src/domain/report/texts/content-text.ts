@@ -1,7 +1,7 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
-import type { ContentFault, DamageOutcome } from '../../model/content-fault.ts';
 import { shortDigest } from '../../model/digest.ts';
+import type { ContentFault, DamageOutcome } from '../../model/image/content-fault.ts';
 import type { CheckCause, RunningCheck } from '../../state/content-check.ts';
 
 /** What is wrong with an image: a clause about it. */

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
+import { mounting, mountSmallDisk, type SmallDisk } from '../../../support/files/small-disk.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
-import { mounting, mountSmallDisk, type SmallDisk } from '../../../support/small-disk.ts';
 
 describe.runIf(have('root', 'mmdebstrap', mounting))(
   'the storage of the runtime fills up before the activation',

@@ -6,13 +6,13 @@ import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
-import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
 import {
   createDaemonHarness,
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
+import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';

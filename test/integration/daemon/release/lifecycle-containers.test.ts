@@ -7,13 +7,13 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ComponentSoak, Soak } from '../../../../src/domain/state/soak-record.ts';
 import { programLayer } from '../../../support/bundles/program-image.ts';
 import type { SampleLayer } from '../../../support/bundles/sample-image.ts';
-import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
 import {
   createDaemonHarness,
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
 import { makeRunningRelease, type RunningRelease } from '../../../support/daemon/running-release.ts';
+import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
 import { createPods, type Pods } from '../../../support/pods/pods.ts';
 import { have } from '../../../support/requirements.ts';
 

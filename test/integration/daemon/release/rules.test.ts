@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { renderList } from '../../../../src/cli/output/render-status.ts';
+import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
 import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
 import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 

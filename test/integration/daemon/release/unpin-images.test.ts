@@ -9,9 +9,9 @@ import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sa
 import type { SampleImage, SampleLayer } from '../../../support/bundles/sample-image.ts';
 import { fixtureContainers } from '../../../support/crio-double/cri/fixture-containers.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
-import { startContainerd } from '../../../support/daemon/containerd.ts';
-import { createCrioNode } from '../../../support/daemon/crio-node.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
+import { createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { createPods } from '../../../support/pods/pods.ts';
 import { have } from '../../../support/requirements.ts';
 import { startSourceRegistry } from '../../../support/source-registry.ts';

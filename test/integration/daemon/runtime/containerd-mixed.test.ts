@@ -5,8 +5,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { type SampleLayer, sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
-import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
 import { have } from '../../../support/requirements.ts';
 import { runCommand } from '../../../support/run-command.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';

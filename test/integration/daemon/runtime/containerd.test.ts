@@ -14,8 +14,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
 import { startSourceRegistry } from '../../../support/source-registry.ts';

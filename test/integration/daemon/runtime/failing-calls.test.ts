@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { startHeldPull } from '../../../support/daemon/start-held-pull.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
 import { have } from '../../../support/requirements.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectCri, type TestCriClient } from '../../../support/crio-double/cri/cri-client.ts';
 import { askedFor } from '../../../support/daemon/origin.ts';
-import { createServedNode, type ServedNode } from '../../../support/daemon/served-node.ts';
+import { createServedNode, type ServedNode } from '../../../support/daemon/runtimes/served-node.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
 

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SettingsOverrides } from '../../../support/daemon/daemon-harness.ts';
 import { askedFor } from '../../../support/daemon/origin.ts';
-import { createServedNode, type ServedNode } from '../../../support/daemon/served-node.ts';
+import { createServedNode, type ServedNode } from '../../../support/daemon/runtimes/served-node.ts';
 import { have } from '../../../support/requirements.ts';
 
 const run = promisify(execFile);

@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { installKeys, makeSampleBundle, type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
-import { damageDatabase } from '../../../support/damage-database.ts';
 import { eventually } from '../../../support/eventually.ts';
-import { loseCopies, loseSigned } from '../../../support/lose-state.ts';
+import { damageDatabase } from '../../../support/state/damage-database.ts';
+import { loseCopies, loseSigned } from '../../../support/state/lose-state.ts';
 
 let factory: string;
 let node: DaemonHarness;

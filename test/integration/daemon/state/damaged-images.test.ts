@@ -19,13 +19,13 @@ import { openBootMark } from '../../../../src/store/files/boot-mark.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { createFakeUnit } from '../../../support/bus/fake-unit.ts';
-import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
 import {
   createDaemonHarness,
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
+import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 import { have } from '../../../support/requirements.ts';

@@ -2,12 +2,12 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { renderList, renderStatus } from '../../../../src/cli/output/render-status.ts';
+import { renderList, renderStatus } from '../../../../src/cli/output/render/render-status.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
-import { type DamagedPart, damageDatabase } from '../../../support/damage-database.ts';
-import { loseCopies, loseSigned } from '../../../support/lose-state.ts';
+import { type DamagedPart, damageDatabase } from '../../../support/state/damage-database.ts';
+import { loseCopies, loseSigned } from '../../../support/state/lose-state.ts';
 
 const DAMAGED = /state\.db is damaged .*all pins stay\. .*Run 'systemctl restart stickpin'/;
 /** In a line of STATUS, with the long path of a test. */

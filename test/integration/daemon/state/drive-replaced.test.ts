@@ -4,12 +4,12 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, 
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { layerPath } from '../../../../src/store/files/layer-files.ts';
+import { layerPath } from '../../../../src/store/files/layers/layer-files.ts';
 import { bundleIntoCache } from '../../../support/bundles/bundle-program.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { type PrivateBus, startPrivateBus } from '../../../support/bus/private-bus.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../../support/bus/systemd-double.ts';
-import { type Containerd, startContainerd } from '../../../support/daemon/containerd.ts';
+import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
 import { commandsOf } from '../../../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../../../support/docs/run-blocks.ts';
 import { eventually } from '../../../support/eventually.ts';

@@ -10,11 +10,11 @@ import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
 import { fixtureContainers } from '../../../support/crio-double/cri/fixture-containers.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
 import type { SettingsOverrides } from '../../../support/daemon/daemon-harness.ts';
+import { expectWholeNode, listedReferences } from '../../../support/daemon/model/node-consistency.ts';
 import type { MortalOrder, Point } from '../../../support/daemon/mortal-daemon/order.ts';
 import { type MortalDaemon, startMortalDaemon } from '../../../support/daemon/mortal-daemon/start-mortal-daemon.ts';
-import { expectWholeNode, listedReferences } from '../../../support/daemon/node-consistency.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 import { have } from '../../../support/requirements.ts';

@@ -12,8 +12,8 @@ import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.
 import { createDatagramReceiver, type DatagramReceiver } from '../../../support/bus/datagram-receiver.ts';
 import { type PrivateBus, startPrivateBus } from '../../../support/bus/private-bus.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../../support/bus/systemd-double.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
-import { expectWholeNode } from '../../../support/daemon/node-consistency.ts';
+import { expectWholeNode } from '../../../support/daemon/model/node-consistency.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { startHeldPull } from '../../../support/daemon/start-held-pull.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
-import { loseCopies } from '../../../support/lose-state.ts';
+import { loseCopies } from '../../../support/state/lose-state.ts';
 
 let node: DaemonHarness;
 let gate: StickGate;

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { freePort } from '../../../support/free-port.ts';
-import { loseCopies } from '../../../support/lose-state.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+import { loseCopies } from '../../../support/state/lose-state.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('an activated release whose database is lost', { timeout: 90_000 }, () => {
   let factory: string;

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
-import { loseCopies, loseSigned } from '../../../support/lose-state.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
+import { loseCopies, loseSigned } from '../../../support/state/lose-state.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lost', () => {
   let node: CrioNode;

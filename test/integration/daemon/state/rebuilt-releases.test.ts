@@ -8,19 +8,19 @@ import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts'
 import { programLayer } from '../../../support/bundles/program-image.ts';
 import type { SampleLayer } from '../../../support/bundles/sample-image.ts';
 import { fixtureContainers } from '../../../support/crio-double/cri/fixture-containers.ts';
-import { startContainerd } from '../../../support/daemon/containerd.ts';
-import { createCrioNode } from '../../../support/daemon/crio-node.ts';
 import {
   createDaemonHarness,
   type DaemonHarness,
   type HarnessOptions,
 } from '../../../support/daemon/daemon-harness.ts';
 import { makeRunningRelease, type RunningRelease } from '../../../support/daemon/running-release.ts';
+import { startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
+import { createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { createShiftedClock, type ShiftedClock } from '../../../support/daemon/shifted-clock.ts';
 import { eventually } from '../../../support/eventually.ts';
-import { loseCopies } from '../../../support/lose-state.ts';
 import { createPods, type WantedPods } from '../../../support/pods/pods.ts';
 import { have } from '../../../support/requirements.ts';
+import { loseCopies } from '../../../support/state/lose-state.ts';
 
 const DAY = 86_400_000;
 const PATIENCE_MS = 60_000;

@@ -2,13 +2,13 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { renderList, renderStatus } from '../../../../src/cli/output/render-status.ts';
+import { renderList, renderStatus } from '../../../../src/cli/output/render/render-status.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
 import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
+import { mounting, mountSmallDisk, type SmallDisk } from '../../../support/files/small-disk.ts';
 import { have, program } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
-import { mounting, mountSmallDisk, type SmallDisk } from '../../../support/small-disk.ts';
 
 const MIB = 1024 ** 2;
 const FULL = /can't be written: its filesystem is full \(no space or no inodes left\)[;.] [Mm]ake room on it/;

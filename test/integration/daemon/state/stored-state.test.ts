@@ -13,9 +13,9 @@ import { NODE_DOCUMENTS } from '../../../../src/cli/schema/documents.ts';
 import { bundleProgram } from '../../../support/bundles/bundle-program.ts';
 import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
-import { damageDatabase } from '../../../support/damage-database.ts';
 import { have } from '../../../support/requirements.ts';
 import { runCommand } from '../../../support/run-command.ts';
+import { damageDatabase } from '../../../support/state/damage-database.ts';
 
 let harness: DaemonHarness;
 let bundleId: string;

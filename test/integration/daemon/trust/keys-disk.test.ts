@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { mounting } from '../../../support/files/small-disk.ts';
 import { have } from '../../../support/requirements.ts';
-import { mounting } from '../../../support/small-disk.ts';
 
 /** Its first page is never mapped, so that a read from its begin fails with EIO. */
 const UNREADABLE = `/proc/${process.pid}/mem`;

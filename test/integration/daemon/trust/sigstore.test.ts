@@ -8,7 +8,7 @@ import { parseReference } from '../../../../src/domain/model/reference.ts';
 import { hostArch } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { sampleSignature, signatureTag } from '../../../support/bundles/sample-signature.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/crio-node.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 

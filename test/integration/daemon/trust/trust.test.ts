@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
-import { renderList } from '../../../../src/cli/output/render-status.ts';
+import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import type { BundleReport } from '../../../../src/domain/report/bundle-report.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { otherForm } from '../../../support/bundles/key-forms.ts';

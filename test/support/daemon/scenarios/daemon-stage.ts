@@ -1,6 +1,6 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
+import type { RuntimeObservation } from '../../../../src/domain/model/image/runtime-image.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import { assertNever } from '../../../../src/platform/app-error.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
@@ -8,7 +8,7 @@ import type { SampleBundle, SampleKey } from '../../bundles/sample-bundle.ts';
 import { connectCri } from '../../crio-double/cri/cri-client.ts';
 import { fixtureContainers } from '../../crio-double/cri/fixture-containers.ts';
 import { eventually } from '../../eventually.ts';
-import { createCrioNode } from '../crio-node.ts';
+import { createCrioNode } from '../runtimes/crio-node.ts';
 import { createShiftedClock } from '../shifted-clock.ts';
 import { nameOf, refusalOf } from './releases.ts';
 import { smallDisk } from './room.ts';

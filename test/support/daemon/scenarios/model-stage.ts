@@ -1,7 +1,7 @@
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import { assertNever } from '../../../../src/platform/app-error.ts';
-import { createModelMachine } from '../model-machine.ts';
-import { createModelNode } from '../model-node.ts';
+import { createModelMachine } from '../model/model-machine.ts';
+import { createModelNode } from '../model/model-node.ts';
 import { digestOf, POLICY, UNSERVED, verified } from '../scenario.ts';
 import { LETTERS, nameOf, planOf, refusalOf } from './releases.ts';
 import { smallDisk } from './room.ts';

@@ -9,7 +9,7 @@ import { createPeer } from '../../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../../src/fleet/serve/node-server.ts';
 import { createTellOnce } from '../../../../src/fleet/tell-once.ts';
 import { createLog } from '../../../../src/host/log/log.ts';
-import { relay } from '../../../../src/offers/relay.ts';
+import { relay } from '../../../../src/offers/server/relay.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { closeSignal } from '../../../../src/platform/http/close-signal.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { watchFleetAt } from '../../../../src/app/command-line/watch-fleet.ts';
 import type { FleetDocument } from '../../../../src/offers/documents.ts';
-import { serveSocket } from '../../../../src/offers/socket-server.ts';
+import { serveSocket } from '../../../../src/offers/server/socket-server.ts';
 import { sendWatched } from '../../../../src/offers/watched-document.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { listen, notifyAll } from '../../../../src/platform/subscription.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createDetectedRuntime } from '../../../../src/app/daemon/runtime.ts';
-import type { RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
+import type { RuntimeObservation } from '../../../../src/domain/model/image/runtime-image.ts';
 import type { RuntimeCandidate } from '../../../../src/runtime/detect.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { contentPlan } from '../../../../src/domain/decide/content.ts';
-import type { ImageContent } from '../../../../src/domain/model/image-content.ts';
+import type { ImageContent } from '../../../../src/domain/model/image/image-content.ts';
 import { type ContentChecks, NO_CHECKS } from '../../../../src/domain/state/content-check.ts';
 import type { Memory } from '../../../../src/domain/state/memory.ts';
 import {

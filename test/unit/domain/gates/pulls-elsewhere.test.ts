@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { pullsElsewhere } from '../../../../src/domain/gates/pulls-elsewhere.ts';
-import type { ImageUses } from '../../../../src/domain/model/image-use.ts';
+import type { ImageUses } from '../../../../src/domain/model/image/image-use.ts';
 import { holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 

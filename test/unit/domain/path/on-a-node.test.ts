@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { UpdateRules, VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
-import { createModelMachine } from '../../../support/daemon/model-machine.ts';
-import { createModelNode } from '../../../support/daemon/model-node.ts';
+import { createModelMachine } from '../../../support/daemon/model/model-machine.ts';
+import { createModelNode } from '../../../support/daemon/model/model-node.ts';
 import { POLICY, referenceOf, verified } from '../../../support/daemon/scenario.ts';
 
 const SOAK_MS = POLICY.lifecycle.soak;

@@ -16,8 +16,8 @@ import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
-import { createModelMachine } from '../../../support/daemon/model-machine.ts';
-import { createModelNode, type ModelCommands } from '../../../support/daemon/model-node.ts';
+import { createModelMachine } from '../../../support/daemon/model/model-machine.ts';
+import { createModelNode, type ModelCommands } from '../../../support/daemon/model/model-node.ts';
 import { GIB, MIB, POLICY, referenceOf, verified } from '../../../support/daemon/scenario.ts';
 
 const SOAK_MS = 600_000;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { renderList } from '../../../../src/cli/output/render-status.ts';
+import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import { wrapLines } from '../../../../src/cli/output/wrap-words.ts';
 import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { renderShow } from '../../../../src/cli/output/render-show.ts';
-import { renderList } from '../../../../src/cli/output/render-status.ts';
+import { renderShow } from '../../../../src/cli/output/render/render-show.ts';
+import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import type { ActivationHold } from '../../../../src/domain/gates/gates.ts';
 import { heldReason, holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeObservation } from '../../../../src/domain/model/runtime-image.ts';
+import type { RuntimeObservation } from '../../../../src/domain/model/image/runtime-image.ts';
 import { activationKey } from '../../../../src/domain/release/pulls/pull-check.ts';
 import { nodePullEvents } from '../../../../src/domain/report/events/node-pull-events.ts';
 import { judgeNodeConditions } from '../../../../src/domain/report/node-conditions.ts';

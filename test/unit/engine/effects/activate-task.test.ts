@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { MirrorEffect, RuntimeImage } from '../../../../src/domain/model/runtime-image.ts';
+import type { MirrorEffect, RuntimeImage } from '../../../../src/domain/model/image/runtime-image.ts';
 import { activateBundle } from '../../../../src/engine/effects/activate-task.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { digestOf, stored, verified } from '../../../support/daemon/scenario.ts';

@@ -6,7 +6,7 @@ import { createDeviceMedia } from '../../../../src/media/device/device-media.ts'
 import type { MediaProvider, PluggedMedium } from '../../../../src/media/provider/media-provider.ts';
 import { createFakeDeviceUnits, type FakeDeviceUnits } from '../../../support/bus/fake-device-units.ts';
 import { eventually } from '../../../support/eventually.ts';
-import { createFakeMachine, type FakeMachine } from '../../../support/fake-sysfs.ts';
+import { createFakeMachine, type FakeMachine } from '../../../support/files/fake-sysfs.ts';
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 
 const never = new AbortController().signal;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type DeviceVerdict, judgeDevice } from '../../../../src/media/device/device.ts';
-import { createFakeMachine, type FakeMachine } from '../../../support/fake-sysfs.ts';
+import { createFakeMachine, type FakeMachine } from '../../../support/files/fake-sysfs.ts';
 
 const never = new AbortController().signal;
 

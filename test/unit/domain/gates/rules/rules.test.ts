@@ -8,8 +8,8 @@ import { confirmationMessage, ruleReason } from '../../../../../src/domain/repor
 import { shownRules } from '../../../../../src/domain/report/shown-rules.ts';
 import { NO_HOOKS } from '../../../../../src/domain/state/hook.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
-import { createModelMachine } from '../../../../support/daemon/model-machine.ts';
-import { createModelNode } from '../../../../support/daemon/model-node.ts';
+import { createModelMachine } from '../../../../support/daemon/model/model-machine.ts';
+import { createModelNode } from '../../../../support/daemon/model/model-node.ts';
 import { FACTS, NOON, POLICY, pathWith, referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const HOUR = 3_600_000;

@@ -1,0 +1,92 @@
+import type { FleetNode, FleetView, Peer } from '../../../domain/fleet/fleet-view.ts';
+import { releaseLabel, versionInLabels } from '../../../domain/fleet/node-labels.ts';
+import { isCut, type ReleaseStatus } from '../../../domain/fleet/node-status.ts';
+import { type LaggingNode, mayHaveOthers } from '../../../domain/fleet/progress.ts';
+import { formatCount, formatDuration } from '../../../platform/sizes.ts';
+import type { Tone } from '../colour.ts';
+import { type Cell, formatTable, type Layout } from '../table.ts';
+
+/** The cluster for people: a row for each release of each node, and what is wrong. */
+export function renderFleet(view: FleetView, now: number, layout: Layout = {}): string {
+  const rows = view.nodes.flatMap((node) => nodeRows(node, view, now));
+  const trouble = view.apiTrouble === undefined ? '' : `\nThe Kubernetes API: ${view.apiTrouble}\n`;
+  const peers = view.peers.flatMap(({ name, trouble: why }) => (why === undefined ? [] : [`${name}: ${why}\n`]));
+  const unreachable = peers.length === 0 ? '' : `\nNodes that can't be asked now:\n${peers.join('')}`;
+  const table = formatTable(['NODE', 'RELEASE', 'PHASE', 'SHARED', 'SEEN'], rows, layout);
+  return `${table}${labelNotes(view)}${trouble}${unreachable}`;
+}
+
+/** Labels of Nodes by which nobody would know a release. */
+function labelNotes({ nodes }: FleetView): string {
+  const notes = nodes
+    .flatMap(({ status }) => status?.releases ?? [])
+    .filter(({ phase }) => phase !== 'retired')
+    .flatMap((release) => {
+      const label = `${releaseLabel('ready', release.name)}=${versionInLabels(release)}`;
+      const { name, version } = release;
+      return label === `stickpin.io/ready-${name}=${version}` ? [] : [`${name} ${version} has the label ${label}\n`];
+    });
+  return notes.length === 0 ? '' : `\n${[...new Set(notes)].join('')}`;
+}
+
+function nodeRows(node: FleetNode, { self, peers }: FleetView, now: number): readonly (readonly Cell[])[] {
+  const title = node.name === self ? `${node.name} (this)` : node.name;
+  const seen = node.name === self ? 'now' : seenText(node, now);
+  const releases = (node.status?.releases ?? []).filter(({ phase }) => phase !== 'retired');
+  if (releases.length === 0) return [[title, '-', node.status === undefined ? 'not known' : 'no release', '', seen]];
+  const peer = peers.find(({ name }) => name === node.name);
+  return releases.map((release, at) => [
+    at === 0 ? title : '',
+    `${release.name} ${release.version}`,
+    { text: phaseText(release), tone: toneOf(release) },
+    givesText(release, peer),
+    at === 0 ? seen : '',
+  ]);
+}
+
+function toneOf({ phase, reason, incomplete }: ReleaseStatus): Tone | undefined {
+  if (phase === 'rejected') return 'bad';
+  if (phase === 'held' || reason !== undefined || incomplete) return 'warning';
+  return phase === 'proven' ? 'good' : undefined;
+}
+
+function phaseText({ phase, percent, reason, incomplete }: ReleaseStatus): string {
+  if (percent !== undefined && phase === 'preloading') return `${phase} ${Math.floor(percent)} %`;
+  const why = reason ?? (incomplete ? 'incomplete' : undefined);
+  return why === undefined ? phase : `${phase} (${why})`;
+}
+
+/** Whether another node can take the release from this one. */
+function givesText({ bundle }: ReleaseStatus, peer: Peer | undefined): string {
+  const offered = peer?.bundles.find(({ bundleId }) => bundleId.startsWith(`sha256:${bundle}`));
+  if (offered === undefined) return '';
+  return offered.isWhole ? 'yes' : 'in part';
+}
+
+function seenText({ seenAt, isAbsent }: FleetNode, now: number): string {
+  if (seenAt === undefined) return isAbsent ? 'never' : 'not yet';
+  const ago = Math.max(0, now - seenAt);
+  return ago < 5_000 ? 'now' : `${formatDuration(ago)} ago`;
+}
+
+/** What is waited for, or how many nodes are done: one line without newline. */
+export function waitLine(lagging: readonly LaggingNode[], view: FleetView): string {
+  const total = view.nodes.length;
+  const [first, ...others] = lagging;
+  if (first === undefined) return `${formatCount(total, 'node')} done${doubt(view)}`;
+  const named = [first, ...others].slice(0, 3).map(laggingText).join(', ');
+  const more = lagging.length > 3 ? ` and ${lagging.length - 3} more` : '';
+  return `${total - lagging.length} of ${formatCount(total, 'node')} done; waiting for ${named}${more}`;
+}
+
+function doubt(view: FleetView): string {
+  const api = view.apiTrouble === undefined ? '' : ` The Kubernetes API: ${view.apiTrouble}`;
+  if (mayHaveOthers(view)) return `; waiting to hear of other nodes.${api}`;
+  return view.apiTrouble === undefined ? '' : `. There may be more nodes than are known here.${api}`;
+}
+
+function laggingText({ node, release }: LaggingNode): string {
+  const lacks = isCut(node.status) ? 'not known' : 'does not have it';
+  const state = release === undefined ? lacks : phaseText(release);
+  return `${node.name} (${node.isAbsent ? 'silent' : state})`;
+}

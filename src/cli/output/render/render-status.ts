@@ -1,0 +1,203 @@
+import type { BundleReport } from '../../../domain/report/bundle-report.ts';
+import type { StatusReport } from '../../../domain/report/report.ts';
+import { progressText } from '../../../domain/report/status/progress-text.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
+import { formatBytes } from '../../../platform/sizes.ts';
+import { paint, type Tone } from '../colour.ts';
+import { barWithText } from '../progress-bar.ts';
+import { shownName } from '../shown-name.ts';
+import { type Cell, formatTable, type Layout } from '../table.ts';
+import { wrapLines } from '../wrap-words.ts';
+import { holdEnd } from './hold-end.ts';
+import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
+
+/**
+ * The output of `stickpin status`: the STATUS line, the progress of a preload, the runtime and the
+ * media.
+ */
+export function renderStatus(report: StatusReport, layout: Layout = {}): string {
+  const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
+  const media = report.media.map(({ medium, state, bundles }) => `${oneLine(medium)} (${state}, ${countOf(bundles)})`);
+  const lines: readonly { readonly text: string; readonly tone?: Tone | undefined; readonly indent?: number }[] = [
+    { text: oneLine(report.status), tone: toneOfStatus(report), indent: 0 },
+    ...progressLines(report, layout).map((text) => ({ text })),
+    { text: `Runtime: ${oneLine(runtime ?? '')}`, tone: report.runtime.reachable ? undefined : 'bad' },
+    { text: `Media:   ${media.length === 0 ? 'none' : media.join(', ')}` },
+    ...pullLines(report).map((text) => ({ text, tone: 'warning' as const })),
+    ...hookLines(report).map((text) => ({ text })),
+    ...unreadableMedia(report).map((text) => ({ text, tone: 'bad' as const })),
+  ];
+  return lines
+    .flatMap(({ text, tone, indent = LABEL_WIDTH }) =>
+      wrapLines(text, layout.columns, indent)
+        .split('\n')
+        .map((line) => `${paint(line, tone, layout.hasColour)}\n`),
+    )
+    .join('');
+}
+
+/** `Runtime: ` and the like. */
+const LABEL_WIDTH = 9;
+
+/** The colour of the STATUS line: that of the worst that is known, while nothing is being done. */
+function toneOfStatus({ operation, runtime, bundles, rejected, media }: StatusReport): Tone | undefined {
+  if (!runtime.reachable) return 'bad';
+  if (operation !== 'idle') return undefined;
+  const isBad = rejected.length > 0 || bundles.some(({ degraded }) => degraded !== undefined);
+  if (isBad || media.some(({ reason }) => reason !== undefined)) return 'bad';
+  return bundles.some(({ phase, reason }) => phase === 'held' || reason !== undefined) ? 'warning' : 'good';
+}
+
+/**
+ * The output of `stickpin list`: a line for each known and each rejected bundle, with reasons
+ * below.
+ */
+export function renderList(report: StatusReport, layout: Layout = {}): string {
+  const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
+  const rejectedNames = report.rejectedNames.map(({ reason }) => oneLine(reason.message));
+  if (report.bundles.length + report.rejected.length + report.notices.length === 0) {
+    const names = rejectedNames.map((line) => `${line}\n`);
+    const lines = ['No bundle is known and none is plugged in.\n', ...names, ...unreadable, ...unclaimedLines(report)];
+    return wrapLines(lines.join(''), layout.columns, 4);
+  }
+  const rows: (readonly Cell[])[] = [
+    ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
+      shownName(bundle),
+      { text: shownPhase(phase, hold, bundle), tone: toneOfPhase(phase, bundle) },
+      `${images.present}/${images.total}`,
+      `${images.pinned}`,
+      formatBytes(sizeBytes),
+      media.join(', ') || '-',
+      signedBy.join(', ') || '-',
+    ]),
+    ...report.rejected.map(({ name, path, medium }) => [
+      oneLine(name ?? path.split('/').at(-1) ?? path),
+      { text: 'rejected', tone: 'bad' } as const,
+      '-',
+      '-',
+      '-',
+      oneLine(medium),
+      '-',
+    ]),
+  ];
+  const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows, layout);
+  const reasons = [
+    ...report.bundles.flatMap(({ reason, ...bundle }) => {
+      const message = reason?.message ?? firstHold(bundle);
+      return message === undefined ? [] : [`${shownName(bundle)}: ${message}${endOf(bundle, reason)}`];
+    }),
+    ...report.bundles.flatMap(({ kept, ...bundle }) => (kept === undefined ? [] : [`${shownName(bundle)}: ${kept}`])),
+    ...report.bundles.flatMap(({ warnings = [], ...bundle }) => {
+      const count = warnings.length === 1 ? '1 warning' : `${warnings.length} warnings`;
+      const name = shownName(bundle);
+      return warnings.length === 0 ? [] : [`${name}: its maker had ${count}, see 'stickpin show ${name}'`];
+    }),
+    ...report.bundles.flatMap(({ rules = [], ...bundle }) => {
+      const ofOthers = rules.filter(({ effect }) => effect === 'holds-others');
+      return ofOthers.map((rule) => `${shownName(bundle)}: ${ruleName(rule)}: ${ruleText(rule)}`);
+    }),
+    ...report.bundles.flatMap(({ advisory, ...bundle }) =>
+      advisory ? [`${shownName(bundle)}: ${adviceOf(advisory)}`] : [],
+    ),
+    ...report.streams.flatMap(({ notes }) => notes),
+    ...report.notices.map(
+      ({ name, version, reason }) =>
+        `${name}@${version} carries no images: ${reason?.message ?? 'its advisories and keys are in effect'}`,
+    ),
+    ...rejectedNames,
+    ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
+  ];
+  const told = reasons.map((reason) => `${oneLine(reason)}\n`);
+  const below = [...told, ...unclaimedLines(report)];
+  const lines = [...(below.length === 0 ? [] : [`\n${below.join('')}`]), ...unreadable].join('');
+  return `${table}${wrapLines(lines, layout.columns, 4)}`;
+}
+
+/** A line for each condition of the node that is bad. */
+function pullLines({ conditions }: StatusReport): string[] {
+  const isBad = { PullsAnswered: 'False', PullsFromElsewhere: 'True' } as const;
+  const bad = conditions.filter(({ type, status }) => status === isBad[type]);
+  return bad.map(({ message }) => `Pulls:   ${oneLine(message)}`);
+}
+
+/** A line for each hook that runs, is tried again or has failed. */
+function hookLines({ hooks }: StatusReport): string[] {
+  return hooks.map(({ hook, unit, state, bundle, at, message }) => {
+    const about = `Hook:    ${oneLine(`${hook} of ${bundle}`)}`;
+    if (state === 'running') return `${about} runs (${unit}) since ${at}`;
+    const when = state === 'retrying' ? `it is tried again on ${at}` : `it failed on ${at} and is not tried again`;
+    return `${about}: ${oneLine(message ?? unit)}; ${when}`;
+  });
+}
+
+function unreadableMedia({ media }: StatusReport): string[] {
+  return media.flatMap(({ medium, reason }) => (reason ? [oneLine(`Can't read ${medium}: ${reason.message}`)] : []));
+}
+
+/** A line for each release with unclaimed pins. */
+function unclaimedLines({ unclaimed }: StatusReport): string[] {
+  return unclaimed.map(({ name, version, references }) => {
+    const of = name === undefined ? 'a release that nobody remembers' : `${name}@${version}`;
+    const what = name === undefined ? 'its stick' : `the stick of ${name}@${version}`;
+    return `${references.length} unclaimed ${references.length === 1 ? 'pin' : 'pins'} of ${oneLine(of)}: plug in ${oneLine(what)} to claim them, or run 'stickpin unpin --unclaimed'\n`;
+  });
+}
+
+/**
+ * The phase with a note: what it waits for, that its activation is held, or that it is the current
+ * release.
+ */
+function shownPhase(
+  phase: string,
+  hold: string | undefined,
+  { current, activationHolds }: Partial<BundleReport>,
+): string {
+  if (hold !== undefined) return `${phase} (${hold})`;
+  if (phase === 'ready' && activationHolds !== undefined) return `${phase} (activation held)`;
+  return current ? `${phase} (current)` : phase;
+}
+
+/**
+ * What ends the holds of a release that is ready. Its reason, where it has one, says it already but
+ * for the time.
+ */
+function endOf(
+  { phase, activationHolds = [], ...bundle }: Parameters<typeof shownName>[0] & Holds,
+  reason: BundleReport['reason'],
+): string {
+  if (phase !== 'ready') return '';
+  const byPerson = activationHolds.find(({ releasedBy }) => releasedBy === 'person');
+  if (byPerson !== undefined) return reason === undefined ? holdEnd(byPerson, shownName(bundle)) : '';
+  const until = activationHolds
+    .flatMap((hold) => hold.until ?? [])
+    .sort()
+    .at(-1);
+  if (activationHolds.length === 0) return '';
+  return ` (it ends automatically${until === undefined ? '' : `, not before ${until}`})`;
+}
+
+type Holds = Pick<BundleReport, 'phase' | 'activationHolds'>;
+
+/** The first hold of a ready release, unless a more serious reason is shown. */
+function firstHold({ phase, activationHolds }: Holds): string | undefined {
+  const [first] = phase === 'ready' ? (activationHolds ?? []) : [];
+  return first && `its activation is held: ${first.message}`;
+}
+
+/** One bar for the bytes of the preload, and the images that are pulled now. */
+function progressLines({ progress }: StatusReport, { columns }: Layout): string[] {
+  if (progress.totalBytes === 0) return [];
+  const { doneBytes, totalBytes, images = [] } = progress;
+  const bar = barWithText(doneBytes / totalBytes, progressText(progress), columns);
+  return [bar, ...(images.length === 0 ? [] : [`Images:  ${images.map(oneLine).join(', ')}`])];
+}
+
+function toneOfPhase(phase: string, { degraded }: Pick<BundleReport, 'degraded'>): Tone | undefined {
+  if (phase === 'rejected' || degraded !== undefined) return 'bad';
+  if (phase === 'held') return 'warning';
+  return phase === 'proven' || phase === 'active' ? 'good' : undefined;
+}
+
+function countOf(bundles: number): string {
+  return bundles === 1 ? '1 bundle' : `${bundles} bundles`;
+}

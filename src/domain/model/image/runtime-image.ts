@@ -1,0 +1,119 @@
+import type { Fault } from '../reason.ts';
+
+/** An image as the runtime's `ListImages` reports it (CRI v1 `Image`). */
+export interface RuntimeImage {
+  readonly imageId: string;
+  readonly repoTags: readonly string[];
+  readonly repoDigests: readonly string[];
+  readonly pinned: boolean;
+}
+
+/**
+ * The filesystem on which the runtime keeps its images, as `ImageFsInfo` names it; sizes by statfs.
+ */
+export interface ImageFilesystem {
+  readonly path: string;
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+  /** Absent where the filesystem makes inodes as it goes (btrfs). */
+  readonly inodes?: { readonly total: number; readonly free: number };
+}
+
+/**
+ * A filesystem other than that of the images, on which the runtime stages blobs during a pull.
+ * Sizes are from statfs.
+ */
+export interface StagingFilesystem {
+  readonly path: string;
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+}
+
+/**
+ * Where a runtime stages blobs during a pull: on the filesystem of the images, or on another one.
+ */
+export type StagingPlace = 'with-images' | StagingFilesystem;
+
+/** What a runtime keeps of a layer: its files, its compressed blob, or both. */
+export type LayerStorage = 'unpacked' | 'compressed' | 'both';
+
+/**
+ * When a runtime uses a mirror that was written: `at-once` and certainly; with its next pull,
+ * unless its own configuration has it look elsewhere (docs/runtime-facts.md, fact 36); or `late`,
+ * some time after it was told to reload (docs/runtime-facts.md, fact 5).
+ */
+export type MirrorEffect = 'at-once' | 'next-pull' | 'late';
+
+/** The mirrors of ours that are written now. */
+export interface RenderedMirrors {
+  /** `quay.io/coreos/etcd`. */
+  readonly repositories: readonly string[];
+  readonly takeEffect: MirrorEffect;
+}
+
+/** The runtime as observed in one round. */
+export type RuntimeObservation =
+  | {
+      readonly kind: 'reachable';
+      /** As the runtime names itself: `cri-o 1.36.3`. */
+      readonly name: string;
+      readonly images: readonly RuntimeImage[];
+      readonly filesystem: ImageFilesystem | undefined;
+      /** Default `unpacked`. */
+      readonly layerStorage?: LayerStorage;
+      /** Default `at-once`. */
+      readonly mirrorsTakeEffect?: MirrorEffect;
+      /** Absent when blobs are not staged, or when it can't be told where. */
+      readonly staging?: StagingPlace | undefined;
+      /**
+       * References that our rendered pins name now, sorted. For a runtime that pins by label: those
+       * labelled.
+       */
+      readonly renderedPins: readonly string[];
+      /**
+       * Every reference that any file or label of ours still shows as pinned, sorted, also where
+       * {@link renderedPins} is empty since a copy has to be rendered again. Default: what is
+       * rendered.
+       */
+      readonly foundPins?: readonly string[];
+      /**
+       * Whether the files with our pins can't be read, so that {@link foundPins} is not known.
+       * Default false.
+       */
+      readonly arePinsUnread?: boolean;
+      /**
+       * What in the runtime's configuration takes our rendered pins away, now or with its next
+       * reload; the message names the file.
+       */
+      readonly pinFault?: Fault | undefined;
+      /**
+       * Whether a pull of a pinned image takes its pin away (docs/runtime-facts.md, fact 22).
+       * Default false.
+       */
+      readonly arePinsLostByPulls?: boolean;
+      /** Repositories (`quay.io/coreos/etcd`) that our rendered mirrors cover now, sorted. */
+      readonly renderedMirrors: readonly string[];
+    }
+  | UnlistedRuntime
+  | UnreachableRuntime;
+
+/**
+ * A runtime that answers CRI's `Status` and can't say which images it has, so that nothing is
+ * decided about them.
+ */
+export interface UnlistedRuntime {
+  readonly kind: 'unlisted';
+  /** As the runtime names itself. */
+  readonly name: string;
+  readonly reason: string;
+  /** Its records of images or layers contradict each other: CRI-O's storage. Default false. */
+  readonly isStorageDamaged?: true;
+}
+
+/** A runtime that does not answer CRI's `Status`. */
+export interface UnreachableRuntime {
+  readonly kind: 'unreachable';
+  readonly reason: string;
+  /** systemd is stopping this unit, so that the runtime was not even asked. */
+  readonly stoppingUnit?: string;
+}

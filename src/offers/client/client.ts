@@ -1,0 +1,197 @@
+import type { IncomingMessage } from 'node:http';
+import * as v from 'valibot';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { entityTagOf } from '../../platform/http/preconditions.ts';
+import { clip, oneLine } from '../../platform/plain-text.ts';
+import type { BlobSource } from '../../ports/blobs.ts';
+import { blobsSchema, type FleetDocument, fleetSchema, type OffersDocument, offersSchema } from '../documents.ts';
+import { wireLimits } from '../limits.ts';
+import type { OfferedFile } from '../offered-bundles.ts';
+import { wirePaths } from '../paths.ts';
+import { busyError, type OffersErrorCode, parseBusy } from '../server/busy.ts';
+import { type BodyLimits, badAnswer, readBody, streamBody } from './read-body.ts';
+import type { WireConnection } from './wire-connection.ts';
+
+/** A document that is watched, and the version by which to ask for the next one. */
+export interface Watched<T> {
+  readonly document: T;
+  readonly etag: string | undefined;
+}
+
+/** How to ask for a document that changes. */
+export interface WatchOptions {
+  /** The version that is known; the answer is undefined while that is the current one. */
+  readonly etag?: string | undefined;
+  /** How long to wait for a change, in milliseconds. Default 0. */
+  readonly waitMs?: number;
+}
+
+/**
+ * Reads the wire form. All methods throw AppError `offers/busy` (`wait`), `offers/unreachable`
+ * (`retry`), `offers/answer` (`reject`), or whatever aborted the signal.
+ */
+export interface OffersClient extends BlobSource {
+  /** `/v1/offers`. Undefined when it has not changed. */
+  offers(watch: WatchOptions, signal: AbortSignal): Promise<Watched<OffersDocument> | undefined>;
+  /** A file of a bundle; undefined when it is not offered. @param maxBytes default: as on a stick */
+  file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal, maxBytes?: number): Promise<Buffer | undefined>;
+  /** `blobs.json`; undefined when the bundle is not offered. */
+  blobs(bundleId: BundleId, signal: AbortSignal): Promise<ReadonlyMap<Digest, number> | undefined>;
+  /** Asks for the first byte of a blob, to learn whether it is given now. */
+  ask(digest: Digest, signal: AbortSignal): Promise<void>;
+  /** `/v1/fleet`, on `peers.sock` only. Undefined when it has not changed. */
+  fleet(watch: WatchOptions, signal: AbortSignal): Promise<Watched<FleetDocument> | undefined>;
+}
+
+/** The client of one server. @param prefix what stands before each path; default nothing */
+export function createOffersClient(connection: WireConnection, prefix = ''): OffersClient {
+  const wire: Wire = { connection, prefix };
+  return {
+    offers: (watch, signal) =>
+      watched(wire, { path: wirePaths.offers, schema: offersSchema, maxBytes: wireLimits.offersBytes }, watch, signal),
+    fleet: (watch, signal) =>
+      watched(wire, { path: wirePaths.fleet, schema: fleetSchema, maxBytes: wireLimits.fleetBytes }, watch, signal),
+    file: async (bundleId, name, signal, maxBytes = wireLimits.fileBytes[name]) => {
+      const response = await ask(wire, { path: wirePaths.file(bundleId, name) }, signal);
+      return response && readBody(response, { from: connection, what: name, maxBytes }, signal);
+    },
+    blobs: (bundleId, signal) => blobList(wire, bundleId, signal),
+    ask: (digest, signal) => askForOne(wire, digest, signal),
+    sizeOf: (digest, signal) => sizeOf(wire, digest, signal),
+    read: (digest, startByte, signal) => read(wire, digest, startByte, signal),
+  };
+}
+
+interface Wire {
+  readonly connection: WireConnection;
+  readonly prefix: string;
+}
+
+interface Asked {
+  readonly path: string;
+  readonly method?: 'HEAD';
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly waitMs?: number;
+}
+
+/** The answer with status 200, 206 or 304; undefined for 404. The body of others is dropped. */
+async function ask(
+  { connection, prefix }: Wire,
+  asked: Asked,
+  signal: AbortSignal,
+): Promise<IncomingMessage | undefined> {
+  const { who } = connection;
+  const response = await connection.open({ ...asked, path: `${prefix}${asked.path}` }, signal);
+  const { statusCode: status = 0 } = response;
+  if ([200, 206, 304].includes(status)) return response;
+  const limits = { from: connection, what: 'an error', maxBytes: wireLimits.errorBytes };
+  const body = (await readBody(response, limits, signal)).toString('utf8');
+  if (status === 404) return undefined;
+  if (status === 503) throw busyError(who, parseBusy(response.headers['retry-after'], body));
+  throw new AppError<OffersErrorCode>({
+    code: 'offers/unreachable',
+    message: `${who} answers ${asked.path} with status ${status}${reasonIn(body)}`,
+    disposition: 'retry',
+  });
+}
+
+/** What an error body says, cut to one short line. */
+function reasonIn(body: string): string {
+  try {
+    const { error } = v.parse(v.object({ error: v.string() }), JSON.parse(body));
+    return `: ${clip(oneLine(error), 200)}`;
+  } catch {
+    return '';
+  }
+}
+
+/** A JSON document, and the schema that reads it. */
+interface DocumentAsked<T> {
+  readonly path: string;
+  readonly schema: v.GenericSchema<unknown, T>;
+  readonly maxBytes: number;
+}
+
+async function watched<T>(
+  wire: Wire,
+  { path, schema, maxBytes }: DocumentAsked<T>,
+  { etag, waitMs = 0 }: WatchOptions,
+  signal: AbortSignal,
+): Promise<Watched<T> | undefined> {
+  const wait = etag !== undefined && waitMs > 0 ? { prefer: `wait=${Math.ceil(waitMs / 1_000)}` } : {};
+  const headers = { ...(etag !== undefined && { 'if-none-match': etag }), ...wait };
+  const response = await ask(wire, { path, headers, waitMs }, signal);
+  const { connection } = wire;
+  if (response === undefined) throw badAnswer(connection.who, path, new Error('there is none'));
+  if (response.statusCode === 304) return void response.resume();
+  const document = await readJson(response, { from: connection, what: path, maxBytes }, schema, signal);
+  return { document, etag: response.headers.etag };
+}
+
+async function readJson<T>(
+  response: IncomingMessage,
+  limits: BodyLimits,
+  schema: v.GenericSchema<unknown, T>,
+  signal: AbortSignal,
+): Promise<T> {
+  const bytes = await readBody(response, limits, signal);
+  try {
+    return v.parse(schema, JSON.parse(bytes.toString('utf8')));
+  } catch (error) {
+    throw badAnswer(limits.from.who, limits.what, error);
+  }
+}
+
+async function blobList(wire: Wire, bundleId: BundleId, signal: AbortSignal) {
+  const path = wirePaths.blobs(bundleId);
+  const response = await ask(wire, { path }, signal);
+  if (response === undefined) return undefined;
+  const limits = { from: wire.connection, what: 'blobs.json', maxBytes: wireLimits.blobsBytes };
+  const { blobs } = await readJson(response, limits, blobsSchema, signal);
+  return new Map(Object.entries(blobs) as [Digest, number][]);
+}
+
+async function sizeOf(wire: Wire, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
+  const response = await ask(wire, { path: wirePaths.blob(digest), method: 'HEAD' }, signal);
+  if (response === undefined) return undefined;
+  response.resume();
+  const length = response.headers['content-length'];
+  if (length !== undefined && /^\d{1,15}$/.test(length)) return Number(length);
+  throw badAnswer(wire.connection.who, digest, new Error('its size is not told'));
+}
+
+async function askForOne(wire: Wire, digest: Digest, signal: AbortSignal): Promise<void> {
+  const headers = { range: 'bytes=0-0' };
+  const response = await ask(wire, { path: wirePaths.blob(digest), headers }, signal);
+  if (response === undefined) return;
+  await readBody(response, { from: wire.connection, what: digest, maxBytes: 1 }, signal).catch(() => undefined);
+}
+
+async function* read(
+  wire: Wire,
+  digest: Digest,
+  startByte: number,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer, void, undefined> {
+  const { who } = wire.connection;
+  const headers = startByte > 0 ? { range: `bytes=${startByte}-`, 'if-range': entityTagOf(digest) } : {};
+  const response = await ask(wire, { path: wirePaths.blob(digest), headers }, signal);
+  if (response === undefined) throw absent(who, digest);
+  try {
+    if (startByte > 0 && !response.headers['content-range']?.startsWith(`bytes ${startByte}-`)) {
+      throw badAnswer(who, digest, new Error(`bytes from ${startByte} were asked for, and others came`));
+    }
+    yield* streamBody(response, wire.connection, signal);
+  } finally {
+    if (!response.complete) response.destroy();
+  }
+}
+
+function absent(who: string, digest: Digest): AppError {
+  return new AppError({
+    code: 'media/gone',
+    message: `${who} does not offer ${digest} any more`,
+    disposition: 'wait',
+  });
+}

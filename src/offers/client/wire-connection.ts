@@ -1,0 +1,160 @@
+import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import { connect as connectSocket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { wireLimits } from '../limits.ts';
+import type { OffersErrorCode } from '../server/busy.ts';
+
+/** A request to a server of the wire form. */
+export interface WireRequest {
+  readonly path: string;
+  /** Default GET. */
+  readonly method?: 'GET' | 'HEAD';
+  readonly headers?: OutgoingHttpHeaders;
+  /** How long the server may wait before it answers, in milliseconds. Default 0. */
+  readonly waitMs?: number;
+}
+
+/** A way to a server of the wire form. It keeps connections open for a few seconds. */
+export interface WireConnection {
+  /** What messages call the other end. */
+  readonly who: string;
+  /** How long the body of an answer may bring no byte, in milliseconds. */
+  readonly stallMs: number;
+  /** How long it may be waited for `wireLimits.progressBytes` of a body, in milliseconds. */
+  readonly progressMs: number;
+  /**
+   * Sends a request and resolves with the head of the answer, of any status. The body must be read
+   * or destroyed. An abort ends the body too.
+   *
+   * @throws AppError `offers/unreachable` (`retry`), `offers/answer` (`reject`) for what is no HTTP;
+   *   whatever aborted `signal`
+   */
+  open(request: WireRequest, signal: AbortSignal): Promise<IncomingMessage>;
+  /** Closes all connections. Running requests fail. */
+  close(): void;
+}
+
+/** The options of {@link createWireConnection}. */
+export interface WireConnectionOptions {
+  readonly who: string;
+  /**
+   * Opens a stream to the server: a Unix socket, or TLS whose peer was verified. It may reject, or
+   * resolve before the stream is connected.
+   */
+  readonly connect: () => Duplex | Promise<Duplex>;
+  /** Most connections at once; further requests wait. Default 64. */
+  readonly maxConnections?: number;
+  /** Until the head of an answer is there, in milliseconds. Default {@link wireLimits.answerMs}. */
+  readonly answerMs?: number;
+  /** As {@link WireConnection.stallMs}. Default {@link wireLimits.stallMs}. */
+  readonly stallMs?: number;
+  /** As {@link WireConnection.progressMs}. Default {@link wireLimits.progressMs}. */
+  readonly progressMs?: number;
+}
+
+/** Creates a connection. Nothing is opened before the first request. */
+export function createWireConnection(options: WireConnectionOptions): WireConnection {
+  const { who, connect, maxConnections = 64 } = options;
+  const { answerMs = wireLimits.answerMs, stallMs = wireLimits.stallMs, progressMs = wireLimits.progressMs } = options;
+  const agent = new Agent({ keepAlive: true, maxSockets: maxConnections, timeout: wireLimits.idleMs });
+  Object.assign(agent, {
+    createConnection: (_options: unknown, done: (error: Error | null, stream?: Duplex) => void) => {
+      Promise.resolve()
+        .then(connect)
+        .then(
+          (stream) => done(null, stream),
+          (error: Error) => done(error),
+        );
+    },
+  });
+  return {
+    who,
+    stallMs,
+    progressMs,
+    open: (request, signal) => open({ who, agent, answerMs }, request, signal),
+    close: () => agent.destroy(),
+  };
+}
+
+/** {@link WireConnectionOptions.connect} for a Unix socket. */
+export function unixSocket(path: string): () => Duplex {
+  return () => connectSocket(path);
+}
+
+/** How often a request is sent again that met a connection which the server was just closing. */
+const TRIES = 3;
+
+interface Way {
+  readonly who: string;
+  readonly agent: Agent;
+  readonly answerMs: number;
+}
+
+async function open(way: Way, wanted: WireRequest, signal: AbortSignal): Promise<IncomingMessage> {
+  for (let attempt = 1; ; attempt += 1) {
+    signal.throwIfAborted();
+    const sent = send(way, wanted, signal);
+    try {
+      return await sent.answer;
+    } catch (error) {
+      signal.throwIfAborted();
+      const wasClosing = sent.isReused() && ['ECONNRESET', 'EPIPE'].includes(systemCodeOf(error) ?? '');
+      if (!wasClosing || attempt === TRIES) throw connectionError(way.who, error);
+    }
+  }
+}
+
+interface Sent {
+  readonly answer: Promise<IncomingMessage>;
+  /** Whether an earlier request has used the connection. */
+  isReused(): boolean;
+}
+
+function send(
+  { agent, answerMs }: Way,
+  { path, method = 'GET', headers = {}, waitMs = 0 }: WireRequest,
+  signal: AbortSignal,
+): Sent {
+  const request = httpRequest({
+    agent,
+    host: 'stickpin',
+    method,
+    path,
+    headers,
+    signal,
+    maxHeaderSize: wireLimits.headerBytes,
+  });
+  const answer = new Promise<IncomingMessage>((resolve, reject) => {
+    const limitMs = answerMs + waitMs;
+    const timer = setTimeout(() => request.destroy(new Error(`no answer within ${limitMs / 1_000} s`)), limitMs);
+    const settle = () => clearTimeout(timer);
+    request.once('response', (response) => {
+      settle();
+      // Whoever reads the body gets the error; one that nobody reads has nobody to tell.
+      response.on('error', () => undefined);
+      resolve(response);
+    });
+    request.on('error', (error) => {
+      settle();
+      reject(error);
+    });
+    request.on('upgrade', (_response, socket) => socket.destroy());
+    request.end();
+  });
+  return { answer, isReused: () => request.reusedSocket };
+}
+
+/** A failed connection, or an answer that is no HTTP, as an AppError. An AppError stays as it is. */
+export function connectionError(who: string, cause: unknown): AppError {
+  if (cause instanceof AppError) return cause;
+  const isMalformed = systemCodeOf(cause)?.startsWith('HPE_') === true;
+  return new AppError<OffersErrorCode>({
+    code: isMalformed ? 'offers/answer' : 'offers/unreachable',
+    message: isMalformed
+      ? `${who} sent what can't be read as an answer: ${reasonOf(cause)}`
+      : `${who} does not answer: ${reasonOf(cause)}`,
+    disposition: isMalformed ? 'reject' : 'retry',
+    cause,
+  });
+}

@@ -1,0 +1,71 @@
+import type { ServerResponse } from 'node:http';
+import * as v from 'valibot';
+import type { QueuePlace } from '../../domain/fleet/fleet-view.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { respondJson } from '../../platform/http/respond-json.ts';
+import { wireLimits } from '../limits.ts';
+
+/** Codes of errors of the room offers. */
+export type OffersErrorCode =
+  /** The node serves as many others as it may (`wait`). See {@link queueOf}. */
+  | 'offers/busy'
+  /** What the other end sent is no answer of this form (`reject`). */
+  | 'offers/answer'
+  /** It does not answer, or not in time (`retry`). */
+  | 'offers/unreachable'
+  | 'offers/listen';
+
+/** The answer of a node that serves as many others as it may. */
+export interface Busy {
+  /** Absent when the node did not tell it. */
+  readonly queue?: QueuePlace;
+  /** When to ask again, in milliseconds from the answer. */
+  readonly retryMs: number;
+}
+
+/** An error with the {@link Busy} of `who` as its cause. */
+export function busyError(who: string, busy: Busy): AppError<OffersErrorCode> {
+  const { queue } = busy;
+  const place = queue === undefined ? '' : `: place ${queue.place} of ${queue.waiting}`;
+  return new AppError({
+    code: 'offers/busy',
+    message: `${who} serves as many other nodes as it may${place}`,
+    disposition: 'wait',
+    cause: busy,
+  });
+}
+
+/** What a node told that is busy; undefined for any other error. */
+export function busyOf(error: unknown): Busy | undefined {
+  if (!(error instanceof AppError) || error.code !== 'offers/busy') return undefined;
+  return error.cause as Busy;
+}
+
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const queueSchema = v.object({ place: count, waiting: count, waitMs: v.optional(count) });
+
+/** Answers 503 with `Retry-After` (in whole seconds, RFC 9110, section 10.2.3) and the place. */
+export function respondBusy(response: ServerResponse, { queue, retryMs }: Busy): void {
+  const body = queue ?? { error: 'this node serves as many others as it may' };
+  respondJson(response, 503, body, { 'retry-after': String(Math.max(1, Math.ceil(retryMs / 1_000))) });
+}
+
+/** Reads what {@link respondBusy} sends. What can't be read counts as absent. */
+export function parseBusy(retryAfter: string | undefined, body: string): Busy {
+  const seconds = retryAfter !== undefined && /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined;
+  const retryMs = seconds === undefined ? wireLimits.retryMs : Math.max(1, seconds) * 1_000;
+  const queue = v.safeParse(queueSchema, parsed(body));
+  return queue.success ? { queue: place(queue.output), retryMs } : { retryMs };
+}
+
+function place({ waitMs, ...rest }: v.InferOutput<typeof queueSchema>): QueuePlace {
+  return waitMs === undefined ? rest : { ...rest, waitMs };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,143 @@
+import type { Hash } from 'node:crypto';
+import { type FileHandle, open, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
+import { hashOf } from '../layers/layer-files.ts';
+import { mismatch } from './blob-error.ts';
+
+/** A blob that is copied from a medium. */
+export interface CopiedBlob {
+  readonly digest: Digest;
+  readonly sizeBytes: number;
+}
+
+/** The source of a copy, and the room for it. */
+export interface CopySource {
+  /** The bytes from `startByte` to the end. */
+  read(startByte: number): AsyncIterable<Buffer>;
+  /** Throws when there is no room for so many bytes. */
+  requireRoom(sizeBytes: number): Promise<void>;
+}
+
+/** A part that nobody continued for so long is removed: its stick does not come back. */
+const PART_MAX_AGE_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** The name of a copy that is not complete. */
+export function partName(digest: Digest): string {
+  return `.${hexOf(digest)}.part`;
+}
+
+/**
+ * Copies a blob to `path`. Continues behind the bytes that an earlier copy left there; they are
+ * read and hashed again. Bytes that come before the source fails stay for the next call. If the
+ * digest is wrong and bytes of an earlier copy are in it, the copy begins anew, once.
+ *
+ * @throws AppError `store/blob` (`retry`) when the digest is wrong, what `source` throws, system
+ *   errors as they are. Only after a failure of `source` is a part left behind
+ */
+export async function copyBlob(path: string, blob: CopiedBlob, source: CopySource, signal: AbortSignal): Promise<void> {
+  const first = await copyRest(path, blob, source, signal);
+  if (first.actual === blob.digest) return;
+  await rm(path, { force: true });
+  if (first.startByte === 0) throw mismatch(path, blob.digest, first.actual);
+  const second = await copyRest(path, blob, source, signal);
+  if (second.actual === blob.digest) return;
+  await rm(path, { force: true });
+  throw mismatch(path, blob.digest, second.actual);
+}
+
+/** What one copy has made. */
+interface Copied {
+  /** The digest of the file; of its first bytes when more came than were asked for. */
+  readonly actual: Digest;
+  /** Where the copy began. */
+  readonly startByte: number;
+}
+
+async function copyRest(path: string, { sizeBytes }: CopiedBlob, source: CopySource, signal: AbortSignal) {
+  const file = await openPart(path);
+  try {
+    const { hash, lengthBytes: startByte } = await removedIfFailed(path, () => hashOf(file, signal), signal);
+    if (startByte < sizeBytes) {
+      await source.requireRoom(sizeBytes - startByte);
+      await append(path, file, hash, { chunks: source.read(startByte), leftBytes: sizeBytes - startByte }, signal);
+    }
+    await removedIfFailed(path, () => file.sync(), signal);
+    return { actual: digestFromHex(hash.digest('hex')), startByte } satisfies Copied;
+  } catch (error) {
+    await removeEmpty(path);
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
+
+/** A part without bytes saves nothing. */
+async function removeEmpty(path: string): Promise<void> {
+  const stats = await stat(path).catch(() => undefined);
+  if (stats?.size === 0) await rm(path, { force: true }).catch(() => undefined); // the sweep removes it later
+}
+
+/** Opens a part at its end, or makes an empty one. */
+function openPart(path: string): Promise<FileHandle> {
+  return open(path, 'a+', 0o644);
+}
+
+async function append(
+  path: string,
+  file: FileHandle,
+  hash: Hash,
+  { chunks, leftBytes }: { readonly chunks: AsyncIterable<Buffer>; readonly leftBytes: number },
+  signal: AbortSignal,
+): Promise<void> {
+  let left = leftBytes;
+  for await (const chunk of chunks) {
+    left -= chunk.length;
+    hash.update(chunk);
+    // More than was signed is wrong however it goes on, and may fill the disk.
+    if (left < 0) break;
+    await removedIfFailed(path, () => file.appendFile(chunk), signal);
+  }
+}
+
+/**
+ * After a failure of the node's own disk the part goes: its end is not known, and the disk may be
+ * full.
+ */
+async function removedIfFailed<T>(path: string, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!signal.aborted) await rm(path, { force: true }).catch(() => undefined); // the error has the reason
+    throw error;
+  }
+}
+
+/**
+ * Removes parts in `folder` that nobody continued for seven days. Never throws: what stays is
+ * looked at again before the next copy.
+ *
+ * @param inUse names of files that are being written
+ */
+export async function sweepParts(folder: string, inUse: ReadonlySet<string>): Promise<void> {
+  const oldest = Date.now() - PART_MAX_AGE_MS;
+  await removeParts(folder, inUse, ({ mtimeMs }) => mtimeMs < oldest);
+}
+
+/** Removes all parts in `folder` that are not in use, since other bytes need their room. */
+export async function dropParts(folder: string, inUse: ReadonlySet<string>): Promise<void> {
+  await removeParts(folder, inUse, () => true);
+}
+
+async function removeParts(
+  folder: string,
+  inUse: ReadonlySet<string>,
+  isGone: (stats: { readonly mtimeMs: number }) => boolean,
+): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names.filter((one) => /^\.[0-9a-f]{64}\.part$/.test(one) && !inUse.has(one))) {
+    const path = join(folder, name);
+    const stats = await stat(path).catch(() => undefined);
+    if (stats !== undefined && isGone(stats)) await rm(path, { force: true }).catch(() => undefined);
+  }
+}

@@ -1,0 +1,248 @@
+import { randomBytes } from 'node:crypto';
+import type { Stats } from 'node:fs';
+import { link, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { untilAborted } from '../../../platform/async/abort.ts';
+import { shareRuns } from '../../../platform/async/share-runs.ts';
+import { digestOf } from '../../../platform/digest.ts';
+import { type Allocate, newBuffer, oneBuffer } from '../../../platform/files/chunk-buffer.ts';
+import { syncFolder, writeNewFile } from '../../../platform/files/durable-file.ts';
+import type { AttachmentStore, DocumentStore } from '../../../ports/blobs.ts';
+import { CHANGED, readChecked } from '../layers/layer-files.ts';
+import { fileWriteError } from '../write-error.ts';
+import { absentBlob, blobError, mismatch } from './blob-error.ts';
+import { type CopiedBlob, type CopySource, copyBlob, dropParts, partName, sweepParts } from './blob-part.ts';
+import { largeSizeOf, requireRoom, SMALL_BYTES, statsOf, sweepStaged } from './large-blob.ts';
+
+/**
+ * The local blob store: manifests, indexes and configs of kept releases, so that tags can be moved
+ * without the stick, and attachments. Files are `<folder>/sha256/<hex>`; what is read back is
+ * checked against its name, so a half-written file counts as absent. What was put is on the disk
+ * when `put` resolves: a bundle is recorded as adopted after that, and its documents are not looked
+ * for again.
+ *
+ * @param syncNames syncs a directory to the disk
+ * @param minFreePercent share of the filesystem that a large blob leaves free, in percent
+ */
+export function createBlobStore(
+  folder: string,
+  syncNames = syncFolder,
+  minFreePercent = 0,
+): DocumentStore & AttachmentStore {
+  const directory = join(folder, 'sha256');
+  const blobs: BlobFolder = {
+    folder,
+    directory,
+    namesSynced: shareRuns(() => syncNames(directory)),
+    listed: undefined,
+    staging: new Set(),
+    checked: new Map(),
+  };
+  return {
+    list: (signal) => untilAborted(heldNames(blobs), signal),
+    sizeOf: (digest, signal) => sizeOf(blobs, digest, signal),
+    read: (digest, startByte, signal, allocate = newBuffer) => read(blobs, digest, startByte, signal, allocate),
+    remove: (digest, signal) => remove(blobs, digest, signal),
+    put: async (digest, bytes, signal) => {
+      const actual = digestOf(bytes);
+      if (actual !== digest) throw mismatch(pathOf(blobs, digest), digest, actual);
+      await keep(blobs, digest, (staged) => writeNewFile(staged, bytes, { signal }), signal);
+    },
+    putStream: (blob, read, signal) => putStream(blobs, blob, { read, minFreePercent }, signal),
+    linkTo: (digest, path, signal) => linkTo(blobs, digest, path, signal),
+  };
+}
+
+/** The folder of blobs, and its list in memory. */
+interface BlobFolder {
+  readonly folder: string;
+  /** The directory of the blobs, in `folder`. */
+  readonly directory: string;
+  /** Syncs `directory` to the disk. Concurrent calls share a run. */
+  readonly namesSynced: () => Promise<void>;
+  /** Undefined until the directory is listed. */
+  listed: Promise<Set<Digest>> | undefined;
+  /** Names in `folder` of what is being written. */
+  readonly staging: Set<string>;
+  /** The {@link stampOf} of small files whose bytes were read and had the right digest. */
+  readonly checked: Map<Digest, string>;
+}
+
+function pathOf({ directory }: BlobFolder, digest: Digest): string {
+  return join(directory, hexOf(digest));
+}
+
+/** Digests of the file names. The directory is listed once. */
+function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
+  const { folder, directory, staging } = blobs;
+  blobs.listed ??= sweepStaged(folder, staging)
+    .then(() => sweepParts(folder, staging))
+    .then(() => listDirectory(directory))
+    .catch((error: unknown) => {
+      blobs.listed = undefined;
+      throw blobError(directory, 'listed', error);
+    });
+  return blobs.listed;
+}
+
+async function sizeOf(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
+  // Most blobs that are asked for are on a medium only.
+  if (!(await untilAborted(heldNames(blobs), signal)).has(digest)) return undefined;
+  const found = await statsOf(pathOf(blobs, digest));
+  if (found === undefined) return undefined;
+  if (found.size > SMALL_BYTES || blobs.checked.get(digest) === stampOf(found)) return found.size;
+  const bytes = await load(blobs, digest, signal);
+  if (bytes !== undefined) blobs.checked.set(digest, stampOf(found));
+  return bytes?.length;
+}
+
+/** A text that changes when the file changes. */
+function stampOf({ size, mtimeMs, ctimeMs, ino }: Stats): string {
+  return [size, mtimeMs, ctimeMs, ino].join();
+}
+
+async function* read(
+  blobs: BlobFolder,
+  digest: Digest,
+  startByte: number,
+  signal: AbortSignal,
+  allocate: Allocate,
+): AsyncGenerator<Buffer> {
+  const path = pathOf(blobs, digest);
+  if (!(await untilAborted(heldNames(blobs), signal)).has(digest)) throw absentBlob(path);
+  const sizeBytes = await largeSizeOf(path);
+  if (sizeBytes === undefined) {
+    const bytes = await load(blobs, digest, signal);
+    if (bytes === undefined) throw absentBlob(path);
+    yield bytes.subarray(startByte);
+    return;
+  }
+  try {
+    yield* readChecked({ path, digest, sizeBytes, startByte }, signal, allocate);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error !== CHANGED) throw blobError(path, 'read', error);
+    await remove(blobs, digest, signal);
+    throw blobError(path, 'used', error);
+  }
+}
+
+/** The bytes of a small blob; undefined when it is absent or has changed. */
+async function load(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
+  const path = pathOf(blobs, digest);
+  try {
+    const bytes = await readFile(path, { signal });
+    if (digestOf(bytes) === digest) return bytes;
+    await forget(blobs, digest);
+    return undefined;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    signal.throwIfAborted();
+    throw blobError(path, 'read', error);
+  }
+}
+
+async function linkTo(blobs: BlobFolder, digest: Digest, path: string, signal: AbortSignal): Promise<boolean> {
+  const own = pathOf(blobs, digest);
+  if ((await largeSizeOf(own)) === undefined) return false;
+  try {
+    for await (const _chunk of read(blobs, digest, 0, signal, oneBuffer())) signal.throwIfAborted();
+    await link(own, path);
+    return true;
+  } catch {
+    signal.throwIfAborted();
+    return false; // it is read instead, and what can't be written then is told
+  }
+}
+
+async function remove(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const path = pathOf(blobs, digest);
+  try {
+    await rm(path, { force: true });
+  } catch (error) {
+    throw blobError(path, 'removed', error);
+  }
+  await forget(blobs, digest);
+}
+
+async function forget(blobs: BlobFolder, digest: Digest): Promise<void> {
+  blobs.checked.delete(digest);
+  (await heldNames(blobs)).delete(digest);
+}
+
+/** Continues a copy that was cut. Of two copies of a blob at once, the second one begins anew. */
+async function putStream(
+  blobs: BlobFolder,
+  blob: CopiedBlob,
+  { read, minFreePercent }: Pick<CopySource, 'read'> & { readonly minFreePercent: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const { folder, staging } = blobs;
+  const room = (sizeBytes: number) => requireRoom(folder, sizeBytes, minFreePercent);
+  const source: CopySource = {
+    read,
+    requireRoom: async (sizeBytes) => {
+      if (blob.sizeBytes <= SMALL_BYTES) return;
+      await room(sizeBytes).catch(() => dropParts(folder, staging).then(() => room(sizeBytes)));
+    },
+  };
+  await sweepParts(folder, staging);
+  const part = partName(blob.digest);
+  const name = staging.has(part) ? undefined : part;
+  await keep(blobs, blob.digest, (staged) => copyBlob(staged, blob, source, signal), signal, name);
+}
+
+/**
+ * Gives a blob its name once `write` has made it under another one. Nothing is done for one that is
+ * there.
+ *
+ * @param partial the name under which it is made, and where `write` leaves what a later call
+ *   continues. Default: a name of its own, of which nothing is left after a failure
+ */
+async function keep(
+  blobs: BlobFolder,
+  digest: Digest,
+  write: (staged: string) => Promise<void>,
+  signal: AbortSignal,
+  partial?: string,
+): Promise<void> {
+  const { folder, directory, staging } = blobs;
+  const path = pathOf(blobs, digest);
+  let isRenamed = false;
+  const name = partial ?? `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`;
+  const staged = join(folder, name);
+  staging.add(name);
+  try {
+    if ((await sizeOf(blobs, digest, signal)) === undefined) {
+      await mkdir(directory, { recursive: true });
+      await write(staged);
+      await rename(staged, path);
+      isRenamed = true;
+    }
+    // Also needed when a concurrent put has just renamed it.
+    await blobs.namesSynced();
+    (await heldNames(blobs)).add(digest);
+  } catch (error) {
+    // A file with its final name counts as kept, so it must go.
+    const unwanted = isRenamed ? path : partial === undefined ? staged : undefined;
+    if (unwanted !== undefined) await rm(unwanted, { force: true }).catch(() => undefined); // the error below has the reason
+    signal.throwIfAborted();
+    if (error instanceof AppError) throw error;
+    throw fileWriteError(folder, error, 'store/blob', `${path} can't be written: ${reasonOf(error)}`);
+  } finally {
+    staging.delete(name);
+  }
+}
+
+async function listDirectory(directory: string): Promise<Set<Digest>> {
+  try {
+    const names = await readdir(directory);
+    return new Set(names.filter((name) => /^[0-9a-f]{64}$/.test(name)).map(digestFromHex));
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return new Set();
+    throw error;
+  }
+}

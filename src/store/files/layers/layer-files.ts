@@ -1,0 +1,144 @@
+import { createHash, type Hash } from 'node:crypto';
+import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
+import { systemCodeOf } from '../../../platform/app-error.ts';
+import type { Allocate } from '../../../platform/files/chunk-buffer.ts';
+
+const CHUNK_BYTES = 1024 * 1024;
+const PARTIAL = '.part';
+
+/** The part of a layer that was written, with its running hash. */
+export interface Partial {
+  readonly hash: Hash;
+  lengthBytes: number;
+  /** Bytes before this offset are from an earlier process, maybe from before a power cut. */
+  readonly ownFromByte: number;
+}
+
+/** The path of a complete layer. */
+export function layerPath(folder: string, digest: Digest): string {
+  return join(folder, hexOf(digest));
+}
+
+/** The path of a layer that is being written. */
+export function partialPath(folder: string, digest: Digest): string {
+  return layerPath(folder, digest) + PARTIAL;
+}
+
+/** Whether the hash of a complete layer matches `digest`. Ends the hash. */
+export function hasDigest({ hash }: Partial, digest: Digest): boolean {
+  return digestFromHex(hash.digest('hex')) === digest;
+}
+
+/** The device of `path`, or of its nearest existing parent folder. */
+export async function deviceOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).dev;
+  } catch (error) {
+    if (systemCodeOf(error) !== 'ENOENT' || dirname(path) === path) throw error;
+    return deviceOf(dirname(path));
+  }
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** Partially written layers. */
+export async function listPartials(folder: string): Promise<Digest[]> {
+  const names = (await namesIn(folder)).filter((name) => /^[0-9a-f]{64}\.part$/.test(name));
+  return names.map((name) => digestFromHex(name.slice(0, -PARTIAL.length)));
+}
+
+/** Complete layers and their sizes in bytes. */
+export async function listFolder(folder: string): Promise<Map<Digest, number>> {
+  const found = new Map<Digest, number>();
+  for (const name of (await namesIn(folder)).filter((one) => /^[0-9a-f]{64}$/.test(one))) {
+    const stats = await stat(join(folder, name));
+    if (stats.isFile()) found.set(digestFromHex(name), stats.size);
+  }
+  return found;
+}
+
+/** Hashes the part of a layer from an earlier process. */
+export async function hashOf(handle: FileHandle, signal: AbortSignal): Promise<Partial> {
+  const hash = createHash('sha256');
+  const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+  for (let at = 0; ; ) {
+    signal.throwIfAborted();
+    const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, at);
+    if (bytesRead === 0) return { hash, lengthBytes: at, ownFromByte: at };
+    hash.update(buffer.subarray(0, bytesRead));
+    at += bytesRead;
+  }
+}
+
+/** Writes all bytes at a position. */
+export async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, position + done);
+    done += bytesWritten;
+  }
+}
+
+/** Thrown by {@link readChecked} after the last byte: they are not those of the digest. */
+export const CHANGED = new Error('its bytes have changed; it was removed');
+
+/** A file of a blob, and the byte from which it is read. */
+export interface CheckedRead {
+  readonly path: string;
+  readonly digest: Digest;
+  readonly sizeBytes: number;
+  readonly startByte: number;
+}
+
+/**
+ * As {@link readFrom}. What is read from the first byte on is hashed meanwhile.
+ *
+ * @throws CHANGED when the digest is another one
+ */
+export async function* readChecked(
+  { path, digest, sizeBytes, startByte }: CheckedRead,
+  signal: AbortSignal,
+  allocate: Allocate,
+): AsyncGenerator<Buffer> {
+  const hash = startByte === 0 ? createHash('sha256') : undefined;
+  for await (const chunk of readFrom(path, startByte, sizeBytes, signal, allocate)) {
+    hash?.update(chunk);
+    yield chunk;
+  }
+  if (hash !== undefined && digestFromHex(hash.digest('hex')) !== digest) throw CHANGED;
+}
+
+/**
+ * Reads a file from a byte up to `sizeBytes`, in chunks of at most 1 MiB.
+ *
+ * @throws Error when the file is shorter; system errors unchanged
+ */
+export async function* readFrom(
+  path: string,
+  startByte: number,
+  sizeBytes: number,
+  signal: AbortSignal,
+  allocate: Allocate,
+): AsyncGenerator<Buffer> {
+  const handle = await open(path, 'r');
+  try {
+    for (let at = startByte; at < sizeBytes; ) {
+      signal.throwIfAborted();
+      const into = allocate(Math.min(CHUNK_BYTES, sizeBytes - at));
+      const { bytesRead, buffer } = await handle.read(into, 0, into.length, at);
+      if (bytesRead === 0) throw new Error(`it ends at byte ${at} of ${sizeBytes}`);
+      at += bytesRead;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,258 @@
+import { type Assessment, assess } from '../../../../src/domain/assess/assess.ts';
+import { decide } from '../../../../src/domain/decide/decide.ts';
+import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
+import type { BundleId } from '../../../../src/domain/model/digest.ts';
+import type { MediumId, MediumState } from '../../../../src/domain/model/medium.ts';
+import { RULE_CODES, type RuleCode } from '../../../../src/domain/model/rule-code.ts';
+import { needsContainers } from '../../../../src/domain/release/needs-containers.ts';
+import { runningReleases } from '../../../../src/domain/release/running-releases.ts';
+import { tagGoalsOf, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
+import type { Effect } from '../../../../src/domain/state/effect.ts';
+import type { Memory, PinsRequested, RunningTask, TagGiven } from '../../../../src/domain/state/memory.ts';
+import { stampAfter } from '../../../../src/domain/state/stamp.ts';
+import type { Observed, Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
+import { activationCommands } from '../../../../src/engine/commands/activation-commands.ts';
+import { retireByHand, type UnpinArgs } from '../../../../src/engine/commands/unpin-commands.ts';
+import type { EventRow, StateStore } from '../../../../src/ports/state.ts';
+import { FACTS, found, medium, observation, reachable, type Scene, storedState } from '../scenario.ts';
+import type { ModelMachine } from './model-machine.ts';
+
+/** What a person may ask of releases. What runs is looked at when it is asked for. */
+export interface ModelCommands {
+  activate(bundle: string, options?: { readonly override: boolean }): void;
+  rollback(stream: string | undefined): string;
+  unpin(bundle: string, options: Omit<UnpinArgs, 'bundle'>): void;
+}
+
+/**
+ * `decide()` on a {@link ModelMachine}: its effects change the machine at once, as the executors
+ * would; pulls and activations work.
+ */
+export interface ModelNode {
+  readonly machine: ModelMachine;
+  readonly commands: ModelCommands;
+  bundles(): readonly StoredBundle[];
+  /** What the last round concluded. */
+  assessment(): Assessment | undefined;
+  plug(bundle: VerifiedBundle): void;
+  unplug(bundle: VerifiedBundle): void;
+  /**
+   * Rounds until nothing is left to do at this moment. Returns all effects in the order in which
+   * they were done.
+   *
+   * @throws Error when the decisions come to no end
+   */
+  settle(): readonly Effect[];
+  /** The daemon is another process now: of what it knew only what is stored is left. */
+  restart(): void;
+  /** Everything that is stored is lost. */
+  forget(): void;
+}
+
+/** How a {@link ModelNode} is set up. */
+export interface ModelNodeOptions {
+  readonly machine: ModelMachine;
+  readonly policy: Policy;
+  /** Called with what each round decided, before it is done. */
+  readonly onDecision?: (effects: readonly Effect[]) => void;
+  /** Called whenever there is nothing left to do. */
+  readonly onRest?: () => void;
+}
+
+/** More rounds than anything takes that comes to an end. */
+const ENDLESS_ROUNDS = 60;
+
+/** A node that knows nothing yet. */
+export function createModelNode({ machine, policy, onDecision, onRest }: ModelNodeOptions): ModelNode {
+  const sticks = new Map<MediumId, { readonly bundle: VerifiedBundle; readonly state: MediumState }>();
+  let bundles: readonly StoredBundle[] = [];
+  let pulledByUs: ReadonlySet<string> = new Set();
+  let keeping: Memory['keeping'] = new Map();
+  let localBlobs: Observed['localBlobs'] = new Set();
+  let pinsRequested: PinsRequested | undefined;
+  let tagsGiven: readonly TagGiven[] = [];
+  let last: Assessment | undefined;
+  /** Uptime of the last look at containers. */
+  let lastLookMs = Number.NEGATIVE_INFINITY;
+
+  const stored = (): Stored => storedState(bundles, { pulledByUs });
+  const stamp = () => stampAfter(bundles, machine.now());
+  const change = (bundleId: BundleId, fields: Partial<StoredBundle>) => {
+    bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, ...fields } : one));
+  };
+  const move = (mediumId: MediumId, stateOf: (bundle: VerifiedBundle) => MediumState) => {
+    const stick = sticks.get(mediumId);
+    if (stick !== undefined) sticks.set(mediumId, { ...stick, state: stateOf(stick.bundle) });
+  };
+
+  function observed(): Scene {
+    const { pins, mirrors } = machine;
+    const rendered = { renderedPins: [...pins], foundPins: [...pins], renderedMirrors: [...mirrors] };
+    const runtime = reachable({ images: machine.listed(), filesystem: machine.filesystem(), ...rendered });
+    const isShort = (last?.short.length ?? 0) > 0;
+    const sinceLookMs = machine.boot().uptimeMs - lastLookMs;
+    const isLooked = needsContainers(stored(), runtime, policy, { isShort, sinceLookMs });
+    if (isLooked) lastLookMs = machine.boot().uptimeMs;
+    return observation({
+      now: machine.now(),
+      keeping,
+      localBlobs,
+      pinsRequested,
+      tagsGiven,
+      runtime,
+      boot: machine.boot(),
+      containers: isLooked ? machine.containers().map(({ sinceMs: _, ...container }) => container) : undefined,
+      media: [...sticks].map(([mediumId, { state }]) => ({ ...medium(mediumId, state), mediumId })),
+    });
+  }
+
+  const plugged = (bundleId: BundleId) =>
+    [...sticks.values()].find((stick) => stick.bundle.bundleId === bundleId)?.bundle;
+  const unknown = ({ kind }: Effect) => {
+    throw new Error(`the model does not know ${kind}: nothing in it runs long, is cancelled or is signed anew`);
+  };
+  const executors: Executors = {
+    'mount-medium': ({ mediumId }) => move(mediumId, () => ({ kind: 'mounted' })),
+    'read-medium': ({ mediumId }) =>
+      move(mediumId, (bundle) => ({ kind: 'read', bundles: [found(bundle)], trustRevision: 'keys-1' })),
+    'keep-documents': ({ bundleId }) => {
+      const images = plugged(bundleId)?.contents.images ?? [];
+      localBlobs = new Set([...localBlobs, ...images.map(({ digest }) => digest)]);
+      keeping = new Map([...keeping, [bundleId, { done: 1, total: 1 }]]);
+    },
+    'adopt-bundle': ({ bundleId }) => {
+      const bundle = plugged(bundleId);
+      if (bundle !== undefined) bundles = [...bundles, { ...bundle, adoptedAt: machine.now() }];
+    },
+    'apply-pins': ({ references, unpinned }) => {
+      machine.pins = references;
+      pinsRequested = { references, unpinned, attempts: 1, at: machine.now() };
+    },
+    'heal-images': unknown,
+    'apply-mirrors': ({ repositories }) => {
+      machine.mirrors = repositories;
+    },
+    start: ({ task }) => {
+      if (task.kind === 'pull') pull(task.reference);
+      else giveTags(task);
+    },
+    cancel: unknown,
+    'run-hook': unknown,
+    'resume-preload': unknown,
+    'record-signers': unknown,
+    'record-bad-blobs': ({ bundleId, badBlobs }) => change(bundleId, { badBlobs }),
+    'record-ready': ({ bundleId }) => change(bundleId, { readyAt: machine.now() }),
+    'record-soak': ({ bundleId, soak }) => change(bundleId, { soak }),
+    'record-active': ({ bundleId }) => change(bundleId, { activeAt: stamp() }),
+    'record-proven': ({ bundleId }) => change(bundleId, { provenAt: stamp() }),
+    'record-rolled-back': ({ bundleId, to }) => {
+      change(bundleId, { rolledBackAt: stamp(), rolledBackReason: 'back' });
+      change(to, { activationRequestedAt: stamp() });
+    },
+    'request-activation': ({ bundleId }) =>
+      change(bundleId, { activationRequestedAt: stamp(), activationOverrides: RULE_CODES }),
+    'take-over': ({ bundleId, from, retireFrom }) => {
+      const isProven = bundles.some((one) => one.bundleId === from && one.provenAt !== undefined);
+      if (isProven) change(bundleId, { provenAt: stamp() });
+      change(bundleId, { activeAt: stamp() });
+      if (retireFrom) change(from, { retiredAt: stamp(), removeImages: false });
+    },
+    retire: ({ bundleId, removeImages }) => change(bundleId, { retiredAt: stamp(), removeImages }),
+    'remove-images': ({ images }) => {
+      for (const { imageId, containerIds } of images) {
+        machine.removeContainers(containerIds);
+        machine.removeImage(imageId);
+      }
+    },
+  };
+
+  function pull(reference: string): void {
+    const digest = reference.slice(reference.indexOf('@') + 1);
+    if (last?.life.foreign.has(digest) !== true) pulledByUs = new Set([...pulledByUs, reference]);
+    machine.images.set(reference, reference);
+  }
+
+  function giveTags(task: Exclude<RunningTask, { kind: 'pull' }>): void {
+    const bundle = bundles.find((one) => one.bundleId === task.bundleId);
+    const all = bundle === undefined ? [] : tagGoalsOf(bundle);
+    const goals = task.kind === 'activate' ? all : all.filter(({ tag }) => task.tags.includes(tag));
+    for (const { tag, reference } of goals) machine.images.set(tag, machine.images.get(reference) ?? reference);
+    if (task.kind === 'restore-tags') {
+      tagsGiven = [...tagsGiven, ...goals.map(({ tag }) => ({ tag, at: machine.now() }))];
+      return;
+    }
+    tagsGiven = tagsGiven.filter(({ tag }) => goals.every((goal) => goal.tag !== tag));
+    change(task.bundleId, { activatedAt: stamp() });
+  }
+
+  const store = {
+    load: stored,
+    mark: (bundleId: BundleId, what: string, { at }: { at: number }) => change(bundleId, { [what]: at }),
+    requestActivation: (bundleId: BundleId, overrides: readonly RuleCode[], { at }: { at: number }) =>
+      change(bundleId, { activationRequestedAt: at, activationOverrides: overrides }),
+    retire: (bundleId: BundleId, removeImages: boolean, { at }: { at: number }) =>
+      change(bundleId, { retiredAt: at, removeImages }),
+    rollBack: (bundleId: BundleId, { at }: EventRow, next: { bundleId: BundleId; event: EventRow }) => {
+      change(bundleId, { rolledBackAt: at, rolledBackReason: 'by hand' });
+      change(next.bundleId, { activationRequestedAt: next.event.at });
+    },
+  } as unknown as StateStore;
+  const clock = { now: machine.now, monotonic: () => machine.boot().uptimeMs, sleep: async () => undefined };
+
+  const context = { clock, store, policy, node: { facts: () => FACTS }, assessment: () => last };
+  const { activate, activateOverride, rollback } = activationCommands;
+
+  const node: ModelNode = {
+    machine,
+    commands: {
+      activate: (bundle, options) => (options?.override ? activateOverride : activate)(context, { bundle }),
+      rollback: (stream = '') => rollback(context, { stream }),
+      unpin: (bundle, options) => {
+        const seen = { images: machine.listed(), containers: machine.containers() };
+        retireByHand(context, { bundle, ...options }, { releases: runningReleases(bundles, seen), isSeenNow: true });
+      },
+    },
+    bundles: () => bundles,
+    assessment: () => last,
+    plug: (bundle) => void sticks.set(mediumOf(bundle), { bundle, state: { kind: 'attached' } }),
+    unplug: (bundle) => void sticks.delete(mediumOf(bundle)),
+    settle: () => {
+      const done: Effect[] = [];
+      for (let rounds = 0; rounds < ENDLESS_ROUNDS; rounds += 1) {
+        const seen = observed();
+        last = assess(seen, seen, stored(), policy);
+        tagsGiven = tagsGivenLately(tagsGiven, last.tags.settled, machine.now());
+        const { effects } = decide(seen, seen, last, policy);
+        onDecision?.(effects);
+        if (effects.length === 0) {
+          onRest?.();
+          return done;
+        }
+        for (const effect of effects) (executors[effect.kind] as (effect: Effect) => void)(effect);
+        done.push(...effects);
+      }
+      throw new Error('the decisions do not settle');
+    },
+    restart: () => {
+      machine.mirrors = [];
+      keeping = new Map();
+      [pinsRequested, last, lastLookMs] = [undefined, undefined, Number.NEGATIVE_INFINITY];
+      for (const [mediumId, { bundle }] of sticks) sticks.set(mediumId, { bundle, state: { kind: 'attached' } });
+    },
+    forget: () => {
+      node.restart();
+      bundles = [];
+      pulledByUs = new Set();
+      localBlobs = new Set();
+      tagsGiven = [];
+    },
+  };
+  return node;
+}
+
+type Executors = { readonly [Kind in Effect['kind']]: (effect: Extract<Effect, { readonly kind: Kind }>) => void };
+
+function mediumOf({ payload }: VerifiedBundle): MediumId {
+  return `stick-${payload.sequence}`;
+}

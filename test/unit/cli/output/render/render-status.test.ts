@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import { renderList, renderStatus } from '../../../../../src/cli/output/render/render-status.ts';
+import { renderStoredStatus } from '../../../../../src/cli/output/render/render-stored.ts';
+import { reportOf } from '../../../../../src/domain/report/report.ts';
+import { idleReport } from '../../../../support/bus/fake-backend.ts';
+import { found, judge, medium, observation, stored, verified } from '../../../../support/daemon/scenario.ts';
+
+const reason = { code: 'media/filesystem', message: 'sdc1 is not read:\nthe filesystem xfs is not mounted by default' };
+const failed = medium('sdc1', { kind: 'failed', reason });
+const line = "Can't read sdc1: sdc1 is not read: the filesystem xfs is not mounted by default";
+/** The report has texts of one line. */
+const shown = { ...reason, message: line.slice("Can't read sdc1: ".length) };
+const bundle = verified();
+const report = (media: readonly ReturnType<typeof medium>[]) => {
+  const observed = observation({ media });
+  const progress = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
+  const known = media.length > 1 ? [stored(bundle)] : [];
+  return reportOf({ observed, memory: observed, assessment: judge(observed, known).assessment }, progress);
+};
+
+describe('the status of a daemon that does not run', () => {
+  it('says so first, and has no bar and no time left', () => {
+    const status =
+      'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left. Problem: no';
+    const progress = { doneBytes: 5, totalBytes: 16, bytesPerSecond: 2, images: ['etcd'] };
+    const time = { writtenAt: '2026-09-01T08:14:05.112Z', isFromBefore: true };
+    const lines = renderStoredStatus({ ...idleReport({}), status, progress }, time).split('\n');
+    expect(lines.slice(0, 3)).toEqual([
+      'The daemon does not run. This is the state of 2026-09-01T08:14:05.112Z, before the last boot.',
+      'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB. Problem: no',
+      expect.stringMatching(/^Runtime: /),
+    ]);
+  });
+});
+
+describe('a medium that can not be read', () => {
+  it('is in status and its JSON, with the reason', () => {
+    expect(report([failed]).media).toEqual([{ medium: 'sdc1', state: 'failed', bundles: 0, reason: shown }]);
+    expect(renderStatus(report([failed])).split('\n')).toContain(line);
+  });
+
+  it('is in the list, whether bundles are known or not', () => {
+    expect(renderList(report([failed]))).toBe(`No bundle is known and none is plugged in.\n${line}\n`);
+    const lines = renderList(report([medium('sdb1', [found(bundle)]), failed])).split('\n');
+    expect(lines[1]).toMatch(/^ocp@4\.13\.7/);
+    expect(lines).toContain(line);
+  });
+});
