@@ -21,6 +21,7 @@ import { createLayerStore } from '../../store/files/layers/layer-store.ts';
 import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
 import { createSignedFiles } from '../../store/files/signed-files.ts';
+import { watchKeys } from './changes/watch-keys.ts';
 import type { DaemonOptions } from './daemon-options.ts';
 import type { DaemonFleet } from './fleet.ts';
 import { createDaemonMedia } from './media.ts';
@@ -35,7 +36,6 @@ import { resetStream, type StreamResetter } from './trust/reset-stream.ts';
 import type { KeyRestorer } from './trust/restore-key.ts';
 import type { KeyRevoker } from './trust/revoke-key.ts';
 import { createTrustKeeper, type TrustKeeper } from './trust/trust-keeper.ts';
-import { watchKeys } from './watch-keys.ts';
 
 /** A daemon that is built but does not run yet. */
 export interface Daemon {

@@ -19,10 +19,10 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { createApiBackend } from './api-backend.ts';
+import { startAgain } from './changes/start-again.ts';
+import { watchSettings } from './changes/watch-settings.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
 import type { DaemonOptions } from './daemon-options.ts';
-import { startAgain } from './start-again.ts';
-import { watchSettings } from './watch-settings.ts';
 
 /**
  * When an effect runs longer than this, the loop is stuck, and systemd restarts the daemon. Calls

@@ -13,7 +13,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { linkSignals } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
-import { watchSettings } from '../daemon/watch-settings.ts';
+import { watchSettings } from '../daemon/changes/watch-settings.ts';
 import { createFleet } from './fleet.ts';
 import { followOwnStatus } from './own-status.ts';
 import { apiOf, nodeNameOfHost, publishedMarkOf, withdrawFromNode } from './withdraw.ts';

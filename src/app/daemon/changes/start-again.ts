@@ -1,7 +1,7 @@
-import { reasonOf } from '../../platform/app-error.ts';
-import { withDeadline } from '../../platform/async/abort.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { Log } from '../../platform/log.ts';
+import { reasonOf } from '../../../platform/app-error.ts';
+import { withDeadline } from '../../../platform/async/abort.ts';
+import type { Clock } from '../../../platform/clock.ts';
+import type { Log } from '../../../platform/log.ts';
 
 /** What {@link startAgain} needs. */
 export interface StartAgainOptions {

@@ -1,11 +1,11 @@
-import { loadSettings, type SettingsSources } from '../../config/load-settings.ts';
-import type { Settings } from '../../domain/settings/settings.ts';
-import { reasonOf } from '../../platform/app-error.ts';
-import type { Log } from '../../platform/log.ts';
-import { messageIds } from '../../platform/message-ids.ts';
-import type { Unsubscribe } from '../../platform/subscription.ts';
-import type { ServiceNotifier } from '../../ports/node.ts';
-import { watchConfig } from '../../runtime/config/config-watch.ts';
+import { loadSettings, type SettingsSources } from '../../../config/load-settings.ts';
+import type { Settings } from '../../../domain/settings/settings.ts';
+import { reasonOf } from '../../../platform/app-error.ts';
+import type { Log } from '../../../platform/log.ts';
+import { messageIds } from '../../../platform/message-ids.ts';
+import type { Unsubscribe } from '../../../platform/subscription.ts';
+import type { ServiceNotifier } from '../../../ports/node.ts';
+import { watchConfig } from '../../../runtime/config/config-watch.ts';
 
 /** The options of the watch. */
 export interface WatchSettingsOptions {

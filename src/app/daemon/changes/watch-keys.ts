@@ -1,10 +1,10 @@
-import type { Settings } from '../../domain/settings/settings.ts';
-import type { Engine } from '../../engine/loop/engine.ts';
-import { reasonOf } from '../../platform/app-error.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { Log } from '../../platform/log.ts';
-import { watchConfig } from '../../runtime/config/config-watch.ts';
-import type { TrustKeeper } from './trust/trust-keeper.ts';
+import type { Settings } from '../../../domain/settings/settings.ts';
+import type { Engine } from '../../../engine/loop/engine.ts';
+import { reasonOf } from '../../../platform/app-error.ts';
+import type { Clock } from '../../../platform/clock.ts';
+import type { Log } from '../../../platform/log.ts';
+import { watchConfig } from '../../../runtime/config/config-watch.ts';
+import type { TrustKeeper } from '../trust/trust-keeper.ts';
 
 /**
  * How often the folder of keys is read without a change signal. Changes of permissions and mounts
