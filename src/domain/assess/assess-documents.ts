@@ -1,6 +1,6 @@
 import type { BundleId } from '../model/digest.ts';
 import { type ImageReason, labelOf } from '../model/reason.ts';
-import { releasesWithDocuments } from '../release/documents/document-look.ts';
+import { keptBundles } from '../release/recorded-phase.ts';
 import type { DocumentChecks } from '../state/document-check.ts';
 import type { StoredBundle } from '../state/state.ts';
 
@@ -15,7 +15,7 @@ export function documentReasons(
   const { lacking = new Set(), lackingLooks = 0 } = checks?.last ?? {};
   const reasons = new Map<BundleId, ImageReason>();
   if (lacking.size === 0 || lackingLooks < LOOKS) return reasons;
-  for (const { bundleId, payload, contents } of releasesWithDocuments(bundles)) {
+  for (const { bundleId, payload, contents } of keptBundles(bundles)) {
     const without = contents.images.filter(({ reference }) => lacking.has(reference));
     const [first] = without;
     if (first === undefined) continue;

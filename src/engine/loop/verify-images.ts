@@ -28,7 +28,7 @@ export async function verifyImages(loop: Loop, bundle: string, signal: AbortSign
 async function lookAtDocuments({ documentKeeper, state }: Loop, signal: AbortSignal): Promise<void> {
   if (state.snapshot === undefined) return;
   const { observed, assessment } = state.snapshot;
-  await documentKeeper.lookNow(documentLookOf(trustedReleases(assessment), observed.media), signal);
+  await documentKeeper.lookNow(documentLookOf(trustedReleases(assessment), observed), signal);
 }
 
 /** By the last observation, with the containers as they are now. */

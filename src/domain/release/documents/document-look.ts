@@ -33,17 +33,18 @@ const LACKING_MAX_MS = 5 * 60_000;
 /** The same after a look whose documents are listed no more: the disk may be failing. */
 const GONE_MS = 60_000;
 
-/**
- * The releases that were complete once, which are not retired. By then all their documents were on
- * the node's own disk, unless they came from their own registries.
- */
-export function releasesWithDocuments(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
-  return bundles.filter((bundle) => bundle.readyAt !== undefined && !isRetired(bundle));
-}
+/** What a look depends on. */
+type Seen = Pick<Observed, 'media' | 'localBlobs'>;
 
-/** A look at the documents of these releases. */
-export function documentLookOf(bundles: readonly StoredBundle[], media: Observed['media']): DocumentLookTest {
-  const releases = releasesWithDocuments(bundles);
+/**
+ * A look at the documents of the releases that were activated, and of those that are ready and have
+ * some. A ready release without any may be an envelope, which gets its tags from its own registries.
+ */
+export function documentLookOf(bundles: readonly StoredBundle[], { media, localBlobs }: Seen): DocumentLookTest {
+  const hasSome = ({ contents }: StoredBundle) => contents.images.some(({ digest }) => localBlobs.has(digest));
+  const releases = bundles
+    .filter((bundle) => bundle.readyAt !== undefined && !isRetired(bundle))
+    .filter((bundle) => bundle.activatedAt !== undefined || hasSome(bundle));
   const images = releases.flatMap(({ contents }) => contents.images);
   return {
     releases: releases.map(({ bundleId }) => bundleId).join('\n'),
@@ -59,16 +60,16 @@ export function documentLookOf(bundles: readonly StoredBundle[], media: Observed
  */
 export function documentLookDue(
   bundles: readonly StoredBundle[],
-  { media, localBlobs, now }: Pick<Observed, 'media' | 'localBlobs' | 'now'>,
+  { now, ...seen }: Seen & Pick<Observed, 'now'>,
   { isRunning, last }: DocumentChecks,
   pullChecks: PullChecks | undefined,
 ): DocumentLookDue {
-  const look = documentLookOf(bundles, media);
+  const look = documentLookOf(bundles, seen);
   if (isRunning || look.images.length === 0) return { kind: 'later', at: undefined };
   if (last === undefined || last.releases !== look.releases || isUnsent(pullChecks, last)) return { kind: 'now', look };
   const waits = [
     ...(last.lacking.size === 0 ? [] : [last.media === look.media ? lackingMs(last) : 0]),
-    ...([...last.kept].every((digest) => localBlobs.has(digest)) ? [] : [GONE_MS]),
+    ...([...last.kept].every((digest) => seen.localBlobs.has(digest)) ? [] : [GONE_MS]),
   ];
   if (waits.length === 0) return { kind: 'later', at: undefined };
   const at = last.at + Math.min(...waits);

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import type { Digest } from '../../../../../src/domain/model/digest.ts';
 import { documentLookDue, documentLookOf } from '../../../../../src/domain/release/documents/document-look.ts';
 import type { DocumentLook } from '../../../../../src/domain/state/document-check.ts';
 import type { PullCheckEnd } from '../../../../../src/domain/state/pull-check.ts';
 import { digestOf, NOON, observation, stored, verified } from '../../../../support/daemon/scenario.ts';
 
-const ready = stored(verified({ images: { etcd: ['base'], api: ['base'] } }), { readyAt: 1 });
+const ready = stored(verified({ images: { etcd: ['base'], api: ['base'] } }), { readyAt: 1, activatedAt: 2 });
 const kept = new Set([digestOf('manifest')]);
 const seen = observation({ localBlobs: kept });
-const look = documentLookOf([ready], seen.media);
+const look = documentLookOf([ready], seen);
 const looked = (over: Partial<DocumentLook> = {}): DocumentLook => ({
   ...look,
   at: NOON,
@@ -39,6 +40,14 @@ describe('documentLookDue', () => {
     const retired = [{ ...ready, retiredAt: 2 }];
     expect(never).toEqual({ kind: 'later', at: undefined });
     expect(documentLookDue(retired, seen, { isRunning: false, last: undefined }, undefined)).toEqual(never);
+  });
+
+  it('looks at a release that waits for its activation when it has documents, as an envelope has not', () => {
+    const { activatedAt: _never, ...waiting } = ready;
+    const all = (...localBlobs: readonly Digest[]) =>
+      documentLookOf([waiting], { ...seen, localBlobs: new Set(localBlobs) }).images;
+    expect(all()).toEqual([]);
+    expect(all(waiting.contents.images[0]?.digest ?? digestOf('none'))).toEqual(look.images);
   });
 
   it('looks for what is lacking when the media have changed, soon after the first look, and then less and less often', () => {
