@@ -49,11 +49,20 @@ export interface BenchRuntime extends DaemonSurroundings {
 
 const never = new AbortController().signal;
 
-/** Starts one. `base` is a folder for pins. Needs root and the trixie root folder. */
-export async function startBenchRuntime(kind: RuntimeKind, base: string): Promise<BenchRuntime> {
+/**
+ * Starts one. Needs root and the trixie root folder.
+ *
+ * @param base a folder for pins
+ * @param enter the words before its command line, as those that enter a network namespace
+ */
+export async function startBenchRuntime(
+  kind: RuntimeKind,
+  base: string,
+  enter: readonly string[] = [],
+): Promise<BenchRuntime> {
   const bus = await startPrivateBus();
   const systemd = await startSystemdDouble(bus.address);
-  const runtime = kind === 'containerd' ? await containerdParts() : await crioParts(base, systemd);
+  const runtime = kind === 'containerd' ? await containerdParts(enter) : await crioParts(base, systemd, enter);
   const cri = createCriClient({ socketPath: runtime.socketPath, timeoutMs: 60_000 });
   return {
     ...runtime,
@@ -86,8 +95,8 @@ export async function embeddedSurroundings(base: string): Promise<DaemonSurround
   };
 }
 
-async function containerdParts() {
-  const containerd = await startContainerd();
+async function containerdParts(enter: readonly string[]) {
+  const containerd = await startContainerd({ enter });
   return {
     pid: containerd.pid,
     socketPath: containerd.socketPath,
@@ -111,8 +120,12 @@ async function containerdParts() {
   };
 }
 
-async function crioParts(base: string, systemd: Awaited<ReturnType<typeof startSystemdDouble>>) {
-  const double = await startCrioDouble({ skopeo: skopeoArgv(), storageDriver: 'overlay' });
+async function crioParts(
+  base: string,
+  systemd: Awaited<ReturnType<typeof startSystemdDouble>>,
+  enter: readonly string[],
+) {
+  const double = await startCrioDouble({ skopeo: skopeoArgv(), storageDriver: 'overlay', enter });
   systemd.addUnit('crio.service', { Unit: { ActiveState: 'active' } });
   systemd.hooks.reload = async () => {
     double.reload();

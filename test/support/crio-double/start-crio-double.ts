@@ -70,6 +70,8 @@ export interface StartOptions {
   /** More words for the command line. */
   readonly flags?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** The words before its command line, as those that enter a network namespace. Default none. */
+  readonly enter?: readonly string[];
 }
 
 const stopTimeoutMs = 10_000;
@@ -167,7 +169,9 @@ function spawnDouble(
   options: StartOptions,
   command: readonly string[] = [],
 ): CrioDouble {
-  const child = spawn(process.execPath, [bundle, ...command, ...commandLine(dirs, options)], {
+  const words = [...(options.enter ?? []), process.execPath, bundle, ...command, ...commandLine(dirs, options)];
+  const [program = '', ...args] = words;
+  const child = spawn(program, args, {
     env: { ...process.env, ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
     // A process group of its own, so that its skopeo processes can be ended with it.

@@ -23,6 +23,8 @@ export interface RealNodeOptions {
   readonly key: SampleKey;
   /** Lines of its settings, by section. */
   readonly settings?: { readonly fleet?: string; readonly other?: string };
+  /** Its runtime: the sections of the settings, and the environment of the daemon. Default embedded. */
+  readonly runtime?: { readonly settings: string; readonly env: Readonly<Record<string, string>> };
   /** Flags of Node.js, by program; default none. */
   readonly flags?: Readonly<Record<Which, readonly string[]>>;
 }
@@ -57,7 +59,7 @@ const PROGRAMS = { daemon: 'main.js', fleet: 'fleet/main.js' };
 
 /** A node that is not started yet. */
 export function makeRealNode(options: RealNodeOptions): RealNode {
-  const { name, machine, base, dist, settings = {} } = options;
+  const { name, machine, base, dist, settings = {}, runtime } = options;
   const at = (path: string) => join(base, name, path);
   for (const folder of ['stick/stickpin', 'incoming', 'run']) mkdirSync(at(folder), { recursive: true });
   installKeys(at('keys.d'), [options.key]);
@@ -67,13 +69,14 @@ export function makeRealNode(options: RealNodeOptions): RealNode {
   const configure = (fleet: string) =>
     writeFileSync(
       at('stickpin.toml'),
-      settingsText({ at, machine, kubeconfig, clientCa, fleet, other: settings.other }),
+      settingsText({ at, machine, kubeconfig, clientCa, fleet, runtime: runtime?.settings, other: settings.other }),
     );
   configure(settings.fleet ?? '');
   const start = (which: Which) => {
     const node = [process.execPath, ...(options.flags?.[which] ?? []), join(dist, PROGRAMS[which])];
     const [program = '', ...words] = [...machine.enter, ...node];
-    const env = { PATH: process.env.PATH, DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/run/no-bus', MALLOC_ARENA_MAX: '1' };
+    const bus = { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/run/no-bus' };
+    const env = { PATH: process.env.PATH, ...bus, MALLOC_ARENA_MAX: '1', ...(which === 'daemon' && runtime?.env) };
     const child = spawn(program, [...words, '--config', at('stickpin.toml')], {
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -150,9 +153,11 @@ function settingsText(node: {
   readonly kubeconfig: string;
   readonly clientCa: string;
   readonly fleet: string;
+  readonly runtime: string | undefined;
   readonly other: string | undefined;
 }): string {
   const { at, machine, kubeconfig, clientCa, fleet, other = '' } = node;
+  const { runtime = '[runtime]\nkind = "embedded"' } = node;
   return `
 [trust]
 keys_dir = "${at('keys.d')}"
@@ -160,8 +165,7 @@ keys_dir = "${at('keys.d')}"
 detect = false
 directories = ["${at('stick')}"]
 incoming = "${at('incoming')}"
-[runtime]
-kind = "embedded"
+${runtime}
 [registry]
 listen = "127.0.0.1:5317"
 [paths]

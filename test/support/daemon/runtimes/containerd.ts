@@ -36,6 +36,8 @@ export interface ContainerdOptions {
    * only its images are of use.
    */
   readonly withContainers?: boolean;
+  /** The words before its command line, as those that enter a network namespace. Default none. */
+  readonly enter?: readonly string[];
 }
 
 /** A containerd that runs. Its paths are the same to the test and to the daemon. */
@@ -243,12 +245,14 @@ const oneCgroupVersion = ['sh', '-c', 'umount -q /sys/fs/cgroup/unified; exec "$
  * What it mounts while it unpacks stays in its mount namespace and goes with it; it dies with the
  * test process, and with it its containers.
  */
-function spawnDaemon(argv: readonly string[], { withContainers }: ContainerdOptions, log: Buffer[]): ChildProcess {
+function spawnDaemon(argv: readonly string[], options: ContainerdOptions, log: Buffer[]): ChildProcess {
+  const { withContainers, enter = [] } = options;
   const mortal = ['setpriv', '--pdeathsig', 'KILL'];
   const processes = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
-  const [file = '', ...args] = withContainers
+  const own = withContainers
     ? trixieArgv(...oneCgroupVersion, ...mortal, ...processes, ...argv)
     : trixieArgv(...mortal, ...argv);
+  const [file = '', ...args] = [...enter, ...own];
   const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => log.push(chunk));
   return child;
