@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -216,6 +226,8 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     try {
       await gate.reached();
       execFileSync('umount', ['--lazy', stick]);
+      // What is held of it for a moment can still be read.
+      await eventually(() => expect(heldFolders()).toEqual([]));
       gate.release();
       await node.harness.until(({ bundles }) => bundles[0]?.hold === 'media');
       mount();
@@ -225,3 +237,15 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     }
   });
 });
+
+/** Folders of blobs that this process holds open. */
+function heldFolders(): string[] {
+  return readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${fd}`);
+      return target.endsWith('/blobs/sha256') ? [target] : [];
+    } catch {
+      return []; // the one that listed them
+    }
+  });
+}

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -90,6 +90,11 @@ describe.runIf(have('root', 'mmdebstrap', 'dbus-daemon'))('the built daemon, kil
       const texts = notified.received.map(String);
       if (!texts.some(isIt)) throw new Error(`not told yet; last: ${texts.at(-1)}\n${output.slice(-4_000)}`);
     }, 60_000);
+  /** STATUS says so later, since it is sent once a second. */
+  const isPreloading = (): boolean => {
+    const file = join(node.harness.settings.paths.run_dir, 'status.json');
+    return existsSync(file) && /"phase":\s*"preloading"/.test(readFileSync(file, 'utf8'));
+  };
   /** Six images, each with a layer of its own over one that all share. */
   const release = (version: number): Promise<SampleBundle> => {
     const base = sampleLayer({ seed: `base-${version}`, sizeBytes: 512 * 1024 });
@@ -116,8 +121,7 @@ describe.runIf(have('root', 'mmdebstrap', 'dbus-daemon'))('the built daemon, kil
         await start();
         // Not a wait for something: the moment of death is what is drawn.
         await delay(random() * LONGEST_LIFE_MS);
-        if (/STATUS=Preloading/.test(notified.received.map(String).findLast((text) => text.startsWith('STATUS')) ?? ''))
-          inPreload += 1;
+        if (isPreloading()) inPreload += 1;
         await end('SIGKILL');
       }
       await start();
