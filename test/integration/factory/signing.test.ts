@@ -48,7 +48,9 @@ function encrypt(key: SampleKey): string {
 
 /** Runs a shell command at a terminal of its own. */
 function atTerminal(command: string) {
-  const terminal = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null']);
+  const terminal = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null'], {
+    env: { ...process.env, NO_COLOR: '1' },
+  });
   let shown = '';
   terminal.stdout.on('data', (chunk: Buffer) => {
     shown += chunk.toString();
@@ -230,7 +232,7 @@ describe.runIf(have('openssl'))('a command that signs', () => {
       const child = `nohup sleep 1000 > /dev/null 2>&1 & echo $! > ${at('pid')}; wait`;
       const terminal = signAtTerminal(child, '--signer-timeout', '2');
       expect(await terminal.ended).toBe(1);
-      expect(terminal.shown()).toMatch(/gave no\s+signature within 2 s/);
+      expect(terminal.shown()).toMatch(/gave\s+no\s+signature\s+within\s+2\s+s/);
       await hasEnded(at('pid'));
     });
   });
