@@ -119,12 +119,12 @@ describe.runIf(have('root', 'mmdebstrap')).each(RELEASES)('the content of images
   it('finds a damaged config and a manifest that is gone', async () => {
     const { image, expected } = await pulled();
     flipByte(fileOf(image.config.digest));
+    const damaged = { kind: 'blob', digest: image.config.digest, why: 'altered' };
+    expect(await check(expected)).toMatchObject({ faults: expect.arrayContaining([damaged]) });
+    // containerd collects the config soon after its manifest.
     await containerd.ctr('content', 'rm', image.manifest.digest);
-    const faults = [
-      { kind: 'document-absent', digest: image.manifest.digest },
-      { kind: 'blob', digest: image.config.digest, why: 'altered' },
-    ];
-    expect(await check(expected)).toMatchObject({ faults: expect.arrayContaining(faults) });
+    const gone = { kind: 'document-absent', digest: image.manifest.digest };
+    expect(await check(expected)).toMatchObject({ faults: expect.arrayContaining([gone]) });
   });
 
   it('takes a layer without blob for whole while it is unpacked, and not after', async () => {
