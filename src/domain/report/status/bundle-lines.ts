@@ -3,9 +3,10 @@ import { sequenceOf } from '../../adoption/floors.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { flawedAmong } from '../../state/bad-blob.ts';
+import { MAX_LINE_LENGTH } from '../brief/fitted.ts';
 import { heldLine } from './held-line.ts';
 import { commandNameAmong, reasonAmong, titleAmong } from './namesake.ts';
-import { isOnStick, stickNote } from './stick-note.ts';
+import { isOnStick } from './stick-note.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
@@ -55,8 +56,11 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
   const held = heldLine(entry, bundles);
   if (held !== undefined) return held;
   const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
-  const next = isAwaited
-    ? `${stickNote(entry)}'stickpin activate ${name}' when you like.`
-    : `It is ${phase}${isOnStick(entry) ? '; you may remove the stick.' : '.'}`;
-  return `${title} is ready: ${formatCount(images, 'image')} present and pinned. ${activationDue ? 'Activating next.' : next}`;
+  const ready = `${title} is ready: ${formatCount(images, 'image')} present and pinned.`;
+  if (activationDue) return `${ready} Activating next.`;
+  if (!isAwaited) return `${ready} It is ${phase}${isOnStick(entry) ? '; you may remove the stick.' : '.'}`;
+  const line = `${ready} 'stickpin activate ${name}' when you like.`;
+  const noted = `${line} You may remove the stick.`;
+  // A command with a digest is long, and must not be cut.
+  return isOnStick(entry) && noted.length <= MAX_LINE_LENGTH ? noted : line;
 }

@@ -54,7 +54,7 @@ function rejectionLine(rejections: readonly Rejection[]): string {
   const line = `${head}${oneLine(reasonText(rejection.reason))}${more}; ${SEE_LIST}`;
   if (line.length <= MAX_LINE_LENGTH) return [`${line} and journalctl -u stickpin -x`, line].find(fits) ?? line;
   const why = reasonWithin(rejection.reason, MAX_LINE_LENGTH - head.length - more.length - SEE_LIST.length - 2, '');
-  return `${head}${why.replace(/\.$/, '')}${more}; ${SEE_LIST}`;
+  return `${head}${why.replace(/( See 'stickpin list')?\.$/, '').replace(/\.$/, '')}${more}; ${SEE_LIST}`;
 }
 
 const SEE_LIST = "see 'stickpin list'";

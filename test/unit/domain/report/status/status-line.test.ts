@@ -251,7 +251,7 @@ describe('statusLine: the wording of the design', () => {
       over: { media: [medium('sdb1', [found(manual)])], runtime: complete },
       bundles: [stored(manual, { readyAt: NOON })],
       reads:
-        "ocp 4.13.7 is ready: 112 images present and pinned. You may remove the stick. 'stickpin activate ocp@4.13.7' when you like.",
+        "ocp 4.13.7 is ready: 112 images present and pinned. 'stickpin activate ocp@4.13.7' when you like. You may remove the stick.",
     },
     {
       when: 'it is ready and activated by itself next',
