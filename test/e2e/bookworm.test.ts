@@ -66,7 +66,8 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
     expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
     await machine().reboot();
     await isPinned();
-    expect(await node.statusText()).toMatch(/^Idle\. ocp 4\.13\.7 activated/);
+    // STATUS is sent once a second.
+    await expect.poll(() => node.statusText(), { timeout: 60_000 }).toMatch(/^Idle\. ocp 4\.13\.7 activated/);
   });
 
   test('the .deb is removed: containerd starts and pulls without it, also after a reboot', async () => {
