@@ -2,10 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { BundleReport } from '../../src/domain/report/bundle-report.ts';
 import { messageIds } from '../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 import { describeMachine } from './machine/describe-machine.ts';
+import { installCriPuller } from './machine/product/cri-pull.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
 import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';
@@ -203,10 +205,46 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     await empty.unplug();
   });
 
-  test('after a power cut pins, tags and images are as they were', async () => {
+  test('after a power cut pins, tags, mirrors and images are as they were, and pulls need no network', async () => {
+    const mirrors = await machine().output(`cat ${MIRRORS}`);
+    expect(mirrors).toContain('[[registry]]');
+    // What CRI-O reads, before the daemon starts: it comes after CRI-O.
+    const seen = '/run/mirrors-at-start';
+    await machine().output('mkdir -p /etc/systemd/system/crio.service.d');
+    const copy = `[Service]\nExecStartPre=/bin/cp ${MIRRORS} ${seen}\n`;
+    await machine().putFile('/etc/systemd/system/crio.service.d/90-seen.conf', copy);
+    // Nodes other than those of OpenShift don't wipe at boot.
+    await machine().output('systemctl mask crio-wipe.service && sync');
     await machine().powerCut();
     await node.until('the runtime', (report) => report.runtime.reachable && report.bundles.length === 2);
     await machine().untilOutput('CRI-O to be active', 'systemctl is-active crio');
     expect((await node.report()).bundles.map((bundle) => bundle.phase)).toEqual(['activated', 'activated']);
+    await pinnedByRuntime(first);
+    await pinnedByRuntime(second);
+    expect(await machine().output(`cat ${seen}`)).toBe(mirrors);
+    expect(await machine().output('ls /sys/class/net')).toBe('lo');
+    const pull = await installCriPuller(machine(), '/var/run/crio/crio.sock');
+    // By digest those of both releases, by tag those of the release that holds tags.
+    const images = [...first.contents.images, ...second.contents.images];
+    const tags = second.contents.images.flatMap((image) => image.tags);
+    const names = [...images.map(({ reference }) => reference), ...tags];
+    const pulls = await pull(names);
+    expect(pulls.filter(({ failure }) => failure !== undefined)).toEqual([]);
+    expect(pulls.map(({ image }) => image)).toEqual(names);
+  });
+
+  test('after a power cut whose boot wipes CRI-O, releases and mirrors stay, and the sticks are named', async () => {
+    await machine().output('systemctl unmask crio-wipe.service && sync');
+    await machine().powerCut();
+    // It looks at the media first.
+    const isNamed = ({ version, degraded }: BundleReport) =>
+      degraded?.message.endsWith(`Plug in the stick of ocp ${version}.`) === true;
+    const report = await node.until(
+      'the sticks to be named',
+      ({ bundles }) => bundles.length === 2 && bundles.every(isNamed),
+    );
+    expect(report.bundles.map(({ phase }) => phase)).toEqual(['activated', 'activated']);
+    expect(report.bundles.map(({ degraded }) => degraded?.code)).toEqual(Array(2).fill('engine/image-missing'));
+    await machine().output(`grep --quiet '\\[\\[registry\\]\\]' ${MIRRORS}`);
   });
 });
