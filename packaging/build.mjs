@@ -1,8 +1,10 @@
 /**
  * Bundles the daemon (`dist/main.js`), the thread in which it parses documents
  * (`dist/document-worker.js`), the fleet process (`dist/fleet/main.js`) and the command line
- * (`dist/cli/main.js`) with what they import, so that starting reads a handful of files. Native modules stay in node_modules. `node
- * packaging/build.mjs [OUTDIR]`
+ * (`dist/cli/main.js`) with what they import, so that starting reads a handful of files. Native
+ * modules stay in node_modules.
+ *
+ * Usage: `node packaging/build.mjs [OUTDIR]`
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';

@@ -1,7 +1,9 @@
 /**
  * Makes all packages of this version in `dist`, each with Node.js and native modules inside: run
- * `npm run package` after `npm ci`. The same input makes the same bytes. `node packaging/package.mjs
- * [OUTDIR] [--arch x64]... [--format deb]... [--sign-key FILE]`; `STICKPIN_SIGN_KEY` names the key too.
+ * `npm run package` after `npm ci`. The same input makes the same bytes.
+ *
+ * Usage: `node packaging/package.mjs [OUTDIR] [--arch x64]... [--format deb]... [--sign-key FILE]`;
+ * `STICKPIN_SIGN_KEY` names the key too.
  */
 import { cp, mkdir, rm } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';

@@ -2,7 +2,9 @@ import { basename, dirname } from 'node:path';
 import { epoch, run } from '../stage/project.mjs';
 import { noteFormat, settle } from '../stage/stage.mjs';
 
-/** Makes `<stage>.tar.gz`, with `install.sh`; see tar(1) and gzip(1) for what makes it reproducible. */
+/**
+ * Makes `<stage>.tar.gz`, with `install.sh`; see tar(1) and gzip(1) for what makes it reproducible.
+ */
 export async function makeArchive({ stage }) {
   await noteFormat(`${stage}/lib`, 'archive');
   settle(stage);

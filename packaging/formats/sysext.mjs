@@ -6,7 +6,9 @@ import { settle, stageTree } from '../stage/stage.mjs';
 
 const sources = join(root, 'packaging/sysext');
 
-/** Links that have units started by targets. In an image of /usr, no preset can make them in /etc. */
+/**
+ * Links that have units started by targets. In an image of /usr, no preset can make them in /etc.
+ */
 const LINKS = {
   'multi-user.target.wants/stickpin.service': '../stickpin.service',
   'multi-user.target.wants/stickpin-clear-mirrors.service': '../stickpin-clear-mirrors.service',

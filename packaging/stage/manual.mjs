@@ -44,7 +44,9 @@ export function commandManual(markdown, page, [program, ...commands]) {
   ]);
 }
 
-/** What the definition of a command says. `prose`: what follows; it may have the example already. */
+/**
+ * What the definition of a command says. `prose`: what follows; it may have the example already.
+ */
 function commandHead({ path, usage, operands, options, example }, prose) {
   const isShown = example === undefined || prose.includes(example);
   return [

@@ -24,8 +24,8 @@ export function nativeModules(arch) {
 export const runtimeModule = (arch) => `node-linux-${arch}`;
 
 /**
- * The folder of an npm package as the lock file names it: what `npm ci` has installed, else, for the
- * other architecture, what `npm pack` gets from the registry.
+ * The folder of an npm package as the lock file names it: what `npm ci` has installed, else, for
+ * the other architecture, what `npm pack` gets from the registry.
  *
  * @throws Error when what the registry gave is not what the lock file names
  */

@@ -16,8 +16,8 @@ about.version = env.STICKPIN_PACKAGE_VERSION || about.version;
 
 /**
  * The time that everything is dated with, in seconds since 1970: `SOURCE_DATE_EPOCH`, else that of
- * the commit, else the earliest time at which this version may run. So the same input makes the same
- * bytes.
+ * the commit, else the earliest time at which this version may run. So the same input makes the
+ * same bytes.
  */
 export const epoch = env.SOURCE_DATE_EPOCH ?? timeOfCommit() ?? String(Date.parse(about.notBefore) / 1000);
 if (!/^\d{1,11}$/.test(epoch)) throw new Error(`SOURCE_DATE_EPOCH is '${epoch}', and must be seconds since 1970`);

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 const LIMIT_BYTES = 150 * 1024 * 1024;
 
 /**
- * One line that tells what the staged files take when they are installed, and what of it is Node.js.
+ * One line that tells what the staged files take when they are installed, and what of it is
+ * Node.js.
  *
  * @throws Error when that is more than 150 MiB
  */

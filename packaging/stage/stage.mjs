@@ -139,8 +139,8 @@ export async function nodeFiles() {
 }
 
 /**
- * Gives every file and folder below `folder` the modes and the time that packages have, whatever the
- * umask and the clock of this machine are.
+ * Gives every file and folder below `folder` the modes and the time that packages have, whatever
+ * the umask and the clock of this machine are.
  */
 export function settle(folder) {
   run('chmod', ['-R', 'u=rwX,go=rX', folder]);

@@ -24,7 +24,9 @@ export interface ExaminedNode {
   readonly services: SystemServices | undefined;
   /** Finds the container runtime of this node; close it after use. Undefined when there is none. */
   findRuntime(signal: AbortSignal): Promise<ExaminedRuntime | undefined>;
-  /** The time that the clock shows, and when this program was built; milliseconds since the epoch. */
+  /**
+   * The time that the clock shows, and when this program was built; milliseconds since the epoch.
+   */
   readonly clock: { readonly now: number; readonly builtAt: number };
   /** What the kubelet of this node does with images. */
   kubelet(signal: AbortSignal): Promise<ExaminedKubelet>;
@@ -108,8 +110,8 @@ export interface ExaminedFleet {
   /** What it knows of the cluster. @throws AppError why it does not answer */
   view(signal: AbortSignal): Promise<FleetView>;
   /**
-   * The name of the Node in the kubelet's client certificate, and the end of its validity; all times
-   * in milliseconds since the epoch. @throws AppError why it can't be used
+   * The name of the Node in the kubelet's client certificate, and the end of its validity; all
+   * times in milliseconds since the epoch. @throws AppError why it can't be used
    */
   identity(signal: AbortSignal): Promise<{ readonly node: string; readonly validUntil: number; readonly now: number }>;
 }

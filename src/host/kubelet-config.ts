@@ -103,14 +103,19 @@ export async function readConfig(
   return last && { path: last.path, config: found.map(({ config }) => config).reduce(merged) };
 }
 
-/** As the kubelet merges a drop-in: a member takes the place of the one before, and maps are joined. */
+/**
+ * As the kubelet merges a drop-in: a member takes the place of the one before, and maps are joined.
+ */
 function merged(before: KubeletConfig, over: KubeletConfig): KubeletConfig {
   const evictionHard = { ...before.evictionHard, ...over.evictionHard };
   const hasMarks = before.evictionHard !== undefined || over.evictionHard !== undefined;
   return { ...before, ...over, ...(hasMarks && { evictionHard }) };
 }
 
-/** A file that is YAML of this form; JSON is YAML too. Undefined for any other. Throws only on abort. */
+/**
+ * A file that is YAML of this form; JSON is YAML too. Undefined for any other. Throws only on
+ * abort.
+ */
 export async function readDocument<T>(
   path: string,
   schema: v.GenericSchema<unknown, T>,

@@ -17,8 +17,8 @@ export interface KubeletPlaces {
 }
 
 /**
- * The places of kubeadm and OpenShift, EKS and k0s; the drop-ins of OpenShift, k3s and RKE2; and the
- * default root folder.
+ * The places of kubeadm and OpenShift, EKS and k0s; the drop-ins of OpenShift, k3s and RKE2; and
+ * the default root folder.
  */
 const KUBELET_PLACES: KubeletPlaces = {
   configs: [
@@ -48,8 +48,8 @@ const pulled = v.object({
 });
 
 /**
- * Reads what can be read; other files count as missing. A kubelet that runs names its files, and its
- * options come before what is in them. Throws only on abort.
+ * Reads what can be read; other files count as missing. A kubelet that runs names its files, and
+ * its options come before what is in them. Throws only on abort.
  */
 export async function readKubelet(signal: AbortSignal, places: KubeletPlaces = KUBELET_PLACES): Promise<KubeletFacts> {
   const running = await runningKubelet(places.processes, signal);

@@ -33,8 +33,8 @@ const DEFAULT_SETTLE_MS = 500;
  */
 const PRESENCE_MS = 2_000;
 /**
- * How often a directory is checked again after a report, each {@link PRESENCE_MS}. The watch on a new
- * folder begins late on a busy machine, and nothing tells what was written into it before.
+ * How often a directory is checked again after a report, each {@link PRESENCE_MS}. The watch on a
+ * new folder begins late on a busy machine, and nothing tells what was written into it before.
  */
 const LATER_LOOKS = 2;
 

@@ -150,8 +150,8 @@ async function loadNamed({ deps, slots, isStarted }: MediaWork, given: string, s
 }
 
 /**
- * Whether what is at `path` is looked for on this medium anyway: it is the root of the medium, or in
- * the folder of its bundles. So it is read again, and not listed twice.
+ * Whether what is at `path` is looked for on this medium anyway: it is the root of the medium, or
+ * in the folder of its bundles. So it is read again, and not listed twice.
  */
 function carries({ plugged, opened }: Slot, path: string): boolean {
   if (plugged.mediumId === `load:${path}`) return false; // its provider knows whether it is the same one

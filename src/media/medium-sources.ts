@@ -47,8 +47,8 @@ export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
 }
 
 /**
- * Offers the verified bundles of a medium. Open streams continue. A medium that has changed may have
- * been mended. Another node only has new blobs, or was away: what it gave wrong stays known.
+ * Offers the verified bundles of a medium. Open streams continue. A medium that has changed may
+ * have been mended. Another node only has new blobs, or was away: what it gave wrong stays known.
  */
 export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged }: MediumContents): void {
   const wrong = plugged.peer === undefined ? [] : (blobs.wrong.get(plugged.mediumId) ?? []);
@@ -98,8 +98,8 @@ export function heldOnMedia({ sources }: MediaBlobs): readonly HeldBundle[] {
 /**
  * The sources that may have a blob: the trusted ones first, and of these the media of this node
  * before other nodes. A node that can't give anything now is left out. Of several nodes those come
- * first that did not fail, then the one that gives the least to this one, then the one that lacks the
- * most: what it has others have too, and whoever has more is left to those who need that.
+ * first that did not fail, then the one that gives the least to this one, then the one that lacks
+ * the most: what it has others have too, and whoever has more is left to those who need that.
  */
 export function candidatesFor({ sources, streams }: MediaBlobs, digest: Digest): readonly MediumSource[] {
   const isReadable = ({ plugged }: MediumSource) => plugged.peer?.().isReady !== false;

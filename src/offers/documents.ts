@@ -12,7 +12,10 @@ export interface OffersDocument {
   readonly node?: { readonly name: string; readonly status?: NodeStatus };
 }
 
-/** `GET /v1/bundles/sha256:<hex>/blobs.json`: the blobs of a bundle that are there, with their sizes. */
+/**
+ * `GET /v1/bundles/sha256:<hex>/blobs.json`: the blobs of a bundle that are there, with their
+ * sizes.
+ */
 export interface BlobsDocument {
   readonly version: 1;
   readonly blobs: Readonly<Record<Digest, number>>;

@@ -2,9 +2,15 @@ import type { Settings } from '../domain/settings/settings.ts';
 
 /** Where the daemon and the fleet process meet, and what belongs to the fleet process. */
 export interface FleetPaths {
-  /** The socket on which the daemon offers what this node has, by default `/run/stickpin/offers.sock`. */
+  /**
+   * The socket on which the daemon offers what this node has, by default
+   * `/run/stickpin/offers.sock`.
+   */
   readonly offersSocket: string;
-  /** The socket on which the fleet process offers its peers, by default `/run/stickpin-fleet/peers.sock`. */
+  /**
+   * The socket on which the fleet process offers its peers, by default
+   * `/run/stickpin-fleet/peers.sock`.
+   */
   readonly peersSocket: string;
   /** The `RuntimeDirectory=` of the fleet process. */
   readonly runDir: string;

@@ -25,7 +25,9 @@ export interface HeldBundle {
 
 /** Where a node has bundles. */
 export interface HeldBundles {
-  /** All of them. A bundle of which something changed is another object. Never throws but an abort. */
+  /**
+   * All of them. A bundle of which something changed is another object. Never throws but an abort.
+   */
   list(signal: AbortSignal): Promise<readonly HeldBundle[]>;
   /** Calls `listener` when the list may have changed. */
   onChange(listener: () => void): Unsubscribe;

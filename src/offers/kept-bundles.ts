@@ -28,8 +28,8 @@ export interface KeptBundlesOptions {
 /** The bundles of which this node keeps signed documents, with all blobs on its own disk. */
 export interface KeptBundles extends HeldBundles {
   /**
-   * Call when images came or went, or bundles were adopted or dropped. @param isLost the runtime may
-   * have lost blobs, so that it is asked for all of them again
+   * Call when images came or went, or bundles were adopted or dropped. @param isLost the runtime
+   * may have lost blobs, so that it is asked for all of them again
    */
   changed(isLost: boolean): void;
 }

@@ -13,7 +13,8 @@ export type OfferedFile = (typeof OFFERED_FILES)[number];
  * Bundles that one node gives to another: what the wire form carries. The daemon has one over its
  * media and disk, and a client is one over a connection to another node.
  *
- * Every method may throw `offers/busy` (`wait`), see `busyError`, and what {@link BlobSource} throws.
+ * Every method may throw `offers/busy` (`wait`), see `busyError`, and what {@link BlobSource}
+ * throws.
  */
 export interface OfferedBundles extends BlobSource {
   /** What is offered now. */

@@ -38,7 +38,7 @@ export const messageIds = {
   commandAsked: '3e84efdd95b74dfe8c784109b70f1895',
   releaseRebuilt: '34cd63ba6bc04f468f885e691d3efcf5',
   releaseNotRebuilt: '6deb6ab2cfcb42a19ef6fcd9ca3b1250',
-  filesLaid: '5672b5683c594b57b2f3052a9786a5ef',
+  filesInstalled: '5672b5683c594b57b2f3052a9786a5ef',
   filesNotLaid: 'b3af2b7ab4c8496eaf7043cf46242db6',
   bundleHeld: 'b7e73b92cb194c4b9030ef7b0cfeb76b',
   preloadStarted: 'c3447dd7186c477d9b8c2703986037ee',

@@ -27,8 +27,8 @@ export interface ContentPort {
 }
 
 /**
- * Remembers over boots whether the content of images is to be checked: after a boot before which the
- * daemon was not stopped.
+ * Remembers over boots whether the content of images is to be checked: after a boot before which
+ * the daemon was not stopped.
  */
 export interface BootMark {
   /** No I/O. */

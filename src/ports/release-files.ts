@@ -16,7 +16,7 @@ export interface ReleaseFiles {
    * @throws AppError `store/attachment` (`wait`) when one is damaged; `store/no-space`,
    *   `store/release-files` (`retry`)
    */
-  lay(folder: string, bundleId: BundleId, files: readonly ReleaseFile[], signal: AbortSignal): Promise<void>;
+  install(folder: string, bundleId: BundleId, files: readonly ReleaseFile[], signal: AbortSignal): Promise<void>;
   /** Idempotent. @throws AppError `store/release-files` (`retry`) */
   remove(folder: string, signal: AbortSignal): Promise<void>;
   /**

@@ -2,8 +2,9 @@ import type { Settings } from '../domain/settings/settings.ts';
 import { PLAIN_CANDIDATES, type RuntimeCandidate } from './detect.ts';
 
 /**
- * The runtime of this node, as the settings and the detection say: `runtime.kind` decides which one,
- * and the detection only where it is `auto`. `runtime.socket` and `runtime.certs_dir` replace paths.
+ * The runtime of this node, as the settings and the detection say: `runtime.kind` decides which
+ * one, and the detection only where it is `auto`. `runtime.socket` and `runtime.certs_dir` replace
+ * paths.
  *
  * @param found what was detected
  */

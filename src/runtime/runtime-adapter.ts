@@ -10,8 +10,8 @@ export interface RuntimeAdapter extends RuntimePort, ContainersPort, ContentPort
    */
   readonly storedBlobs?: BlobSource;
   /**
-   * The manifests, indexes and configs of its images, where {@link storedBlobs} has none. Their bytes
-   * are not checked. It throws AppError `runtime/…` and system errors.
+   * The manifests, indexes and configs of its images, where {@link storedBlobs} has none. Their
+   * bytes are not checked. It throws AppError `runtime/…` and system errors.
    */
   readonly storedDocuments?: BlobSource;
   /** Closes the connections. Running calls fail. */

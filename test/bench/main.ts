@@ -23,7 +23,10 @@ import { benchRace } from './preload/race.ts';
 import { benchReady } from './preload/ready.ts';
 import { benchStick } from './preload/stick.ts';
 
-/** `part`: what follows the name of the section on the command line. Only `race` and `fleet` have parts. */
+/**
+ * `part`: what follows the name of the section on the command line. Only `race` and `fleet` have
+ * parts.
+ */
 type Section = (print: (text: string) => void, part?: string) => Promise<void>;
 
 const SECTIONS: Readonly<Record<string, Section>> = {

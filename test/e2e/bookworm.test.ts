@@ -14,8 +14,8 @@ const OPERATE = 'docs/operate.md';
 
 /**
  * The oldest Debian that docs/install.md names, with glibc 2.36, Linux 6.1 and systemd 252, and the
- * containerd of trixie: its own is 1.6, which can't pin. The first step follows docs/operate.md from
- * making a key to the end. A reboot after each step. Tests lean on the ones before.
+ * containerd of trixie: its own is 1.6, which can't pin. The first step follows docs/operate.md
+ * from making a key to the end. A reboot after each step. Tests lean on the ones before.
  */
 describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) => {
   const node = stickpinOn(machine);

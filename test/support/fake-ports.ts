@@ -536,8 +536,8 @@ const hookLedgers = new WeakMap<FakeStore, HookLedger>();
 
 /**
  * Makes a {@link FakeNode}; nothing runs before `start`. With the `store` of another one it is that
- * node after a restart of the daemon. `runtimeDocuments`: manifests and configs that the runtime has;
- * without them lost ones are not looked for.
+ * node after a restart of the daemon. `runtimeDocuments`: manifests and configs that the runtime
+ * has; without them lost ones are not looked for.
  */
 export function createFakeNode(
   initial: readonly StoredBundle[] = [],
@@ -677,7 +677,7 @@ export function createFakeNode(
       releaseFiles: {
         list: async () => releases,
         pathOf: (folder) => `/var/lib/stickpin/releases/${folder}`,
-        lay: async (folder, bundleId) => void releases.set(folder, bundleId),
+        install: async (folder, bundleId) => void releases.set(folder, bundleId),
         remove: async (folder) => void releases.delete(folder),
         move: async (from, to) => {
           const bundleId = releases.get(from);

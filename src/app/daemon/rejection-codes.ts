@@ -3,7 +3,9 @@ import type { AdoptionReason, TrustReason } from '../../domain/model/reason.ts';
 
 type RejectionCode = BundleErrorCode | AdoptionReason['code'] | TrustReason['code'];
 
-/** Whether a bundle on a medium may be rejected for it; otherwise only its creation fails with it. */
+/**
+ * Whether a bundle on a medium may be rejected for it; otherwise only its creation fails with it.
+ */
 const IS_REJECTION: Readonly<Record<RejectionCode, boolean>> = {
   'bundle/absent': true,
   'bundle/ambiguous': true,

@@ -25,8 +25,8 @@ import { examinedFleet } from './examined-fleet.ts';
 import { createExaminedRuntime } from './examined-runtime.ts';
 
 /**
- * Paths at which `/usr/lib/stickpin/setup` installs the files that protect CRI-O's link to the pins.
- * Version 0.1.0 had the first in `/usr`.
+ * Paths at which `/usr/lib/stickpin/setup` installs the files that protect CRI-O's link to the
+ * pins. Version 0.1.0 had the first in `/usr`.
  */
 const CRIO_TMPFILES = ['/usr/lib/tmpfiles.d/stickpin-crio.conf', '/etc/tmpfiles.d/stickpin-crio.conf'] as const;
 const CRIO_GUARD = '/etc/systemd/system/crio.service.d/10-stickpin.conf';

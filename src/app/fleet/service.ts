@@ -31,8 +31,8 @@ interface Service {
  * The program of `stickpin-fleet.service`. Resolves to the exit code.
  *
  * @param args the arguments after the program's name: `--config FILE`, any number of times, and
- *   `--withdraw`, which takes away what stickpin wrote into the own Node instead; the code is 1 when
- *   it could not, and stderr says what to run later
+ *   `--withdraw`, which takes away what stickpin wrote into the own Node instead; the code is 1
+ *   when it could not, and stderr says what to run later
  */
 export async function runFleetService(args: readonly string[]): Promise<number> {
   const log = await createLog({ env: process.env });
@@ -65,8 +65,9 @@ async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: A
 }
 
 /**
- * With each change of the settings it begins anew within the process. systemd would wait longer with
- * each start that it makes by itself (`RestartSteps=`), and there is no way to it but the exit code.
+ * With each change of the settings it begins anew within the process. systemd would wait longer
+ * with each start that it makes by itself (`RestartSteps=`), and there is no way to it but the exit
+ * code.
  */
 async function serve(service: Service): Promise<number> {
   const { sources, log, stop } = service;

@@ -13,7 +13,9 @@ import { sentence } from '../../platform/plain-text.ts';
 /** How long the API server may take to forget what stickpin told. */
 const WITHDRAW_MS = 10_000;
 
-/** Whether all of stickpin is gone from the own Node. `message`: what stays there, and what to do. */
+/**
+ * Whether all of stickpin is gone from the own Node. `message`: what stays there, and what to do.
+ */
 export type Withdrawn = { readonly kind: 'gone' } | { readonly kind: 'left'; readonly message: string };
 
 /**

@@ -20,9 +20,9 @@ import { type LayoutRequest, type Plan, planImages } from './images/plan-images.
 import { checkAccess } from './images/registry-access.ts';
 import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
 import { checkBlobSizes } from './layers/blob-sizes.ts';
-import { putOut, volumeRules } from './output/put-out.ts';
 import { checkSpace } from './output/staging.ts';
 import { repeatedBytes } from './output/volumes.ts';
+import { volumeRules, writeOutput } from './output/write-output.ts';
 import { checkAttachments, writeAttachments } from './payload/attachments.ts';
 import { type Manifests, readManifests } from './payload/manifests.ts';
 import { payloadOf, totalsOf, writeEnvelope } from './payload/new-payload.ts';
@@ -57,7 +57,7 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
   checkOptions(options);
   await checkAccess(options.access ?? {});
   const attachedBytes = await checkAttachments(options.attachments ?? [], sizeRulesOf(options));
-  const made = await putOut(
+  const made = await writeOutput(
     options,
     {
       fill: (tree) => buildTree(tree, { ...options, attachedBytes }, signal),

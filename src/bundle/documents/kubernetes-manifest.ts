@@ -20,8 +20,8 @@ export interface ManifestDocument {
 }
 
 /**
- * All documents in the text of one file (YAML 1.2 with merge keys, or JSON). As kubectl, helm and the
- * kubelet read them, a key that is repeated in a map is no fault.
+ * All documents in the text of one file (YAML 1.2 with merge keys, or JSON). As kubectl, helm and
+ * the kubelet read them, a key that is repeated in a map is no fault.
  *
  * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`.
  */

@@ -62,7 +62,9 @@ export function parseRevocations(text: string, name: string): RevokedId[] {
   throw badKey(name, `${why}: it must hold public keys in PEM, or key ids (64 hex digits), one a line`);
 }
 
-/** Whether a private key in PEM is encrypted (PKCS#8, RFC 5958; or with the headers of RFC 1421). */
+/**
+ * Whether a private key in PEM is encrypted (PKCS#8, RFC 5958; or with the headers of RFC 1421).
+ */
 export function isEncryptedKey(pem: string): boolean {
   return /BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(pem);
 }

@@ -19,8 +19,8 @@ const ENDS = new Set(['\r', '\n', CTRL_D]);
 const ERASES = new Set(['\b', '\u007f']);
 
 /**
- * Makes an {@link AskSecret}. The terminal is opened for each question, and in raw mode only while it
- * asks.
+ * Makes an {@link AskSecret}. The terminal is opened for each question, and in raw mode only while
+ * it asks.
  */
 export function createAskSecret(open: () => SecretTerminal): AskSecret {
   return (question, signal) =>

@@ -136,7 +136,8 @@ export interface CommandAdapters {
   /**
    * What the fleet process knows of the cluster, now and after each change.
    *
-   * @throws AppError `fleet/unreachable` when it does not answer, `fleet/denied` for others than root
+   * @throws AppError `fleet/unreachable` when it does not answer, `fleet/denied` for others than
+   *   root
    */
   watchFleet(signal: AbortSignal): AsyncIterable<FleetView>;
   /** Serves until it is closed. @throws AppError `registry/listen` */

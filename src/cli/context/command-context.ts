@@ -20,8 +20,8 @@ export interface CommandContext extends CommandOutput {
   /** Absent when there is no terminal to ask at. */
   readonly askSecret?: AskSecret;
   /**
-   * Calls `listener` with the new width of the terminal of stdout after each change of its size, until
-   * `signal` aborts. Absent when stdout is not a terminal.
+   * Calls `listener` with the new width of the terminal of stdout after each change of its size,
+   * until `signal` aborts. Absent when stdout is not a terminal.
    */
   readonly onResize?: (listener: (columns: number) => void, signal: AbortSignal) => void;
   /** Connects to the daemon. @throws AppError `api/unreachable` */

@@ -5,9 +5,9 @@ import type { CommandContext } from './command-context.ts';
 import { withDaemon } from './daemon-client.ts';
 
 /**
- * Runs `live` with the daemon. While none answers, it runs `stored` with what the daemon wrote last,
- * and then fails as without it, so that the exit code tells that the daemon is down. The line on
- * stderr says what was shown.
+ * Runs `live` with the daemon. While none answers, it runs `stored` with what the daemon wrote
+ * last, and then fails as without it, so that the exit code tells that the daemon is down. The line
+ * on stderr says what was shown.
  *
  * @param stored resolves to the words for what it showed, or undefined when there was nothing
  * @throws AppError `api/unreachable`; errors of `live` and `stored`
@@ -43,7 +43,9 @@ function withoutDaemon(reason: unknown): unknown {
   });
 }
 
-/** How old a stored report is: `what it wrote on 2026-09-01T08:14:05.112Z, before the last boot`. */
+/**
+ * How old a stored report is: `what it wrote on 2026-09-01T08:14:05.112Z, before the last boot`.
+ */
 export function whenStored({ writtenAt, isFromBefore }: StoredReport): string {
   return `what it wrote on ${writtenAt}${isFromBefore ? ', before the last boot' : ''}`;
 }

@@ -13,7 +13,8 @@ function progressBar(share: number, width = BAR_WIDTH): string {
 
 /**
  * A bar with `text` behind it, within `columns`. The bar becomes shorter, and then goes, so that
- * the text stays whole: what is at its end is the time left. Without `columns` the bar has 30 cells.
+ * the text stays whole: what is at its end is the time left. Without `columns` the bar has 30
+ * cells.
  */
 export function barWithText(share: number, text: string, columns?: number): string {
   if (columns === undefined) return `${progressBar(share)}  ${text}`;

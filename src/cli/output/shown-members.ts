@@ -28,7 +28,9 @@ const WORDS: Readonly<Record<string, (value: never) => string>> = {
   advisories: (advisories: readonly Advisory[]) => advisories.map(advisoryText).join('; '),
 };
 
-/** The members of a bundle for people: what each is called, and its value. Empty ones are left out. */
+/**
+ * The members of a bundle for people: what each is called, and its value. Empty ones are left out.
+ */
 export function shownMembers(members: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
   return Object.entries(members).flatMap(([name, value]) => {
     const text = WORDS[name]?.(value as never) ?? plainWords(value);

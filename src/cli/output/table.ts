@@ -8,7 +8,9 @@ export interface CommandOutput {
   readonly stderr: (text: string) => void;
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
-  /** Width of the terminal of stdout. Absent when stdout is not a terminal: lines are not wrapped. */
+  /**
+   * Width of the terminal of stdout. Absent when stdout is not a terminal: lines are not wrapped.
+   */
   readonly columns?: number;
   /** Whether stdout shows colours. Default false. */
   readonly hasColour?: boolean;
@@ -74,7 +76,10 @@ function cellOf(cell: Cell): PlainCell {
 
 type Line = readonly PlainCell[];
 
-/** The lines that can be aligned within `columns`, as many as possible, and the width of each column. */
+/**
+ * The lines that can be aligned within `columns`, as many as possible, and the width of each
+ * column.
+ */
 function fittingLines(
   lines: readonly Line[],
   columns: number | undefined,

@@ -12,7 +12,7 @@ import { missingLayersOf } from '../preload/missing-layers.ts';
 import { type Supply, supplyOf } from '../preload/supply.ts';
 import { type DamagedImage, damagedImages } from '../release/content/damaged-images.ts';
 import { type KeptWhy, whyKept } from '../release/kept-why.ts';
-import { assessLife, type LifeAssessment } from '../release/lifecycle.ts';
+import { assessLifecycle, type LifecycleAssessment } from '../release/lifecycle.ts';
 import { neverActivated, streamsInMotion } from '../release/proof/seen-running.ts';
 import { type ProtectedRelease, protectedReleases } from '../release/retention.ts';
 import type { ShortOfSpace } from '../release/retirement.ts';
@@ -23,7 +23,7 @@ import { NO_CHECKS } from '../state/content-check.ts';
 import type { Memory } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import type { RejectedName } from '../trust/approval.ts';
-import { isRelease, type NoticeTakings, noticeTakings } from '../trust/notice.ts';
+import { isRelease, type NoticeResult, noticeResult } from '../trust/notice.ts';
 import { assessBundle, type BundleAssessment, carriersOf } from './assess-bundle.ts';
 import { damageReasons } from './assess-damage.ts';
 import { documentReasons } from './assess-documents.ts';
@@ -38,7 +38,7 @@ export interface NoticeAssessment {
   /** Why it is not trusted any more, if so: its advisories don't count then. */
   readonly withdrawn: Reason | undefined;
   /** What is in force of it. */
-  readonly taken: NoticeTakings;
+  readonly taken: NoticeResult;
   /** Who signed it, as far as plugged media show more than is stored. */
   readonly newSigners: Signers | undefined;
 }
@@ -64,7 +64,7 @@ export interface Assessment extends UnknownBundles {
   /** Bundles that lack space which older releases may give up. */
   readonly short: readonly ShortOfSpace[];
   /** What comes after activation. */
-  readonly life: LifeAssessment;
+  readonly life: LifecycleAssessment;
   /** Releases that the settings keep for good. */
   readonly protectedReleases: readonly ProtectedRelease[];
   /** Why each activated release that is not the current one is kept. */
@@ -107,12 +107,12 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     .map((bundle) => ({
       bundle,
       withdrawn: withdrawalOf(bundle, observed, approvals)?.reason,
-      taken: noticeTakings(bundle, stored.rotation),
+      taken: noticeResult(bundle, stored.rotation),
       newSigners: newSignersOf(bundle, carriersOf(bundle, found)),
     }));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
-  const life = assessLife(
+  const life = assessLifecycle(
     observed,
     memory,
     releases,

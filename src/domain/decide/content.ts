@@ -30,8 +30,8 @@ export interface ContentPlan {
 
 /**
  * What follows from checks of images, while nothing is pulled or activated: damaged images go when
- * they can be pulled again, and were looked at lately; a check is started when one is due, and again
- * for images of which it has not shown what they are.
+ * they can be pulled again, and were looked at lately; a check is started when one is due, and
+ * again for images of which it has not shown what they are.
  */
 export function contentPlan(memory: Memory, { damaged }: Assessment, now: number): ContentPlan {
   const { contentChecks: checks, pullChecks } = memory;

@@ -14,7 +14,7 @@ import { cancelledPulls, resumptions } from './cancellation.ts';
 import { contentPlan } from './content.ts';
 import type { Decision } from './decision.ts';
 import { hookEffects } from './hooks.ts';
-import { lifeEffect } from './life-effects.ts';
+import { lifecycleEffect } from './lifecycle-effects.ts';
 import { mirrorsWanted } from './mirrors.ts';
 import { planPulls } from './pull-plan.ts';
 
@@ -34,8 +34,8 @@ const RUNTIME_RETRY_MS = 3_000;
  *
  * INVARIANTS: no image is pulled before its pin is rendered and its mirror is in place, while it is
  * present, or while the disk of the runtime is full, which also cancels running pulls. Mirrors
- * exist only for images to pull, and for releases that are ready, activated, or fallbacks. A runtime
- * that is too old is left as it is, except that our mirrors are removed.
+ * exist only for images to pull, and for releases that are ready, activated, or fallbacks. A
+ * runtime that is too old is left as it is, except that our mirrors are removed.
  */
 export function decide(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
@@ -81,7 +81,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ...(content?.effects ?? []),
       ...readyEffects(assessment),
       ...hooks,
-      ...assessment.life.verdicts.map((verdict) => lifeEffect(verdict, policy.lifecycle)),
+      ...assessment.life.findings.map((finding) => lifecycleEffect(finding, policy.lifecycle)),
     ],
     ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
     ...(test?.kind === 'now' && { pullTest: test.test }),

@@ -1,6 +1,6 @@
 import type { Assessment } from '../assess/assess.ts';
 import { beforeActivate, wantedRuns } from '../release/hooks/hook-runs.ts';
-import { areFilesLaid } from '../release/hooks/release-folder.ts';
+import { areFilesInstalled } from '../release/hooks/release-folder.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Effect } from '../state/effect.ts';
 import { type HookRun, isSameRun } from '../state/hook.ts';
@@ -24,7 +24,7 @@ export function hookEffects(
 ): Effect[] {
   const isResting = (run: HookRun) => hooks.failed.some((one) => isSameRun(one, run) && isWaiting(one, now));
   const stored = bundles.map(({ bundle }) => bundle);
-  const isSupplied = (bundle: StoredBundle) => areFilesLaid(bundle, hooks.laid);
+  const isSupplied = (bundle: StoredBundle) => areFilesInstalled(bundle, hooks.installed);
   const next = bundles
     .filter((entry) => canActivate && isReadyToActivate(entry) && entry.holds.length > 0)
     .filter(({ holds }) => holds.every(({ code }) => code === 'hook'))

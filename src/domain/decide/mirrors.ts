@@ -46,8 +46,8 @@ export function isServed(repository: string, { activated, except }: Policy['serv
 }
 
 /**
- * Whether it is an activated release, a fallback, or one that is or was ready, whose signature still
- * counts.
+ * Whether it is an activated release, a fallback, or one that is or was ready, whose signature
+ * still counts.
  */
 function isInUse({ bundle, phase, withdrawn }: BundleAssessment): boolean {
   if (withdrawn !== undefined || phase === 'retired') return false;

@@ -17,12 +17,12 @@ export interface ReleaseFolder {
 
 /** What is to be done with the folders of attached files. */
 export interface ReleaseFilesPlan {
-  readonly lay: readonly ReleaseFolder[];
+  readonly install: readonly ReleaseFolder[];
   /** Folders of bundles that are gone. They are removed before any is moved. */
   readonly remove: readonly string[];
   /**
    * Folders where an earlier version of stickpin made them, in the order in which they are to be
-   * moved, before any is laid.
+   * moved, before any is installed.
    */
   readonly move: readonly { readonly from: string; readonly to: string }[];
 }
@@ -41,11 +41,11 @@ function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): s
  * of a bundle whose trust was withdrawn stay, and are not installed again. While there are
  * unclaimed pins nothing is removed: it may belong to a release whose records are lost.
  *
- * @param laid the bundle of each folder that exists and is ours
+ * @param installed the bundle of each folder that exists and is ours
  */
 export function releaseFilesPlan(
   { bundles, notices, pins }: Assessment,
-  laid: ReadonlyMap<string, BundleId>,
+  installed: ReadonlyMap<string, BundleId>,
 ): ReleaseFilesPlan {
   const entitled = [
     ...bundles
@@ -58,24 +58,26 @@ export function releaseFilesPlan(
   const owners = new Map<string, (typeof entitled)[number]>();
   for (const entry of entitled) {
     const folder = releaseFolderOf(entry.bundle.payload);
-    const isLaid = [folder, formerFolderOf(entry.bundle.payload)].some(
-      (one) => laid.get(one) === entry.bundle.bundleId,
+    const isInstalled = [folder, formerFolderOf(entry.bundle.payload)].some(
+      (one) => installed.get(one) === entry.bundle.bundleId,
     );
-    if (entry.isTrusted || isLaid) owners.set(folder, entry);
+    if (entry.isTrusted || isInstalled) owners.set(folder, entry);
   }
-  const lacking = [...owners].filter(([folder, { bundle }]) => laid.get(folder) !== bundle.bundleId);
-  const movable = lacking.filter(([, { bundle }]) => laid.get(formerFolderOf(bundle.payload)) === bundle.bundleId);
+  const lacking = [...owners].filter(([folder, { bundle }]) => installed.get(folder) !== bundle.bundleId);
+  const movable = lacking.filter(([, { bundle }]) => installed.get(formerFolderOf(bundle.payload)) === bundle.bundleId);
   const move = movable
     .map(([to, { bundle }]) => ({ from: formerFolderOf(bundle.payload), to }))
     // The former folder `ocp-4` of ocp@4 stands where ocp-4/1 is to be: the shorter one goes first.
     .sort((a, b) => a.from.length - b.from.length);
   const moved = new Set(move.map(({ from }) => from));
   return {
-    lay: lacking
+    install: lacking
       .filter((entry) => !movable.includes(entry))
       .map(([folder, { bundle }]) => ({ folder, bundle, files: bundle.payload.attachments ?? [] })),
     remove:
-      pins.unclaimed.length > 0 ? [] : [...laid.keys()].filter((folder) => !owners.has(folder) && !moved.has(folder)),
+      pins.unclaimed.length > 0
+        ? []
+        : [...installed.keys()].filter((folder) => !owners.has(folder) && !moved.has(folder)),
     move,
   };
 }

@@ -40,7 +40,9 @@ export interface FleetNode {
   readonly name: string;
   /** What it told last; absent when it never told anything that could be read. */
   readonly status?: NodeStatus;
-  /** Its last sign of life, in milliseconds since the epoch, for people; absent when there was none. */
+  /**
+   * Its last sign of life, in milliseconds since the epoch, for people; absent when there was none.
+   */
   readonly seenAt?: number;
   /**
    * It gave no sign of life for `fleet.absent`, by the monotonic clock, while the fleet process

@@ -4,7 +4,9 @@ import { hexOf } from '../model/digest.ts';
 /** Prefix of everything that stickpin writes into the metadata of a Node. */
 export const LABEL_PREFIX = 'stickpin.io/';
 
-/** The longest part of a label's key behind the slash, and the longest value (Kubernetes, "Labels"). */
+/**
+ * The longest part of a label's key behind the slash, and the longest value (Kubernetes, "Labels").
+ */
 const LABEL_CHARACTERS = 63;
 const LABEL_TEXT = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?$/;
 /** The longest of both, so that both labels of a stream end in the same name. */

@@ -38,8 +38,8 @@ export function laggingNodes(
 }
 
 /**
- * Whether there may be nodes that nobody has told of: no other node is known, and the Kubernetes API
- * can't show that this one is alone.
+ * Whether there may be nodes that nobody has told of: no other node is known, and the Kubernetes
+ * API can't show that this one is alone.
  */
 export function mayHaveOthers({ self, nodes, apiTrouble }: Pick<FleetView, 'self' | 'nodes' | 'apiTrouble'>): boolean {
   return nodes.length === 0 || (apiTrouble !== undefined && nodes.every(({ name }) => name === self));

@@ -1,6 +1,8 @@
 import type { QueuePlace } from './fleet-view.ts';
 
-/** Nodes that take blobs from this one, and those that wait for their turn. Times are monotonic ms. */
+/**
+ * Nodes that take blobs from this one, and those that wait for their turn. Times are monotonic ms.
+ */
 export interface ServeTurns {
   readonly holders: ReadonlyMap<string, Holder>;
   /** In the order of their first request. */

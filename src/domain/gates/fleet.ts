@@ -5,9 +5,9 @@ import { turnOf } from '../fleet/turn.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
 /**
- * `node`: the one that is waited for, with how far it is; `isUnknown`: that it did not tell; `more`:
- * how many others are waited for. `absent`:
- * names of nodes that are left out, separated by commas; absent when none is.
+ * `node`: the one that is waited for, with how far it is; `isUnknown`: that it did not tell;
+ * `more`: how many others are waited for. `absent`: names of nodes that are left out, separated by
+ * commas; absent when none is.
  */
 type NodeData = {
   readonly node: string;
@@ -58,10 +58,10 @@ export function fleet({
 
 /**
  * A node that knows no other one may be alone, or the Kubernetes API has not told yet. It waits for
- * as long as for a silent node: after a power cut there may be no API server before stickpin has done
- * its work. The time counts from the start of the fleet process and from when the release was ready
- * here, so that a restart and a clock that is set back make it longer. With the first release of a
- * stream it waits until the API had time to answer, since nothing runs yet that an order would
+ * as long as for a silent node: after a power cut there may be no API server before stickpin has
+ * done its work. The time counts from the start of the fleet process and from when the release was
+ * ready here, so that a restart and a clock that is set back make it longer. With the first release
+ * of a stream it waits until the API had time to answer, since nothing runs yet that an order would
  * protect.
  */
 function waitForOthers(

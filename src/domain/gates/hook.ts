@@ -1,5 +1,5 @@
 import { beforeActivate, hasSucceeded } from '../release/hooks/hook-runs.ts';
-import { areFilesLaid } from '../release/hooks/release-folder.ts';
+import { areFilesInstalled } from '../release/hooks/release-folder.ts';
 import { type HookFailure, isSameRun } from '../state/hook.ts';
 import { type GateContext, type GateVerdict, type Hold, type HoldData, PASS } from './gate.ts';
 
@@ -43,7 +43,7 @@ export function hook({
     const data = { unit, state: 'retry', attempts: failed.attempts, ...failureData(failed.why) } as const;
     return held(data, { releasedBy: 'time', lookAgainAt: failed.retryAt });
   }
-  const state = areFilesLaid(bundle, hooks.laid) ? 'start' : 'files';
+  const state = areFilesInstalled(bundle, hooks.installed) ? 'start' : 'files';
   return held({ unit, state }, { releasedBy: 'event' });
 }
 

@@ -1,8 +1,8 @@
 /** What the kubelet of this node does with images, as far as its files tell. */
 export interface KubeletFacts {
   /**
-   * The last file of its KubeletConfiguration, which may be a drop-in. Undefined when it names none,
-   * and none is in a usual place.
+   * The last file of its KubeletConfiguration, which may be a drop-in. Undefined when it names
+   * none, and none is in a usual place.
    */
   readonly configFile: string | undefined;
   /** Whether a process of this name runs. k3s runs it within its own process. */

@@ -154,8 +154,8 @@ function sourceReason(facts: BundleFacts): Reason {
 }
 
 /**
- * The node that is waited for, when no other medium carries the bundle now: the one whose turn comes
- * first, as far as it is known.
+ * The node that is waited for, when no other medium carries the bundle now: the one whose turn
+ * comes first, as far as it is known.
  */
 export function peerWaitedFor(
   carriers: readonly Medium[],

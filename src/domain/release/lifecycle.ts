@@ -5,10 +5,10 @@ import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/soak-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { incompleteReleases } from './incomplete.ts';
-import type { LifeVerdict } from './life-verdict.ts';
+import type { LifecycleFinding } from './lifecycle-finding.ts';
 import type { ContainerLook } from './proof/container-look.ts';
 import { imageIds, witnessesOf } from './proof/evidence.ts';
-import { provenWayBack, provenWithFallback, unprovenWayBack } from './proof/rollback-evidence.ts';
+import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './proof/rollback-evidence.ts';
 import { seenRunning } from './proof/seen-running.ts';
 import { judgeSoak, type SoakVerdict, soakAfter } from './proof/soak.ts';
 import { takeOvers } from './proof/take-overs.ts';
@@ -18,9 +18,9 @@ import { isUnpinning, removals, retirements, type ShortOfSpace, UNPIN_POLL_MS } 
 import { isOtherOfStreamRunning, isRunning } from './running-releases.ts';
 
 /** What one round concludes about what comes after activation. */
-export interface LifeAssessment {
+export interface LifecycleAssessment {
   /** In the order in which they are to be followed. */
-  readonly verdicts: readonly LifeVerdict[];
+  readonly findings: readonly LifecycleFinding[];
   /** When the soak of a component ends, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
   /**
@@ -35,7 +35,7 @@ export interface LifeAssessment {
 }
 
 /** The part of the assessment of bundles on which the phases of releases depend. */
-export interface LifeInput {
+export interface LifecycleInput {
   /** Bundles that need more space. */
   readonly short: readonly ShortOfSpace[];
   /** Releases that are ready, were never activated, and may be. */
@@ -45,24 +45,24 @@ export interface LifeInput {
 }
 
 /** Concludes about evidence, soak, retirement and removal. */
-export function assessLife(
+export function assessLifecycle(
   observed: Observed,
   memory: Memory,
   stored: Stored,
-  { short, waiting, unclaimed }: LifeInput,
+  { short, waiting, unclaimed }: LifecycleInput,
   policy: Policy,
-): LifeAssessment {
+): LifecycleAssessment {
   const { runtime, containers } = observed;
   const foreign = foreignDigests(runtime, stored);
   const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
-  const nothing = { verdicts: [], wakeAt: unpinAt[0], soaks: new Map(), outrun: new Set<BundleId>(), foreign };
+  const nothing = { findings: [], wakeAt: unpinAt[0], soaks: new Map(), outrun: new Set<BundleId>(), foreign };
   if (runtime.kind !== 'reachable') return nothing;
   const twins = takeOvers(stored, policy);
-  if (twins.length > 0) return { ...nothing, verdicts: twins };
+  if (twins.length > 0) return { ...nothing, findings: twins };
   const incomplete = incompleteReleases({ observed, memory, bundles: stored.bundles, policy }).map(
-    (bundleId): LifeVerdict => ({ kind: 'incomplete', bundleId }),
+    (bundleId): LifecycleFinding => ({ kind: 'incomplete', bundleId }),
   );
-  if (containers === undefined) return { ...nothing, verdicts: incomplete };
+  if (containers === undefined) return { ...nothing, findings: incomplete };
   const look: ContainerLook = {
     observed,
     memory,
@@ -88,9 +88,9 @@ export function assessLife(
     ...followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)])),
   ];
   return {
-    verdicts: [
-      ...followed.flatMap((entry) => entry.verdicts),
-      ...unasked.verdicts,
+    findings: [
+      ...followed.flatMap((entry) => entry.findings),
+      ...unasked.findings,
       ...retirements(look, short),
       ...incomplete,
       ...removals(look),
@@ -113,7 +113,7 @@ interface Followed {
   readonly bundle: StoredBundle;
   /** Whether an older release runs in its place. */
   readonly isBack: boolean;
-  readonly verdicts: readonly LifeVerdict[];
+  readonly findings: readonly LifecycleFinding[];
   readonly dueInMs: number | undefined;
 }
 
@@ -130,14 +130,14 @@ function follow(bundle: StoredBundle, look: ContainerLook): FollowedUnproven {
   const { uptimeMs } = observed.boot;
   const isOtherRunning = isOtherOfStreamRunning(bundle, look);
   const unseen = unseenAfter(clock, bundle.soak, { uptimeMs, isOtherRunning }, policy.lifecycle);
-  const back = unprovenWayBack(bundle, unseen.soak, look);
+  const back = rollbackOfUnproven(bundle, unseen.soak, look);
   const verdict = judgeSoak(back.soak, observed.boot, policy.lifecycle);
-  const verdicts = clockVerdict(bundle, back.soak);
+  const findings = clockFinding(bundle, back.soak);
   if (unseen.isDone) {
-    verdicts.push({ kind: 'unseen-for-long', bundleId, soak: { ...back.soak, proof: 'without-evidence' } });
+    findings.push({ kind: 'unseen-for-long', bundleId, soak: { ...back.soak, proof: 'without-evidence' } });
   }
-  if (verdict.kind !== 'none' && !wasActive(bundle)) verdicts.push({ kind: 'runs', bundleId });
-  if (verdict.kind === 'done') verdicts.push({ kind: 'soaked', bundleId });
+  if (verdict.kind !== 'none' && !wasActive(bundle)) findings.push({ kind: 'runs', bundleId });
+  if (verdict.kind === 'done') findings.push({ kind: 'soaked', bundleId });
   const soaksMs = verdict.kind === 'soaking' ? verdict.remainingMs : undefined;
   const isBack = back.soak.backSinceMs !== undefined;
   return {
@@ -145,21 +145,21 @@ function follow(bundle: StoredBundle, look: ContainerLook): FollowedUnproven {
     verdict,
     isOtherRunning,
     isBack,
-    verdicts: [...verdicts, ...back.verdicts],
+    findings: [...findings, ...back.findings],
     dueInMs: isBack ? back.dueInMs : (soaksMs ?? unseen.dueInMs),
   };
 }
 
 /** A proven release keeps the clock that proved it; it may go back all the same. */
 function followProven(bundle: StoredBundle, look: ContainerLook): readonly Followed[] {
-  const back = provenWayBack(bundle, isRunning(bundle, look), look);
+  const back = rollbackOfProven(bundle, isRunning(bundle, look), look);
   if (back === undefined) return [];
-  const { soak, verdicts, dueInMs } = back;
+  const { soak, findings, dueInMs } = back;
   return [
-    { bundle, isBack: soak.backSinceMs !== undefined, verdicts: [...clockVerdict(bundle, soak), ...verdicts], dueInMs },
+    { bundle, isBack: soak.backSinceMs !== undefined, findings: [...clockFinding(bundle, soak), ...findings], dueInMs },
   ];
 }
 
-function clockVerdict({ bundleId, soak: before }: StoredBundle, soak: Soak): LifeVerdict[] {
+function clockFinding({ bundleId, soak: before }: StoredBundle, soak: Soak): LifecycleFinding[] {
   return JSON.stringify(soak) === JSON.stringify(before) ? [] : [{ kind: 'clock-changed', bundleId, soak }];
 }

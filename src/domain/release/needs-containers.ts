@@ -2,7 +2,7 @@ import type { RuntimeObservation } from '../model/image/runtime-image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Stored } from '../state/state.ts';
 import { imageIds } from './proof/evidence.ts';
-import { isLookDue } from './proof/rollback-evidence.ts';
+import { isContainerCheckDue } from './proof/rollback-evidence.ts';
 import { neverActivated } from './proof/seen-running.ts';
 import { unprovenReleases } from './recorded-phase.ts';
 import { removableIds, surplusBundles } from './retention.ts';
@@ -27,7 +27,7 @@ export function needsContainers(
   { isShort, sinceLookMs }: BeforeLook,
 ): boolean {
   if (runtime.kind !== 'reachable') return false;
-  if (isLookDue(stored.bundles, sinceLookMs, policy.lifecycle)) return true;
+  if (isContainerCheckDue(stored.bundles, sinceLookMs, policy.lifecycle)) return true;
   if (isShort || unprovenReleases(stored).length + neverActivated(stored.bundles).length > 0) return true;
   if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
   const context = { images: runtime.images, ids: imageIds(runtime.images), stored };

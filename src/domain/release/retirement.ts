@@ -1,5 +1,5 @@
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import type { LifeVerdict } from './life-verdict.ts';
+import type { LifecycleFinding } from './lifecycle-finding.ts';
 import type { ContainerLook } from './proof/container-look.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 import { type Room, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
@@ -45,14 +45,14 @@ export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): bo
 }
 
 /** The releases that may be retired now: those beyond `lifecycle.keep`, or one that makes room. */
-export function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): LifeVerdict[] {
+export function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): LifecycleFinding[] {
   const { memory, stored, policy } = look;
   const isFree = (bundle: StoredBundle) =>
     !isRunning(bundle, look) &&
     !memory.running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
   const surplus = surplusBundles(stored.bundles, policy.lifecycle)
     .filter(isFree)
-    .map((bundle): LifeVerdict => ({ kind: 'spare', bundleId: bundle.bundleId }));
+    .map((bundle): LifecycleFinding => ({ kind: 'spare', bundleId: bundle.bundleId }));
   // One at a time: what the last one freed has to be seen first.
   const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, look).length > 0);
   if (surplus.length > 0 || isFreeing) return surplus;
@@ -66,9 +66,9 @@ export function retirements(look: ContainerLook, short: readonly ShortOfSpace[])
 }
 
 /** The images of retired releases that may be removed now, each image once. */
-export function removals(look: ContainerLook): LifeVerdict[] {
+export function removals(look: ContainerLook): LifecycleFinding[] {
   const taken = new Set<string>();
-  return look.stored.bundles.flatMap((bundle): LifeVerdict[] => {
+  return look.stored.bundles.flatMap((bundle): LifecycleFinding[] => {
     const images = withRemovals(bundle, look).filter(({ imageId }) => !taken.has(imageId));
     for (const { imageId } of images) taken.add(imageId);
     return images.length === 0 ? [] : [{ kind: 'removable', bundleId: bundle.bundleId, images }];

@@ -7,7 +7,7 @@ import type { BundleId } from '../model/digest.ts';
 import type { Medium } from '../model/medium.ts';
 import { type EffectiveAdvisory, effectiveAdvisories } from '../path/milestones.ts';
 import { isRecordingTrouble } from '../preload/disk-trouble.ts';
-import type { LifeAssessment } from '../release/lifecycle.ts';
+import type { LifecycleAssessment } from '../release/lifecycle.ts';
 import type { SoakVerdict } from '../release/proof/soak.ts';
 import { currentIds } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
@@ -124,7 +124,7 @@ export function releaseReports(
   });
 }
 
-function runsOf({ bundle, phase }: BundleAssessment, { outrun }: LifeAssessment): { readonly runs?: boolean } {
+function runsOf({ bundle, phase }: BundleAssessment, { outrun }: LifecycleAssessment): { readonly runs?: boolean } {
   // A proof by hand or without evidence does not show that containers run.
   if (phase === 'active' || (phase === 'proven' && bundle.soak?.proof === undefined)) return { runs: true };
   return outrun.has(bundle.bundleId) ? { runs: false } : {};

@@ -15,9 +15,9 @@ const FINAL_REFUSALS: ReadonlySet<string> = new Set([
 export type WantsReport = Pick<StatusReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
 
 /**
- * Whether this node reads a bundle that another node offers: it does not know it, or lacks images of
- * it. So what every node has long since causes no work. Nothing of what is offered is verified: a
- * wrong name only keeps the bundle from being taken.
+ * Whether this node reads a bundle that another node offers: it does not know it, or lacks images
+ * of it. So what every node has long since causes no work. Nothing of what is offered is verified:
+ * a wrong name only keeps the bundle from being taken.
  *
  * @param forgotten bundles whose stream was reset after them: their sequence counts no more
  */
@@ -66,7 +66,10 @@ export function refusedForGood({ rejected }: WantsReport): readonly string[] {
   );
 }
 
-/** Bundles on the media of this node that it must not give to others, since it does not trust them itself. */
+/**
+ * Bundles on the media of this node that it must not give to others, since it does not trust them
+ * itself.
+ */
 export function withheldFromPeers({ bundles, rejected }: WantsReport): ReadonlySet<string> {
   const held = bundles.filter(({ phase, hold }) => phase === 'rejected' || hold === 'approval');
   const untrusted = rejected.filter(({ reason }) => reason.code.startsWith('trust/'));

@@ -25,7 +25,9 @@ export function formatEndpoint({ host, port }: Endpoint): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** Whether an IP address stands for all of a machine (`0.0.0.0`, `::`), so that nobody can dial it. */
+/**
+ * Whether an IP address stands for all of a machine (`0.0.0.0`, `::`), so that nobody can dial it.
+ */
 export function isUnspecified(host: string): boolean {
   return /^[0:]*(?:(?<=:)ffff:)?[0:.]+$/i.test(host);
 }

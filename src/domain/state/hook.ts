@@ -69,7 +69,7 @@ export interface HookMemory {
   readonly failed: readonly FailedHook[];
   readonly ledger: HookLedger;
   /** Which release has its attached files in each folder (`<name>/<version>`). */
-  readonly laid: ReadonlyMap<string, BundleId>;
+  readonly installed: ReadonlyMap<string, BundleId>;
   /** The condition `Degraded` of each release after the last round. */
   readonly degraded: ReadonlyMap<BundleId, 'True' | 'False' | 'Unknown'>;
 }
@@ -79,7 +79,7 @@ export const NO_HOOKS: HookMemory = {
   running: [],
   failed: [],
   ledger: new Map(),
-  laid: new Map(),
+  installed: new Map(),
   degraded: new Map(),
 };
 

@@ -11,7 +11,7 @@ export function isRelease({ contents }: Pick<VerifiedBundle, 'contents'>): boole
 }
 
 /** How many of the things that a notice carries are in force. */
-export interface NoticeTakings {
+export interface NoticeResult {
   readonly advisories: number;
   readonly keysTrusted: number;
   readonly keysRevoked: number;
@@ -23,7 +23,7 @@ export interface NoticeTakings {
  * What is taken of an adopted notice. `rotation`: all that came by rotation, or what comes with
  * this one.
  */
-export function noticeTakings({ payload }: Pick<VerifiedBundle, 'payload'>, rotation: KeyRotation): NoticeTakings {
+export function noticeResult({ payload }: Pick<VerifiedBundle, 'payload'>, rotation: KeyRotation): NoticeResult {
   const [pems, revoked] = [new Set(payload.trust?.keys), new Set(payload.trust?.revoked)];
   const inRole = ({ role }: { readonly role?: string }) => role === payload.trust?.role;
   const keysTrusted = rotation.keys.filter((key) => pems.has(key.pem) && inRole(key)).length;

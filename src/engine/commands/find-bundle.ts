@@ -24,7 +24,9 @@ export function findBundle(bundles: readonly StoredBundle[], name: string): Stor
   );
 }
 
-/** As {@link findBundle}, for what needs no bundle: undefined when none, or more than one, is meant. */
+/**
+ * As {@link findBundle}, for what needs no bundle: undefined when none, or more than one, is meant.
+ */
 export function bundleCalled(bundles: readonly StoredBundle[], name: string): StoredBundle | undefined {
   const [found, ...others] = candidatesFor(bundles, name);
   return others.length === 0 ? found : undefined;

@@ -45,7 +45,10 @@ async function heal(deps: ContentEffectDependencies, images: readonly Healing[],
   if (failures.length > 0) throw failures[0];
 }
 
-/** INVARIANT: the runtime forgets damaged blobs first, or the removal would leave those that are shared. */
+/**
+ * INVARIANT: the runtime forgets damaged blobs first, or the removal would leave those that are
+ * shared.
+ */
 async function removeOne(
   { content, containers }: ContentEffectDependencies,
   { forget, removal }: Healing,

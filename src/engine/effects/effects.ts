@@ -35,7 +35,7 @@ import type { Tasks } from '../tasks/tasks.ts';
 import { adoptionExecutors, type KeptDocuments } from './adoption-effects.ts';
 import { contentExecutors } from './content-effects.ts';
 import type { Executors } from './executor.ts';
-import { lifeExecutors } from './life-effects.ts';
+import { lifecycleExecutors } from './lifecycle-effects.ts';
 import { mediaExecutors } from './media-effects.ts';
 import { createMirrorGate, type MirrorGate } from './mirror-gate.ts';
 import { createPinRequests, type PinRequests, pinExecutors } from './pin-effects.ts';
@@ -123,7 +123,7 @@ export function createEffects(deps: EffectDependencies): Effects {
     ...adoptionExecutors({ ...deps, keeping }),
     ...pinExecutors({ ...deps, pinRequests, mirrorGate }),
     ...recordExecutors(deps),
-    ...lifeExecutors(deps),
+    ...lifecycleExecutors(deps),
     ...contentExecutors(deps),
     ...taskExecutors(starting),
   };

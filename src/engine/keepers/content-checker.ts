@@ -63,7 +63,9 @@ export interface ContentChecker {
 
 /** Pause before a check that has met a runtime that did not answer is started again. */
 const AGAIN_MS = 60_000;
-/** How long a check that nobody asked for waits before it looks again whether the node is at rest. */
+/**
+ * How long a check that nobody asked for waits before it looks again whether the node is at rest.
+ */
 const REST_MS = 1_000;
 
 interface Checking extends ContentCheckerDependencies {
@@ -210,8 +212,8 @@ function isNews(cause: CheckCause, found: readonly ContentResult[]): boolean {
 }
 
 /**
- * A restart of the daemon must find damage again, so a check stays due while there is any. Otherwise
- * it is done when all images are known to be whole.
+ * A restart of the daemon must find damage again, so a check stays due while there is any.
+ * Otherwise it is done when all images are known to be whole.
  */
 function isCheckDue({ store, results, bootMark }: Checking, found: readonly ContentResult[]): boolean {
   if (found.some(({ content }) => isDamaged(content))) return true;

@@ -23,15 +23,18 @@ export interface DocumentKeeperDependencies {
 }
 
 /**
- * Reads the documents of releases beside the rounds. What is lost or damaged is kept again, from the
- * runtime or from a medium.
+ * Reads the documents of releases beside the rounds. What is lost or damaged is kept again, from
+ * the runtime or from a medium.
  */
 export interface DocumentKeeper {
   /** Undefined where no look is made. */
   checks(): DocumentChecks | undefined;
   /** Starts a look beside the rounds, unless one runs. Its end asks for a round. Never throws. */
   start(look: DocumentLookTest): void;
-  /** Makes a look now, after one that runs. Does nothing where none is made. @throws whatever aborted `signal` */
+  /**
+   * Makes a look now, after one that runs. Does nothing where none is made. @throws whatever
+   * aborted `signal`
+   */
   lookNow(look: DocumentLookTest, signal: AbortSignal): Promise<void>;
   /** Ends the running look. */
   stop(): Promise<void>;

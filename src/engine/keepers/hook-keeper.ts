@@ -1,7 +1,7 @@
 import type { BundleId } from '../../domain/model/digest.ts';
 import { hookEnvironment } from '../../domain/release/hooks/hook-environment.ts';
 import { ledgerAfter, ledgerWith } from '../../domain/release/hooks/hook-runs.ts';
-import { areFilesLaid, hasFiles, releaseFolderOf } from '../../domain/release/hooks/release-folder.ts';
+import { areFilesInstalled, hasFiles, releaseFolderOf } from '../../domain/release/hooks/release-folder.ts';
 import { hookEvent } from '../../domain/report/events/hook-events.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import {
@@ -40,7 +40,7 @@ export interface HookKeeperDependencies {
   /** Resolves when what other programs read is written: see `EngineDependencies`. */
   readonly statusSettled?: () => Promise<void>;
   /** Whose attached files lie in each folder. */
-  readonly laid: () => ReadonlyMap<string, BundleId>;
+  readonly installed: () => ReadonlyMap<string, BundleId>;
   /** Asks for a round. */
   readonly wantRound: () => void;
 }
@@ -90,7 +90,7 @@ export function createHookKeeper(deps: HookKeeperDependencies): HookKeeper {
       running: [...keeping.running.values()].map(({ run }) => run),
       failed: keeping.failed,
       ledger: keeping.ledger,
-      laid: keeping.laid(),
+      installed: keeping.installed(),
       degraded,
     }),
     follow: async (degraded, signal) => {
@@ -132,8 +132,8 @@ async function runUnit(keeping: Keeping, run: HookRun, bundle: StoredBundle): Pr
   }
 }
 
-function environmentOf({ releaseFiles, laid }: Keeping, { hook }: HookRun, bundle: StoredBundle): string {
-  const isThere = hasFiles(bundle) && areFilesLaid(bundle, laid());
+function environmentOf({ releaseFiles, installed }: Keeping, { hook }: HookRun, bundle: StoredBundle): string {
+  const isThere = hasFiles(bundle) && areFilesInstalled(bundle, installed());
   const attachments = isThere ? releaseFiles.pathOf(releaseFolderOf(bundle.payload)) : undefined;
   const environment = hookEnvironment({ hook, bundle, attachments });
   if (environment !== undefined) return environment;

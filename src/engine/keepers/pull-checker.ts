@@ -49,7 +49,9 @@ export interface PullChecker {
 /** How long a test pull may take. A pull of a present image takes less than a second. */
 const PULL_MS = 8_000;
 
-/** How long another pull stands for a test: an activation records much, and other pulls may follow. */
+/**
+ * How long another pull stands for a test: an activation records much, and other pulls may follow.
+ */
 const ANSWERED_MS = 60_000;
 
 interface Checking extends PullCheckerDependencies {

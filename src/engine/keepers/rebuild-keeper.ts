@@ -43,10 +43,10 @@ export interface RebuildKeeper {
   restoreVerdicts(memory: Pick<Memory, 'pinLedger'>): boolean;
   /**
    * Records again what an observation shows to be lost and what can be proven, verdicts first. Call
-   * it before anything is decided or served: what follows from the loss alone would take the mirrors
-   * of the lost releases away. It is tried once for what is lost, and again when the keys, the pins or
-   * the runtime's answer change. A failure is logged once and tried again in the next round. Only an
-   * abort throws.
+   * it before anything is decided or served: what follows from the loss alone would take the
+   * mirrors of the lost releases away. It is tried once for what is lost, and again when the keys,
+   * the pins or the runtime's answer change. A failure is logged once and tried again in the next
+   * round. Only an abort throws.
    *
    * @returns whether anything was recorded
    */

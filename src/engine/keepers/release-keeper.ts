@@ -25,8 +25,8 @@ export interface ReleaseKeeperDependencies {
 }
 
 /**
- * Files of a release that are larger together are laid beside the rounds, which would have to wait
- * for them.
+ * Files of a release that are larger together are installed beside the rounds, which would have to
+ * wait for them.
  */
 const SMALL_BYTES = 16 * 1024 * 1024;
 /**
@@ -34,7 +34,7 @@ const SMALL_BYTES = 16 * 1024 * 1024;
  * which may be as bad.
  */
 const LAY_DEADLINE_MS = 30_000;
-/** Pause before large files are laid again after that failed; doubled each time. */
+/** Pause before large files are installed again after that failed; doubled each time. */
 const LARGE_PAUSE_MS = 30_000;
 const LARGE_PAUSE_MAX_MS = 600_000;
 const GONE_PAUSE_MS = 1_000;
@@ -50,7 +50,7 @@ export interface ReleaseKeeper {
    */
   follow(assessment: Assessment, signal: AbortSignal): Promise<void>;
   /** The folders that were there at the end of the last round, and whose files lie in each. */
-  laid(): ReadonlyMap<string, BundleId>;
+  installed(): ReadonlyMap<string, BundleId>;
   /** Aborts what runs beside the rounds, and waits for its end. */
   stop(): Promise<void>;
 }
@@ -61,13 +61,13 @@ interface Keeping extends ReleaseKeeperDependencies {
   reported: string;
   /** Attachments that are also documents of images and therefore stay. */
   readonly shared: Set<Digest>;
-  laid: ReadonlyMap<string, BundleId>;
-  /** Large files that are being laid; undefined when none are. */
+  installed: ReadonlyMap<string, BundleId>;
+  /** Large files that are being installed; undefined when none are. */
   large: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined;
   readonly failed: Map<BundleId, LargeFailure>;
 }
 
-/** Large files could not be laid. */
+/** Large files could not be installed. */
 interface LargeFailure {
   readonly why: string;
   readonly error: unknown;
@@ -87,13 +87,13 @@ export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKee
     ...deps,
     reported: '',
     shared: new Set(),
-    laid: new Map(),
+    installed: new Map(),
     large: undefined,
     failed: new Map(),
   };
   return {
     follow: (assessment, signal) => follow(keeping, assessment, signal),
-    laid: () => keeping.laid,
+    installed: () => keeping.installed,
     stop: async () => {
       keeping.large?.controller.abort();
       await keeping.large?.ended;
@@ -102,8 +102,8 @@ export function createReleaseKeeper(deps: ReleaseKeeperDependencies): ReleaseKee
 }
 
 /**
- * INVARIANT: nothing is changed while large files are being laid, so that one thing at a time is
- * done to the folders.
+ * INVARIANT: nothing is changed while large files are being installed, so that one thing at a time
+ * is done to the folders.
  */
 async function follow(keeping: Keeping, assessment: Assessment, signal: AbortSignal): Promise<void> {
   if (keeping.large !== undefined) return;
@@ -143,7 +143,7 @@ async function followFolders(
   for (const { from, to } of plan.move) {
     await attempt(`Files in releases/${from} stay there`, () => releaseFiles.move(from, to, signal));
   }
-  for (const entry of plan.lay.filter((one) => !isLarge(one))) {
+  for (const entry of plan.install.filter((one) => !isLarge(one))) {
     alive();
     await attempt(notLaid(entry), () =>
       withDeadline('Reading them', LAY_DEADLINE_MS, signal, (inner) => install(keeping, entry, inner)),
@@ -151,9 +151,9 @@ async function followFolders(
   }
   const after = await releaseFiles.list(signal);
   // Hooks wait for the files of their release.
-  if (!isSame(keeping.laid, after)) keeping.wantRound();
-  keeping.laid = after;
-  const large = plan.lay.filter(isLarge);
+  if (!isSame(keeping.installed, after)) keeping.wantRound();
+  keeping.installed = after;
+  const large = plan.install.filter(isLarge);
   for (const { bundle } of large) {
     const failed = keeping.failed.get(bundle.bundleId);
     if (failed !== undefined) await attempt(failed.why, () => Promise.reject(failed.error));
@@ -166,7 +166,7 @@ function isLarge({ files }: ReleaseFolder): boolean {
 }
 
 function notLaid({ bundle }: ReleaseFolder): string {
-  return `Files of ${bundleTitle(bundle.payload)} are not laid`;
+  return `Files of ${bundleTitle(bundle.payload)} are not installed`;
 }
 
 function isSame(one: ReadonlyMap<string, BundleId>, other: ReadonlyMap<string, BundleId>): boolean {
@@ -217,10 +217,10 @@ async function install(
       linkTo: (path, inner) => documents.linkTo(digest, path, inner),
     }),
   );
-  await releaseFiles.lay(folder, bundle.bundleId, readable, signal);
+  await releaseFiles.install(folder, bundle.bundleId, readable, signal);
   const names = files.map(({ name }) => name).join(', ');
-  const message = `Files of ${bundleTitle(bundle.payload)} lie in releases/${folder}: ${names}`;
-  recorder.tell({ kind: 'filesLaid', level: 'info', bundleId: bundle.bundleId, message });
+  const message = `Files of ${bundleTitle(bundle.payload)} are installed in releases/${folder}: ${names}`;
+  recorder.tell({ kind: 'filesInstalled', level: 'info', bundleId: bundle.bundleId, message });
 }
 
 /**

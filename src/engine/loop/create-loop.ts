@@ -49,7 +49,7 @@ export function createLoop(deps: EngineDependencies): Loop {
   const floorKeeper = createFloorKeeper(deps);
   const layerKeeper = createLayerKeeper(deps, wantRound);
   const releaseKeeper = createReleaseKeeper({ ...deps, recorder, alive: isAlive, wantRound });
-  const hookKeeper = createHookKeeper({ ...deps, recorder, laid: releaseKeeper.laid, wantRound });
+  const hookKeeper = createHookKeeper({ ...deps, recorder, installed: releaseKeeper.installed, wantRound });
   const pullChecker = createPullChecker({
     ...deps,
     releases: () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),

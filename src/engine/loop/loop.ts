@@ -59,7 +59,10 @@ export interface EngineDependencies
   readonly layers: LayerInventory & LayerCopies & Pick<BlobSource, 'sizeOf'>;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
-  /** Manifests and configs that the runtime has of its images. Default: lost ones are not looked for. */
+  /**
+   * Manifests and configs that the runtime has of its images. Default: lost ones are not looked
+   * for.
+   */
   readonly storedDocuments?: Pick<BlobSource, 'sizeOf' | 'read'> | undefined;
   /** Default: nothing is remembered, and no check is due. */
   readonly bootMark?: BootMark;

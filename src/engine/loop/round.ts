@@ -31,7 +31,8 @@ const AWAY_MS = 5_000;
  * INVARIANTS, in this order:
  * 1. From the begin of the observation until the decision no pull starts after another one. The
  *    observation may show a reason not to pull.
- * 2. The registry gets its catalog before an effect can make the runtime ask for an image of it, and
+ * 2. The registry gets its catalog before an effect can make the runtime ask for an image of it,
+ * and
  *    after lost records were rebuilt: the first catalog ends the wait of early requests.
  * 3. All records are on the disk before anything is removed or changed.
  * 4. Layers, the pin ledger, the floors and attached files are updated before the effects. So the

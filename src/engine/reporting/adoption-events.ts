@@ -5,7 +5,7 @@ import type { Event } from '../../domain/model/event.ts';
 import { noticeEffect, noticeTitle, trustedBy } from '../../domain/report/texts/bundle-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { hasRotation, type KeyRotation } from '../../domain/trust/key-rotation.ts';
-import { isRelease, noticeTakings } from '../../domain/trust/notice.ts';
+import { isRelease, noticeResult } from '../../domain/trust/notice.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 
 /** A bundle was adopted: who signed it, and what was found of it. */
@@ -23,7 +23,7 @@ export function adoptedEvent(adoption: Adoption, rotation: KeyRotation): Event {
 function adoptionMessage({ label, found: { bundle, missing } }: Adoption, rotation: KeyRotation): string {
   const { payload } = bundle;
   if (!isRelease(bundle)) {
-    const effect = noticeEffect(noticeTakings(bundle, rotation));
+    const effect = noticeEffect(noticeResult(bundle, rotation));
     return `${noticeTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${effect}`;
   }
   const { blobs, images, sizeBytes } = payload.totals;

@@ -42,8 +42,8 @@ const NODE_NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
  * @param leaf with the certificates that were sent with it as its `issuerCertificate`
  * @param now milliseconds since the epoch
  * @param proof for the end that was called: OpenSSL's own verdict about the chain, which must be
- *   good. Node.js does not show that end the certificates in between. The end that calls has no such
- *   verdict: for OpenSSL a kubelet's certificate is not for the use by a server.
+ *   good. Node.js does not show that end the certificates in between. The end that calls has no
+ *   such verdict: for OpenSSL a kubelet's certificate is not for the use by a server.
  */
 export function checkPeer(
   leaf: X509Certificate | undefined,

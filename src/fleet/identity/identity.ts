@@ -66,7 +66,9 @@ export function createIdentityKeeper(options: IdentityKeeperOptions): IdentityKe
   };
 }
 
-/** The last good identity stays in use while new files can't be used, as in the midst of a rotation. */
+/**
+ * The last good identity stays in use while new files can't be used, as in the midst of a rotation.
+ */
 async function refresh(keeper: Keeper, signal: AbortSignal): Promise<void> {
   if (keeper.identity !== undefined && (await stateOf(keeper.files)) === keeper.seen) return;
   try {

@@ -74,8 +74,8 @@ const config = v.object({
 
 /**
  * Reads the current context of a kubeconfig (kubernetes.io, "Organizing Cluster Access Using
- * kubeconfig Files"). `…-data` wins over a file, and a relative path begins at the kubeconfig, as in
- * client-go.
+ * kubeconfig Files"). `…-data` wins over a file, and a relative path begins at the kubeconfig, as
+ * in client-go.
  *
  * @param path of the kubeconfig, where relative paths begin
  */

@@ -10,7 +10,8 @@ import { AppError, type Disposition } from '../../platform/app-error.ts';
  * - `kubernetes/not-found` (`wait`): 404.
  * - `kubernetes/conflict` (`retry`): 409.
  * - `kubernetes/gone` (`retry`): 410, or a watch that asked for changes that are forgotten.
- * - `kubernetes/no-bookmarks` (`retry`): the watch asked for bookmarks, which its storage can't give.
+ * - `kubernetes/no-bookmarks` (`retry`): the watch asked for bookmarks, which its storage can't
+ *   give.
  * - `kubernetes/busy` (`retry`): 429 or 503; `retryAfterMs` says when to come again, if they do.
  * - `kubernetes/refused` (`reject`): any other refusal, such as 422.
  * - `kubernetes/answer` (`retry`): something answered that is no Kubernetes API, such as a proxy.

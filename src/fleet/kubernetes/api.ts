@@ -16,8 +16,8 @@ export interface KubernetesApi {
   /** The parsed answer. @throws KubernetesError */
   send(request: ApiRequest, signal: AbortSignal): Promise<unknown>;
   /**
-   * The lines of a watch, parsed, until the server ends it or `forMs` milliseconds have passed, after
-   * which the server should have ended it.
+   * The lines of a watch, parsed, until the server ends it or `forMs` milliseconds have passed,
+   * after which the server should have ended it.
    *
    * @throws KubernetesError
    */

@@ -23,7 +23,10 @@ export interface Credentials {
   readonly certificate?: string;
   readonly key?: string;
   readonly token?: string;
-  /** The name of the own Node, from the subject of the certificate; absent when it is not a kubelet's. */
+  /**
+   * The name of the own Node, from the subject of the certificate; absent when it is not a
+   * kubelet's.
+   */
   readonly nodeName?: string;
 }
 

@@ -18,8 +18,9 @@ export interface FleetParts {
 }
 
 /**
- * All that the daemon is told. A node tells its status on the wire, and writes it to the API server.
- * What came last counts: either way may be blocked, and a node that needs nothing asks nobody.
+ * All that the daemon is told. A node tells its status on the wire, and writes it to the API
+ * server. What came last counts: either way may be blocked, and a node that needs nothing asks
+ * nobody.
  */
 export function fleetDocument(parts: FleetParts): FleetDocument {
   const { cluster, peers, written, silence, ownStatus, search } = parts;

@@ -17,7 +17,9 @@ export interface Peers {
   find(name: string): KnownPeer | undefined;
   /** What the nodes told on the wire, by name. */
   statuses(): ReadonlyMap<string, ToldStatus>;
-  /** All other nodes that are or were known, by name; a fixed address that never answered has none. */
+  /**
+   * All other nodes that are or were known, by name; a fixed address that never answered has none.
+   */
   nodeNames(): readonly string[];
   /** A request to a peer failed. */
   failed(peer: KnownPeer, error: unknown): void;

@@ -19,8 +19,8 @@ export function isComplete({ trouble, nodes }: Pick<Cluster, 'nodes' | 'trouble'
 }
 
 /**
- * Stores all nodes that the Kubernetes API names. This node waits for them after a restart too, while
- * the API does not answer.
+ * Stores all nodes that the Kubernetes API names. This node waits for them after a restart too,
+ * while the API does not answer.
  */
 export async function rememberNodes(known: RememberedNodes, signal: AbortSignal): Promise<void> {
   const { cluster, stored } = known;
@@ -34,7 +34,10 @@ export async function rememberNodes(known: RememberedNodes, signal: AbortSignal)
   if (!isDeepStrictEqual(next, stored)) await store(known, next, signal);
 }
 
-/** Stores where a node has answered, unless the Kubernetes API tells where it is, or that it is gone. */
+/**
+ * Stores where a node has answered, unless the Kubernetes API tells where it is, or that it is
+ * gone.
+ */
 export async function rememberPeer(known: RememberedNodes, peer: KnownPeer, signal: AbortSignal): Promise<void> {
   const { cluster, stored } = known;
   const name = peer.target.name ?? peer.node;

@@ -10,7 +10,9 @@ export interface Silence {
   silentMs(node: string): number;
   /** When any node was heard last, in monotonic milliseconds; undefined: never since the start. */
   lastHeardMs(): number | undefined;
-  /** When a node was heard last, in milliseconds since the epoch; undefined: never since the start. */
+  /**
+   * When a node was heard last, in milliseconds since the epoch; undefined: never since the start.
+   */
   seenAt(node: string): number | undefined;
   /** Time has passed. @param isAsking whether nodes were asked since the last call */
   pass(nodes: readonly string[], isAsking: boolean): void;
@@ -67,8 +69,8 @@ export interface Hearing {
 const HEARS_MS = 5 * 60_000;
 
 /**
- * Whether silence of others counts. A node that hears nobody at all, and to which the Kubernetes API
- * does not show the others, may itself be the one that is cut off.
+ * Whether silence of others counts. A node that hears nobody at all, and to which the Kubernetes
+ * API does not show the others, may itself be the one that is cut off.
  */
 export function countsSilence(hearing: Hearing): boolean {
   const { isAsking, hasIdentity, isApiComplete, lastHeardMs, nowMs } = hearing;

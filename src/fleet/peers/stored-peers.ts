@@ -7,7 +7,9 @@ import type { Log } from '../../platform/log.ts';
 /** A node that is or was known. */
 export interface StoredPeer {
   readonly name: string;
-  /** Where it answered last, or wrote that it answers, as `10.0.0.4:9777`; absent when not known. */
+  /**
+   * Where it answered last, or wrote that it answers, as `10.0.0.4:9777`; absent when not known.
+   */
   readonly address?: string | undefined;
 }
 

@@ -38,7 +38,7 @@ export interface Told {
    * Ids of the events about what was wrong then; undefined after a restart, when only the Node says
    * what was told.
    */
-  readonly standing: ReadonlySet<string> | undefined;
+  readonly troubleIds: ReadonlySet<string> | undefined;
 }
 
 const MESSAGE_CHARACTERS = 1_000;
@@ -63,22 +63,22 @@ export function eventsOf(told: Told, report: OwnReport): readonly NodeEvent[] {
   const isFirst = told.releases === undefined;
   const now = new Map(releaseStatusesOf(report).map((release) => [release.bundle, release]));
   const life = report.bundles.flatMap((bundle) =>
-    isFirst || !now.has(shortBundle(bundle)) ? [] : lifeEvents(before.get(shortBundle(bundle))?.phase, bundle),
+    isFirst || !now.has(shortBundle(bundle)) ? [] : lifecycleEvents(before.get(shortBundle(bundle))?.phase, bundle),
   );
   const troubles = report.bundles.flatMap((bundle) => {
     const is = now.get(shortBundle(bundle));
     const was = before.get(shortBundle(bundle));
-    const isKnown = told.standing === undefined && was?.phase === is?.phase && was?.reason === is?.reason;
+    const isKnown = told.troubleIds === undefined && was?.phase === is?.phase && was?.reason === is?.reason;
     return is === undefined || isKnown ? [] : troubleEvents(bundle);
   });
   const standing = [...rejectionEvents(report), ...wantedEvents(report), ...troubles];
-  return [...standing.filter(({ id }) => told.standing?.has(id) !== true), ...life];
+  return [...standing.filter(({ id }) => told.troubleIds?.has(id) !== true), ...life];
 }
 
 /** What counts as told after this report. */
 export function toldAfter(report: OwnReport): Told {
   const standing = [...rejectionEvents(report), ...wantedEvents(report), ...report.bundles.flatMap(troubleEvents)];
-  return { releases: releaseStatusesOf(report), standing: new Set(standing.map(({ id }) => id)) };
+  return { releases: releaseStatusesOf(report), troubleIds: new Set(standing.map(({ id }) => id)) };
 }
 
 function rejectionEvents({ rejected }: OwnReport): NodeEvent[] {
@@ -91,7 +91,7 @@ function wantedEvents({ wanted }: OwnReport): NodeEvent[] {
   return wanted.map(({ name, version, message }) => event('Warning', 'StickWanted', message, name, version));
 }
 
-function lifeEvents(was: Phase | undefined, bundle: OwnBundle): NodeEvent[] {
+function lifecycleEvents(was: Phase | undefined, bundle: OwnBundle): NodeEvent[] {
   const { phase, bundleId, media, signedBy, images, sizeBytes, activatedAt = '' } = bundle;
   const title = bundleTitle(bundle);
   const normal = (reason: NodeEvent['reason'], message: string, ...occurrence: readonly string[]) =>

@@ -15,7 +15,9 @@ const MOST_WANTS = 3;
 /** A percentage is published in these steps, so that a preload writes ten times. */
 const PERCENT_STEP = 10;
 
-/** What this node tells the others on the wire: the current releases first, then the newest ones. */
+/**
+ * What this node tells the others on the wire: the current releases first, then the newest ones.
+ */
 export function nodeStatusOf(report: OwnReport): NodeStatus {
   const all = releaseStatusesOf(report);
   const more = all.length - NODE_STATUS_RELEASES;
@@ -82,8 +84,8 @@ function newsTime({ current, activatedAt, adoptedAt }: OwnBundle): string {
 }
 
 /**
- * The part of a status that tells whether all images are present and pinned. What was so counts as so
- * while the runtime does not answer: its restart takes away no label.
+ * The part of a status that tells whether all images are present and pinned. What was so counts as
+ * so while the runtime does not answer: its restart takes away no label.
  */
 export function loadedStatus({ phase, conditions }: OwnBundle): Pick<ReleaseStatus, 'phase' | 'incomplete'> {
   const isDenied = conditions.some(({ type, status }) => ['Preloaded', 'Pinned'].includes(type) && status === 'False');
@@ -111,7 +113,9 @@ function personWaitedFor({ phase, activationHolds }: OwnBundle): string | undefi
   return phase === 'ready' ? activationHolds.find(({ releasedBy }) => releasedBy === 'person')?.code : undefined;
 }
 
-/** By bytes, as long as they can only be those of this bundle; else by images. Whole, rounded down. */
+/**
+ * By bytes, as long as they can only be those of this bundle; else by images. Whole, rounded down.
+ */
 function percentOf({ images }: OwnBundle, { bundles, progress }: OwnReport): number {
   const isAlone = bundles.filter(({ phase }) => phase === 'preloading').length === 1;
   const { doneBytes, totalBytes } = progress;

@@ -32,8 +32,8 @@ const serves = v.object({
 });
 
 /**
- * The address that others are told where this node listens: its `InternalIP` where it listens on all
- * addresses. Undefined when it has none, `unknown` before the Kubernetes API has answered.
+ * The address that others are told where this node listens: its `InternalIP` where it listens on
+ * all addresses. Undefined when it has none, `unknown` before the Kubernetes API has answered.
  */
 export function announcedEndpoint(
   endpoint: Endpoint,
@@ -45,7 +45,9 @@ export function announcedEndpoint(
   return cluster.nodes().length === 0 ? 'unknown' : undefined;
 }
 
-/** The text of the annotation `stickpin.io/serves`, version 1. The same for the same set of bundles. */
+/**
+ * The text of the annotation `stickpin.io/serves`, version 1. The same for the same set of bundles.
+ */
 export function servesAnnotation({ address, port, bundles }: OwnServes): string {
   const named = [...new Set(bundles)].sort().slice(0, MOST_BUNDLES);
   return JSON.stringify({ version: 1, address, port, bundles: named });

@@ -62,7 +62,10 @@ const SILENT_MS = 90_000;
 const LONGEST_SLEEP_MS = 3_600_000;
 const MOST_EVENTS = 100;
 
-/** What is to be on the Node. `fields`: undefined while nothing is known; then they stay as they are. */
+/**
+ * What is to be on the Node. `fields`: undefined while nothing is known; then they stay as they
+ * are.
+ */
 interface Wanted {
   readonly fields: OwnFields | undefined;
   readonly health: Health;
@@ -229,7 +232,7 @@ function worstOf(state: State, failed: readonly unknown[]): unknown {
 /** After a start the Node says what was told before. */
 function learnWhatWasTold(state: State, node: OwnNode): void {
   if (state.told !== undefined) return;
-  state.told = { releases: toldStatus(node)?.releases, standing: undefined };
+  state.told = { releases: toldStatus(node)?.releases, troubleIds: undefined };
   collectEvents(state);
 }
 

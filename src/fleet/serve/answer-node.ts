@@ -92,7 +92,9 @@ async function sendBlob(
   }
 }
 
-/** Whether a blob is a manifest or a config, by its size: whoever judges a bundle needs only those. */
+/**
+ * Whether a blob is a manifest or a config, by its size: whoever judges a bundle needs only those.
+ */
 async function isSmall(daemon: WireConnection, path: string, signal: AbortSignal): Promise<boolean> {
   const head = await daemon.open({ path, method: 'HEAD' }, signal);
   head.resume();

@@ -20,7 +20,9 @@ export interface Turn {
    * @throws whatever aborted `signal`
    */
   add(bytes: number, signal: AbortSignal): Promise<void>;
-  /** Whether the node read so slowly in the last minute that it must give way to those that wait. */
+  /**
+   * Whether the node read so slowly in the last minute that it must give way to those that wait.
+   */
   isTooSlow(): boolean;
   /** Ends it. Idempotent. */
   end(): void;

@@ -2,7 +2,10 @@ import type { Clock } from '../../platform/clock.ts';
 
 /** Sends a line of status at most once a second. */
 export interface StatusThrottle {
-  /** Sends the line now, or at the end of the second with the last one. What is unchanged is not sent. */
+  /**
+   * Sends the line now, or at the end of the second with the last one. What is unchanged is not
+   * sent.
+   */
   say(line: string): void;
   /** Sends at once what still waits. */
   flush(): void;

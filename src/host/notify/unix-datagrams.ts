@@ -1,4 +1,6 @@
-/** What became of a datagram. `busy`: the receiver's queue is full. `failed`: there is no receiver. */
+/**
+ * What became of a datagram. `busy`: the receiver's queue is full. `failed`: there is no receiver.
+ */
 export type SendResult = 'sent' | 'busy' | 'too-large' | 'failed';
 
 /** A socket for Unix datagrams that never blocks. */

@@ -134,7 +134,10 @@ async function flagOf(path: string, name: string): Promise<boolean> {
   return (await textOf(join(path, name))).trim() === '1';
 }
 
-/** One in a reader that is built in, which the kernel does not call removable. eMMC has the type MMC. */
+/**
+ * One in a reader that is built in, which the kernel does not call removable. eMMC has the type
+ * MMC.
+ */
 async function isSdCard(whole: string): Promise<boolean> {
   return basename(whole).startsWith('mmcblk') && (await textOf(join(whole, 'device', 'type'))).trim() === 'SD';
 }

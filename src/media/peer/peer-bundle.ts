@@ -85,7 +85,10 @@ async function patiently<T>({ name, clock }: PeerAccess, signal: AbortSignal, wo
   }
 }
 
-/** As {@link readBlob}, and waits for its turn: nothing else can be done before the bundle is judged. */
+/**
+ * As {@link readBlob}, and waits for its turn: nothing else can be done before the bundle is
+ * judged.
+ */
 async function* readDocument(
   access: PeerAccess,
   digest: Digest,

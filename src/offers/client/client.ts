@@ -34,7 +34,9 @@ export interface WatchOptions {
 export interface OffersClient extends BlobSource {
   /** `/v1/offers`. Undefined when it has not changed. */
   offers(watch: WatchOptions, signal: AbortSignal): Promise<Watched<OffersDocument> | undefined>;
-  /** A file of a bundle; undefined when it is not offered. @param maxBytes default: as on a stick */
+  /**
+   * A file of a bundle; undefined when it is not offered. @param maxBytes default: as on a stick
+   */
   file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal, maxBytes?: number): Promise<Buffer | undefined>;
   /** `blobs.json`; undefined when the bundle is not offered. */
   blobs(bundleId: BundleId, signal: AbortSignal): Promise<ReadonlyMap<Digest, number> | undefined>;

@@ -18,8 +18,9 @@ export interface BodyLimits {
 /**
  * The whole of a small body. The connection is closed when the body is too large or too slow.
  *
- * @throws AppError `offers/answer` (`reject`) when it is larger than `maxBytes`; `offers/unreachable`
- *   (`retry`) when it breaks off or is not there in time; whatever aborted `signal`
+ * @throws AppError `offers/answer` (`reject`) when it is larger than `maxBytes`;
+ *   `offers/unreachable` (`retry`) when it breaks off or is not there in time; whatever aborted
+ *   `signal`
  */
 export async function readBody(
   response: IncomingMessage,
@@ -77,7 +78,9 @@ export async function* streamBody(
   }
 }
 
-/** Bytes that came while they were waited for: a consumer that pauses costs the other end nothing. */
+/**
+ * Bytes that came while they were waited for: a consumer that pauses costs the other end nothing.
+ */
 function createProgress(progressMs: number) {
   const { progressBytes } = wireLimits;
   let waitedMs = 0;

@@ -27,8 +27,8 @@ export interface WireConnection {
    * Sends a request and resolves with the head of the answer, of any status. The body must be read
    * or destroyed. An abort ends the body too.
    *
-   * @throws AppError `offers/unreachable` (`retry`), `offers/answer` (`reject`) for what is no HTTP;
-   *   whatever aborted `signal`
+   * @throws AppError `offers/unreachable` (`retry`), `offers/answer` (`reject`) for what is no
+   *   HTTP; whatever aborted `signal`
    */
   open(request: WireRequest, signal: AbortSignal): Promise<IncomingMessage>;
   /** Closes all connections. Running requests fail. */
@@ -145,7 +145,9 @@ function send(
   return { answer, isReused: () => request.reusedSocket };
 }
 
-/** A failed connection, or an answer that is no HTTP, as an AppError. An AppError stays as it is. */
+/**
+ * A failed connection, or an answer that is no HTTP, as an AppError. An AppError stays as it is.
+ */
 export function connectionError(who: string, cause: unknown): AppError {
   if (cause instanceof AppError) return cause;
   const isMalformed = systemCodeOf(cause)?.startsWith('HPE_') === true;

@@ -12,9 +12,9 @@ const FILES_AT_ONCE = 16;
 /**
  * Brings a folder with all that is in it to the disk: files, and the names in its folders.
  *
- * With syncfs(2), by sync(1), all files of the filesystem are written at once. That takes a fraction
- * of the time of an fsync(2) for each of thousands of small files. Where syncfs(2) is not enough,
- * each file and folder is synced on its own:
+ * With syncfs(2), by sync(1), all files of the filesystem are written at once. That takes a
+ * fraction of the time of an fsync(2) for each of thousands of small files. Where syncfs(2) is not
+ * enough, each file and folder is synced on its own:
  *
  * - before Linux 5.8, since it does not report failed writes there (syncfs(2), "VERSIONS");
  * - on FUSE, where most filesystems are not told about it;

@@ -23,7 +23,8 @@ const UNKNOWN: DiagReply = { kind: 'unknown' };
  *
  * The module is loaded here, not on import. The socket stays open until the process ends.
  *
- * @returns undefined when the kernel or a sandbox has no such sockets, or the module can't be loaded
+ * @returns undefined when the kernel or a sandbox has no such sockets, or the module can't be
+ *   loaded
  */
 export async function openSocketDiag(): Promise<FindPeer | undefined> {
   const koffi = await import('koffi').then(

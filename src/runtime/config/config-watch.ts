@@ -12,7 +12,9 @@ interface WatchOptions {
   /** Files that stickpin writes. They are ignored. */
   readonly ownPaths: readonly string[];
   readonly log: Log;
-  /** How often, in milliseconds, is looked for changes that the kernel did not tell. Default 30 s. */
+  /**
+   * How often, in milliseconds, is looked for changes that the kernel did not tell. Default 30 s.
+   */
   readonly lookMs?: number;
 }
 

@@ -14,8 +14,8 @@ export interface ContentClient {
    * The bytes of the blob from `startByte` (default 0), in messages of at most some MiB. Has no
    * deadline.
    *
-   * @throws the `ServiceError` of grpc-js as it is, whose code tells a lost file from a runtime that
-   *   does not answer
+   * @throws the `ServiceError` of grpc-js as it is, whose code tells a lost file from a runtime
+   *   that does not answer
    */
   read(digest: Digest, signal: AbortSignal, startByte?: number): AsyncIterable<Buffer>;
   /**

@@ -8,8 +8,8 @@ export type RegistryConfigPath =
       readonly directories: readonly [string, ...string[]];
       /**
        * The one directory that containerd may take a list of several for, as
-       * `/etc/containerd/certs.d:/etc/docker/certs.d` (docs/runtime-facts.md, fact 36). Absent where
-       * it reads the list.
+       * `/etc/containerd/certs.d:/etc/docker/certs.d` (docs/runtime-facts.md, fact 36). Absent
+       * where it reads the list.
        */
       readonly literalDirectory?: string;
     }

@@ -50,8 +50,8 @@ export interface CrioFiles {
    */
   refuseHalfReload(signal: AbortSignal): Promise<void>;
   /**
-   * Whether CRI-O takes all files at a reload: no foreign one is known to be broken, and each can be
-   * read. Never throws but for an abort.
+   * Whether CRI-O takes all files at a reload: no foreign one is known to be broken, and each can
+   * be read. Never throws but for an abort.
    */
   isReloadWhole(signal: AbortSignal): Promise<boolean>;
   /**

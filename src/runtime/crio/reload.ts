@@ -19,7 +19,9 @@ export interface Reload {
 
 /** What {@link createReload} needs. */
 export interface ReloadDependencies {
-  /** A file that is there while a reload is owed. It must not survive a boot, which reads all files. */
+  /**
+   * A file that is there while a reload is owed. It must not survive a boot, which reads all files.
+   */
   readonly markerPath: string;
   /**
    * Whether the runtime is being stopped. A reload would replace the stop, and the next start reads

@@ -25,7 +25,7 @@ export function createReleaseFiles(root: string): ReleaseFiles {
   return {
     list: (signal) => listReleases(root, signal),
     pathOf: (folder) => join(root, folder),
-    lay: async (folder, bundleId, files, signal) => {
+    install: async (folder, bundleId, files, signal) => {
       const staged = join(root, `${STAGED}${plainName(folder)}`);
       try {
         await sweep(root);

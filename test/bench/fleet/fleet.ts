@@ -3,8 +3,8 @@ import { benchMemory } from './memory.ts';
 import { benchSpread } from './spread.ts';
 
 /**
- * Prints what one stick takes to reach other nodes, and what the fleet process takes. `part`: `link`,
- * `spread` or `memory`; default all.
+ * Prints what one stick takes to reach other nodes, and what the fleet process takes. `part`:
+ * `link`, `spread` or `memory`; default all.
  */
 export async function benchFleet(print: (text: string) => void, part?: string): Promise<void> {
   const parts = { link: benchLink, spread: benchSpread, memory: benchMemory };

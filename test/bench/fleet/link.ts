@@ -9,7 +9,10 @@ import { pullFromRegistry } from './registry-pull.ts';
 const MBIT = 200;
 const IMAGES = { sharedMiB: [4], images: 4, ownMiB: 60 };
 
-/** Prints how long one node takes from another one over a link, beside a registry over the same link. */
+/**
+ * Prints how long one node takes from another one over a link, beside a registry over the same
+ * link.
+ */
 export async function benchLink(print: (text: string) => void): Promise<void> {
   const cluster = await makeCluster(IMAGES);
   try {

@@ -19,7 +19,10 @@ const RUN_MS = 30_000;
 /** What the fleet process may take. */
 const BUDGET_MIB = 120;
 
-/** Prints what the fleet process of a node takes that has many peers, and gives blobs to some of them. */
+/**
+ * Prints what the fleet process of a node takes that has many peers, and gives blobs to some of
+ * them.
+ */
 export async function benchMemory(print: (text: string) => void): Promise<void> {
   const cluster = await makeCluster(IMAGES);
   const network = createNetwork();

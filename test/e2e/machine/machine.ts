@@ -28,9 +28,8 @@ export interface SavedMachine {
 }
 
 /**
- * A whole machine: kernel, systemd, udev, D-Bus, containerd, USB ports, and no network but a cable that is
- * plugged in. Everything
- * runs as root.
+ * A whole machine: kernel, systemd, udev, D-Bus, containerd, USB ports, and no network but a cable
+ * that is plugged in. Everything runs as root.
  */
 export interface Machine {
   /** Runs a shell command in the guest, whatever its exit code. */

@@ -47,7 +47,8 @@ it.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))(
       const screens = text.split(HOME).slice(1);
       expect(screens.length).toBeGreaterThanOrEqual(2);
       for (const screen of screens) {
-        // Each line is cleared to its end, and what is left below too; no line is wider than the terminal.
+        // Each line is cleared to its end, and what is left below too; no line is wider than the
+        // terminal.
         expect(screen).toContain(BELOW);
         const lines = screen.replaceAll('\r', '').split('\u001b[K\n');
         for (const line of lines) expect(line.split(BELOW)[0]?.length).toBeLessThanOrEqual(60);

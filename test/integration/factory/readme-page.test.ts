@@ -8,7 +8,9 @@ import { commandsOf } from '../../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
 import { have, program } from '../../support/requirements.ts';
 
-/** What it shows for nodes is run in machines, by test/e2e/bookworm.test.ts and packages.test.ts. */
+/**
+ * What it shows for nodes is run in machines, by test/e2e/bookworm.test.ts and packages.test.ts.
+ */
 const README = 'README.md';
 const repository = fileURLToPath(new URL('../../../', import.meta.url));
 

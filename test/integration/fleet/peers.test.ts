@@ -190,7 +190,8 @@ describe('a bundle that was refused', () => {
     const foreign = await makeSampleBundle({ dir: factory, keys: [key], name: 'edge', version: '1.0.0', arch });
     const [first, second] = [await node('worker-1'), await node('worker-2')];
     const isRefused = ({ rejected }: StatusReport) => rejected.some(({ reason }) => reason.code === 'bundle/arch');
-    // It offers what it verified, also for nodes of another kind. The second one forgets it at once.
+    // It offers what it verified, also for nodes of another kind. The second one forgets it at
+    // once.
     const refused = second.until(isRefused, 60_000);
     first.plug(foreign.path);
     await first.until(isRefused, 30_000);

@@ -28,8 +28,8 @@ const NEWER = '0.1.99';
 const KEPT = ['/etc/stickpin', '/var/lib/stickpin', '/var/lib/stickpin-fleet'];
 
 /**
- * Notes what it is asked to start and stop. Units are enabled and looked up by the true systemctl, in
- * the files; none runs.
+ * Notes what it is asked to start and stop. Units are enabled and looked up by the true systemctl,
+ * in the files; none runs.
  */
 const SYSTEMCTL = `#!/bin/sh
 case "$*" in

@@ -63,7 +63,8 @@ function useAllCommands(stickpin: string, home: string, path?: string): void {
   expectRun('bundle', 'envelope', 'unsigned', '--out', 'envelope');
   expect(expectRun('bundle', 'rehearse', 'unsigned', '--keys', 'keys')).toMatch(/1 of 1|ready/);
   expect(readdirSync(join(home, 'envelope'))).toContain('bundle.dsse.json');
-  // Whether nobody may write to a stick is for its machine to say; see test/e2e/containerd-node.test.ts.
+  // Whether nobody may write to a stick is for its machine to say; see
+  // test/e2e/containerd-node.test.ts.
   const stick = run(stickpin, ['bundle', 'write', 'unsigned', 'factory.pub', '--yes'], home, path);
   expect(stick.stderr).toContain('factory.pub is not a block device: name the device of the stick');
   const port = run(stickpin, ['bundle', 'serve', 'unsigned', '--listen', 'nowhere:x'], home, path);

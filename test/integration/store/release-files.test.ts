@@ -36,7 +36,7 @@ function file(name: string, content: string, digestOfContent = content): Release
 describe('createReleaseFiles', () => {
   it('installs files, lists their bundle, and removes them', async () => {
     expect(await files.list(never)).toEqual(new Map());
-    await files.lay('ocp/4.13.7', first, [file('a.txt', 'a'), file('b.yaml', 'b')], never);
+    await files.install('ocp/4.13.7', first, [file('a.txt', 'a'), file('b.yaml', 'b')], never);
     expect(readFileSync(join(root, 'ocp/4.13.7/a.txt'), 'utf8')).toBe('a');
     expect(await createReleaseFiles(root).list(never)).toEqual(new Map([['ocp/4.13.7', first]]));
     await files.remove('ocp/4.13.7', never);
@@ -45,16 +45,16 @@ describe('createReleaseFiles', () => {
   });
 
   it('replaces the files of another bundle as a whole', async () => {
-    await files.lay('x/1', first, [file('old.txt', 'old')], never);
-    await files.lay('x/1', second, [file('new.txt', 'new')], never);
+    await files.install('x/1', first, [file('old.txt', 'old')], never);
+    await files.install('x/1', second, [file('new.txt', 'new')], never);
     expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'new.txt']);
     expect([readdirSync(root), readdirSync(join(root, 'x'))]).toEqual([['x'], ['1']]);
   });
 
   it('leaves nothing of what is damaged, and what was there before as it was', async () => {
-    await files.lay('x/1', first, [file('old.txt', 'old')], never);
+    await files.install('x/1', first, [file('old.txt', 'old')], never);
     const damaged = [file('good.txt', 'good'), file('bad.txt', 'bad', 'other')];
-    await expect(files.lay('x/1', second, damaged, never)).rejects.toMatchObject({ code: 'store/attachment' });
+    await expect(files.install('x/1', second, damaged, never)).rejects.toMatchObject({ code: 'store/attachment' });
     expect([readdirSync(root), readdirSync(join(root, 'x'))]).toEqual([['x'], ['1']]);
     expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'old.txt']);
   });
@@ -62,12 +62,12 @@ describe('createReleaseFiles', () => {
   it('sweeps up what a crash left behind', async () => {
     mkdirSync(join(root, '.staged-x@1'), { recursive: true });
     writeFileSync(join(root, '.staged-x@1/half'), 'h');
-    await files.lay('x/1', first, [file('a.txt', 'a')], never);
+    await files.install('x/1', first, [file('a.txt', 'a')], never);
     expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'a.txt']);
   });
 
   it('removes and moves nothing after an abort', async () => {
-    await files.lay('x/1', first, [file('a.txt', 'a')], never);
+    await files.install('x/1', first, [file('a.txt', 'a')], never);
     const stopped = AbortSignal.abort(new Error('stop'));
     await expect(files.remove('x/1', stopped)).rejects.toThrow('stop');
     await expect(files.move('x/1', 'x/2', stopped)).rejects.toThrow('stop');
@@ -78,7 +78,7 @@ describe('createReleaseFiles', () => {
     mkdirSync(join(root, 'x/1'), { recursive: true });
     writeFileSync(join(root, 'x/1/mine'), 'm');
     expect(await files.list(never)).toEqual(new Map());
-    await expect(files.lay('x/1', first, [file('a.txt', 'a')], never)).rejects.toMatchObject({
+    await expect(files.install('x/1', first, [file('a.txt', 'a')], never)).rejects.toMatchObject({
       code: 'store/release-files',
     });
     await files.remove('x/1', never);
@@ -107,7 +107,7 @@ describe('createReleaseFiles', () => {
       layFormerly('x-1', first, 'a.txt');
       layFormerly('x-1-2', second, 'b.txt');
       await expect(files.move('x-1-2', 'x-1/2', never)).rejects.toMatchObject({ code: 'store/release-files' });
-      await expect(files.lay('x-1/2', second, [file('b.txt', 'b')], never)).rejects.toMatchObject({
+      await expect(files.install('x-1/2', second, [file('b.txt', 'b')], never)).rejects.toMatchObject({
         code: 'store/release-files',
       });
       await files.move('x-1', 'x/1', never);
@@ -121,7 +121,7 @@ describe('createReleaseFiles', () => {
     });
 
     it('replaces the files of another bundle', async () => {
-      await files.lay('x/1', second, [file('new.txt', 'new')], never);
+      await files.install('x/1', second, [file('new.txt', 'new')], never);
       layFormerly('x-1', first, 'a.txt');
       await files.move('x-1', 'x/1', never);
       expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'a.txt']);

@@ -28,8 +28,9 @@ const keepMirrors = fileURLToPath(new URL('../../../systemd/keep-mirrors', impor
 const AT_ONCE_MS = 1_000;
 
 /**
- * systemd holds the socket of the registry while no daemon answers there. Its unit that stops with a
- * masked service runs `keep-mirrors unit`; a systemctl of the test closes the socket as systemd does.
+ * systemd holds the socket of the registry while no daemon answers there. Its unit that stops with
+ * a masked service runs `keep-mirrors unit`; a systemctl of the test closes the socket as systemd
+ * does.
  */
 describe.runIf(have('root', 'mmdebstrap'))('pulls by containerd, with the daemon masked', { timeout: 120_000 }, () => {
   let root: string;

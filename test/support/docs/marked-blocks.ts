@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 
 /** A block of commands in a Markdown page, with the mark in the comment above it. */
 interface MarkedBlock {
-  /** `run`: a test runs it, and asks for it by its name. `unproven`: none can; `name` is the reason. */
+  /**
+   * `run`: a test runs it, and asks for it by its name. `unproven`: none can; `name` is the reason.
+   */
   readonly kind: 'run' | 'unproven';
   readonly name: string;
   readonly text: string;

@@ -7,7 +7,9 @@ export interface KubeletFiles {
   readonly root: string;
   readonly kubeconfig: string;
   readonly clientCa: string;
-  /** Puts another certificate in place as the kubelet does: a new file, and a link that moves to it. */
+  /**
+   * Puts another certificate in place as the kubelet does: a new file, and a link that moves to it.
+   */
   rotate(certificate: TestCertificate): void;
   /** Rewrites the bundle of authorities. */
   trust(...authorities: readonly { readonly certificate: string }[]): void;

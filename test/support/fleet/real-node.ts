@@ -23,7 +23,9 @@ export interface RealNodeOptions {
   readonly key: SampleKey;
   /** Lines of its settings, by section. */
   readonly settings?: { readonly fleet?: string; readonly other?: string };
-  /** Its runtime: the sections of the settings, and the environment of the daemon. Default embedded. */
+  /**
+   * Its runtime: the sections of the settings, and the environment of the daemon. Default embedded.
+   */
   readonly runtime?: { readonly settings: string; readonly env: Readonly<Record<string, string>> };
   /** Flags of Node.js, by program; default none. */
   readonly flags?: Readonly<Record<Which, readonly string[]>>;

@@ -1,7 +1,10 @@
 import type { OwnBundle, OwnReport } from '../../../src/fleet/publish/own-report.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 
-/** One bundle of a status document: `ocp 4.13.7` with 10 images, `preloading` unless it says otherwise. */
+/**
+ * One bundle of a status document: `ocp 4.13.7` with 10 images, `preloading` unless it says
+ * otherwise.
+ */
 export function ownBundle(over: Partial<OwnBundle> = {}): OwnBundle {
   const name = over.name ?? 'ocp';
   const version = over.version ?? '4.13.7';

@@ -37,8 +37,9 @@ const ingredients = [
 ];
 
 /**
- * One package for this machine, as a user gets it, in `directory`. Returns its path. It is made once
- * for each state of the working tree, and for each `version` (default: that of `package.json`).
+ * One package for this machine, as a user gets it, in `directory`. Returns its path. It is made
+ * once for each state of the working tree, and for each `version` (default: that of
+ * `package.json`).
  */
 export async function makePackage(
   format: 'archive' | 'deb' | 'rpm' | 'sysext',

@@ -4,7 +4,9 @@ import { buildOnce } from './build-cache.ts';
 import { debianMirror } from './debian-mirror.ts';
 import { execute } from './execute.ts';
 
-/** Programs of a Debian suite. Raise `version` to take newer ones, or to build them in another way. */
+/**
+ * Programs of a Debian suite. Raise `version` to take newer ones, or to build them in another way.
+ */
 export interface ProgramsRecipe {
   readonly version: number;
   readonly suite: string;

@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { execute } from './execute.ts';
 import { trixieRoot } from './trixie-root.ts';
 
-/** A Debian trixie of a test's own, on which nothing runs: what is changed in it lasts as long as it. */
+/**
+ * A Debian trixie of a test's own, on which nothing runs: what is changed in it lasts as long as
+ * it.
+ */
 export interface ScratchRoot {
   /** A folder of the host that is `/host` in the root. */
   readonly shared: string;

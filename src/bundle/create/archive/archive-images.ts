@@ -78,7 +78,10 @@ export async function archiveIndexOf(
   throw badArchive(members.path, 'it has neither index.json nor manifest.json, so it is no archive of images');
 }
 
-/** image-spec, image-layout.md, as skopeo, podman, containerd and Docker from version 25 on write it. */
+/**
+ * image-spec, image-layout.md, as skopeo, podman, containerd and Docker from version 25 on write
+ * it.
+ */
 function imagesOfLayout(path: string, bytes: Buffer): ArchiveIndex {
   const { manifests } = parseJson(bytes, layoutIndex, `index.json of ${path}`, 'bundle/source', limits.treeItems);
   const all = manifests.map(({ mediaType, digest, size, platform, annotations }) => {

@@ -19,7 +19,8 @@ interface ArchiveSink {
  * Reads an archive once, from its beginning to its end, and unpacks it: gzip, zstd and plain tar,
  * told apart by their first bytes. At most some MiB are in memory, whatever they unpack to.
  *
- * @throws AppError `bundle/source` (`reject`) when it can't be read or unpacked; errors of the sink.
+ * @throws AppError `bundle/source` (`reject`) when it can't be read or unpacked; errors of the
+ *   sink.
  */
 export async function streamArchive(path: string, sink: ArchiveSink, signal: AbortSignal): Promise<void> {
   const stream = createReadStream(path, { highWaterMark: CHUNK_BYTES, signal });

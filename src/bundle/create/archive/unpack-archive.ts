@@ -151,7 +151,8 @@ async function finish(unpacking: Unpacking, sizeBytes: number): Promise<void> {
 /**
  * The file that a name of the archive stands for. Links are followed within the archive.
  *
- * @throws AppError `bundle/source` (`reject`) when there is none, or links lead outside or in a circle.
+ * @throws AppError `bundle/source` (`reject`) when there is none, or links lead outside or in a
+ *   circle.
  */
 export function fileOf({ path, files, links }: ArchiveMembers, name: string): StoredFile {
   const seen = new Set<string>();

@@ -43,8 +43,8 @@ export interface ImageOptions {
 }
 
 /**
- * What goes into an image. Paths are relative to `root`, sorted, folders before what is in them, and
- * have no characters but `A-Za-z0-9._+/-`.
+ * What goes into an image. Paths are relative to `root`, sorted, folders before what is in them,
+ * and have no characters but `A-Za-z0-9._+/-`.
  */
 export interface Medium {
   readonly root: string;
@@ -94,7 +94,8 @@ export async function makeImage(
 interface Making {
   readonly medium: Medium;
   /**
-   * Relative to the medium, where all tools run. They find parameters behind `?` and `@@` in a path.
+   * Relative to the medium, where all tools run. They find parameters behind `?` and `@@` in a
+   * path.
    */
   readonly image: string;
   readonly layout: ImageLayout;

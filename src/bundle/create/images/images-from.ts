@@ -35,7 +35,9 @@ export interface ImagesFrom {
   readonly used: readonly ManifestImage[];
   /** Texts outside of pods that look like images, each image once. */
   readonly untaken: readonly Untaken[];
-  /** A sentence for each document that is no Kubernetes object, and for each file that repeats keys. */
+  /**
+   * A sentence for each document that is no Kubernetes object, and for each file that repeats keys.
+   */
   readonly notes: readonly string[];
 }
 
@@ -46,8 +48,8 @@ const MAX_FAULTS = 20;
 const DOCKER = 'docker.io';
 
 /**
- * Takes the images out of Kubernetes manifests and rendered charts (YAML or JSON, several documents,
- * lists): those of every pod that an object of any kind describes.
+ * Takes the images out of Kubernetes manifests and rendered charts (YAML or JSON, several
+ * documents, lists): those of every pod that an object of any kind describes.
  *
  * @param source a folder (its `*.yaml`, `*.yml` and `*.json`), a file of any name, or `-` for
  *   `stdin`.

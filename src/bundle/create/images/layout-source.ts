@@ -55,7 +55,8 @@ export function refNameOf(entry: IndexEntry): string | undefined {
  */
 export function findInLayout(directory: string, selector: LayoutSelector, entries: readonly SourceEntry[]): IndexEntry {
   const selected = entries.filter((entry, at) => isSelected(entry, at, selector));
-  // Without a name, an entry that can't be taken does not stand in the way of the only one that can.
+  // Without a name, an entry that can't be taken does not stand in the way of the only one that
+  // can.
   const found = selector.kind === 'only' ? selected.filter(({ kind }) => kind === 'usable') : selected;
   const [first] = found.length === 0 ? selected : found;
   const usable = found.flatMap((one) => (one.kind === 'usable' ? one.entry : []));

@@ -12,7 +12,10 @@ export interface RegistryAccess {
   readonly retries?: number;
 }
 
-/** The flags of `skopeo inspect` or `skopeo copy` (skopeo-inspect(1), skopeo-copy(1)) for this access. */
+/**
+ * The flags of `skopeo inspect` or `skopeo copy` (skopeo-inspect(1), skopeo-copy(1)) for this
+ * access.
+ */
 export function accessFlags({ authfile, tlsVerify, retries }: RegistryAccess, command: 'inspect' | 'copy'): string[] {
   const tls = command === 'copy' ? '--src-tls-verify' : '--tls-verify';
   return [

@@ -174,7 +174,8 @@ function startExtended({ type, storedBytes }: TarHeader): ExtendedHeader {
 }
 
 /**
- * pax: `path`, `linkpath` and `size` replace the header's own, GNU's records tell the size of a sparse file.
+ * pax: `path`, `linkpath` and `size` replace the header's own, GNU's records tell the size of a
+ * sparse file.
  */
 function withPax(header: TarHeader, { pax: records, longName, longLink }: Walk): TarHeader {
   const named = {

@@ -43,8 +43,8 @@ const PUBLISHED = 'quay.io/openshift-release-dev/ocp-release';
  * image in `…/release-images` and its payload anywhere. Every blob of the release is checked to be
  * there; digests of layers are checked when they are copied.
  *
- * @throws AppError `bundle/source` (`reject`) when there is no release, several, or a part is absent
- *   or damaged; `bundle/option` when the options contradict the medium; `bundle/tool`;
+ * @throws AppError `bundle/source` (`reject`) when there is no release, several, or a part is
+ *   absent or damaged; `bundle/option` when the options contradict the medium; `bundle/tool`;
  *   `bundle/no-space`
  */
 export async function readOpenshiftMedium(request: OpenshiftRequest, signal: AbortSignal): Promise<OpenshiftRelease> {
@@ -86,7 +86,9 @@ function movedTo(storage: RegistryStorage, directory: string): RegistryStorage {
   return { ...storage, blobs: new Map(blobs) };
 }
 
-/** Folders of storage below the top; media have it at the root, in `oc-mirror/install` or deeper. */
+/**
+ * Folders of storage below the top; media have it at the root, in `oc-mirror/install` or deeper.
+ */
 const MAX_DEPTH = 5;
 
 async function findStorage(top: string, path: string): Promise<string> {
@@ -225,7 +227,9 @@ async function describe(
   return { digest, tag, version, arch: own };
 }
 
-/** What the release image is called on nodes: as asked for, as `release.env` says, or as published. */
+/**
+ * What the release image is called on nodes: as asked for, as `release.env` says, or as published.
+ */
 function nameOf(asked: Reference | undefined, image: string | undefined, { digest, tag }: Candidate): Reference {
   if (asked !== undefined) return asked;
   const published = parseReference(tag === undefined ? PUBLISHED : `${PUBLISHED}:${tag}`);

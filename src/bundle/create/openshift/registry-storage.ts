@@ -109,7 +109,9 @@ async function openSource(path: string) {
   });
 }
 
-/** Names of folders, sorted. A missing folder is empty. @throws AppError `bundle/source` for a link */
+/**
+ * Names of folders, sorted. A missing folder is empty. @throws AppError `bundle/source` for a link
+ */
 async function foldersIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   if (entries.length > MAX_ENTRIES) throw bad(folder, `it has more than ${MAX_ENTRIES} entries`);

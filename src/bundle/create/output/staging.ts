@@ -9,9 +9,9 @@ import { removeStale, stagingPrefix } from './staging-name.ts';
 
 /**
  * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which is
- * then synced and renamed to `target`. An error or abort leaves nothing behind, no parent directory of
- * `target` either. Unfinished work of a killed process for the same target is removed. Everything
- * is synced to disk when this returns.
+ * then synced and renamed to `target`. An error or abort leaves nothing behind, no parent directory
+ * of `target` either. Unfinished work of a killed process for the same target is removed.
+ * Everything is synced to disk when this returns.
  *
  * @returns what `build` returns.
  * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty, is a link or a

@@ -53,8 +53,8 @@ function coveredBy({ payloadType, payload }: Envelope): Buffer {
 
 /**
  * Adds a signature to the bundle at `path`, or to every volume `path/1`, `path/2` … of one that is
- * spread. The key is used once. Volumes that got the signature before an error keep it; signing them
- * again is no harm.
+ * spread. The key is used once. Volumes that got the signature before an error keep it; signing
+ * them again is no harm.
  *
  * @returns the paths that were signed, and the envelope as it is now in all of them.
  * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when the volumes belong

@@ -33,8 +33,8 @@ export interface StickWrite {
  * else is written, and again after a fault or an abort: a stick that is not complete has no
  * filesystem.
  *
- * @throws AppError `bundle/stick` (`reject`) when the device can't be used or does not keep what was
- *   written
+ * @throws AppError `bundle/stick` (`reject`) when the device can't be used or does not keep what
+ *   was written
  */
 export async function writeStick(write: StickWrite, signal: AbortSignal): Promise<void> {
   const { device } = write;

@@ -4,8 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs';
  * Kills a process, and every process that it and its children have started (proc(5)). One that has
  * lost its parent is no longer found.
  *
- * INVARIANTS: a process is stopped before its children are listed, so that it starts no more of them
- * and its number is not given to another one.
+ * INVARIANTS: a process is stopped before its children are listed, so that it starts no more of
+ * them and its number is not given to another one.
  */
 export function killTree(pid: number): void {
   const stopped = new Set<number>();

@@ -38,7 +38,10 @@ export function registerHistory(program: Command, context: CommandContext): void
     });
 }
 
-/** The digest of a bundle by what the daemon left on the disk. @throws as `findShown`; AppError `cli/no-state` */
+/**
+ * The digest of a bundle by what the daemon left on the disk. @throws as `findShown`; AppError
+ * `cli/no-state`
+ */
 async function storedId(
   bundle: string | undefined,
   state: StoredState,
@@ -66,7 +69,10 @@ function authorText({ by, kind }: Events[number]): string {
   return by === undefined || by === 'daemon' || kind === 'commandAsked' ? '' : ` (by ${oneLine(by)})`;
 }
 
-/** RFC 3339. The clock of a node may have been anything, so a time that no date can say stays a number. */
+/**
+ * RFC 3339. The clock of a node may have been anything, so a time that no date can say stays a
+ * number.
+ */
 function timeOf({ at }: Events[number]): string {
   const date = new Date(at);
   return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();

@@ -6,8 +6,8 @@ import { withDaemon } from '../../context/daemon-client.ts';
 import { printMessage } from '../../output/message.ts';
 
 /**
- * A command that makes one call to the daemon, with at most one argument and without a question. With
- * `--json` it prints `{"message": …}`.
+ * A command that makes one call to the daemon, with at most one argument and without a question.
+ * With `--json` it prints `{"message": …}`.
  */
 interface Request {
   readonly name: string;

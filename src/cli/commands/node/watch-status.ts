@@ -7,7 +7,9 @@ import { wrapLines } from '../../output/wrap-words.ts';
 /** Prints the state of a daemon to a width of the terminal. @throws AppError of the daemon */
 export type PrintStatus = (columns: number | undefined) => Promise<void>;
 
-/** From the top of the terminal. Each line is cleared as it is written, so that nothing flickers. */
+/**
+ * From the top of the terminal. Each line is cleared as it is written, so that nothing flickers.
+ */
 export function repainted(text: string): string {
   return `\u001b[H${text.replaceAll('\n', '\u001b[K\n')}\u001b[J`;
 }

@@ -24,7 +24,9 @@ const SECRET_END = `(?:${SECRET_WORD})s?(?:[-_]?(?:data|value|base64))?`;
 /** The whole name. Its length is bounded, so that a long word does not cost much time. */
 const SECRET_NAME = String.raw`[\w.-]{0,64}${SECRET_END}`;
 
-/** Values in quotes, also in quotes that a program has escaped. An open quote ends with its line. */
+/**
+ * Values in quotes, also in quotes that a program has escaped. An open quote ends with its line.
+ */
 const QUOTED = [
   String.raw`(?<escaped>\\+["'])[^\n]*?(?:(?<!\\)\k<escaped>|$)`,
   String.raw`"(?:\\.|[^"\\\n])*(?:"|$)`,

@@ -17,8 +17,8 @@ const WEB_TOKEN = /\beyJ[\w-]{4,}\.[\w-]+\.[\w-]*/g;
 const JOIN_TOKEN = /\bK10[0-9a-f]+::\S+/g;
 
 /**
- * The text without secrets that can be told by their form: tokens, private keys in base64, and names and
- * passwords in addresses and headers.
+ * The text without secrets that can be told by their form: tokens, private keys in base64, and
+ * names and passwords in addresses and headers.
  */
 export function withoutTokens(text: string): string {
   return text

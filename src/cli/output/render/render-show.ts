@@ -27,8 +27,9 @@ export type ShownBundle =
 const LABEL_WIDTH = 14;
 
 /**
- * The output of `stickpin show`: a line for each member in words; all holds of its activation; its rules and their effect; its conditions; and the keys and rules of trust in use, if
- * they are known.
+ * The output of `stickpin show`: a line for each member in words; all holds of its activation; its
+ * rules and their effect; its conditions; and the keys and rules of trust in use, if they are
+ * known.
  */
 export function renderShow(bundle: ShownBundle, trust: TrustReport | undefined, layout: Layout = {}): string {
   const {

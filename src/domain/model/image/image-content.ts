@@ -22,8 +22,9 @@ export interface ExpectedLayer extends ContentPointer {
 /**
  * What a look at the content of an image has shown.
  *
- * - `whole`: nothing is wrong. `bytes`: all blobs that the runtime keeps were read, and their digests
- *   are right; `records`: the runtime keeps no blobs, and its records of the unpacked layers fit;
+ * - `whole`: nothing is wrong. `bytes`: all blobs that the runtime keeps were read, and their
+ *   digests are right; `records`: the runtime keeps no blobs, and its records of the unpacked
+ *   layers fit;
  * - `broken`: something is;
  * - `absent`: the runtime does not list the image. `faults`: damaged blobs that it keeps of it all
  *   the same, by which the next pull would fail;

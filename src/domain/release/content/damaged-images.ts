@@ -113,8 +113,8 @@ function nextOf(found: Found, wholeLayers: ReadonlySet<Digest>, context: DamageC
 }
 
 /**
- * A registry may be out of reach, so that an image that may still start is removed for blobs at hand
- * only.
+ * A registry may be out of reach, so that an image that may still start is removed for blobs at
+ * hand only.
  */
 function isAtHand(
   { image, faults }: Found,

@@ -38,7 +38,8 @@ type Seen = Pick<Observed, 'media' | 'localBlobs'>;
 
 /**
  * A look at the documents of the releases that were activated, and of those that are ready and have
- * some. A ready release without any may be an envelope, which gets its tags from its own registries.
+ * some. A ready release without any may be an envelope, which gets its tags from its own
+ * registries.
  */
 export function documentLookOf(bundles: readonly StoredBundle[], { media, localBlobs }: Seen): DocumentLookTest {
   const hasSome = ({ contents }: StoredBundle) => contents.images.some(({ digest }) => localBlobs.has(digest));

@@ -16,12 +16,12 @@ export function hasFiles({ payload }: Pick<StoredBundle, 'payload'>): boolean {
 }
 
 /**
- * Whether the attached files of a release lie in its folder; true where it has none. `laid`: whose
- * files lie in each folder.
+ * Whether the attached files of a release lie in its folder; true where it has none. `installed`:
+ * whose files lie in each folder.
  */
-export function areFilesLaid(
+export function areFilesInstalled(
   bundle: Pick<StoredBundle, 'bundleId' | 'payload'>,
-  laid: ReadonlyMap<string, BundleId>,
+  installed: ReadonlyMap<string, BundleId>,
 ): boolean {
-  return !hasFiles(bundle) || laid.get(releaseFolderOf(bundle.payload)) === bundle.bundleId;
+  return !hasFiles(bundle) || installed.get(releaseFolderOf(bundle.payload)) === bundle.bundleId;
 }

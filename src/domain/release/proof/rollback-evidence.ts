@@ -1,7 +1,7 @@
 import type { Policy } from '../../settings/settings.ts';
 import type { Soak } from '../../state/soak-record.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import type { LifeVerdict } from '../life-verdict.ts';
+import type { LifecycleFinding } from '../lifecycle-finding.ts';
 import { currentIds, isProven, isRolledBack, isTwin, keptBundles, wasActive } from '../recorded-phase.ts';
 import type { ContainerLook } from './container-look.ts';
 import { componentNames, componentsById, imageIdOf } from './evidence.ts';
@@ -16,10 +16,10 @@ const BACK_MS = 60_000;
 const LOOK_MS = 600_000;
 
 /** Whether a release runs no more and an older one does in its place. */
-export interface WayBack {
+export interface RollbackEvidence {
   /** Its clock, with the time since when that is so. */
   readonly soak: Soak;
-  readonly verdicts: readonly LifeVerdict[];
+  readonly findings: readonly LifecycleFinding[];
   /**
    * When it will have been so for long enough, as milliseconds from now; undefined while it is not
    * so, or when it has been.
@@ -46,7 +46,7 @@ export function provenWithFallback(bundles: readonly StoredBundle[]): readonly S
  * Whether it is time to look at containers again `sinceLookMs` after the last time, although no
  * release has to prove itself: what is proven may go back.
  */
-export function isLookDue(
+export function isContainerCheckDue(
   bundles: readonly StoredBundle[],
   sinceLookMs: number,
   { soak: soakMs }: Pick<Policy['lifecycle'], 'soak'>,
@@ -62,7 +62,7 @@ export function isLookDue(
  *
  * @param seen its clock after this look
  */
-export function unprovenWayBack(bundle: StoredBundle, seen: Soak, look: ContainerLook): WayBack {
+export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, look: ContainerLook): RollbackEvidence {
   const isBack = (older: StoredBundle) => componentsBack(bundle, older, seen, look).size > 0;
   const older =
     wasActive(bundle) && !isAnyLeft(seen) ? releasesBefore(bundle, look.stored.bundles).find(isBack) : undefined;
@@ -76,7 +76,11 @@ export function unprovenWayBack(bundle: StoredBundle, seen: Soak, look: Containe
  *
  * @param isRunning whether anything runs from it
  */
-export function provenWayBack(bundle: StoredBundle, isRunning: boolean, look: ContainerLook): WayBack | undefined {
+export function rollbackOfProven(
+  bundle: StoredBundle,
+  isRunning: boolean,
+  look: ContainerLook,
+): RollbackEvidence | undefined {
   const { soak } = bundle;
   if (soak === undefined) return undefined;
   const ran = soak.components.filter(({ counts, runs }) => counts && runs.length > 0).map(({ component }) => component);
@@ -97,13 +101,13 @@ function after(
   { backSinceMs, ...soak }: Soak,
   older: StoredBundle | undefined,
   { observed: { boot }, policy: { lifecycle } }: ContainerLook,
-): WayBack {
-  if (older === undefined) return { soak, verdicts: [], dueInMs: undefined };
+): RollbackEvidence {
+  if (older === undefined) return { soak, findings: [], dueInMs: undefined };
   const since = backSinceMs ?? boot.uptimeMs;
   const dueInMs = since + Math.min(BACK_MS, lifecycle.soak) - boot.uptimeMs;
   const back = { ...soak, backSinceMs: since };
-  if (dueInMs > 0) return { soak: back, verdicts: [], dueInMs };
-  return { soak: back, verdicts: [{ kind: 'went-back', bundleId, to: older.bundleId }], dueInMs: undefined };
+  if (dueInMs > 0) return { soak: back, findings: [], dueInMs };
+  return { soak: back, findings: [{ kind: 'went-back', bundleId, to: older.bundleId }], dueInMs: undefined };
 }
 
 /**

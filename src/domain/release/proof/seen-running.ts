@@ -2,7 +2,7 @@ import { sequenceOf } from '../../adoption/floors.ts';
 import { RULE_CODES } from '../../model/rule-code.ts';
 import type { Soak } from '../../state/soak-record.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import type { LifeVerdict } from '../life-verdict.ts';
+import type { LifecycleFinding } from '../lifecycle-finding.ts';
 import { currentRelease, keptBundles } from '../recorded-phase.ts';
 import type { ContainerLook } from './container-look.ts';
 import { componentsById, imageIdOf } from './evidence.ts';
@@ -24,7 +24,7 @@ export function neverActivated(bundles: readonly StoredBundle[]): readonly Store
 
 /** What follows from releases that run although stickpin has not activated them. */
 interface SeenRunning {
-  readonly verdicts: readonly LifeVerdict[];
+  readonly findings: readonly LifecycleFinding[];
   /** When the next of them will have been seen for long enough, as milliseconds from now. */
   readonly dueInMs: readonly number[];
 }
@@ -41,12 +41,12 @@ export function seenRunning(waiting: readonly StoredBundle[], look: ContainerLoo
     .sort((a, b) => sequenceOf(b.bundle) - sequenceOf(a.bundle));
   const first = due.filter((one) => due.find((other) => other.bundle.payload.name === one.bundle.payload.name) === one);
   return {
-    verdicts: [
-      ...followed.flatMap(({ bundle, soak }): LifeVerdict[] =>
+    findings: [
+      ...followed.flatMap(({ bundle, soak }): LifecycleFinding[] =>
         soak === undefined ? [] : [{ kind: 'clock-changed', bundleId: bundle.bundleId, soak }],
       ),
       ...first.map(
-        ({ bundle, components }): LifeVerdict => ({ kind: 'runs-unasked', bundleId: bundle.bundleId, components }),
+        ({ bundle, components }): LifecycleFinding => ({ kind: 'runs-unasked', bundleId: bundle.bundleId, components }),
       ),
     ],
     dueInMs: followed.flatMap(({ dueInMs }) => (dueInMs === undefined || dueInMs <= 0 ? [] : [dueInMs])),

@@ -1,6 +1,6 @@
 import type { Policy } from '../../settings/settings.ts';
 import type { Stored } from '../../state/state.ts';
-import type { LifeVerdict } from '../life-verdict.ts';
+import type { LifecycleFinding } from '../lifecycle-finding.ts';
 import { isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from '../recorded-phase.ts';
 import { isProtected } from '../retention.ts';
 
@@ -8,10 +8,10 @@ import { isProtected } from '../retention.ts';
  * Same images, new metadata: nothing could tell it from the other one, so it continues where that
  * one is.
  */
-export function takeOvers(stored: Stored, policy: Policy): LifeVerdict[] {
+export function takeOvers(stored: Stored, policy: Policy): LifecycleFinding[] {
   return unprovenReleases(stored)
     .filter((bundle) => !wasActive(bundle))
-    .flatMap((bundle): LifeVerdict[] => {
+    .flatMap((bundle): LifecycleFinding[] => {
       const twin = keptBundles(stored.bundles).find(
         (other) =>
           other.payload.name === bundle.payload.name &&

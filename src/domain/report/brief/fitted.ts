@@ -46,8 +46,8 @@ export function sentencesOf(text: string): readonly string[] {
 }
 
 /**
- * What an adapter says, as whole sentences: what is wrong, then the last one, which says what to do,
- * then what lies between. Its digests are in short: they would take the room of what matters.
+ * What an adapter says, as whole sentences: what is wrong, then the last one, which says what to
+ * do, then what lies between. Its digests are in short: they would take the room of what matters.
  */
 export function foreignSentences(message: string): readonly string[] {
   const text = oneLine(message).replace(/sha256:[0-9a-f]{64}/g, (digest) => shortDigest(digest as Digest));

@@ -7,8 +7,8 @@ import { fitted, MAX_LINE_LENGTH, MAX_NAME_LENGTH } from './fitted.ts';
 
 /**
  * The sentence of a reason in at most `maxLength` characters: all of `reasonText` where it fits,
- * else what is wrong, what to do, and details while there is room, each as a whole sentence. `more`:
- * as for {@link fitted}.
+ * else what is wrong, what to do, and details while there is room, each as a whole sentence.
+ * `more`: as for {@link fitted}.
  */
 export function reasonWithin(reason: Reason, maxLength: number = MAX_LINE_LENGTH, more?: string): string {
   const whole = oneLine(reasonText(reason));

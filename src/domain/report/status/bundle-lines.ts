@@ -10,7 +10,7 @@ import { isOnStick } from './stick-note.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
-  const spoken = withoutOutdated(those).filter((entry) => !isSteppedBack(entry));
+  const spoken = withoutOutdated(those).filter((entry) => !needsOtherMedium(entry));
   const entry = spoken.findLast(({ reason }) => reason !== undefined) ?? spoken.findLast(({ trouble }) => trouble);
   const reason = entry?.reason ?? entry?.trouble;
   return entry && reason && reasonAmong(reason, entry.bundle, bundles);
@@ -33,13 +33,13 @@ export function withoutOutdated(those: readonly BundleAssessment[]): readonly Bu
  * Whether a release can't be completed from what was seen of it and nothing with it is plugged in:
  * everything else is spoken of before it.
  */
-export function isSteppedBack({ hold, media, badBlobs }: BundleAssessment): boolean {
+export function needsOtherMedium({ hold, media, badBlobs }: BundleAssessment): boolean {
   return hold === 'media' && media.length === 0 && badBlobs.length > 0;
 }
 
 /** What a release that has stepped back needs, in few words; undefined when it has not. */
-export function steppedBackNote(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string | undefined {
-  if (!isSteppedBack(entry)) return undefined;
+export function otherMediumNote(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string | undefined {
+  if (!needsOtherMedium(entry)) return undefined;
   const title = titleAmong(entry.bundle, bundles);
   return flawedAmong(entry.badBlobs).length > 0
     ? `${title} needs an undamaged copy: see 'stickpin list'.`

@@ -10,7 +10,7 @@ import { reasonWithin } from '../brief/reason-within.ts';
 import { waitingToLookText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import { noticeEffect, noticeTitle } from '../texts/bundle-text.ts';
-import { bundleTrouble, isSteppedBack, readyLine, steppedBackNote, withoutOutdated } from './bundle-lines.ts';
+import { bundleTrouble, needsOtherMedium, otherMediumNote, readyLine, withoutOutdated } from './bundle-lines.ts';
 import { titleAmong } from './namesake.ts';
 
 /** About the medium that was plugged in last and has something to tell. */
@@ -74,10 +74,10 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
     return [`${what} on ${briefName(label)} ${count === 1 ? 'was' : 'were'} rejected: see 'stickpin list'.`];
   });
   const troubled = bundles.filter((entry) => entry.media.length === 0 && entry.reason !== undefined);
-  const first = troubled.find((entry) => !isSteppedBack(entry)) ?? troubled[0];
+  const first = troubled.find((entry) => !needsOtherMedium(entry)) ?? troubled[0];
   if (first !== undefined)
     notes.push(
-      steppedBackNote(first, bundles) ?? `${titleAmong(first.bundle, bundles)} needs attention: see 'stickpin list'.`,
+      otherMediumNote(first, bundles) ?? `${titleAmong(first.bundle, bundles)} needs attention: see 'stickpin list'.`,
     );
   return fitted([line, ...notes]);
 }

@@ -22,8 +22,8 @@ export interface Progress extends TransferProgress {
 const MAX_LEFT_MS = 24 * 60 * 60 * 1000;
 
 /**
- * A STATUS line without its rate and the time left, for one that is not of now: both are the words of
- * {@link progressText}, and of the place in the queue of another node.
+ * A STATUS line without its rate and the time left, for one that is not of now: both are the words
+ * of {@link progressText}, and of the place in the queue of another node.
  */
 export function withoutRate(line: string): string {
   return line

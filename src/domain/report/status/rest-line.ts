@@ -3,12 +3,12 @@ import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { Medium } from '../../model/medium.ts';
-import type { LifeAssessment } from '../../release/lifecycle.ts';
+import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import type { Observed } from '../../state/state.ts';
 import { briefName } from '../brief/brief-name.ts';
 import { fitted } from '../brief/fitted.ts';
 import { unmountedText } from '../reasons/media-text.ts';
-import { isSteppedBack, readyLine, steppedBackNote, withoutOutdated } from './bundle-lines.ts';
+import { needsOtherMedium, otherMediumNote, readyLine, withoutOutdated } from './bundle-lines.ts';
 import { reasonAmong, titleAmong } from './namesake.ts';
 
 /**
@@ -16,8 +16,8 @@ import { reasonAmong, titleAmong } from './namesake.ts';
  */
 export function restLine(observed: Observed, { bundles, life, pins }: Assessment): string {
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
-  const behind = bundles.findLast(isSteppedBack);
-  const ask = behind === undefined ? '' : ` ${steppedBackNote(behind, bundles)}`;
+  const behind = bundles.findLast(needsOtherMedium);
+  const ask = behind === undefined ? '' : ` ${otherMediumNote(behind, bundles)}`;
   const note = unmounted === undefined ? '' : ` ${sentence(unmountedText({ label: briefName(unmounted.label) }))}`;
   const waiting = bundles.findLast((entry) => entry.phase === 'ready');
   if (waiting !== undefined) return `${readyLine(waiting, bundles)}${ask}${note}`;
@@ -27,7 +27,7 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
       ? ''
       : ` ${briefName(empty.label)} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
   const activated = [...withoutOutdated(bundles)]
-    .filter((entry) => entry.phase !== 'retired' && !isSteppedBack(entry))
+    .filter((entry) => entry.phase !== 'retired' && !needsOtherMedium(entry))
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined && behind?.reason !== undefined)
     return fitted([sentence(reasonAmong(behind.reason, behind.bundle, bundles)), note.trim()]);
@@ -35,11 +35,11 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
     const none = pins.unclaimed.length === 0 ? 'No bundle yet.' : 'No bundle is known here.';
     return `Idle. ${none}${foreign}${note || ' Waiting for media.'}`;
   }
-  return `Idle. ${lifeLine(activated, titleAmong(activated.bundle, bundles), life)}${ask}${foreign}${note || ' Waiting for media.'}`;
+  return `Idle. ${lifecycleLine(activated, titleAmong(activated.bundle, bundles), life)}${ask}${foreign}${note || ' Waiting for media.'}`;
 }
 
 /** The running release, and what it still needs to be proven. */
-function lifeLine({ bundle, phase }: BundleAssessment, title: string, { soaks }: LifeAssessment): string {
+function lifecycleLine({ bundle, phase }: BundleAssessment, title: string, { soaks }: LifecycleAssessment): string {
   const images = formatCount(bundle.contents.images.length, 'image');
   if (phase === 'proven') return `${title} proven (${images} pinned).`;
   const soak = soaks.get(bundle.bundleId);

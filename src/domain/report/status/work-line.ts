@@ -83,7 +83,9 @@ function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot,
   );
 }
 
-/** A line about a preload and what went wrong with it; `brief`: where both together are too long. */
+/**
+ * A line about a preload and what went wrong with it; `brief`: where both together are too long.
+ */
 function withProblem(line: string, brief: string, fault: Reason | undefined): string {
   if (fault === undefined) return line;
   const whole = `${sentence(line)} Problem: ${oneLine(reasonText(fault))}`;

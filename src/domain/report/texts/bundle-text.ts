@@ -1,6 +1,6 @@
 import { formatCount } from '../../../platform/sizes.ts';
 import type { Payload, VerifiedBundle } from '../../model/bundle.ts';
-import type { NoticeTakings } from '../../trust/notice.ts';
+import type { NoticeResult } from '../../trust/notice.ts';
 
 /**
  * Why a bundle is trusted, for people: `signature by factory-2026 ok`, or `approved by its digest`.
@@ -15,7 +15,7 @@ export function noticeTitle({ name, version }: Pick<Payload, 'name' | 'version'>
 }
 
 /** What of a notice is in force: `2 advisories taken, 1 key trusted; it holds no images`. */
-export function noticeEffect({ advisories, keysTrusted, keysRevoked, areKeysLeft }: NoticeTakings): string {
+export function noticeEffect({ advisories, keysTrusted, keysRevoked, areKeysLeft }: NoticeResult): string {
   const parts = [
     ...(advisories === 0 ? [] : [advisories === 1 ? '1 advisory taken' : `${advisories} advisories taken`]),
     ...(keysTrusted === 0 ? [] : [`${formatCount(keysTrusted, 'key')} trusted`]),

@@ -27,7 +27,9 @@ const WHY = {
   unreadable: 'unreadable',
 } as const;
 
-/** What becomes of a damaged image and what to do: a sentence. `title`: of a release that has it. */
+/**
+ * What becomes of a damaged image and what to do: a sentence. `title`: of a release that has it.
+ */
 export function damageNextText(next: DamageOutcome, title: string): string {
   switch (next) {
     case 'heal':

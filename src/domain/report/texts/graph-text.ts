@@ -11,8 +11,8 @@ const SOURCES: Readonly<Record<NonNullable<StreamReport['current']>['source'], s
 
 /**
  * The update graph of a stream as text: the releases by their order, the present one marked with
- * `*` and the next one with `>`; below each its barrier, its dead end, and the releases from which it
- * may be reached. Who prints it wraps its lines.
+ * `*` and the next one with `>`; below each its barrier, its dead end, and the releases from which
+ * it may be reached. Who prints it wraps its lines.
  */
 export function graphText({ name, scheme, current, next, notes, releases }: StreamReport): string {
   const versions = scheme === undefined ? '' : ` (versions: ${scheme})`;

@@ -29,10 +29,11 @@ const FOLDERS: Readonly<Record<string, readonly [string, string]>> = {
 };
 
 /**
- * A check of what CRI-O keeps, by the records of containers/storage: that the image's documents have
- * their digests, that its layers are complete and have their folders, and that each file in these
- * has the size that it was unpacked with. CRI-O keeps no blobs, and bytes of files are not compared.
- * CRI-O's own check after an unclean shutdown leaves the files out (docs/runtime-facts.md, fact 41).
+ * A check of what CRI-O keeps, by the records of containers/storage: that the image's documents
+ * have their digests, that its layers are complete and have their folders, and that each file in
+ * these has the size that it was unpacked with. CRI-O keeps no blobs, and bytes of files are not
+ * compared. CRI-O's own check after an unclean shutdown leaves the files out
+ * (docs/runtime-facts.md, fact 41).
  */
 export function openContentCheck(clients: ContentCheckClients): ContentCheck {
   const checking: Checking = { ...clients, layers: new Map() };

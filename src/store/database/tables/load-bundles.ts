@@ -50,7 +50,7 @@ const signerRoles = v.array(
 );
 const overrides = v.array(v.picklist(RULE_CODES));
 
-function lifeOf(row: BundleRow): Partial<StoredBundle> {
+function lifecycleOf(row: BundleRow): Partial<StoredBundle> {
   return {
     ...(row.active_at !== null && { activeAt: row.active_at }),
     ...(row.proven_at !== null && { provenAt: row.proven_at }),
@@ -89,7 +89,7 @@ export function loadBundles(database: Database, revive: BundleReviver): readonly
         }),
         ...(row.activation_begun_at !== null && { activationBegunAt: row.activation_begun_at }),
         ...(row.activated_at !== null && { activatedAt: row.activated_at }),
-        ...lifeOf(row),
+        ...lifecycleOf(row),
         ...(row.cancelled_at !== null && {
           cancelled: { at: row.cancelled_at, media: v.parse(names, JSON.parse(row.cancelled_media ?? '[]')) },
         }),

@@ -11,7 +11,9 @@ import { blobError } from './blob-error.ts';
  */
 export const SMALL_BYTES = 16 * 1024 * 1024;
 
-/** What the filesystem says of a file; undefined when it is not there. @throws AppError `store/blob` */
+/**
+ * What the filesystem says of a file; undefined when it is not there. @throws AppError `store/blob`
+ */
 export async function statsOf(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path);

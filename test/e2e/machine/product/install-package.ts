@@ -17,8 +17,8 @@ const UNITS = 'stickpin.service stickpin-registry.socket stickpin-clear-mirrors.
 const PRESET = '/etc/systemd/system-preset/00-test.preset';
 
 /**
- * Installs stickpin the way a user does: copies its `.deb`, a file of the host, to the guest and has
- * dpkg install it. Again on the same machine it is an update.
+ * Installs stickpin the way a user does: copies its `.deb`, a file of the host, to the guest and
+ * has dpkg install it. Again on the same machine it is an update.
  */
 export async function installPackage(machine: Machine, deb: string, options: InstallOptions): Promise<void> {
   await copyPackage(machine, deb);

@@ -12,8 +12,8 @@ export interface CableEnd {
 const INTERFACE = 'usb0';
 
 /**
- * Plugs a USB network adapter into the machine with one end of a cable. PCI devices can't be plugged
- * into a machine that runs, and a saved machine has no network.
+ * Plugs a USB network adapter into the machine with one end of a cable. PCI devices can't be
+ * plugged into a machine that runs, and a saved machine has no network.
  */
 export async function plugCable(qmp: Qmp, { socket, role }: CableEnd): Promise<void> {
   const isFirst = role === 'first';

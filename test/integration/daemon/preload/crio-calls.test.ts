@@ -69,7 +69,8 @@ describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activa
     harness.plug(bundle.path);
     await activated('4.13.7');
     expect(reloads).toBe(1);
-    // By digest and by tag, and one probe for all mirrors. The pulls by tag are the test of pulls too.
+    // By digest and by tag, and one probe for all mirrors. The pulls by tag are the test of pulls
+    // too.
     expect(pulls()).toBe(2 * bundle.images.length + 1);
     expect(origin.requests).toEqual([]);
   });

@@ -111,8 +111,8 @@ describe.runIf(have('root', 'mmdebstrap')).each([
   const whole = async () => {
     const done = await node.harness.until(isDone);
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
-    // A pull takes the pin of its image away in containerd 1.7 (docs/runtime-facts.md, fact 22), also
-    // that of the test after an activation. The next round pins the image again.
+    // A pull takes the pin of its image away in containerd 1.7 (docs/runtime-facts.md, fact 22),
+    // also that of the test after an activation. The next round pins the image again.
     await eventually(async () => {
       for (const { reference } of bundle.contents.images) {
         const images = (await node.harness.images()).filter(({ repoDigests }) => repoDigests.includes(reference));

@@ -59,10 +59,13 @@ function make(out: string, attach: readonly string[], more: Partial<CreateOption
   return createBundle(options, new AbortController().signal);
 }
 
-const laid = (version: string, name: string) => readFileSync(join(node.base, 'state/releases/ocp', version, name));
+const installed = (version: string, name: string) => readFileSync(join(node.base, 'state/releases/ocp', version, name));
 
 async function untilLaid(version: string, { path, bytes }: ReturnType<typeof file>): Promise<void> {
-  await eventually(() => expect(digestOf(laid(version, path.slice(dir.length + 1)))).toBe(digestOf(bytes)), 60_000);
+  await eventually(
+    () => expect(digestOf(installed(version, path.slice(dir.length + 1)))).toBe(digestOf(bytes)),
+    60_000,
+  );
 }
 
 it.each(['ocp', 'ocp.stickpin.tar'])(

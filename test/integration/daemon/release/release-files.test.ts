@@ -42,14 +42,14 @@ const folder = () => join(node.base, 'state/releases/ocp/4.13.7');
 it('installs attached files when the release is ready, and again when they are lost, without the stick', async () => {
   node.plug((await bundleWithNotes()).path);
   await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
-  const laid = () => node.log.kinds().filter((kind) => kind === 'filesLaid');
+  const installed = () => node.log.kinds().filter((kind) => kind === 'filesInstalled');
   await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
-  await eventually(() => expect(laid()).toHaveLength(1));
+  await eventually(() => expect(installed()).toHaveLength(1));
   node.unplug();
   rmSync(folder(), { recursive: true });
   node.daemon().engine.kick();
   await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
-  await eventually(() => expect(laid()).toHaveLength(2));
+  await eventually(() => expect(installed()).toHaveLength(2));
 });
 
 it('moves a folder of an earlier version at the start, without the stick', async () => {
@@ -97,7 +97,9 @@ it('names a damaged file, and the release still becomes ready', async () => {
   await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
   await eventually(() => {
     const told = node.log.lines.filter(({ fields }) => fields.messageId === messageIds.filesNotLaid);
-    expect(told.map(({ message }) => message).join('\n')).toMatch(/not laid: attachment notes.txt should have digest/);
+    expect(told.map(({ message }) => message).join('\n')).toMatch(
+      /not installed: attachment notes.txt should have digest/,
+    );
   });
   expect(existsSync(folder())).toBe(false);
   expect(readdirSync(join(node.base, 'state/releases'))).toEqual([]);
@@ -129,9 +131,9 @@ it('installs a large file without a second copy, and again without the stick', a
   node.plug(made.path);
   await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
   node.unplug();
-  const laid = join(folder(), 'k3s');
-  await eventually(() => expect(statSync(laid).ino).toBe(statSync(blob).ino));
+  const installed = join(folder(), 'k3s');
+  await eventually(() => expect(statSync(installed).ino).toBe(statSync(blob).ino));
   rmSync(folder(), { recursive: true });
   node.daemon().engine.kick();
-  await eventually(() => expect(statSync(laid).ino).toBe(statSync(blob).ino));
+  await eventually(() => expect(statSync(installed).ino).toBe(statSync(blob).ino));
 });

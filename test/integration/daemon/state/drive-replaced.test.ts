@@ -26,9 +26,9 @@ const advice = () => {
 };
 
 /**
- * The sections "A drive was replaced" and "A node joined later" of the page, with its commands, on a
- * node of the real daemon in a process of its own, real containerd and a private bus. What is lost is
- * removed for real.
+ * The sections "A drive was replaced" and "A node joined later" of the page, with its commands, on
+ * a node of the real daemon in a process of its own, real containerd and a private bus. What is
+ * lost is removed for real.
  */
 describe.runIf(have('root', 'mmdebstrap', 'dbus-daemon'))(PAGE, () => {
   let base: string;

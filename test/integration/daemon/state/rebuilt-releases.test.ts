@@ -146,8 +146,9 @@ describe.runIf(have('root', 'mmdebstrap')).each([
       return first;
     };
     /**
-     * What the runtime has once every image is pinned: each of their names, and what each tag names.
-     * The test pull at a start takes a pin away for a moment (docs/runtime-facts.md, fact 22).
+     * What the runtime has once every image is pinned: each of their names, and what each tag
+     * names. The test pull at a start takes a pin away for a moment (docs/runtime-facts.md, fact
+     * 22).
      */
     const inRuntime = async () => {
       const images = await eventually(async () => {

@@ -9,7 +9,9 @@ const resource = (name: string, singularName: string, kind: string, namespaced: 
 const RBAC = 'rbac.authorization.k8s.io';
 const RBAC_KINDS = { clusterroles: 'ClusterRole', clusterrolebindings: 'ClusterRoleBinding' } as const;
 
-/** Whether the server checks the fields of an object: kubectl looks for a parameter of its patch. */
+/**
+ * Whether the server checks the fields of an object: kubectl looks for a parameter of its patch.
+ */
 const patched = (group: string, kind: string) => ({
   patch: {
     parameters: [{ name: 'fieldValidation', in: 'query', schema: { type: 'string' } }],

@@ -37,7 +37,9 @@ export interface NodeObject {
   };
 }
 
-/** A new Node as its kubelet makes it. @param address absent where a cloud provider sets it later */
+/**
+ * A new Node as its kubelet makes it. @param address absent where a cloud provider sets it later
+ */
 export function newNode(name: string, address?: string): NodeObject {
   const labels = { 'kubernetes.io/hostname': name, 'kubernetes.io/os': 'linux' };
   return {

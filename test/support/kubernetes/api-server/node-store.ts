@@ -18,7 +18,10 @@ export interface NodeStore {
   list(): readonly NodeObject[];
   add(node: NodeObject): void;
   remove(name: string): void;
-  /** Replaces a Node; without a difference nothing changes, not even its version. @throws Refusal 422 */
+  /**
+   * Replaces a Node; without a difference nothing changes, not even its version. @throws Refusal
+   * 422
+   */
   put(node: NodeObject): NodeObject;
   since(version: number): readonly Change[];
   /** Forgets all changes up to now, as etcd does when it is compacted. */

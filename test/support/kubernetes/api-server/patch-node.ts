@@ -33,8 +33,8 @@ export function patchNodeStatus(node: NodeObject, document: unknown): NodeObject
 }
 
 /**
- * The Node after a server-side apply of conditions, each of which another manager has made. One that
- * is to be changed is a conflict, unless that is forced.
+ * The Node after a server-side apply of conditions, each of which another manager has made. One
+ * that is to be changed is a conflict, unless that is forced.
  *
  * @throws Refusal
  */

@@ -82,8 +82,8 @@ interface Running extends ServerState {
 
 /**
  * Starts it on a free port of 127.0.0.1. It answers as kube-apiserver 1.36 with
- * `--authorization-mode=Node,RBAC` and NodeRestriction answers: nodes, their status, events, and the
- * refusals of leases and ConfigMaps. What it does not know it answers with 404 or 500.
+ * `--authorization-mode=Node,RBAC` and NodeRestriction answers: nodes, their status, events, and
+ * the refusals of leases and ConfigMaps. What it does not know it answers with 404 or 500.
  */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
   const authorizer = createAuthorizer();

@@ -14,7 +14,10 @@ import {
 } from '../../../support/daemon/scenario.ts';
 
 const PROGRESS = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
-/** What the daemon writes into status.json for these bundles, of which the runtime has all images or none. */
+/**
+ * What the daemon writes into status.json for these bundles, of which the runtime has all images or
+ * none.
+ */
 function written(
   bundles: readonly StoredBundle[],
   images = bundles.flatMap((bundle) => allListed(bundle)),

@@ -165,7 +165,9 @@ const faulty = {
 };
 const alone = { adapters: { ...adapters, watchFleet: watchOne } as unknown as CommandAdapters };
 
-/** Screens of the same commands in other states: the name of the file, the command, and the state. */
+/**
+ * Screens of the same commands in other states: the name of the file, the command, and the state.
+ */
 const STATES: readonly (readonly [string, readonly string[], Parameters<typeof runCommand>[1]])[] = [
   ['status-with-fault', ['status'], faulty],
   ['status-stopped', ['status'], stopped],

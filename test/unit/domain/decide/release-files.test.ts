@@ -23,13 +23,13 @@ const ready = stored(release, { readyAt: NOON });
 
 function plan(
   bundles: readonly StoredBundle[],
-  laid: Readonly<Record<string, BundleId>> = {},
+  installed: Readonly<Record<string, BundleId>> = {},
   over: Partial<Scene> = {},
 ) {
   const assessed = judge(observation(over), bundles).assessment;
-  const { lay, remove, move } = releaseFilesPlan(assessed, new Map(Object.entries(laid)));
+  const { install, remove, move } = releaseFilesPlan(assessed, new Map(Object.entries(installed)));
   return {
-    lay: lay.map(({ folder, bundle }) => [folder, bundle.bundleId]),
+    install: install.map(({ folder, bundle }) => [folder, bundle.bundleId]),
     remove,
     ...(move.length > 0 && { move: move.map(({ from, to }) => `${from} > ${to}`) }),
   };
@@ -39,9 +39,9 @@ const pinLedger = { ...LEDGER, unclaimed: ['quay.example.com/lost@sha256:0'] };
 
 describe('files of releases whose records may be lost', () => {
   it('stay while there are unclaimed pins', () => {
-    const laid = { 'lost/1': digestOf('lost') as BundleId };
-    expect(plan([], laid)).toEqual({ lay: [], remove: ['lost/1'] });
-    expect(plan([], laid, { pinLedger })).toEqual({ lay: [], remove: [] });
+    const installed = { 'lost/1': digestOf('lost') as BundleId };
+    expect(plan([], installed)).toEqual({ install: [], remove: ['lost/1'] });
+    expect(plan([], installed, { pinLedger })).toEqual({ install: [], remove: [] });
     const retired = stored(release, { readyAt: NOON, retiredAt: NOON });
     const spare = (over: Partial<Scene>) =>
       spareAttachments(judge(observation(over), [retired]).assessment, new Set([digestOf('notes')]));
@@ -52,52 +52,52 @@ describe('files of releases whose records may be lost', () => {
 
 describe('releaseFilesPlan', () => {
   it('installs the files of a bundle once when it is ready', () => {
-    expect(plan([stored(release)])).toEqual({ lay: [], remove: [] });
-    expect(plan([ready])).toEqual({ lay: [['ocp/4.13.7', release.bundleId]], remove: [] });
-    expect(plan([ready], { 'ocp/4.13.7': release.bundleId })).toEqual({ lay: [], remove: [] });
+    expect(plan([stored(release)])).toEqual({ install: [], remove: [] });
+    expect(plan([ready])).toEqual({ install: [['ocp/4.13.7', release.bundleId]], remove: [] });
+    expect(plan([ready], { 'ocp/4.13.7': release.bundleId })).toEqual({ install: [], remove: [] });
   });
 
   it('installs the files of a bundle without images when it is adopted', () => {
     const notice = verified({ attachments, images: {}, version: '1.0.0' });
-    expect(plan([stored(notice)]).lay).toEqual([['ocp/1.0.0', notice.bundleId]]);
+    expect(plan([stored(notice)]).install).toEqual([['ocp/1.0.0', notice.bundleId]]);
   });
 
   it('makes no folder for a bundle without files', () => {
-    expect(plan([stored(verified(), { readyAt: NOON })])).toEqual({ lay: [], remove: [] });
+    expect(plan([stored(verified(), { readyAt: NOON })])).toEqual({ install: [], remove: [] });
   });
 
   it('removes the files with the bundle', () => {
     const retired = { ...ready, retiredAt: NOON + 1 };
-    expect(plan([retired], { 'ocp/4.13.7': release.bundleId })).toEqual({ lay: [], remove: ['ocp/4.13.7'] });
-    expect(plan([], { 'ocp/4.13.7': release.bundleId })).toEqual({ lay: [], remove: ['ocp/4.13.7'] });
+    expect(plan([retired], { 'ocp/4.13.7': release.bundleId })).toEqual({ install: [], remove: ['ocp/4.13.7'] });
+    expect(plan([], { 'ocp/4.13.7': release.bundleId })).toEqual({ install: [], remove: ['ocp/4.13.7'] });
   });
 
   it('gives a folder that two bundles want to the one that was adopted last', () => {
     const again = { ...stored(verified({ attachments, sequence: 8 }), { readyAt: NOON }), adoptedAt: NOON + 1 };
-    expect(plan([ready, again], { 'ocp/4.13.7': release.bundleId }).lay).toEqual([['ocp/4.13.7', again.bundleId]]);
-    expect(plan([ready, again], { 'ocp/4.13.7': again.bundleId }).lay).toEqual([]);
+    expect(plan([ready, again], { 'ocp/4.13.7': release.bundleId }).install).toEqual([['ocp/4.13.7', again.bundleId]]);
+    expect(plan([ready, again], { 'ocp/4.13.7': again.bundleId }).install).toEqual([]);
   });
 
   it('keeps streams apart whose names and versions join to the same text', () => {
     const one = verified({ attachments, name: 'ocp-4', version: '1' });
     const other = verified({ attachments, name: 'ocp', version: '4-1', sequence: 8 });
     const both = [one, other].map((bundle) => stored(bundle, { readyAt: NOON }));
-    expect(plan(both).lay).toEqual([
+    expect(plan(both).install).toEqual([
       ['ocp-4/1', one.bundleId],
       ['ocp/4-1', other.bundleId],
     ]);
-    expect(plan(both, { 'ocp-4/1': one.bundleId, 'ocp/4-1': other.bundleId })).toEqual({ lay: [], remove: [] });
+    expect(plan(both, { 'ocp-4/1': one.bundleId, 'ocp/4-1': other.bundleId })).toEqual({ install: [], remove: [] });
   });
 
   describe('folders of earlier versions, called <name>-<version>', () => {
     it('are moved, once', () => {
       expect(plan([ready], { 'ocp-4.13.7': release.bundleId })).toEqual({
-        lay: [],
+        install: [],
         remove: [],
         move: ['ocp-4.13.7 > ocp/4.13.7'],
       });
       const both = { 'ocp-4.13.7': release.bundleId, 'ocp/4.13.7': release.bundleId };
-      expect(plan([ready], both)).toEqual({ lay: [], remove: ['ocp-4.13.7'] });
+      expect(plan([ready], both)).toEqual({ install: [], remove: ['ocp-4.13.7'] });
     });
 
     it('go to the bundle that they name, and the other one gets its files again', () => {
@@ -105,7 +105,7 @@ describe('releaseFilesPlan', () => {
       const other = verified({ attachments, name: 'ocp', version: '4-1', sequence: 8 });
       const both = [one, other].map((bundle) => stored(bundle, { readyAt: NOON }));
       expect(plan(both, { 'ocp-4-1': other.bundleId })).toEqual({
-        lay: [['ocp-4/1', one.bundleId]],
+        install: [['ocp-4/1', one.bundleId]],
         remove: [],
         move: ['ocp-4-1 > ocp/4-1'],
       });
@@ -126,7 +126,7 @@ describe('releaseFilesPlan', () => {
       const retired = { ...ready, retiredAt: NOON + 1 };
       expect(plan([retired], { 'ocp-4.13.7': release.bundleId }).remove).toEqual(['ocp-4.13.7']);
       expect(plan([ready], { 'ocp-4.13.8': release.bundleId })).toEqual({
-        lay: [['ocp/4.13.7', release.bundleId]],
+        install: [['ocp/4.13.7', release.bundleId]],
         remove: ['ocp-4.13.8'],
       });
     });
@@ -134,7 +134,7 @@ describe('releaseFilesPlan', () => {
     it('are moved, not lost, when the key of their bundle was revoked', () => {
       const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false } };
       expect(plan([ready], { 'ocp-4.13.7': release.bundleId }, revoked)).toEqual({
-        lay: [],
+        install: [],
         remove: [],
         move: ['ocp-4.13.7 > ocp/4.13.7'],
       });
@@ -143,7 +143,7 @@ describe('releaseFilesPlan', () => {
     it('are replaced by a bundle with the same name and version that was adopted later', () => {
       const again = { ...stored(verified({ attachments, sequence: 8 }), { readyAt: NOON }), adoptedAt: NOON + 1 };
       expect(plan([ready, again], { 'ocp-4.13.7': release.bundleId })).toEqual({
-        lay: [['ocp/4.13.7', again.bundleId]],
+        install: [['ocp/4.13.7', again.bundleId]],
         remove: ['ocp-4.13.7'],
       });
     });
@@ -157,8 +157,8 @@ describe('releaseFilesPlan', () => {
 
   it('keeps files of a bundle whose key was revoked, and installs no new ones', () => {
     const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false } };
-    expect(plan([ready], {}, revoked)).toEqual({ lay: [], remove: [] });
-    expect(plan([ready], { 'ocp/4.13.7': release.bundleId }, revoked)).toEqual({ lay: [], remove: [] });
+    expect(plan([ready], {}, revoked)).toEqual({ install: [], remove: [] });
+    expect(plan([ready], { 'ocp/4.13.7': release.bundleId }, revoked)).toEqual({ install: [], remove: [] });
   });
 });
 

@@ -50,7 +50,7 @@ describe('the gate of hook before-activate', () => {
     const attached = { ...bundle, payload };
     expect(ask({}, attached)).toMatchObject({ hold: { data: { state: 'files' } } });
     const folder = `${payload.name}/${payload.version}`;
-    expect(ask({ laid: new Map([[folder, bundle.bundleId]]) }, attached)).toMatchObject({
+    expect(ask({ installed: new Map([[folder, bundle.bundleId]]) }, attached)).toMatchObject({
       hold: { data: { state: 'start' } },
     });
   });

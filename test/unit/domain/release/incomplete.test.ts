@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lifeEffect } from '../../../../src/domain/decide/life-effects.ts';
+import { lifecycleEffect } from '../../../../src/domain/decide/lifecycle-effects.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
@@ -28,7 +28,7 @@ const dropped = (
   policy: Partial<Policy> = {},
 ): readonly string[] =>
   judge(observation(over), bundles, { ...POLICY, ...policy })
-    .assessment.life.verdicts.filter(({ kind }) => kind === 'incomplete')
+    .assessment.life.findings.filter(({ kind }) => kind === 'incomplete')
     .map(({ bundleId }) => bundleId);
 
 describe('retention.incomplete', () => {
@@ -38,8 +38,8 @@ describe('retention.incomplete', () => {
   });
 
   it('retires it, with its images as lifecycle.remove_images says', () => {
-    const verdict = { kind: 'incomplete', bundleId: bundle.bundleId } as const;
-    expect(lifeEffect(verdict, { remove_images: true })).toEqual({
+    const finding = { kind: 'incomplete', bundleId: bundle.bundleId } as const;
+    expect(lifecycleEffect(finding, { remove_images: true })).toEqual({
       kind: 'retire',
       bundleId: bundle.bundleId,
       removeImages: true,

@@ -55,8 +55,8 @@ function retired({ bundles, present = [oldest, fallback, good], running = [], co
     ids: imageIds(images),
     unclaimed: [],
   };
-  const verdicts = retirements(look, [{ bundle: next, lacking: { bytes: MIB, inodes: 0 } }]);
-  return verdicts.flatMap((one) =>
+  const findings = retirements(look, [{ bundle: next, lacking: { bytes: MIB, inodes: 0 } }]);
+  return findings.flatMap((one) =>
     one.kind === 'spare' ? [bundles.find(({ bundleId }) => bundleId === one.bundleId)?.payload.version] : [],
   );
 }

@@ -59,11 +59,11 @@ describe('eventsOf', () => {
   it('says nothing again after a restart, when the Node says what was told', () => {
     const report = ownReport([held, ownBundle({ version: '4.13.6', phase: 'proven', conditions: [degraded] })]);
     const published = JSON.parse(JSON.stringify(nodeStatusOf(report)));
-    expect(eventsOf({ releases: published.releases, standing: undefined }, report)).toEqual([]);
+    expect(eventsOf({ releases: published.releases, troubleIds: undefined }, report)).toEqual([]);
   });
 
   it('begins on a node that never told anything with what needs a person', () => {
-    const never: Told = { releases: undefined, standing: undefined };
+    const never: Told = { releases: undefined, troubleIds: undefined };
     expect(reasons(never, [ownBundle({ phase: 'proven' }), { ...held, version: '4.14.0' }])).toEqual(['StickWanted']);
   });
 

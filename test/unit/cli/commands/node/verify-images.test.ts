@@ -5,7 +5,9 @@ import { commandAdapters } from '../../../../../src/app/command-line/command-ada
 import { runProgram } from '../../../../../src/cli/program.ts';
 import { idleReport } from '../../../../support/bus/fake-backend.ts';
 
-/** Runs the command on a terminal of 40 columns; the daemon changes its status line while it checks. */
+/**
+ * Runs the command on a terminal of 40 columns; the daemon changes its status line while it checks.
+ */
 async function onTerminal(stderrColumns?: number) {
   let announce = (): void => undefined;
   let status = 'Idle.';

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import type { RuntimeContainer } from '../../../../../src/domain/model/image/runtime-container.ts';
 import { imageIds } from '../../../../../src/domain/release/proof/evidence.ts';
 import {
-  isLookDue,
-  provenWayBack,
-  unprovenWayBack,
+  isContainerCheckDue,
+  rollbackOfProven,
+  rollbackOfUnproven,
 } from '../../../../../src/domain/release/proof/rollback-evidence.ts';
 import type { Soak } from '../../../../../src/domain/state/soak-record.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
@@ -75,7 +75,7 @@ function look(
   const images = [...allListed(fallback), ...allListed(release)];
   const observed = observation({ runtime: reachable({ images }), containers, boot: { bootId, uptimeMs } });
   const state = storedState([older, bundle]);
-  return provenWayBack(bundle, false, {
+  return rollbackOfProven(bundle, false, {
     observed,
     memory: observed,
     stored: state,
@@ -89,9 +89,9 @@ function look(
 describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled back")', () => {
   it('is recorded when all components that both releases have run from the fallback for a minute', () => {
     const first = look(proven(), BACK);
-    expect(first).toMatchObject({ soak: { backSinceMs: 100 * MINUTE_MS }, verdicts: [], dueInMs: MINUTE_MS });
+    expect(first).toMatchObject({ soak: { backSinceMs: 100 * MINUTE_MS }, findings: [], dueInMs: MINUTE_MS });
     const uptimeMs = 101 * MINUTE_MS;
-    expect(look(proven({ soak: first?.soak ?? soak }), BACK, { uptimeMs })?.verdicts).toEqual([
+    expect(look(proven({ soak: first?.soak ?? soak }), BACK, { uptimeMs })?.findings).toEqual([
       { kind: 'went-back', bundleId: release.bundleId, to: fallback.bundleId },
     ]);
   });
@@ -110,7 +110,7 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
     { when: 'what runs again was never activated', containers: BACK, older: stored(before, { readyAt: 1 }) },
   ])('is not recorded when $when', ({ containers, older = fallback }) => {
     const goingBack = proven({ soak: { ...soak, backSinceMs: 5 } });
-    expect(look(goingBack, containers, { older })).toEqual({ soak, verdicts: [], dueInMs: undefined });
+    expect(look(goingBack, containers, { older })).toEqual({ soak, findings: [], dueInMs: undefined });
   });
 
   it('is not recorded while any container runs from the release', () => {
@@ -126,7 +126,7 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
       ids: imageIds(images),
       unclaimed: [],
     };
-    expect(provenWayBack(proven(), true, context)).toEqual({ soak, verdicts: [], dueInMs: undefined });
+    expect(rollbackOfProven(proven(), true, context)).toEqual({ soak, findings: [], dueInMs: undefined });
   });
 });
 
@@ -152,7 +152,7 @@ describe('the rollback of a release that is not proven yet', () => {
     const observed = observation({ runtime: reachable({ images }), containers, boot });
     const ids = imageIds(images);
     const context = { observed, memory: observed, stored: storedState([fallback, bundle]), policy: POLICY };
-    return unprovenWayBack(bundle, seen, { ...context, containers, ids, unclaimed: [] }).dueInMs;
+    return rollbackOfUnproven(bundle, seen, { ...context, containers, ids, unclaimed: [] }).dueInMs;
   };
 
   it('begins when one component runs from an image that the fallback alone has', () => {
@@ -188,9 +188,9 @@ describe('evidence of a rollback beside a release that runs without activation',
   });
 });
 
-describe('isLookDue', () => {
+describe('isContainerCheckDue', () => {
   const due = (sinceLookMs: number, bundles = [fallback, proven()], soakMs = 60 * MINUTE_MS) =>
-    isLookDue(bundles, sinceLookMs, { soak: soakMs });
+    isContainerCheckDue(bundles, sinceLookMs, { soak: soakMs });
 
   it('is true once in ten minutes or the soak time if that is shorter, and in each round during a rollback', () => {
     expect([9, 10].map((minutes) => due(minutes * MINUTE_MS))).toEqual([false, true]);

@@ -27,24 +27,24 @@ export interface TreeBuilder<Built extends BuiltTree> {
 }
 
 /**
- * Makes a bundle in the form that the options name: a folder, a tar, an image, or several volumes of
- * folders or images. All or nothing.
+ * Makes a bundle in the form that the options name: a folder, a tar, an image, or several volumes
+ * of folders or images. All or nothing.
  *
- * @throws AppError `bundle/tool` when a program is missing or fails; as `buildDirectory()`; whatever
- *   `fill` and `check` throw
+ * @throws AppError `bundle/tool` when a program is missing or fails; as `buildDirectory()`;
+ *   whatever `fill` and `check` throw
  */
-export async function putOut<Built extends BuiltTree>(
+export async function writeOutput<Built extends BuiltTree>(
   options: CreateOptions,
   builder: TreeBuilder<Built>,
   signal: AbortSignal,
 ): Promise<Built & { readonly volumes?: number }> {
   if (options.filesystem !== undefined) await requireTools(imageTools[options.filesystem]);
-  if (options.volumeBytes !== undefined) return putVolumes(options, options.volumeBytes, builder, signal);
-  if (options.filesystem !== undefined) return putImage(options, options.filesystem, builder, signal);
-  return isBundleTar(options.out) ? putTar(options, builder, signal) : putFolder(options, builder, signal);
+  if (options.volumeBytes !== undefined) return writeVolumes(options, options.volumeBytes, builder, signal);
+  if (options.filesystem !== undefined) return writeImage(options, options.filesystem, builder, signal);
+  return isBundleTar(options.out) ? writeTar(options, builder, signal) : writeFolder(options, builder, signal);
 }
 
-function putFolder<Built extends BuiltTree>(
+function writeFolder<Built extends BuiltTree>(
   options: CreateOptions,
   builder: TreeBuilder<Built>,
   signal: AbortSignal,
@@ -60,7 +60,7 @@ function putFolder<Built extends BuiltTree>(
   );
 }
 
-function putTar<Built extends BuiltTree>(
+function writeTar<Built extends BuiltTree>(
   options: CreateOptions,
   builder: TreeBuilder<Built>,
   signal: AbortSignal,
@@ -76,7 +76,7 @@ function putTar<Built extends BuiltTree>(
   });
 }
 
-function putImage<Built extends BuiltTree>(
+function writeImage<Built extends BuiltTree>(
   options: CreateOptions,
   filesystem: ImageFilesystem,
   builder: TreeBuilder<Built>,
@@ -93,7 +93,7 @@ function putImage<Built extends BuiltTree>(
   });
 }
 
-function putVolumes<Built extends BuiltTree>(
+function writeVolumes<Built extends BuiltTree>(
   options: CreateOptions,
   volumeBytes: number,
   builder: TreeBuilder<Built>,

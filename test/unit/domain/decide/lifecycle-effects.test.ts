@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { lifeEffect } from '../../../../src/domain/decide/life-effects.ts';
+import { lifecycleEffect } from '../../../../src/domain/decide/lifecycle-effects.ts';
 import { verified } from '../../../support/daemon/scenario.ts';
 
 const { bundleId } = verified();
 const { bundleId: other } = verified({ version: '4.13.8', sequence: 8 });
 
-describe('what follows from a verdict about a release', () => {
+describe('what follows from a finding about a release', () => {
   it('retires a spare release, and removes its images where the settings say so', () => {
     const spare = { kind: 'spare', bundleId } as const;
-    expect(lifeEffect(spare, { remove_images: false })).toEqual({ kind: 'retire', bundleId, removeImages: false });
-    expect(lifeEffect({ ...spare, roomFor: other }, { remove_images: true })).toEqual({
+    expect(lifecycleEffect(spare, { remove_images: false })).toEqual({ kind: 'retire', bundleId, removeImages: false });
+    expect(lifecycleEffect({ ...spare, roomFor: other }, { remove_images: true })).toEqual({
       kind: 'retire',
       bundleId,
       removeImages: true,
@@ -20,9 +20,9 @@ describe('what follows from a verdict about a release', () => {
   it.each([true, false])(
     'retires the replaced bundle with the same images, unless it is protected: %s',
     (isTwinProtected) => {
-      const verdict = { kind: 'same-images', bundleId, twin: other, isTwinProtected } as const;
+      const finding = { kind: 'same-images', bundleId, twin: other, isTwinProtected } as const;
       const effect = { kind: 'take-over', bundleId, from: other, retireFrom: !isTwinProtected };
-      expect(lifeEffect(verdict, { remove_images: true })).toEqual(effect);
+      expect(lifecycleEffect(finding, { remove_images: true })).toEqual(effect);
     },
   );
 });

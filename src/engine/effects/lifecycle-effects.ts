@@ -22,11 +22,11 @@ import {
   rolledBackEvent,
   seenRunningEvent,
   takesOverEvent,
-} from '../reporting/life-events.ts';
+} from '../reporting/lifecycle-events.ts';
 import { type EffectOf, type Executors, storedBundle } from './executor.ts';
 
-/** The adapters of {@link lifeExecutors}. */
-export interface LifeEffectDependencies {
+/** The adapters of {@link lifecycleExecutors}. */
+export interface LifecycleEffectDependencies {
   readonly clock: Clock;
   readonly store: StateReader & ActivationStore & MilestoneStore & RetirementStore;
   readonly recorder: EventRecorder;
@@ -38,7 +38,7 @@ export interface LifeEffectDependencies {
 }
 
 /** Effects on releases after their activation. */
-type LifeEffectKind =
+type LifecycleEffectKind =
   | 'record-soak'
   | 'record-active'
   | 'record-proven'
@@ -49,7 +49,7 @@ type LifeEffectKind =
   | 'remove-images';
 
 /** Record the phases of releases after their activation, retire releases and remove images. */
-export function lifeExecutors(deps: LifeEffectDependencies): Executors<LifeEffectKind> {
+export function lifecycleExecutors(deps: LifecycleEffectDependencies): Executors<LifecycleEffectKind> {
   return {
     'record-soak': ({ bundleId, soak }) => onBundle(deps, bundleId, () => deps.store.setSoak(bundleId, soak)),
     'record-active': ({ bundleId }) =>
@@ -68,7 +68,7 @@ export function lifeExecutors(deps: LifeEffectDependencies): Executors<LifeEffec
 
 /** Does nothing when the bundle is not stored. */
 function onBundle<T>(
-  { store }: LifeEffectDependencies,
+  { store }: LifecycleEffectDependencies,
   bundleId: BundleId,
   work: (bundle: StoredBundle) => T,
 ): T | undefined {
@@ -78,7 +78,7 @@ function onBundle<T>(
 
 /** Records an event with a time later than all recorded times, then logs it. */
 function record(
-  { store, recorder, clock }: LifeEffectDependencies,
+  { store, recorder, clock }: LifecycleEffectDependencies,
   event: Event,
   write: (row: EventRow) => void,
 ): void {
@@ -87,7 +87,7 @@ function record(
 }
 
 function recordMark(
-  deps: LifeEffectDependencies,
+  deps: LifecycleEffectDependencies,
   { bundleId }: StoredBundle,
   mark: 'activeAt' | 'provenAt',
   event: Event,
@@ -97,7 +97,7 @@ function recordMark(
 
 /** INVARIANT: `provenAt` is recorded last. Without it the release is looked at again. */
 function recordProven(
-  deps: LifeEffectDependencies,
+  deps: LifecycleEffectDependencies,
   bundle: StoredBundle,
   { soak }: Pick<EffectOf<'record-proven'>, 'soak'>,
 ): void {
@@ -105,7 +105,7 @@ function recordProven(
   recordMark(deps, bundle, 'provenAt', provenEvent({ ...bundle, ...(soak !== undefined && { soak }) }));
 }
 
-function recordRolledBack(deps: LifeEffectDependencies, bundle: StoredBundle, to: BundleId): void {
+function recordRolledBack(deps: LifecycleEffectDependencies, bundle: StoredBundle, to: BundleId): void {
   const toTitle = titleOf(deps, to);
   record(deps, rolledBackEvent(bundle, toTitle), (row) => {
     const message = `Activation of ${toTitle} was requested automatically, because it runs again`;
@@ -115,7 +115,7 @@ function recordRolledBack(deps: LifeEffectDependencies, bundle: StoredBundle, to
 }
 
 function requestActivation(
-  deps: LifeEffectDependencies,
+  deps: LifecycleEffectDependencies,
   bundle: StoredBundle,
   components: readonly string[],
   paths: StreamPaths,
@@ -132,7 +132,7 @@ function requestActivation(
  * before it, all steps are executed again.
  */
 function takeOver(
-  deps: LifeEffectDependencies,
+  deps: LifecycleEffectDependencies,
   bundle: StoredBundle,
   { from, retireFrom }: EffectOf<'take-over'>,
 ): void {
@@ -147,7 +147,7 @@ function takeOver(
 }
 
 function retirementOf(
-  deps: LifeEffectDependencies,
+  deps: LifecycleEffectDependencies,
   { bundleId, removeImages, roomFor, isIncomplete }: EffectOf<'retire'>,
 ): Retirement {
   if (isIncomplete === true) return { removeImages, why: incompleteWhy(titleOf(deps, bundleId)) };
@@ -155,7 +155,7 @@ function retirementOf(
   return { removeImages, why: ` early, to make room for ${titleOf(deps, roomFor)}`, kind: 'roomMade' };
 }
 
-function retire(deps: LifeEffectDependencies, bundle: StoredBundle, retirement: Retirement): void {
+function retire(deps: LifecycleEffectDependencies, bundle: StoredBundle, retirement: Retirement): void {
   record(deps, retiredEvent(bundle, retirement), (row) =>
     deps.store.retire(bundle.bundleId, retirement.removeImages, row),
   );
@@ -166,7 +166,7 @@ function retire(deps: LifeEffectDependencies, bundle: StoredBundle, retirement: 
  * @throws the first failure
  */
 async function removeImages(
-  { containers, recorder, alive }: LifeEffectDependencies,
+  { containers, recorder, alive }: LifecycleEffectDependencies,
   bundle: StoredBundle,
   { images }: EffectOf<'remove-images'>,
   signal: AbortSignal,
@@ -187,7 +187,7 @@ async function removeImages(
   if (failures.length > 0) throw failures[0];
 }
 
-function titleOf({ store }: LifeEffectDependencies, bundleId: BundleId): string {
+function titleOf({ store }: LifecycleEffectDependencies, bundleId: BundleId): string {
   const bundle = storedBundle(store, bundleId);
   return bundle === undefined ? bundleId : bundleTitle(bundle.payload);
 }

@@ -6,7 +6,7 @@ import type { Soak } from '../state/soak-record.ts';
  * What a look at a release after its activation, or at one that runs without it, concludes.
  * `decide/` makes effects of it.
  */
-export type LifeVerdict =
+export type LifecycleFinding =
   /** It has the very same images as `twin`, a release that ran: nothing could tell them apart. */
   | {
       readonly kind: 'same-images';
