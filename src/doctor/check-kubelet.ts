@@ -1,4 +1,5 @@
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { repositoryOf } from '../domain/model/reference.ts';
 import { formatCount } from '../platform/sizes.ts';
 import type { Check, ExaminedKubelet, ExaminedNode } from './check.ts';
 
@@ -87,11 +88,6 @@ function recordsOf({ pullIntents, secretRepositories, repositories, records }: E
           ),
         ]),
   ];
-}
-
-function repositoryOf(image: string): string {
-  const [name = ''] = image.split('@');
-  return name.replace(/:[^:/]*$/, '');
 }
 
 /** stickpin must stop pulling before the kubelet begins to collect images. */

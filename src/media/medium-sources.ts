@@ -96,10 +96,13 @@ export function heldOnMedia({ sources }: MediaBlobs): readonly HeldBundle[] {
 }
 
 /**
- * The sources that may have a blob: the trusted ones first, and of these the media of this node
- * before other nodes. A node that can't give anything now is left out. Of several nodes those come
- * first that did not fail, then the one that gives the least to this one, then the one that lacks
- * the most: what it has others have too, and whoever has more is left to those who need that.
+ * The sources that may have a blob, without nodes that can't give anything now. They are sorted:
+ * 1. sources in which the blob was not found damaged before those in which it was;
+ * 2. media of this node before other nodes;
+ * 3. nodes whose last answer was not an error;
+ * 4. the node from which this one reads the fewest blobs now;
+ * 5. the node that has the fewest blobs. The others stay free for nodes that need the blobs which
+ *    only they have.
  */
 export function candidatesFor({ sources, streams }: MediaBlobs, digest: Digest): readonly MediumSource[] {
   const isReadable = ({ plugged }: MediumSource) => plugged.peer?.().isReady !== false;

@@ -65,9 +65,8 @@ async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: A
 }
 
 /**
- * With each change of the settings it begins anew within the process. systemd would wait longer
- * with each start that it makes by itself (`RestartSteps=`), and there is no way to it but the exit
- * code.
+ * A change of the settings restarts the service within the process. An exit would not do: systemd
+ * takes it for a failure and waits longer before each next start (`RestartSteps=`).
  */
 async function serve(service: Service): Promise<number> {
   const { sources, log, stop } = service;

@@ -26,8 +26,8 @@ const LARGE_BYTES = 1024 * 1024;
 /**
  * Replaces the content of a file: the new content is staged, synced and renamed over it, with its
  * mode. A reader sees the old or the new content, and one of them survives a power cut. Missing
- *       directories are made. A file that has this content and mode already isn't touched. An abort
- *       before the rename leaves the old content; after it the new content is made durable.
+ * directories are made. A file that has this content and mode already isn't touched. An abort
+ * before the rename leaves the old content; after it the new content is made durable.
  *
  * @returns whether the file was written
  * @throws system errors as they are

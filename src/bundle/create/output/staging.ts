@@ -124,7 +124,7 @@ export async function checkSpace(directory: string, neededBytes: number): Promis
  *
  * @throws AppError `bundle/target`, `bundle/no-space`; whatever `write` throws.
  */
-export async function replaceFile(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+export async function replaceOutput(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
   const temporary = `${await stagingPrefix(resolve(path))}staged`;
   try {
     await rm(temporary, { force: true });

@@ -15,7 +15,7 @@ import { makeSignature } from '../../keys/signing/signature.ts';
 import { type SigningKey, signMessage } from '../../keys/signing/signing-key.ts';
 import { isBundleTar, openBundle } from '../../read/open-bundle.ts';
 import { readEnvelope } from '../../verify/judge-bundle.ts';
-import { checkSpace, replaceFile } from '../output/staging.ts';
+import { checkSpace, replaceOutput } from '../output/staging.ts';
 import { copyTarWithEnvelope } from '../output/write-tar.ts';
 
 /** An envelope of bundle format 1 around a payload, without signatures. */
@@ -119,9 +119,9 @@ async function writeSignature(
   signal.throwIfAborted();
   if (isBundleTar(path)) {
     await checkSpace(dirname(resolve(path)), (await stat(path)).size);
-    await replaceFile(path, (temporary) => copyTarWithEnvelope(path, temporary, { bytes, created }, signal));
+    await replaceOutput(path, (temporary) => copyTarWithEnvelope(path, temporary, { bytes, created }, signal));
   } else {
-    await replaceFile(join(path, 'bundle.dsse.json'), (temporary) => writeNewFile(temporary, bytes));
+    await replaceOutput(join(path, 'bundle.dsse.json'), (temporary) => writeNewFile(temporary, bytes));
   }
   return signed;
 }

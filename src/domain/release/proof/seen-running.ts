@@ -90,11 +90,10 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed {
 const NO_ACTIVATION = 0;
 
 /**
- * The containers that say that `bundle` runs. Their images came with us and no other release that
- * is known here names them: an image that was there before, or that two releases have, tells
- * nothing. Where a release of the stream was activated, the component must be one of its own with
- * another image, and run from that one no more: what was added beside it, a test or what pulls
- * images ahead, is not an upgrade.
+ * The containers that show that `bundle` runs. Their images were pulled by stickpin, and no other
+ * known release has them: an image that was there before, or that two releases have, shows nothing.
+ * Where a release of the stream is active, its own version of the component must have stopped: a
+ * container that runs in addition to it, as a test or to pull images early, is no upgrade.
  */
 function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerLook): readonly Witness[] {
   const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);

@@ -22,7 +22,7 @@ export const updateSection = {
       type: timeZone,
       default: 'UTC',
       about:
-        'The time zone of all windows; `localtime` is the one of the node. The wall clock is obeyed: a window may be longer, shorter or left out where clocks are changed.',
+        'The time zone of all windows; `localtime` is the one of the node. On the day when summer time begins or ends, a window may be longer or shorter, or not exist.',
     },
     rollout_wariness: {
       type: fraction,

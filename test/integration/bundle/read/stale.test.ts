@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { buildDirectory, replaceFile } from '../../../../src/bundle/create/output/staging.ts';
+import { buildDirectory, replaceOutput } from '../../../../src/bundle/create/output/staging.ts';
 import { stagingPrefix } from '../../../../src/bundle/create/output/staging-name.ts';
 import { writeNewFile } from '../../../../src/platform/files/durable-file.ts';
 
@@ -57,7 +57,7 @@ it('temporary files of a running process stay, and a second process with the sam
     const refused = { code: 'bundle/target', message };
     await expect(build()).rejects.toMatchObject(refused);
     const write = (temporary: string) => writeNewFile(temporary, Buffer.from('new'));
-    await expect(replaceFile(target, write)).rejects.toMatchObject(refused);
+    await expect(replaceOutput(target, write)).rejects.toMatchObject(refused);
     expect(readdirSync(root)).toEqual([kept]);
   } finally {
     other.kill('SIGKILL');
@@ -85,7 +85,7 @@ it('a link with the name of a temporary file and its target are not touched', as
 it('a file that was being replaced is cleaned up too', async () => {
   const stale = `${(await stagingPrefix(target)).replace(/-[0-9]+-$/, '-1-')}staged`;
   writeFileSync(stale, 'half');
-  await replaceFile(target, (temporary) => writeNewFile(temporary, Buffer.from('new')));
+  await replaceOutput(target, (temporary) => writeNewFile(temporary, Buffer.from('new')));
   expect(readdirSync(root)).toEqual(['bundle']);
   expect(readFileSync(target, 'utf8')).toBe('new');
 });
