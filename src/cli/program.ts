@@ -29,8 +29,7 @@ import { registerVerifyImages } from './commands/node/verify-images.ts';
 import type { CommandContext } from './context/command-context.ts';
 import { exitCodeOf, exitCodes } from './context/exit-code.ts';
 import { addExamples, optionDescription } from './examples.ts';
-import { paintLines, type Tone } from './output/colour.ts';
-import { wrapLines } from './output/wrap-words.ts';
+import { printStderrLine } from './output/stderr-line.ts';
 
 /**
  * Runs one command line, without the program's own name, and returns its exit code. Never throws.
@@ -49,7 +48,7 @@ export async function runProgram(args: readonly string[], surroundings: CommandC
     }
     // That a person answered no is no fault.
     const tone = error instanceof AppError && error.code === 'cli/declined' ? undefined : 'bad';
-    context.stderr(onTerminal(`stickpin: ${oneLine(messageOf(error, args, context))}\n`, tone, context));
+    printStderrLine(`stickpin: ${messageOf(error, args, context)}`, tone, context);
     return exitCodeOf(error);
   }
 }
@@ -68,12 +67,6 @@ export function messageOf(
 
 /** Width of help where no terminal says one. */
 const HELP_WIDTH = 80;
-
-/** A line for stderr, which a terminal would break inside a word. */
-function onTerminal(line: string, tone: Tone | undefined, { stderrColumns, stderrHasColour }: CommandContext): string {
-  const isColoured = stderrColumns !== undefined && stderrHasColour;
-  return paintLines(wrapLines(line, stderrColumns, 4), tone, isColoured);
-}
 
 /** `arg` quoted for a shell. */
 function shellWord(arg: string): string {
@@ -105,7 +98,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
       getErrHelpWidth: () => context.stderrColumns ?? HELP_WIDTH,
       outputError: (text) => {
         const what = oneLine(text.replace(/^error: /, '')).replace(/\.$/, '');
-        context.stderr(onTerminal(`stickpin: ${what}; see '${commandPath(program, args)} --help'\n`, 'bad', context));
+        printStderrLine(`stickpin: ${what}; see '${commandPath(program, args)} --help'`, 'bad', context);
       },
     })
     .configureHelp({ optionDescription })

@@ -4,7 +4,7 @@ import { loadTrustedKeys, type Trust } from '../../bundle/keys/trust.ts';
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { type JudgedBundle, judgeBundle, readUntrusted } from '../../bundle/verify/judge-bundle.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { oneLine } from '../../platform/plain-text.ts';
+import { printWarning } from '../output/stderr-line.ts';
 import type { CommandContext } from './command-context.ts';
 
 /** The options for the check of a signature. Without a folder it is not checked. */
@@ -33,7 +33,7 @@ export async function trustOf(folder: string, threshold: number, context: Comman
     throw new AppError({ code: 'cli/no-keys', message, disposition: 'reject' });
   }
   const trust = { keys: await loadTrustedKeys(folder, context.signal), threshold };
-  for (const problem of trust.keys.problems) context.stderr(`warning: ${oneLine(problem.message)}\n`);
+  for (const problem of trust.keys.problems) printWarning(problem.message, context);
   return trust;
 }
 

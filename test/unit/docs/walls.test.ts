@@ -77,7 +77,7 @@ it('docs/architecture.md describes every room', () => {
 });
 
 /** What the commands printed: one file for each screen. */
-const SNAPSHOTS = 'test/unit/cli/output/screens';
+const SNAPSHOTS = /\/screens$/;
 const MOST_FILES = 17;
 
 it('no folder of src and test is so full that nobody finds a file in it', () => {
@@ -86,5 +86,5 @@ it('no folder of src and test is so full that nobody finds a file in it', () => 
     .flatMap((entry) => (entry.isFile() ? [entry.parentPath] : []));
   const counts = new Map<string, number>();
   for (const folder of folders) counts.set(folder, (counts.get(folder) ?? 0) + 1);
-  expect([...counts].filter(([folder, count]) => count > MOST_FILES && folder !== SNAPSHOTS)).toEqual([]);
+  expect([...counts].filter(([folder, count]) => count > MOST_FILES && !SNAPSHOTS.test(folder))).toEqual([]);
 });

@@ -12,6 +12,8 @@ import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { jsonText } from '../../output/json.ts';
+import { printStderrLine, printWarning } from '../../output/stderr-line.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
 import { addOpenshiftOption, type BundleName, type NameOptions, withBundleName } from './openshift-options.ts';
@@ -111,17 +113,16 @@ async function create(
     context.signal,
   ).finally(clear);
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
-  if (!options.json) for (const [name, digest] of resolved) context.stderr(`${name} is ${digest}\n`);
-  for (const warning of warnings) context.stderr(`warning: ${warning}\n`);
-  if (options.key.length + options.signer.length === 0) context.stderr(unsignedWarning(path, options));
+  if (!options.json) for (const [name, digest] of resolved) printStderrLine(`${name} is ${digest}`, undefined, context);
+  for (const warning of warnings) printWarning(warning, context);
+  if (options.key.length + options.signer.length === 0) printWarning(unsignedWarning(path, options), context);
   if (options.json) {
     context.stdout(jsonText({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) }));
     return;
   }
   const { images, blobs, sizeBytes } = payload.totals;
-  context.stdout(
-    `${bundleTitle(payload)} for ${payload.arch} is in ${placeOf(path, volumes, options)}: ${formatCount(images, 'image')}, ${formatCount(blobs, 'blob')}, ${formatBytes(sizeBytes)}\n${bundleId}\n`,
-  );
+  const text = `${bundleTitle(payload)} for ${payload.arch} is in ${placeOf(path, volumes, options)}: ${formatCount(images, 'image')}, ${formatCount(blobs, 'blob')}, ${formatBytes(sizeBytes)}\n${bundleId}\n`;
+  context.stdout(wrapLines(text, context.columns, 4));
 }
 
 /**
@@ -143,8 +144,8 @@ function placeOf(path: string, volumes: number | undefined, { filesystem }: Bund
 
 function unsignedWarning(path: string, { filesystem }: BundleCreateOptions): string {
   return filesystem === undefined
-    ? `warning: not signed yet: stickpin bundle sign ${path} --key FILE\n`
-    : 'warning: not signed, and a bundle in an image can not be signed later: make it again with --key FILE\n';
+    ? `not signed yet: stickpin bundle sign ${path} --key FILE`
+    : 'not signed, and a bundle in an image can not be signed later: make it again with --key FILE';
 }
 
 /**

@@ -6,6 +6,7 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { openNamedBundle } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { jsonText } from '../../output/json.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 interface BundleEnvelopeOptions {
   readonly out: string;
@@ -31,7 +32,11 @@ export function registerBundleEnvelope(bundle: Command, context: CommandContext)
       context.stdout(
         json
           ? jsonText({ path: out, bundleId, files, sizeBytes, registries })
-          : `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(contents.layers.length, 'layer')} of ${formatBytes(left)}, which nodes pull from ${registries.join(', ')}\n`,
+          : wrapLines(
+              `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(contents.layers.length, 'layer')} of ${formatBytes(left)}, which nodes pull from ${registries.join(', ')}\n`,
+              context.columns,
+              4,
+            ),
       );
     });
 }

@@ -7,6 +7,7 @@ import type { RegistryAccess } from '../../../bundle/create/images/registry-acce
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { printWarning } from '../../output/stderr-line.ts';
 
 /** Options of `bundle create` about its images and where they come from. */
 export interface ImageOptions {
@@ -118,7 +119,7 @@ async function readImagesFiles({ imagesFile, strict }: ImageOptions, context: Co
     const listed = await readImagesFile(path, context.signal);
     const empty = listed.length === 0 ? [`${path} lists no image`] : [];
     if (strict) refuseWarnings(empty);
-    for (const warning of empty) context.stderr(`warning: ${warning}\n`);
+    for (const warning of empty) printWarning(warning, context);
     images.push(...listed);
   }
   return images;

@@ -3,13 +3,13 @@ import { listRepositories } from '../../../bundle/verify/list-repositories.ts';
 import { BASE_ANNOTATION, bundleTitle } from '../../../domain/model/bundle.ts';
 import { shortDigest } from '../../../domain/model/digest.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
-import { oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import { openNamedBundle } from '../../context/bundle-argument.ts';
 import type { ServedBundle } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
 import { jsonText } from '../../output/json.ts';
+import { printStderrLine } from '../../output/stderr-line.ts';
 import { formatTable, type Layout } from '../../output/table.ts';
 
 interface BundleServeOptions {
@@ -42,12 +42,12 @@ export function registerBundleServe(bundle: Command, context: CommandContext): v
 }
 
 async function serve(path: string, options: BundleServeOptions, context: CommandContext): Promise<void> {
-  const { signal, stderr } = context;
+  const { signal } = context;
   const reader = await openNamedBundle(path, signal);
   const read = await readWithKeys(reader, options, context);
   const repositories = await listRepositories(reader, { contents: read.bundle.contents, index: read.index }, signal);
   const { serveBundle } = await context.adapters();
-  const warn = (line: string) => stderr(`stickpin: ${oneLine(line)}\n`);
+  const warn = (line: string) => printStderrLine(`stickpin: ${line}`, 'warning', context);
   const served = await serveBundle({ reader, repositories, ...options.listen, warn });
   try {
     for (const line of [...exposureOf(served), ...warningsOf(read)]) warn(line);

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { signVolumes } from '../../../bundle/create/payload/sign-envelope.ts';
+import { shortKeyId } from '../../../bundle/keys/keys.ts';
 import type { SigningKey } from '../../../bundle/keys/signing/signing-key.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { volumesOfNamed } from '../../context/bundle-argument.ts';
@@ -7,6 +8,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { withPath } from '../../context/read-with-keys.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { jsonText } from '../../output/json.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 
 interface BundleSignOptions extends SigningOptions {
   readonly json?: true;
@@ -33,7 +35,11 @@ export function registerBundleSign(bundle: Command, context: CommandContext): vo
       context.stdout(
         options.json
           ? jsonText({ path, paths, keyId: key.keyId, signatures: keyIds })
-          : `${signed} signed by ${key.keyId}; ${has} ${keyIds.length} ${keyIds.length === 1 ? 'signature' : 'signatures'} now\n`,
+          : wrapLines(
+              `${signed} signed by key ${shortKeyId(key.keyId)}; ${has} ${keyIds.length} ${keyIds.length === 1 ? 'signature' : 'signatures'} now\n`,
+              context.columns,
+              4,
+            ),
       );
     });
 }
