@@ -15,15 +15,6 @@ export interface OfferedBundle {
   readonly revision: string;
 }
 
-/** The place of this node among those that wait for a peer. */
-export interface QueuePlace {
-  /** 1: next. */
-  readonly place: number;
-  readonly waiting: number;
-  /** About how long until its turn, in milliseconds; absent when nothing tells. */
-  readonly waitMs?: number;
-}
-
 /** Another node as a source of bundles. */
 export interface Peer {
   /** The name of its Node, or its address where that is not known. */

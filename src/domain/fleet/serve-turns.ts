@@ -1,4 +1,4 @@
-import type { QueuePlace } from './fleet-view.ts';
+import type { QueuePlace } from '../model/queue-place.ts';
 
 /**
  * Nodes that take blobs from this one, and those that wait for their turn. Times are monotonic ms.
@@ -79,12 +79,11 @@ export function askTurn(
   const retryMs = Math.min(LONGEST_RETRY_MS, RETRY_MS * Math.ceil(place / most));
   const untilMs = nowMs + 2 * retryMs + LATE_MS;
   const waiting = queue.map((one) => (one.node === node ? { node, untilMs } : one));
-  const waitMs = waitOf(tidied, { place, most, nowMs });
   return {
     turns: { ...tidied, waiting },
     answer: {
       kind: 'wait',
-      queue: { place, waiting: waiting.length, ...(waitMs !== undefined && { waitMs }) },
+      queue: { place, waiting: waiting.length, ...waitOf(tidied, { place, most, nowMs }) },
       retryMs,
     },
   };
@@ -139,13 +138,17 @@ function isOver({ sinceMs, isLost }: Holder, others: readonly Waiting[], nowMs: 
   return others.length > 0 && (isLost === true || nowMs - sinceMs > TURN_MS);
 }
 
-/** By the turns that are over; the one that ends next has had a part of it. */
+/**
+ * By the turns that are over, and before that by the longest turn; the one that ends next has had a
+ * part of it.
+ */
 function waitOf(
   { tookMs, holders }: ServeTurns,
   { place, most, nowMs }: { readonly place: number; readonly most: number; readonly nowMs: number },
-): number | undefined {
-  if (tookMs.length === 0) return undefined;
-  const usual = tookMs.reduce((sum, one) => sum + one, 0) / tookMs.length;
+): Pick<QueuePlace, 'waitMs' | 'mostMs'> {
+  const isKnown = tookMs.length > 0;
+  const turnMs = isKnown ? tookMs.reduce((sum, one) => sum + one, 0) / tookMs.length : TURN_MS;
   const had = Math.max(0, ...[...holders.values()].map(({ sinceMs }) => nowMs - sinceMs));
-  return Math.round(Math.max(0, Math.ceil(place / most) * usual - Math.min(had, usual)));
+  const leftMs = Math.round(Math.max(0, Math.ceil(place / most) * turnMs - Math.min(had, turnMs)));
+  return isKnown ? { waitMs: leftMs } : { mostMs: leftMs };
 }

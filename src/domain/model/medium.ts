@@ -1,5 +1,6 @@
 import type { VerifiedBundle } from './bundle.ts';
 import type { BundleId, Digest } from './digest.ts';
+import type { QueuePlace } from './queue-place.ts';
 import type { Fault } from './reason.ts';
 
 /**
@@ -75,7 +76,7 @@ export interface PeerState {
   /** It has given nothing since it failed: others are asked first. */
   readonly hasFailed?: true;
   /** The place of this node among those that wait for it, when it told that. */
-  readonly queue?: { readonly place: number; readonly waiting: number; readonly waitMs?: number };
+  readonly queue?: QueuePlace;
 }
 
 /** A medium as observed. */

@@ -1,5 +1,6 @@
 import type { BundleId, Digest } from './digest.ts';
 import type { ContentFault, DamageOutcome } from './image/content-fault.ts';
+import type { QueuePlace } from './queue-place.ts';
 
 /**
  * Why something is as it is: a code with data. `reasonText` in report/ makes the sentence. Codes
@@ -179,7 +180,7 @@ export type MediaReason =
         bundle: BundleLabel;
         images: ImageCount;
         peer: string;
-        queue?: { place: number; waiting: number; waitMs?: number };
+        queue?: QueuePlace;
       }
     >
   /** The daemon has just started, and media were not read yet. */

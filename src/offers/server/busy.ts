@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import * as v from 'valibot';
-import type { QueuePlace } from '../../domain/fleet/fleet-view.ts';
+import type { QueuePlace } from '../../domain/model/queue-place.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { respondJson } from '../../platform/http/respond-json.ts';
 import { wireLimits } from '../limits.ts';
@@ -42,7 +42,7 @@ export function busyOf(error: unknown): Busy | undefined {
 }
 
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const queueSchema = v.object({ place: count, waiting: count, waitMs: v.optional(count) });
+const queueSchema = v.object({ place: count, waiting: count, waitMs: v.optional(count), mostMs: v.optional(count) });
 
 /** Answers 503 with `Retry-After` (in whole seconds, RFC 9110, section 10.2.3) and the place. */
 export function respondBusy(response: ServerResponse, { queue, retryMs }: Busy): void {
@@ -58,8 +58,8 @@ export function parseBusy(retryAfter: string | undefined, body: string): Busy {
   return queue.success ? { queue: place(queue.output), retryMs } : { retryMs };
 }
 
-function place({ waitMs, ...rest }: v.InferOutput<typeof queueSchema>): QueuePlace {
-  return waitMs === undefined ? rest : { ...rest, waitMs };
+function place({ waitMs, mostMs, ...rest }: v.InferOutput<typeof queueSchema>): QueuePlace {
+  return { ...rest, ...(waitMs !== undefined && { waitMs }), ...(mostMs !== undefined && { mostMs }) };
 }
 
 function parsed(text: string): unknown {

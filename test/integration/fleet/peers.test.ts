@@ -349,13 +349,14 @@ describe('a peer that is busy', () => {
     first.plug(bundle.path);
     await first.until(isReady, 30_000);
     let isFree = false;
-    const queue = { place: 1, waiting: 1 };
+    const queue = { place: 1, waiting: 1, mostMs: 540_000 };
     fleet.onBlob(
       'worker-1',
       busyTrick(() => (isFree ? undefined : { queue, retryMs: 1_000 })),
     );
     const second = await node('worker-2');
-    await second.until(({ status }) => status === 'Waiting for worker-1 to show its bundles: place 1 of 1.', 30_000);
+    const waiting = 'Waiting for worker-1 to show its bundles: place 1 of 1, at most about 9 min.';
+    await second.until(({ status }) => status === waiting, 30_000);
     isFree = true;
     await second.until(isReady, 60_000);
   }, 90_000);

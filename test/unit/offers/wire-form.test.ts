@@ -154,17 +154,20 @@ describe('the wire form on a Unix socket', () => {
     expect((await plain(path)).status).toBe(404);
   });
 
-  it('tells a node that has to wait its place', async () => {
-    const digest = bundles.blob(Buffer.from('0123456789'));
-    const busy = { queue: { place: 2, waiting: 3, waitMs: 40_000 }, retryMs: 5_000 };
-    bundles.onRead = () => {
-      throw busyError('worker-2', busy);
-    };
-    const error = await all(client.read(digest, 0, never)).catch((thrown: unknown) => thrown);
-    expect(busyOf(error)).toEqual(busy);
-    const answer = await plain(wirePaths.blob(digest));
-    expect([answer.status, answer.headers['retry-after'], JSON.parse(answer.body)]).toEqual([503, '5', busy.queue]);
-  });
+  it.each([{ waitMs: 40_000 }, { mostMs: 600_000 }])(
+    'tells a node that has to wait its place, and %j',
+    async (time) => {
+      const digest = bundles.blob(Buffer.from('0123456789'));
+      const busy = { queue: { place: 2, waiting: 3, ...time }, retryMs: 5_000 };
+      bundles.onRead = () => {
+        throw busyError('worker-2', busy);
+      };
+      const error = await all(client.read(digest, 0, never)).catch((thrown: unknown) => thrown);
+      expect(busyOf(error)).toEqual(busy);
+      const answer = await plain(wirePaths.blob(digest));
+      expect([answer.status, answer.headers['retry-after'], JSON.parse(answer.body)]).toEqual([503, '5', busy.queue]);
+    },
+  );
 
   it('sends no byte of a blob that can not be read, and cuts one that breaks off', async () => {
     const digest = bundles.blob(randomBytes(200_000));

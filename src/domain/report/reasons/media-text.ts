@@ -63,8 +63,9 @@ export function waitingToLookText(peer: string, { queue }: Pick<PeerState, 'queu
 
 function placeText(queue: PeerState['queue']): string {
   if (queue === undefined) return 'it is asked again';
-  const left = queue.waitMs === undefined ? '' : `, about ${formatDuration(queue.waitMs)}`;
-  return `place ${queue.place} of ${queue.waiting}${left}`;
+  const { place, waiting, waitMs, mostMs } = queue;
+  const most = mostMs === undefined ? '' : `, at most about ${formatDuration(mostMs)}`;
+  return `place ${place} of ${waiting}${waitMs === undefined ? most : `, about ${formatDuration(waitMs)}`}`;
 }
 
 /** What makes a damaged copy good. */

@@ -106,6 +106,14 @@ it('tells how long it takes by the turns before, and to ask less often further b
   expect(ask('last')).toMatchObject({ retryMs: 15_000 });
 });
 
+it('tells the longest time until a turn has ended', () => {
+  const { ask, after } = play(1);
+  ask('a');
+  after(60_000);
+  expect(ask('b')).toEqual({ kind: 'wait', queue: { place: 1, waiting: 1, mostMs: 540_000 }, retryMs: 2_000 });
+  expect(ask('c')).toMatchObject({ queue: { place: 2, waiting: 2, mostMs: 1_140_000 } });
+});
+
 it('ends a turn after ten minutes when others wait, and not otherwise', () => {
   const { ask, after, end, place } = play(1);
   ask('a');
