@@ -60,6 +60,15 @@ const VARIABLE = new RegExp(
 /** Headers are secret up to the end of their line: they have spaces and `name=` in them. */
 const HEADER = new RegExp(String.raw`(?<start>authorization:[ \t]*|cookie:[ \t]*)(?<value>${QUOTED}|[^\n]+)`, 'gim');
 
+/**
+ * `password: |` and the lines of that block, which are indented further (YAML 1.2, section 8.1).
+ * INVARIANT: each line of the block is matched in one way only, so that time grows with its length.
+ */
+const BLOCK = new RegExp(
+  String.raw`(?<start>^(?<indent>[ \t]*)(?:- )*["']?${SECRET_NAME}["']?:[ \t]*[|>][-+\d]*[ \t]*\n)(?<value>(?:(?:[ \t]*\n)*\k<indent>[ \t]+\S[^\n]*(?:\n|(?![^])))+)`,
+  'gim',
+);
+
 const NAME_OF_SECRET = new RegExp(`^-{0,2}${SECRET_NAME}$`, 'i');
 
 /** Whether something of this name, or the argument after this option, is a secret. */
@@ -79,11 +88,22 @@ export function redacted(text: string, secrets: readonly string[] = []): string 
   const known = secrets
     .filter((secret) => secret.length >= 8)
     .reduce((left, one) => left.replaceAll(one, REMOVED), text);
-  return [HEADER, VARIABLE, NAMED_IN_QUOTES, NAMED].reduce(withoutValues, withoutTokens(withoutPrivateKeys(known)));
+  const plain = withoutBlocks(withoutTokens(withoutPrivateKeys(known)));
+  return [HEADER, VARIABLE, NAMED_IN_QUOTES, NAMED].reduce(withoutValues, plain);
 }
 
-/** Values that are no secrets: of switches, of the setting `fleet.auth`, and what begins a list. */
-const NO_SECRET = /^(?:true|false|null|"?(?:none|kubelet)"?|[{[]|<removed>)$/i;
+/**
+ * Values that are no secrets: of switches, of the setting `fleet.auth`, and what begins a list or a
+ * block.
+ */
+const NO_SECRET = /^(?:true|false|null|"?(?:none|kubelet)"?|[{[]|[|>][-+\d]*|<removed>)$/i;
+
+function withoutBlocks(text: string): string {
+  return text.replaceAll(BLOCK, (...match: unknown[]) => {
+    const { start, indent, value } = match.at(-1) as { start: string; indent: string; value: string };
+    return `${start}${indent}  ${REMOVED}${value.endsWith('\n') ? '\n' : ''}`;
+  });
+}
 
 function withoutValues(text: string, pattern: RegExp): string {
   return text.replaceAll(pattern, (whole: string, ...rest: unknown[]) => {

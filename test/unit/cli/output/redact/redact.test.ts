@@ -15,6 +15,9 @@ describe('text without secrets', () => {
     ['sent header bearer abc.def-ghi to it', 'sent header bearer <removed> to it'],
     ['Cookie: a=b; c=d', 'Cookie: <removed>'],
     ['"authorization":"Basic Ym9iOmh1bnRlcg==","x":1', '"authorization":"<removed>","x":1'],
+    ['a:\n  password: |\n    open\n\n    sesame\n  user: bob', 'a:\n  password: |\n    <removed>\n  user: bob'],
+    ['- registryToken: >-\n    hunter2\n    more', '- registryToken: >-\n  <removed>'],
+    ['note: |\n  open\npassword: |\nuser: bob', 'note: |\n  open\npassword: |\nuser: bob'],
     ['login --password=hunter2 --user bob', 'login --password=<removed> --user bob'],
     ['k3s agent --token K10abc::server:hunter2 --node-name n1', 'k3s agent --token <removed> --node-name n1'],
     ['["k3s","--token","hunter2","--debug"]', '["k3s","--token","<removed>","--debug"]'],
@@ -147,5 +150,7 @@ describe('a secret in any of these forms', () => {
   it('takes little time with long words', () => {
     const text = `${'a-b_'.repeat(10_000)} ${'x.'.repeat(10_000)}password=hunter2 ${'A'.repeat(50_000)}`;
     expect(redacted(text).includes('hunter2')).toBe(false);
+    const block = `password: |\n${'\n'.repeat(20_000)}${'  hunter2\n\n'.repeat(20_000)}x`;
+    expect(redacted(block)).toBe('password: |\n  <removed>\n\nx');
   });
 });
