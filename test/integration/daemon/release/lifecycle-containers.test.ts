@@ -14,6 +14,7 @@ import {
 } from '../../../support/daemon/daemon-harness.ts';
 import { makeRunningRelease, type RunningRelease } from '../../../support/daemon/running-release.ts';
 import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
+import { eventually } from '../../../support/eventually.ts';
 import { createPods, type Pods } from '../../../support/pods/pods.ts';
 import { have } from '../../../support/requirements.ts';
 
@@ -122,7 +123,8 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
     await pods.sync(c.pods);
     await become({ '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' });
     await there(a, gone);
-    harness.daemon().engine.rollback({ stream: '' });
+    // It is refused until the daemon has found containerd again.
+    await eventually(() => harness.daemon().engine.rollback({ stream: '' }), PATIENCE_MS);
     await become({ '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
     await pods.sync(b.pods);
     await become({ '1.1.0': 'retired', '1.2.0': 'proven', '1.3.0': 'superseded' });
