@@ -42,12 +42,18 @@ export interface PullChecker {
    * @throws whatever aborted `signal`, errors of the runtime
    */
   checkNow(signal: AbortSignal): Promise<void>;
-  /** Ends the running test. */
+  /**
+   * Starts no more tests. A running one gets a second to end: on some runtimes a pull takes the pin
+   * away until its end, and one that is aborted may do so afterwards.
+   */
   stop(): Promise<void>;
 }
 
 /** How long a test pull may take. A pull of a present image takes less than a second. */
 const PULL_MS = 8_000;
+
+/** How long a test may go on after a stop was asked for. */
+const LAST_MS = 1_000;
 
 /**
  * How long another pull stands for a test: an activation records much, and other pulls may follow.
@@ -56,6 +62,7 @@ const ANSWERED_MS = 60_000;
 
 interface Checking extends PullCheckerDependencies {
   readonly ending: AbortController;
+  isStopped: boolean;
   /** When other pulls of images were answered, by reference. Monotonic milliseconds. */
   readonly answered: Map<string, number>;
   running: Promise<void> | undefined;
@@ -67,6 +74,7 @@ export function createPullChecker(deps: PullCheckerDependencies): PullChecker {
   const checking: Checking = {
     ...deps,
     ending: new AbortController(),
+    isStopped: false,
     answered: new Map(),
     running: undefined,
     last: undefined,
@@ -78,11 +86,20 @@ export function createPullChecker(deps: PullCheckerDependencies): PullChecker {
       if (!takeAnswered(checking, test)) void start(checking, test);
     },
     checkNow: (signal) => checkNow(checking, signal),
-    stop: async () => {
-      checking.ending.abort();
-      await checking.running;
-    },
+    stop: () => stop(checking),
   };
+}
+
+async function stop(checking: Checking): Promise<void> {
+  checking.isStopped = true;
+  const { running, clock, ending } = checking;
+  if (running === undefined) return;
+  const over = new AbortController();
+  const lastMoment = clock.sleep(LAST_MS, over.signal).catch(() => undefined);
+  await Promise.race([running, lastMoment]);
+  over.abort();
+  ending.abort();
+  await running;
 }
 
 async function checkNow(checking: Checking, signal: AbortSignal): Promise<void> {
@@ -109,11 +126,11 @@ function takeAnswered(checking: Checking, { reference, activation, attempts }: P
 
 /** Resolves when the test, or the one that runs, has ended. Never throws. */
 function start(checking: Checking, test: PullTest): Promise<void> {
-  const { ending, clock, wantRound } = checking;
+  const { clock, wantRound } = checking;
   // What was seen before a test says less than the test.
   checking.answered.clear();
   if (checking.running !== undefined) return checking.running;
-  if (ending.signal.aborted) return Promise.resolve();
+  if (checking.isStopped) return Promise.resolve();
   const running = testPull(checking, test.reference)
     .then((end) => {
       const { activation, reference, attempts } = test;

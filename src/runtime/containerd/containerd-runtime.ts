@@ -54,6 +54,9 @@ const TRAITS: RuntimeTraits = {
   arePinsLostByPulls: true,
 };
 
+/** How long the label may take after a pull, whose own signal may have aborted. */
+const REPIN_MS = 2_000;
+
 /**
  * containerd: mirrors by `hosts.toml`, which it reads at each pull; pins by label; images over CRI.
  * It needs no reload, so `force` is ignored. An image to be pinned is labelled right after its
@@ -69,8 +72,10 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
   const stop = createUnitStop(unitNames, { units: options.units, clock });
   const listeners = createListeners(stop.watch);
   let pinned: ReadonlySet<string> = new Set();
-  const pinPulled = async (reference: string, signal: AbortSignal): Promise<void> => {
-    if (!pinned.has(reference)) return;
+  let labelled: ReadonlySet<string> = new Set();
+  const pinPulled = async (reference: string): Promise<void> => {
+    if (!pinned.has(reference) && !labelled.has(reference)) return;
+    const signal = AbortSignal.timeout(REPIN_MS);
     const record = await images.get(reference, signal);
     for (const change of labelChanges(record === undefined ? [] : [record], [reference]))
       await images.changeLabels(change, signal);
@@ -90,12 +95,15 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       clock,
       rendered: async (signal) => {
         const marked = await images.list(signal, MARK_LABEL);
+        const renderedPins = labelledPins(marked);
+        labelled = new Set(renderedPins);
         const renderedMirrors = await folders.rendered(await places(signal), signal);
-        return { renderedPins: labelledPins(marked), foundPins: markedPins(marked), renderedMirrors };
+        return { renderedPins, foundPins: markedPins(marked), renderedMirrors };
       },
     }),
     applyPins: async (references, _options, signal) => {
       pinned = new Set(references);
+      labelled = pinned;
       for (const change of labelChanges(await images.list(signal), references))
         await images.changeLabels(change, signal);
     },
@@ -106,10 +114,13 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       if (found.length === 0 && mirrors.length > 0) throw configPathMissing();
     },
     pull: async (reference, signal) => {
-      await stop.guard((inner) => cri.pullImage(reference, inner), signal);
-      // The image is present. If its label could not be set, the next round sees that and requests
-      // it.
-      await pinPulled(reference, signal).catch(() => signal.throwIfAborted());
+      try {
+        await stop.guard((inner) => cri.pullImage(reference, inner), signal);
+      } finally {
+        // A pull that was aborted may have taken the label too, and no round may follow. If it
+        // can't be set, the next round sees that and requests it.
+        await pinPulled(reference).catch(() => undefined);
+      }
     },
     image: cri.imageStatus,
     addTag: (tag, reference, signal) => addTag({ cri, images, clock }, tag, reference, signal),

@@ -138,6 +138,23 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     await runtime.applyPins([], unforced, signal);
   });
 
+  it('pins again what its own pull has unpinned, also what was pinned before it started', async () => {
+    const reference = publish(fresh());
+    await mirrored();
+    await runtime.pull(reference, signal);
+    await runtime.applyPins([reference], unforced, signal);
+    await pinned(reference, true);
+    const later = create();
+    await later.observe(signal);
+    await later.pull(reference, signal);
+    later.close();
+    await pinned(reference, true);
+    expect((await observed()).renderedPins).toEqual([reference]);
+    await runtime.applyPins([], unforced, signal);
+    await runtime.pull(reference, signal);
+    await pinned(reference, false);
+  });
+
   it('gives a tag without a request, takes it from another image, and keeps pins', async () => {
     const [first, second] = [publish(fresh()), publish(fresh())];
     await mirrored();

@@ -137,7 +137,8 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
     await bring(a);
     await pods.sync(a.pods);
     await become({ '1.1.0': 'active' });
-    await expect.poll(() => Object.keys(soaks()), { timeout: PATIENCE_MS }).toHaveLength(2);
+    const running = () => Object.values(soaks()).filter(({ runs }) => runs.length > 0);
+    await expect.poll(running, { timeout: PATIENCE_MS }).toHaveLength(2);
     const before = soaks();
 
     await harness.stop();

@@ -167,11 +167,28 @@ describe('createPullChecker', () => {
     expect(pulls).toHaveLength(2);
   });
 
-  it('aborts a running test when it is stopped, and begins no other one', async () => {
+  it('lets a running test end within a second when it is stopped, since its pull took a pin away', async () => {
+    let end: () => void = () => undefined;
+    pull = (inner) =>
+      new Promise((resolve) => {
+        end = () => (inner.aborted ? undefined : resolve());
+      });
+    checker.start(TEST);
+    await clock.advance(0);
+    const stopped = checker.stop();
+    await clock.advance(900);
+    end();
+    await stopped;
+    expect(checker.checks().last?.end).toEqual({ kind: 'answered' });
+  });
+
+  it('aborts a test that goes on for a second after it was stopped, and begins no other one', async () => {
     pull = () => new Promise(() => undefined);
     checker.start(TEST);
     await clock.advance(0);
-    await checker.stop();
+    const stopped = checker.stop();
+    await clock.advance(1_000);
+    await stopped;
     expect(checker.checks()).toEqual({ isRunning: false, last: undefined });
     checker.start(TEST);
     await checker.checkNow(signal);
