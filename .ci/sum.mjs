@@ -3,8 +3,8 @@ import { join, relative } from 'node:path';
 
 /*
  * Adds up the steps of .ci/run: NAME.status holds a step's exit code, NAME.json the results of
- * those that ran tests, as vitest's json reporter writes them. Prints each test that failed with the
- * first line of its error, and "N passed, N failed" as its last line. Ends with 1 when anything
+ * those that ran tests, as vitest's json reporter writes them. Prints each test that failed with
+ * the first line of its error, and "N passed, N failed" as its last line. Ends with 1 when anything
  * failed.
  */
 
