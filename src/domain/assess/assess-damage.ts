@@ -1,3 +1,4 @@
+import { baseNeededBy } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import { type ImageReason, labelOf } from '../model/reason.ts';
 import type { DamagedImage, DamageNext } from '../release/content/damaged-images.ts';
@@ -30,12 +31,14 @@ function reasonOf(bundle: StoredBundle, images: readonly DamagedImage[]): ImageR
   const [fault] = first?.faults ?? [];
   if (first === undefined || fault === undefined) return undefined;
   const { reference } = first.image;
+  const base = baseNeededBy(first.image, bundle);
   const data = {
     damaged: images.length,
     total: bundle.contents.images.length,
     reference,
     fault,
     next: first.next.kind,
+    ...(base !== undefined && { base }),
   };
   return { code: 'engine/image-damaged', data: { bundle: labelOf(bundle.payload), ...data } };
 }

@@ -101,6 +101,18 @@ export interface Layer {
  */
 export const BASE_ANNOTATION = 'io.stickpin.base';
 
+/** The name of the base that has layers of this image, which a delta left out. */
+export function baseNeededBy(
+  { layers }: Pick<Image, 'layers'>,
+  {
+    contents,
+    payload,
+  }: { readonly contents: Pick<Contents, 'layers'>; readonly payload: Pick<Payload, 'annotations'> },
+): string | undefined {
+  const isLeftOut = layers.some((index) => contents.layers[index]?.inBase === true);
+  return isLeftOut ? payload.annotations?.[BASE_ANNOTATION] : undefined;
+}
+
 /**
  * What stands beside an image in its repository under a tag that names the image's digest, as
  * cosign's `sha256-<hex>.sig`: a manifest over blobs that are no layers. Manifest and blobs are

@@ -217,6 +217,8 @@ export type ImageReason =
         reference: string;
         fault: ContentFault;
         next: DamageOutcome;
+        /** What has the layers of it that a delta left out, by its name. */
+        base?: string;
       }
     >
   /**

@@ -1,5 +1,5 @@
 import { assertNever } from '../../platform/app-error.ts';
-import { bundleName, bundleTitle } from '../model/bundle.ts';
+import { baseNeededBy, bundleName, bundleTitle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { ImageContent } from '../model/image/image-content.ts';
 import type { DamagedImage } from '../release/content/damaged-images.ts';
@@ -74,5 +74,5 @@ function nextOf(content: ImageContent, damage: DamagedImage | undefined): string
   const [bundle] = damage?.bundles ?? [];
   if (damage === undefined || bundle === undefined) return content.kind === 'unknown' ? 'Run it again.' : '';
   if (!damage.isPresent && damage.next.kind === 'heal') return 'It is pulled again.';
-  return damageNextText(damage.next.kind, bundleTitle(bundle.payload));
+  return damageNextText(damage.next.kind, bundleTitle(bundle.payload), baseNeededBy(damage.image, bundle));
 }

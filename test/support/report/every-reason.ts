@@ -166,14 +166,18 @@ export const EVERY_REASON: {
     says: /^\d+ of \d+ images of/,
   },
   'engine/image-damaged': {
-    data: fc.record({
-      bundle,
-      damaged: count,
-      total: count,
-      reference,
-      fault: fc.record({ kind: fc.constant('records' as const), what: words }),
-      next: fc.constantFrom('heal', 'plug-in', 'cancelled', 'in-use', 'shared', 'look', 'give-up'),
-    }),
+    data: fc.record(
+      {
+        bundle,
+        damaged: count,
+        total: count,
+        reference,
+        fault: fc.record({ kind: fc.constant('records' as const), what: words }),
+        next: fc.constantFrom('heal', 'plug-in', 'cancelled', 'in-use', 'shared', 'look', 'give-up'),
+        base: name,
+      },
+      { requiredKeys: ['bundle', 'damaged', 'total', 'reference', 'fault', 'next'] },
+    ),
     says: /^\d+ of \d+ images of/,
   },
   'engine/documents-missing': {

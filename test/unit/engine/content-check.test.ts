@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { BASE_ANNOTATION } from '../../../src/domain/model/bundle.ts';
 import type { ImageContent } from '../../../src/domain/model/image/image-content.ts';
 import { digestOf, referenceOf, stored, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
@@ -11,8 +12,15 @@ const truncated: ImageContent = {
   faults: [{ kind: 'blob', digest: digestOf('layer etcd'), why: 'truncated' }],
 };
 
-function nodeWith(over: Partial<{ isDue: boolean; contents: Record<string, ImageContent> }> = {}): FakeNode {
-  const node = createFakeNode([activated]);
+/** What a node has, apart from the release whose images are whole. */
+interface Special {
+  readonly isDue?: boolean;
+  readonly contents?: Record<string, ImageContent>;
+  readonly release?: typeof activated;
+}
+
+function nodeWith(over: Special = {}): FakeNode {
+  const node = createFakeNode([over.release ?? activated]);
   for (const { reference, tags } of bundle.contents.images) {
     for (const name of [reference, ...tags]) node.runtime.images.set(name, reference);
   }
@@ -203,6 +211,26 @@ describe('stickpin verify-images', () => {
       { image: referenceOf('api'), releases: ['ocp@4.13.7'], result: 'whole', found: expect.any(String), next: '' },
     ]);
     expect(node.bootMark.isDue).toBe(true);
+    await node.stop();
+  });
+
+  it('names the base of a delta that lacks layers of a damaged image', async () => {
+    const release = {
+      ...activated,
+      payload: { ...activated.payload, annotations: { [BASE_ANNOTATION]: 'ocp@4.13.6' } },
+      contents: {
+        ...bundle.contents,
+        layers: bundle.contents.layers.map((layer) => ({ ...layer, inBase: true as const })),
+      },
+    };
+    const node = nodeWith({ contents: { etcd: truncated }, release });
+    await node.start();
+    const [etcd] = await node.engine.verifyImages('', signal);
+    const next = 'plug in the stick of ocp 4.13.7, and that of its base ocp@4.13.6.';
+    expect(etcd?.next).toBe(`It stays until its blobs are at hand: ${next}`);
+    await node.clock.advance(10_000);
+    expect(node.engine.report()?.bundles[0]?.degraded?.message).toContain(next);
+    expect(told(node, next)).toHaveLength(1);
     await node.stop();
   });
 

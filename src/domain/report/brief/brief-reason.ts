@@ -48,9 +48,9 @@ function briefImages(reason: ImageReason): readonly string[] {
       return [`${missing} of ${total} images of ${title} are missing.`, missingNext(next, title), SEE_LIST];
     }
     case 'engine/image-damaged': {
-      const { damaged, reference, next } = reason.data;
+      const { damaged, reference, next, base } = reason.data;
       const what = `${damaged} of ${total} images of ${title} are damaged on this node.`;
-      return [what, damageNextText(next, title), `The first is ${briefName(reference)}.`, SEE_LIST];
+      return [what, damageNextText(next, title, base), `The first is ${briefName(reference)}.`, SEE_LIST];
     }
     case 'engine/documents-missing': {
       const { lacking, reference } = reason.data;

@@ -1,6 +1,6 @@
 import { formatCount } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
-import { bundleName, bundleTitle } from '../../model/bundle.ts';
+import { baseNeededBy, bundleName, bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/event.ts';
 import type { DamagedImage } from '../../release/content/damaged-images.ts';
 import type { CheckCause, ContentResult } from '../../state/content-check.ts';
@@ -21,12 +21,14 @@ function isNews(was: DamagedImage['next']['kind'] | undefined, is: DamagedImage[
   return was !== is && is !== 'look' && !(was === 'look' && is === 'heal');
 }
 
-function damageEvent({ image: { reference }, bundles, faults, next }: DamagedImage): Event {
+function damageEvent({ image, bundles, faults, next }: DamagedImage): Event {
   const [bundle] = bundles;
+  const { reference } = image;
+  const base = bundle && baseNeededBy(image, bundle);
   const title = bundle === undefined ? 'a release' : bundleTitle(bundle.payload);
   const names = bundles.map(({ payload }) => bundleName(payload)).join(', ');
   const what = faults.map(contentFaultText).join('; ');
-  const message = `The image ${reference} of ${names} is damaged on this node: ${what}. ${damageNextText(next.kind, title)}`;
+  const message = `The image ${reference} of ${names} is damaged on this node: ${what}. ${damageNextText(next.kind, title, base)}`;
   return {
     kind: 'imageDamaged',
     level: 'warn',

@@ -34,10 +34,10 @@ function missingText({ bundle, missing, total, named, isList, next }: Missing): 
 }
 
 function damagedText(data: Extract<ImageReason, { code: 'engine/image-damaged' }>['data']): string {
-  const { bundle, damaged, total, reference, fault, next } = data;
+  const { bundle, damaged, total, reference, fault, next, base } = data;
   const title = bundleTitle(bundle);
   const count = `${damaged} of ${total} images of ${title} ${damaged === 1 ? 'is' : 'are'} damaged on this node`;
-  return `${count}, first ${reference}: ${contentFaultText(fault)}. ${damageNextText(next, title)}`;
+  return `${count}, first ${reference}: ${contentFaultText(fault)}. ${damageNextText(next, title, base)}`;
 }
 
 function lostDocumentsText(data: Extract<ImageReason, { code: 'engine/documents-missing' }>['data']): string {

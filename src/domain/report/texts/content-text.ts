@@ -29,13 +29,14 @@ const WHY = {
 
 /**
  * What becomes of a damaged image and what to do: a sentence. `title`: of a release that has it.
+ * `base`: what has the layers of the image that this release left out.
  */
-export function damageNextText(next: DamageOutcome, title: string): string {
+export function damageNextText(next: DamageOutcome, title: string, base?: string): string {
   switch (next) {
     case 'heal':
       return 'It is removed and pulled again.';
     case 'plug-in':
-      return `It stays until its blobs are at hand: plug in the stick of ${title}.`;
+      return `It stays until its blobs are at hand: plug in the stick of ${title}${base === undefined ? '' : `, and that of its base ${base}`}.`;
     case 'cancelled':
       return `It stays, since the preload of ${title} was cancelled: run 'stickpin rescan'.`;
     case 'in-use':
