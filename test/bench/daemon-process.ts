@@ -9,8 +9,10 @@ export interface DaemonProcess {
   readonly child: ChildProcess;
   /** From spawn to `READY=1`, in milliseconds. */
   readonly readyMs: number;
-  /** The last `STATUS=`. */
+  /** The last `STATUS=`, which is sent at most once a second. */
   status(): string;
+  /** Whether a line of the log has this text. The log has each event at once. */
+  hasLogged(text: string): boolean;
   stop(): Promise<void>;
 }
 
@@ -31,7 +33,11 @@ export async function startDaemonProcess(
   const startedAt = performance.now();
   const child = spawn(process.execPath, [...serviceFlags(), 'dist/main.js', '--config', config], {
     env: { ...process.env, MALLOC_ARENA_MAX: '1', ...env, NOTIFY_SOCKET: receiver.path },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let log = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    log += text;
   });
   const texts = () => receiver.received.map((datagram) => datagram.toString());
   await eventually(() => {
@@ -45,6 +51,7 @@ export async function startDaemonProcess(
       texts()
         .findLast((text) => text.startsWith('STATUS='))
         ?.slice('STATUS='.length) ?? '',
+    hasLogged: (text) => log.includes(text),
     stop: async () => {
       const closed = once(child, 'exit');
       child.kill('SIGTERM');

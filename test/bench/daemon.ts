@@ -61,14 +61,14 @@ async function measure(base: string, { env }: DaemonSurroundings): Promise<strin
 }
 
 /**
- * From the moment a stick (a directory) is there to the STATUS line that says that its images are
- * being loaded.
+ * From the moment a stick (a directory) is there to the line of the log that says that its images
+ * are being loaded.
  */
 async function plugToPreloading(base: string, daemon: DaemonProcess): Promise<number> {
   const pluggedAt = performance.now();
   renameSync(join(base, 'prepared'), join(base, 'stick'));
   await eventually(() => {
-    if (!/^Preloading|is ready/.test(daemon.status())) throw new Error(`nothing is pulled: ${daemon.status()}`);
+    if (!daemon.hasLogged('Preloading ')) throw new Error(`nothing is pulled: ${daemon.status()}`);
   }, 20_000);
   return performance.now() - pluggedAt;
 }

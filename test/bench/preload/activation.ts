@@ -10,7 +10,7 @@ import { startDaemonProcess } from '../daemon-process.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { cpuMsOf } from '../process-cost.ts';
 import { smallBundle } from './growth.ts';
-import { readyStatus, withDaemonFolder } from './preload-daemon.ts';
+import { untilReady, withDaemonFolder } from './preload-daemon.ts';
 
 const COUNTS = [200, 2000] as const;
 const ACTIVATED_TIMEOUT_MS = 600_000;
@@ -57,7 +57,7 @@ function activateOnce(kind: RuntimeKind | 'embedded', bundle: SampleBundle): Pro
     const api = await connectApi({ ...process.env, ...runtime.env }, stop.signal);
     try {
       await api.load({ path: bundle.path }, stop.signal);
-      await readyStatus(() => daemon.status(), bundle);
+      await untilReady(daemon, bundle);
       const before = { daemonMs: cpuMsOf(pid), runtimeMs: runtime.cpuMs() };
       const startedAt = performance.now();
       await api.activate({ bundle: bundleName(bundle.payload) }, stop.signal);

@@ -26,8 +26,8 @@ export interface PreloadRun extends Cost {
 const PRELOAD_TIMEOUT_MS = 600_000;
 
 /**
- * Preloads a bundle with the built daemon into a new runtime, from `stickpin load` to the STATUS
- * line that says that it is ready.
+ * Preloads a bundle with the built daemon into a new runtime, from `stickpin load` to the line of
+ * the log that says that it is ready.
  */
 export function preloadOnce(kind: RuntimeKind | 'embedded', bundle: SampleBundle): Promise<PreloadRun> {
   return withDaemonFolder(kind, bundle, async ({ config, runtime }) => {
@@ -54,7 +54,7 @@ async function measure(
   const before = { ownMs: cpuMsOf(pid), runtimeMs: runtime.cpuMs(), readBytes: readBytesOf(pid) };
   const startedAt = performance.now();
   await api.load({ path: bundle.path }, signal);
-  await readyStatus(() => daemon.status(), bundle);
+  await untilReady(daemon, bundle);
   const wallMs = performance.now() - startedAt;
   const ownCpuMs = cpuMsOf(pid) - before.ownMs;
   const cpuMs = ownCpuMs + runtime.cpuMs() - before.runtimeMs;
@@ -86,7 +86,7 @@ function preloadAsService(kind: RuntimeKind, bundle: SampleBundle, group: Contro
       let told = await daemon.ask();
       await eventually(async () => {
         told = await daemon.ask();
-        if (!isReady(told.status, bundle)) throw new Error(`not ready: ${told.status}`);
+        if (!told.status.includes(readyText(bundle))) throw new Error(`not ready: ${told.status}`);
       }, PRELOAD_TIMEOUT_MS);
       return told;
     } finally {
@@ -141,13 +141,14 @@ export function daemonSettings(base: string): string {
   `;
 }
 
-function isReady(status: string, { contents }: SampleBundle): boolean {
-  return status.includes(`is ready: ${contents.images.length} images`);
+/** What the log and STATUS say when all images of the bundle are ready. */
+function readyText({ contents }: SampleBundle): string {
+  return `is ready: ${contents.images.length} images`;
 }
 
-/** Waits for the STATUS line that says that all images of the bundle are ready. */
-export async function readyStatus(status: () => string, bundle: SampleBundle): Promise<void> {
+/** Waits until the daemon has logged that all images of the bundle are ready. */
+export async function untilReady(daemon: DaemonProcess, bundle: SampleBundle): Promise<void> {
   await eventually(() => {
-    if (!isReady(status(), bundle)) throw new Error(`not ready: ${status()}`);
+    if (!daemon.hasLogged(readyText(bundle))) throw new Error(`not ready: ${daemon.status()}`);
   }, PRELOAD_TIMEOUT_MS);
 }
