@@ -65,7 +65,7 @@ const HEADER = new RegExp(String.raw`(?<start>authorization:[ \t]*|cookie:[ \t]*
  * INVARIANT: each line of the block is matched in one way only, so that time grows with its length.
  */
 const BLOCK = new RegExp(
-  String.raw`(?<start>^(?<indent>[ \t]*)(?:- )*["']?${SECRET_NAME}["']?:[ \t]*[|>][-+\d]*[ \t]*\n)(?<value>(?:(?:[ \t]*\n)*\k<indent>[ \t]+\S[^\n]*(?:\n|(?![^])))+)`,
+  String.raw`(?<start>^(?<indent>[ \t]*)(?:- )*["']?${SECRET_NAME}["']?:[ \t]*(?:[!&]\S*[ \t]+)*[|>][-+\d]*[ \t]*(?:#[^\n]*)?\n)(?<value>(?:(?:[ \t]*\n)*\k<indent>[ \t]+\S[^\n]*(?:\n|(?![^])))+)`,
   'gim',
 );
 

@@ -17,6 +17,7 @@ describe('text without secrets', () => {
     ['"authorization":"Basic Ym9iOmh1bnRlcg==","x":1', '"authorization":"<removed>","x":1'],
     ['a:\n  password: |\n    open\n\n    sesame\n  user: bob', 'a:\n  password: |\n    <removed>\n  user: bob'],
     ['- registryToken: >-\n    hunter2\n    more', '- registryToken: >-\n  <removed>'],
+    ['token: &t !!binary |2- # made by hand\n    aHVu\nuser: bob', 'token: <removed>\n  <removed>\nuser: bob'],
     ['note: |\n  open\npassword: |\nuser: bob', 'note: |\n  open\npassword: |\nuser: bob'],
     ['login --password=hunter2 --user bob', 'login --password=<removed> --user bob'],
     ['k3s agent --token K10abc::server:hunter2 --node-name n1', 'k3s agent --token <removed> --node-name n1'],
