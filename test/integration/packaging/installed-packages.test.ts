@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
+import { installKeys, makeSampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { commandsOf } from '../../support/docs/marked-blocks.ts';
 import { makePackage, packagingNeeds } from '../../support/packages/make-packages.ts';
 import { have } from '../../support/requirements.ts';
@@ -46,6 +47,7 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
   let deb: string;
   let rpm: string;
   let newer: string;
+  let stick: string;
   let root: ScratchRoot;
 
   beforeAll(async () => {
@@ -54,12 +56,18 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     rpm = await makePackage('rpm', work);
     newer = join(work, 'newer');
     for (const format of ['deb', 'rpm'] as const) await makePackage(format, newer, NEWER);
+    const key = sampleKey();
+    const bundle = await makeSampleBundle({ dir: join(work, 'stick'), keys: [key] });
+    stick = bundle.path;
+    installKeys(join(work, 'keys'), [key]);
   }, 600_000);
   afterAll(() => rm(work, { recursive: true, force: true }));
   beforeEach(async () => {
     root = await makeScratchRoot();
     for (const file of [deb, rpm]) await cp(file, join(root.shared, basename(file)));
     await cp(newer, join(root.shared, 'newer'), { recursive: true });
+    await cp(stick, join(root.shared, 'bundle'), { recursive: true });
+    await cp(join(work, 'keys'), join(root.shared, 'keys'), { recursive: true });
   }, 600_000);
   afterEach(() => root[Symbol.asyncDispose]());
 
@@ -85,9 +93,16 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     await root.run('cd /usr/lib/stickpin && find . -type f | LC_ALL=C sort | cmp - manifest');
   }
 
+  /** The installed daemon, with the runtime that it brings, loads and pins a bundle. */
+  async function expectReady(): Promise<void> {
+    const told = await root.run('stickpin bundle rehearse bundle --keys keys');
+    expect(told).toMatch(/ loads, and all its images are pinned\.\n$/);
+  }
+
   it('is a .deb: installed, updated, removed and purged as the page says', async () => {
     await root.run(page('deb-install'));
     await expectInstalled();
+    await expectReady();
     await root.run(
       'echo key > /etc/stickpin/keys.d/mine.pub; mkdir -p /var/lib/stickpin /var/lib/stickpin-fleet; echo > /var/lib/stickpin/state.db',
     );
@@ -95,6 +110,7 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     await root.run('rm /etc/systemd/system/multi-user.target.wants/stickpin.service');
     await root.run('dpkg --install ./newer/*.deb && dpkg --verify stickpin');
     expect(await root.run("dpkg --status stickpin | sed -n 's/^Version: //p'")).toBe(`${NEWER}\n`);
+    await expectReady();
     expect(await outsideUsr()).toEqual([...MADE.filter((path) => !path.endsWith('/stickpin.service')), ...KEPT].sort());
     await root.run(page('deb-remove'));
     expect(await ours()).toEqual(KEPT);
@@ -198,11 +214,13 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     await rpmCommand(page('rpm-install'));
     await expectInstalled();
     expect(await rpmCommand('rpm --verify stickpin')).toBe('');
+    await expectReady();
     await root.run('echo key > /etc/stickpin/keys.d/mine.pub; mkdir -p /usr/bin && echo > /usr/bin/crio');
     await root.run('mkdir -p /var/lib/stickpin /var/lib/stickpin-fleet');
     await rpmCommand(`rpm --upgrade ./newer/*.rpm`);
     const query = 'rpm --root "$ROOT" --dbpath /var/lib/rpm --query stickpin';
     expect(await root.runOutside(query)).toMatch(`stickpin-${NEWER}-1.`);
+    await expectReady();
     expect(await outsideUsr()).toEqual([...MADE, ...KEPT, TMPFILES].sort());
     await expect(root.run('/usr/lib/stickpin/uninstall')).rejects.toThrow(
       /run 'rpm --erase stickpin'; then 'rm -rf .*\/var\/lib\/stickpin-fleet'/,

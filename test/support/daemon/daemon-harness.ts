@@ -191,6 +191,8 @@ export async function createDaemonHarness(options: HarnessOptions = {}): Promise
       watchers.add(watcher);
       try {
         return await eventually(() => {
+          // What it looks at beside the report, as the log, may change without another report.
+          if (latest !== undefined) watcher(latest);
           if (found !== undefined) return found;
           throw new Error(`not there yet; last status: ${latest?.status}`);
         }, timeoutMs);
