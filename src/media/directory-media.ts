@@ -93,6 +93,11 @@ interface DirectoryWatch {
   unwatchAbove: () => void;
   /** Watches the content of the directory. */
   below: FSWatcher | undefined;
+  /**
+   * Whether something came or went at the path since the last report. Who read the directory
+   * meanwhile may have found nothing, though all is as before.
+   */
+  wasMoved: boolean;
   /** The directory that {@link below} watches, as {@link inodeOf} identifies it. */
   watched: string | undefined;
   timer: NodeJS.Timeout | undefined;
@@ -121,6 +126,7 @@ function directoryWatch(
     seen: undefined,
     unwatchAbove: () => undefined,
     below: undefined,
+    wasMoved: false,
     watched: undefined,
     timer: undefined,
     laterLooks: 0,
@@ -137,7 +143,10 @@ async function startWatch(watch: DirectoryWatch): Promise<void> {
   const check = (): void => {
     watch.following = watch.following.then(() => followDirectory(watch)).catch(() => look(watch));
   };
-  watch.unwatchAbove = watchEntry(path, check);
+  watch.unwatchAbove = watchEntry(path, (isMove) => {
+    watch.wasMoved ||= isMove;
+    check();
+  });
   watch.timer = setInterval(() => {
     check();
     lookLater(watch);
@@ -155,15 +164,16 @@ async function closeWatch(watch: DirectoryWatch): Promise<void> {
 }
 
 /**
- * Calls `onChange` when the entry at `path` comes, goes or is replaced; {@link PRESENCE_MS} covers
- * what no watch tells. The drop folder's neighbours are the database, which is written to all the
- * time, so that a watch which reads the whole folder each time would be dear.
+ * Calls `onChange` when the entry at `path` comes, goes or is replaced, with `isMove`, and when its
+ * attributes change; {@link PRESENCE_MS} covers what no watch tells. The drop folder's neighbours
+ * are the database, which is written to all the time, so that a watch which reads the whole folder
+ * each time would be dear.
  */
-function watchEntry(path: string, onChange: () => void): () => void {
+function watchEntry(path: string, onChange: (isMove: boolean) => void): () => void {
   const name = basename(path);
   try {
-    const watcher = watchFolder(dirname(path), { persistent: false }, (_event, changed) => {
-      if (changed === name || changed === null) onChange();
+    const watcher = watchFolder(dirname(path), { persistent: false }, (event, changed) => {
+      if (changed === name || changed === null) onChange(event === 'rename');
     });
     watcher.on('error', () => watcher.close());
     return () => watcher.close();
@@ -178,7 +188,10 @@ function watchEntry(path: string, onChange: () => void): () => void {
  */
 async function followDirectory(watch: DirectoryWatch): Promise<void> {
   const inode = await inodeOf(watch.path);
-  if (inode === watch.watched) return;
+  if (inode === watch.watched) {
+    if (watch.wasMoved) look(watch);
+    return;
+  }
   watch.watched = inode;
   await watch.below?.close();
   const onChange = () => look(watch);
@@ -211,7 +224,7 @@ async function lookUntilDone(watch: DirectoryWatch): Promise<void> {
 async function settle(watch: DirectoryWatch): Promise<void> {
   const { path, clock, settleMs, signal } = watch;
   let last = await fingerprintOf(path);
-  if (last === undefined || last === watch.seen) return report(watch, last);
+  if (last === undefined || (last === watch.seen && !watch.wasMoved)) return report(watch, last);
   for (;;) {
     await clock.sleep(settleMs, signal);
     const next = await fingerprintOf(path);
@@ -221,8 +234,9 @@ async function settle(watch: DirectoryWatch): Promise<void> {
 }
 
 function report(watch: DirectoryWatch, fingerprint: string | undefined): void {
-  const { seen: before, sink, mediumId, path, layout } = watch;
-  if (fingerprint === before) return;
+  const { seen: before, wasMoved, sink, mediumId, path, layout } = watch;
+  watch.wasMoved = false;
+  if (fingerprint === before && (!wasMoved || before === undefined)) return;
   watch.seen = fingerprint;
   watch.laterLooks = LATER_LOOKS;
   if (fingerprint === undefined) sink.left(mediumId);

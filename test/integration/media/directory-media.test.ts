@@ -1,3 +1,4 @@
+import { renameSync } from 'node:fs';
 import { link, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -100,6 +101,19 @@ describe('directories as media', () => {
     // The watch on the directory does not see a change by another name of the file.
     await writeFile(join(base, 'outside'), 'longer');
     await eventually(() => expect(story).toEqual([arrived(), 'changed']), 20_000);
+  });
+
+  it('is read again when it went and came back at once, since a reader may have found nothing', async () => {
+    await mkdir(join(root, 'stickpin/x'), { recursive: true });
+    await start();
+    renameSync(root, join(base, 'away'));
+    renameSync(join(base, 'away'), root);
+    // A look in between sees that it is gone.
+    const [changed, back] = [
+      [arrived(), 'changed'],
+      [arrived(), 'left', arrived()],
+    ];
+    await eventually(() => expect([changed.join(), back.join()]).toContain(story.join()));
   });
 
   it('waits until a copy has settled', async () => {
