@@ -126,12 +126,18 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     await pinned(wanted, false);
   });
 
-  it('pins again what a second pull has unpinned', async () => {
+  /** An image of its own that is present and pinned. */
+  const pinnedImage = async (): Promise<string> => {
     const reference = publish(fresh());
     await mirrored();
     await runtime.pull(reference, signal);
     await runtime.applyPins([reference], unforced, signal);
     await pinned(reference, true);
+    return reference;
+  };
+
+  it('pins again what a second pull has unpinned', async () => {
+    const reference = await pinnedImage();
     await runtime.pull(reference, signal);
     await runtime.applyPins([reference], unforced, signal);
     await pinned(reference, true);
@@ -139,11 +145,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
   });
 
   it('pins again what its own pull has unpinned, also what was pinned before it started', async () => {
-    const reference = publish(fresh());
-    await mirrored();
-    await runtime.pull(reference, signal);
-    await runtime.applyPins([reference], unforced, signal);
-    await pinned(reference, true);
+    const reference = await pinnedImage();
     const later = create();
     await later.observe(signal);
     await later.pull(reference, signal);

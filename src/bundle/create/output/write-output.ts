@@ -76,6 +76,14 @@ function writeTar<Built extends BuiltTree>(
   });
 }
 
+/** Makes the folder `tree`, fills and checks it. */
+async function buildTree<Built extends BuiltTree>(tree: string, { fill, check }: TreeBuilder<Built>): Promise<Built> {
+  await mkdir(tree, { recursive: true });
+  const built = await fill(tree);
+  await check(tree);
+  return built;
+}
+
 function writeImage<Built extends BuiltTree>(
   options: CreateOptions,
   filesystem: ImageFilesystem,
@@ -84,10 +92,7 @@ function writeImage<Built extends BuiltTree>(
 ): Promise<Built> {
   return buildFile(options.out, async (staging) => {
     const medium = join(staging, 'medium');
-    const tree = bundleFolder(medium, options);
-    await mkdir(tree, { recursive: true });
-    const built = await builder.fill(tree);
-    await builder.check(tree);
+    const built = await buildTree(bundleFolder(medium, options), builder);
     const path = await imageOf(medium, join(staging, 'new.img'), { ...options, filesystem }, built, signal);
     return { path, built };
   });
@@ -104,9 +109,7 @@ function writeVolumes<Built extends BuiltTree>(
     options.out,
     async (staging) => {
       const tree = join(staging, 'tree');
-      await mkdir(tree);
-      const built = await builder.fill(tree);
-      await builder.check(tree);
+      const built = await buildTree(tree, builder);
       const held = built.contents.layers.filter((layer) => !layer.inBase);
       const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
       const rules = volumeRules({ filesystem, volumeBytes });
