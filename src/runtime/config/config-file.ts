@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'toml';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
@@ -6,7 +6,13 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 /** A configuration file of another program: its text, or why it can't be read. */
 export type ConfigFile =
   | { readonly kind: 'read'; readonly path: string; readonly text: string }
-  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: string };
+  | {
+      readonly kind: 'unreadable';
+      readonly path: string;
+      readonly reason: string;
+      /** A link to nothing. */
+      readonly isDangling: boolean;
+    };
 
 /** A file that its reader will reject. `reason` is a phrase: `line 3: …`. */
 export interface ConfigFault {
@@ -56,13 +62,28 @@ export function isTable(value: unknown): value is TomlTable {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof TomlMoment);
 }
 
-/** Reads one file. A missing file and a dangling link are `unreadable`. */
-export async function readConfigFile(path: string, signal: AbortSignal): Promise<ConfigFile> {
+/**
+ * Reads one file; undefined when there is none, as when it was removed since its directory was
+ * listed. A dangling link is `unreadable`.
+ */
+export async function readConfigFile(path: string, signal: AbortSignal): Promise<ConfigFile | undefined> {
   try {
     return { kind: 'read', path, text: await readFile(path, { encoding: 'utf8', signal }) };
   } catch (error) {
     signal.throwIfAborted();
-    return { kind: 'unreadable', path, reason: reasonOf(error) };
+    const isMissing = systemCodeOf(error) === 'ENOENT';
+    if (isMissing && !(await isThere(path))) return undefined;
+    return { kind: 'unreadable', path, reason: reasonOf(error), isDangling: isMissing };
+  }
+}
+
+/** Whether the name exists, be it as a link to nothing. */
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await lstat(path);
+    return true;
+  } catch (error) {
+    return systemCodeOf(error) !== 'ENOENT';
   }
 }
 

@@ -42,11 +42,11 @@ export interface CrioPins {
  */
 export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
   const main = await readConfigFile(paths.configPath, signal);
-  const files = main.kind === 'read' || !main.reason.startsWith('ENOENT') ? [main] : [];
+  const files = main?.kind === 'unreadable' && main.isDangling ? [] : [main];
   for (const path of await walkFiles(paths.configDirectory, { recursive: true })) {
     if (path !== paths.linkPath) files.push(await readConfigFile(path, signal));
   }
-  return files;
+  return files.filter((file) => file !== undefined);
 }
 
 /**

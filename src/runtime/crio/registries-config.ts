@@ -59,7 +59,7 @@ export async function readRegistriesConfig(paths: RegistriesConfigPaths, signal:
   const files: ConfigFile[] = [];
   for (const path of [paths.configPath, ...wanted]) {
     const file = await readConfigFile(path, signal);
-    if (file.kind === 'read' || !file.reason.startsWith('ENOENT')) files.push(file);
+    if (file !== undefined && !(file.kind === 'unreadable' && file.isDangling)) files.push(file);
   }
   return files;
 }
