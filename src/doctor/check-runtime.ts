@@ -60,13 +60,18 @@ async function lookAtVersion(runtime: ExaminedRuntime, signal: AbortSignal): Pro
     const message = `the runtime answers on ${runtime.socketPath}, but does not say its version: ${reasonOf(error)}`;
     return [warning(message, UNKNOWN_VERSION)];
   }
-  const answers = ok(`${name} answers on ${runtime.socketPath}`);
+  const answers = ok(`${fullName(name, runtime)} answers on ${runtime.socketPath}`);
   const support = runtimeSupport(name);
   if (support.kind === 'supported') return [answers];
   if (support.kind === 'unsupported') {
     return [fault(reasonText(support.reason), 'upgrade the runtime, then restart it')];
   }
   return [answers, warning(supportText(support), UNKNOWN_VERSION)];
+}
+
+/** `containerd v1.7.24 of k3s`; whose runtime it is, is left out where its own name says it. */
+function fullName(name: string, { title }: ExaminedRuntime): string {
+  return name.toLowerCase().startsWith(title.toLowerCase()) ? name : `${name} of ${title}`;
 }
 
 /** In the table of containerd 2 or of 1.7. */

@@ -38,7 +38,7 @@ interface RootRecipe {
  * changes how it is built.
  */
 const recipes: Readonly<Record<Suite, RootRecipe>> = {
-  trixie: { version: 2, suite: 'trixie', architecture, packages: [...packages, 'crun', 'skopeo'] },
+  trixie: { version: 2, suite: 'trixie', architecture, packages: [...packages, 'crun', 'rpm', 'skopeo'] },
   // Its own containerd is 1.6, which can't pin. That of trixie needs no newer glibc.
   bookworm: {
     version: 1,

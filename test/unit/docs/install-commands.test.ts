@@ -31,7 +31,7 @@ it('docs/install.md shows only commands that a test runs, or that are marked as 
 it('README.md has a quick start for each runtime, and shows only commands that a test runs or that are unproven', () => {
   const blocks = markedBlocks(README);
   const names = blocks.filter(({ kind }) => kind === 'run').map(({ name }) => name);
-  expect(names).toEqual(['demo', 'crio', 'containerd', 'factory']);
+  expect(names).toEqual(['demo', 'crio', 'containerd', 'k3s', 'factory']);
   const tests = testsOf(README);
   const isRun = (name: string) =>
     tests.some(

@@ -1,32 +1,9 @@
 import { expect, it } from 'vitest';
-import type { MirrorReading } from '../../../src/doctor/check.ts';
+import type { ExaminedRuntime, MirrorReading } from '../../../src/doctor/check.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 
-async function messagesOf(mirrors: MirrorReading): Promise<readonly string[]> {
-  const [check] = checkRuntime({
-    settings: { preload: { min_free_percent: 10 } },
-    findRuntime: async () => ({
-      title: 'containerd',
-      socketPath: '/run/containerd/containerd.sock',
-      status: async () => undefined,
-      version: async () => 'containerd v2.2.1',
-      mirrors: async () => mirrors,
-      imageFilesystem: async () => ({ path: '/var/lib/containerd', freeBytes: 90, totalBytes: 100 }),
-      close: () => undefined,
-    }),
-  });
-  const findings = (await check?.look(new AbortController().signal)) ?? [];
-  return findings.map((finding) => `${finding.verdict} ${finding.message}`).filter((text) => text.includes('mirrors'));
-}
-
-it.each([
-  [{ kind: 'read' } as const, []],
-  [{ kind: 'unset' } as const, [expect.stringMatching(/^fault containerd reads no mirrors.*sets no config_path$/)]],
-])('states what a config_path of %j means for mirrors', async (mirrors, expected) => {
-  expect(await messagesOf(mirrors)).toEqual(expected);
-});
-
-it('says nothing of the kubelet when the disk is full', async () => {
+/** The findings about a node whose runtime answers; `over` tells what is special about it. */
+async function findingsOf(over: Partial<ExaminedRuntime>): Promise<readonly string[]> {
   const [check] = checkRuntime({
     settings: { preload: { min_free_percent: 10 } },
     findRuntime: async () => ({
@@ -35,11 +12,36 @@ it('says nothing of the kubelet when the disk is full', async () => {
       status: async () => undefined,
       version: async () => 'containerd v2.2.1',
       mirrors: async () => ({ kind: 'read' }),
-      imageFilesystem: async () => ({ path: '/var/lib/containerd', freeBytes: 5, totalBytes: 100 }),
+      imageFilesystem: async () => ({ path: '/var/lib/containerd', freeBytes: 90, totalBytes: 100 }),
       close: () => undefined,
+      ...over,
     }),
   });
-  const findings = JSON.stringify(await check?.look(new AbortController().signal));
+  const findings = (await check?.look(new AbortController().signal)) ?? [];
+  return findings.map((finding) => `${finding.verdict} ${finding.message}`);
+}
+
+it.each([
+  [{ kind: 'read' } as const, []],
+  [{ kind: 'unset' } as const, [expect.stringMatching(/^fault containerd reads no mirrors.*sets no config_path$/)]],
+])('states what a config_path of %j means for mirrors', async (mirrors: MirrorReading, expected) => {
+  const findings = await findingsOf({ mirrors: async () => mirrors });
+  expect(findings.filter((text) => text.includes('mirrors'))).toEqual(expected);
+});
+
+it.each([
+  ['k3s', 'containerd v1.7.24', 'containerd v1.7.24 of k3s'],
+  ['containerd', 'containerd v1.7.24', 'containerd v1.7.24'],
+  ['CRI-O', 'cri-o 1.36.3', 'cri-o 1.36.3'],
+])('names the runtime of %s, which says that it is %s, as %s', async (title, name, shown) => {
+  const socketPath = '/run/x.sock';
+  const [answers] = await findingsOf({ title, socketPath, version: async () => name });
+  expect(answers).toBe(`ok ${shown} answers on ${socketPath}`);
+});
+
+it('says nothing of the kubelet when the disk is full', async () => {
+  const imageFilesystem = async () => ({ path: '/var/lib/containerd', freeBytes: 5, totalBytes: 100 });
+  const findings = (await findingsOf({ imageFilesystem })).join('\n');
   expect(findings).toContain('no release can be pulled');
   expect(findings).not.toContain('kubelet');
 });

@@ -31,6 +31,7 @@ export type RuntimeUnit = keyof typeof SOCKETS;
 const SOCKETS = {
   'containerd.service': '/run/containerd/containerd.sock',
   'crio.service': '/var/run/crio/crio.sock',
+  'k3s.service': '/run/k3s/containerd/containerd.sock',
 } as const;
 
 const FOLDER = '/root/packages';

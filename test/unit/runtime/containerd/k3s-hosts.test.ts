@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parse } from 'toml';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createHostsDirectory, type HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
-import { startK3s } from '../../../support/daemon/runtimes/k3s-certs.ts';
+import { startK3s } from '../../../support/k3s/certs.ts';
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
 const OURS = 'http://127.0.0.1:5577/v2/0123456789abcdef0123456789abcdef/quay.io';

@@ -1,0 +1,81 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { makePackage } from '../support/packages/make-packages.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { installCriPuller } from './machine/product/cri-pull.ts';
+import { k3sCerts, k3sSocket, startContainerdOfK3s } from './machine/product/k3s.ts';
+import { stickpinOn } from './machine/product/node.ts';
+import { packagesOn } from './machine/product/packages.ts';
+import { makeStick } from './machine/qemu/stick.ts';
+
+/** What registries.yaml has for the registry of the bundle: a mirror that is not to be reached. */
+const MIRROR = `server = "https://quay.example.com/v2"
+
+[host."https://mirror.example.com/v2"]
+  capabilities = ["pull", "resolve"]
+`;
+const FILE = `${k3sCerts}/quay.example.com/hosts.toml`;
+
+/**
+ * The quick start for k3s in README.md, on a node with a containerd in the folders of k3s. Tests
+ * lean on the ones before.
+ */
+describeMachine('a node laid out as k3s does it', 'booted', (machine) => {
+  const node = stickpinOn(machine);
+  const { bring, run, expectNothingLeft } = packagesOn(machine, 'k3s.service');
+  const key = sampleKey('factory-2026');
+  let directory: string;
+  let bundle: SampleBundle;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-k3s-'));
+    bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key] });
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  const isActivated = () =>
+    node.until('the release to be activated and pinned', ({ runtime, operation, bundles: [entry] }) => {
+      const total = bundle.contents.images.length;
+      const { present, pinned } = entry?.images ?? {};
+      const isWhole = present === total && pinned === total;
+      return runtime.reachable && operation === 'idle' && entry?.phase === 'activated' && isWhole;
+    });
+
+  test('the quick start, and a stick is activated', async () => {
+    await startContainerdOfK3s(machine(), { 'quay.example.com': MIRROR });
+    await bring(await makePackage('archive', directory));
+    await writeFile(join(directory, 'factory-2026.pub'), key.publicPem);
+    await bring(join(directory, 'factory-2026.pub'));
+    const told = await run('k3s', 'README.md');
+    expect(told).toMatch(/^ok +runtime +containerd \S+ of k3s answers on /m);
+    expect(told).toContain('Idle. No bundle yet. Waiting for media.');
+    const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
+    const plugged = await machine().plug(stick);
+    await isActivated();
+    await plugged.unplug();
+  });
+
+  test('pulls are answered also after a boot, at which k3s has written its folder of mirrors again', async () => {
+    await machine().reboot();
+    await isActivated();
+    const ours = 'http://127.0.0.1:';
+    await machine().until('the mirrors to be there', async () =>
+      (await machine().output(`cat ${FILE}`)).includes(ours),
+    );
+    const pull = await installCriPuller(machine(), k3sSocket);
+    const references = bundle.contents.images.map(({ reference }) => reference);
+    const pulls = await pull(references);
+    expect(pulls.filter(({ failure }) => failure !== undefined)).toEqual([]);
+    expect(pulls).toHaveLength(references.length);
+  });
+
+  test('is removed: k3s has its folder of mirrors back, and starts', async () => {
+    await machine().output('/usr/lib/stickpin/uninstall');
+    expect(await machine().output(`cat ${FILE}`)).toContain(MIRROR.trim());
+    expect(await machine().output(`ls ${k3sCerts}`)).toBe('quay.example.com');
+    await expectNothingLeft();
+  });
+});

@@ -1,0 +1,84 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { makePackage } from '../support/packages/make-packages.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { stickpinOn } from './machine/product/node.ts';
+import { packagesOn } from './machine/product/packages.ts';
+import { makeStick } from './machine/qemu/stick.ts';
+
+/** The version of the update. */
+const NEWER = '0.1.99';
+/**
+ * Debian's rpm refuses packages unless it is told that they are meant, and knows nothing of the
+ * libraries that dpkg has installed.
+ */
+const RPM = '#!/bin/sh\nexec /usr/bin/rpm --force-debian --nodeps "$@"\n';
+
+/**
+ * The .rpm on one node with CRI-O, by the commands of docs/install.md, with Debian's rpm and a
+ * reboot after each step. Tests lean on the ones before.
+ */
+describeMachine('the .rpm on a node', 'booted', (machine) => {
+  const node = stickpinOn(machine);
+  const { folder, bring, run, expectNothingLeft, expectPull } = packagesOn(machine, 'crio.service');
+  const key = sampleKey('factory-2026');
+  let directory: string;
+  let bundle: SampleBundle;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stickpin-rpm-'));
+    bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key], schedule: 'manual' });
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  const isReady = () =>
+    node.until('the release to be ready and pinned', ({ runtime, operation, bundles: [entry] }) => {
+      const total = bundle.contents.images.length;
+      const { present, pinned } = entry?.images ?? {};
+      const isWhole = present === total && pinned === total;
+      return runtime.reachable && operation === 'idle' && entry?.phase === 'ready' && isWhole;
+    });
+  const version = () => machine().output(`rpm --query --queryformat '%{VERSION}' stickpin`);
+
+  test('is installed, and a stick goes to ready', async () => {
+    await machine().output('systemctl enable --now crio.service');
+    await machine().putFile('/usr/local/bin/rpm', RPM, 0o755);
+    const older = await makePackage('rpm', directory);
+    await bring(older);
+    await writeFile(join(directory, 'factory-2026.pub'), key.publicPem);
+    await bring(join(directory, 'factory-2026.pub'));
+    await run('rpm-install');
+    await machine().until('the first steps to find no fault', async () => (await run('first-steps')) !== '');
+    expect(await machine().output('cat /usr/lib/stickpin/format')).toBe('rpm');
+    const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
+    await machine().plug(stick);
+    await isReady();
+    await machine().output(`rm ${folder}/${basename(older)}`);
+  });
+
+  test('starts at a boot and has kept its release, also after an update', async () => {
+    await machine().reboot();
+    await isReady();
+    await bring(await makePackage('rpm', directory, NEWER));
+    await run('rpm-install');
+    expect(await version()).toBe(NEWER);
+    await isReady();
+    await machine().reboot();
+    await isReady();
+    expect(await machine().output('rpm --verify stickpin')).toBe('');
+  });
+
+  test('is removed: CRI-O starts and pulls without it, also after a reboot; the state stays', async () => {
+    await run('rpm-remove');
+    await expectNothingLeft();
+    await machine().reboot();
+    await expectNothingLeft();
+    await expectPull();
+    await machine().output('test -s /var/lib/stickpin/state.db && test -s /etc/stickpin/keys.d/factory-2026.pub');
+    await run('rpm-purge');
+    expect(await machine().run('ls /etc/stickpin /var/lib/stickpin')).toMatchObject({ exitCode: 2, stdout: '' });
+  });
+});
