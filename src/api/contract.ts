@@ -5,7 +5,7 @@
  *
  * Keys are camelCase; on the bus each begins with a capital letter (`GetHistory` for `getHistory`).
  */
-import type { CheckedImage } from '../domain/report/content-report.ts';
+import type { CheckedImage } from '../domain/report/parts/content-report.ts';
 import type { EventRow } from '../ports/state.ts';
 import type { Action } from './actions.ts';
 import {

@@ -11,11 +11,8 @@ import { makeStick } from './machine/qemu/stick.ts';
 
 /** The version of the update. */
 const NEWER = '0.1.99';
-/**
- * Debian's rpm refuses packages unless it is told that they are meant, and knows nothing of the
- * libraries that dpkg has installed.
- */
-const RPM = '#!/bin/sh\nexec /usr/bin/rpm --force-debian --nodeps "$@"\n';
+/** Debian's rpm knows nothing of the libraries that dpkg has installed. */
+const RPM = '#!/bin/sh\nexec /usr/bin/rpm --nodeps "$@"\n';
 
 /**
  * The .rpm on one node with CRI-O, by the commands of docs/install.md, with Debian's rpm and a

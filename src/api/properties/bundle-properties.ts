@@ -1,4 +1,4 @@
-import type { ActivationHoldReport, BundleReport } from '../../domain/report/bundle-report.ts';
+import type { ActivationHoldReport, BundleReport } from '../../domain/report/parts/bundle-report.ts';
 import { count, dictionary, type FieldTypes, flag, large, list, oneOf, optional, struct, text } from '../wire-types.ts';
 
 /** An error code and a full sentence. */

@@ -1,4 +1,4 @@
-import type { BundleReport } from '../../domain/report/bundle-report.ts';
+import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
 import { EMPTY_REPORT, type StatusReport } from '../../domain/report/report.ts';
 import { VERSION } from '../../platform/version.ts';
 import { BUNDLES_PATH } from '../contract.ts';

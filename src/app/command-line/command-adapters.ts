@@ -3,12 +3,12 @@ import { machinePaths } from '../../media/device/device.ts';
 import { readStickFacts } from '../../media/device/stick-facts.ts';
 import { queryUdev } from '../../media/device/udev.ts';
 import { examineNode } from '../doctor/examine-node.ts';
+import { watchFleet } from '../fleet/watch-fleet.ts';
 import { rehearseBundle } from '../rehearsal/rehearse-bundle.ts';
 import { packReport } from './pack-report.ts';
 import { serveBundle } from './serve-bundle.ts';
 import { createStoredState } from './stored-state.ts';
 import { supportSecrets, supportSources } from './support-facts.ts';
-import { watchFleet } from './watch-fleet.ts';
 
 /** The adapters of the command line. */
 export const commandAdapters: CommandAdapters = {

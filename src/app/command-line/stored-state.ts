@@ -1,15 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StoredReport, StoredState } from '../../cli/context/command-adapters.ts';
-import type { StoredRecords } from '../../cli/context/recorded-report.ts';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';
 import { EMPTY_REPORT, type StatusReport } from '../../domain/report/report.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime } from '../../host/machine.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import { reviveBundle } from '../daemon/revive-bundle.ts';
-import { withDatabaseCopy } from './database-copy.ts';
 
 type Paths = Settings['paths'];
 

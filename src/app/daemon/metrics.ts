@@ -1,6 +1,6 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 import { PHASES } from '../../domain/model/phase.ts';
-import type { BundleReport } from '../../domain/report/bundle-report.ts';
+import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { MEDIA_CHANGES, reportChanges } from '../../domain/report/report-changes.ts';
 import { reasonOf } from '../../platform/app-error.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { ExaminedDatabase } from '../../doctor/check.ts';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
-import { withDatabaseCopy } from '../command-line/database-copy.ts';
+import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 
 /**
  * Looks at a copy of the database of the state.

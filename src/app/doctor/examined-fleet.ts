@@ -5,7 +5,7 @@ import { readIdentity } from '../../fleet/identity/identity.ts';
 import { fleetPaths } from '../../offers/fleet-paths.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
-import { watchFleetAt } from '../command-line/watch-fleet.ts';
+import { watchFleetAt } from '../fleet/watch-fleet.ts';
 
 /** The fleet process of this node, and the certificate of its kubelet. */
 export function examinedFleet({ fleet, paths }: Settings): ExaminedFleet {

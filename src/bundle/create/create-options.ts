@@ -6,8 +6,8 @@ import type { ImageFilesystem } from './image/image-layout.ts';
 import type { ImageRequest } from './images/image-request.ts';
 import type { RegistryAccess } from './images/registry-access.ts';
 import type { FileSizeRules } from './layers/blob-sizes.ts';
-import type { ProgressListener } from './output/progress.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
+import type { ProgressListener } from './progress.ts';
 
 /**
  * What a new bundle is made of. Texts have the form of the payload and are validated before

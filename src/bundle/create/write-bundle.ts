@@ -12,7 +12,7 @@ import { REF_NAME } from './images/layout-source.ts';
 import type { Plan, PlannedImage, PlannedLayer } from './images/plan-images.ts';
 import { type BaseBundle, leaveToBase } from './layers/base-bundle.ts';
 import { copyLayer, moveLayer } from './layers/copy-layer.ts';
-import { countBytes, type ProgressListener } from './output/progress.ts';
+import { countBytes, type ProgressListener } from './progress.ts';
 
 /** What was written of a bundle but its envelope. */
 export interface WrittenTree {

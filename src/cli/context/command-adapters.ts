@@ -4,11 +4,11 @@ import type { BundleRepository } from '../../bundle/verify/list-repositories.ts'
 import type { FleetView } from '../../domain/fleet/fleet-view.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Finding } from '../../domain/model/finding.ts';
+import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import type { EventRow } from '../../ports/state.ts';
-import type { StoredRecords } from './recorded-report.ts';
 
 /** A bundle to serve, and the address. */
 export interface ServeRequest {

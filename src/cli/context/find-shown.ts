@@ -1,7 +1,7 @@
+import type { ShowReport } from '../../domain/report/parts/recorded-report.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render/render-show.ts';
-import type { ShowReport } from './recorded-report.ts';
 
 /** What can be shown. */
 type Shown = Pick<ShowReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;

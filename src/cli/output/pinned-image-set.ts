@@ -1,5 +1,5 @@
 import { stringify } from 'yaml';
-import type { BundleReport } from '../../domain/report/bundle-report.ts';
+import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
 
 /** The first version of OpenShift in which the object is of version v1. */
 const HEAD = '# For OpenShift 4.19 or newer. Apply it with: oc apply -f FILE\n';

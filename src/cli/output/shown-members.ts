@@ -1,8 +1,8 @@
 import type { Advisory } from '../../domain/model/bundle.ts';
-import type { BundleReport } from '../../domain/report/bundle-report.ts';
+import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
+import type { RecordedBundle } from '../../domain/report/parts/recorded-report.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import { formatBytes } from '../../platform/sizes.ts';
-import type { RecordedBundle } from '../context/recorded-report.ts';
 
 /** What the members are called whose name is not a word. */
 const LABELS: Readonly<Record<string, string>> = {

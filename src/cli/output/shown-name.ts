@@ -1,4 +1,4 @@
-import type { BundleReport } from '../../domain/report/bundle-report.ts';
+import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
 
 /**
  * The argument for `activate` and `approve`: `ocp@4.13.7`, or the digest of a bundle without a

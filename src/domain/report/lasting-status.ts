@@ -1,4 +1,4 @@
-import type { BundleReport } from './bundle-report.ts';
+import type { BundleReport } from './parts/bundle-report.ts';
 import type { StatusReport } from './report.ts';
 
 /**

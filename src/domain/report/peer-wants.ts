@@ -1,6 +1,6 @@
 import type { OfferedBundle } from '../fleet/fleet-view.ts';
 import type { StoredBundle } from '../state/state.ts';
-import type { BundleReport } from './bundle-report.ts';
+import type { BundleReport } from './parts/bundle-report.ts';
 import type { StatusReport } from './report.ts';
 
 /** Refusals that no other copy changes, and no time but a change of {@link refusalGrounds}. */

@@ -9,8 +9,9 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import type { RejectedName } from '../trust/approval.ts';
 import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
-import { awaitingReports, type BundleReport, detectedReports, releaseReports } from './bundle-report.ts';
-import { type HookReport, hookReports } from './hook-report.ts';
+import { awaitingReports, type BundleReport, detectedReports, releaseReports } from './parts/bundle-report.ts';
+import { type HookReport, hookReports } from './parts/hook-report.ts';
+import { type WindowReport, windowReports } from './parts/window-report.ts';
 import { reasonText, type ShownReason, shownReason } from './reasons/reason-text.ts';
 import { rejectedNameText } from './reasons/trust-text.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -18,7 +19,6 @@ import type { Progress } from './status/progress-text.ts';
 import { statusLine } from './status/status-line.ts';
 import { type StreamReport, streamReports } from './stream-report.ts';
 import { wantedReleaseText } from './texts/fleet-text.ts';
-import { type WindowReport, windowReports } from './window-report.ts';
 
 /**
  * The whole state for programs: `stickpin status --json`; the properties of the D-Bus API are made

@@ -1,5 +1,5 @@
 import type { Event } from '../../domain/model/event.ts';
-import type { CheckedImage } from '../../domain/report/content-report.ts';
+import type { CheckedImage } from '../../domain/report/parts/content-report.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { bindCommands, type Commands } from '../commands/commands.ts';

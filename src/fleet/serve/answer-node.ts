@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { respondBusy } from '../../offers/busy.ts';
 import type { WireConnection } from '../../offers/client/wire-connection.ts';
 import { parseWirePath } from '../../offers/paths.ts';
-import { respondBusy } from '../../offers/server/busy.ts';
 import { answerSafely } from '../../offers/server/handler.ts';
 import { relay } from '../../offers/server/relay.ts';
 import { sendWatched } from '../../offers/watched-document.ts';

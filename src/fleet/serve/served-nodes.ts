@@ -1,6 +1,6 @@
 import { askTurn, endRequest, isTurnLost, loseTurn, NO_TURNS, tidyTurns } from '../../domain/fleet/serve-turns.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
-import type { Busy } from '../../offers/server/busy.ts';
+import type { Busy } from '../../offers/busy.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 

@@ -1,6 +1,6 @@
 import type { Digest } from '../../domain/model/digest.ts';
 import type { PeerState } from '../../domain/model/medium.ts';
-import { type Busy, busyOf } from '../../offers/server/busy.ts';
+import { type Busy, busyOf } from '../../offers/busy.ts';
 import { untilAborted, withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';

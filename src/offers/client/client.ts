@@ -5,11 +5,11 @@ import { AppError } from '../../platform/app-error.ts';
 import { entityTagOf } from '../../platform/http/preconditions.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
+import { busyError, type OffersErrorCode, parseBusy } from '../busy.ts';
 import { blobsSchema, type FleetDocument, fleetSchema, type OffersDocument, offersSchema } from '../documents.ts';
 import { wireLimits } from '../limits.ts';
 import type { OfferedFile } from '../offered-bundles.ts';
 import { wirePaths } from '../paths.ts';
-import { busyError, type OffersErrorCode, parseBusy } from '../server/busy.ts';
 import { type BodyLimits, badAnswer, readBody, streamBody } from './read-body.ts';
 import type { WireConnection } from './wire-connection.ts';
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { OffersErrorCode } from '../busy.ts';
 import { wireLimits } from '../limits.ts';
-import type { OffersErrorCode } from '../server/busy.ts';
 import { connectionError, type WireConnection } from './wire-connection.ts';
 
 /** How slowly a body may come. */

@@ -2,8 +2,8 @@ import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpH
 import { connect as connectSocket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import type { OffersErrorCode } from '../busy.ts';
 import { wireLimits } from '../limits.ts';
-import type { OffersErrorCode } from '../server/busy.ts';
 
 /** A request to a server of the wire form. */
 export interface WireRequest {

@@ -6,11 +6,11 @@ import { closeSignal } from '../../platform/http/close-signal.ts';
 import { sendContentHead } from '../../platform/http/content-head.ts';
 import { respondJson } from '../../platform/http/respond-json.ts';
 import type { Log } from '../../platform/log.ts';
+import { busyOf, respondBusy } from '../busy.ts';
 import type { OffersDocument } from '../documents.ts';
 import type { ChangingOffers } from '../offered-bundles.ts';
 import { parseWirePath, type WireRoute } from '../paths.ts';
 import { sendWatched } from '../watched-document.ts';
-import { busyOf, respondBusy } from './busy.ts';
 import { sendOfferedBlob } from './send-offered-blob.ts';
 
 /** The adapters of {@link createOffersHandler}. */

@@ -3,8 +3,8 @@ import { chmod, mkdir, rename, rm, rmdir } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { OffersErrorCode } from '../busy.ts';
 import { WIRE_SERVER_OPTIONS } from '../limits.ts';
-import type { OffersErrorCode } from './busy.ts';
 
 /** A server on a Unix socket. */
 export interface SocketServer {

@@ -10,7 +10,7 @@ import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { ClusterNode } from '../../../src/fleet/cluster.ts';
 import { clusterNodeOf } from '../../../src/fleet/kubernetes/cluster-node.ts';
 import { type OwnServes, servesAnnotation } from '../../../src/fleet/publish/serves.ts';
-import { busyOf } from '../../../src/offers/server/busy.ts';
+import { busyOf } from '../../../src/offers/busy.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { messageIds } from '../../../src/platform/message-ids.ts';
 import { eventually } from '../../support/eventually.ts';

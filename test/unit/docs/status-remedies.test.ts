@@ -5,7 +5,7 @@ import type { ActivationHold } from '../../../src/domain/gates/gates.ts';
 import type { Fault, Reason } from '../../../src/domain/model/reason.ts';
 import { reasonWithin } from '../../../src/domain/report/brief/reason-within.ts';
 import { unclaimedNote } from '../../../src/domain/report/events/pin-events.ts';
-import { hookNotes } from '../../../src/domain/report/hook-report.ts';
+import { hookNotes } from '../../../src/domain/report/parts/hook-report.ts';
 import { remedyFor } from '../../../src/domain/report/reasons/remedies.ts';
 import { heldLine } from '../../../src/domain/report/status/held-line.ts';
 import type { Progress } from '../../../src/domain/report/status/progress-text.ts';

@@ -5,7 +5,7 @@ import { formatReference } from '../../../domain/model/reference.ts';
 import { limits } from '../../limits.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
 import type { LayoutRequest } from '../images/plan-images.ts';
-import { countBytes, type ProgressListener } from '../output/progress.ts';
+import { countBytes, type ProgressListener } from '../progress.ts';
 import { type ArchiveImage, archiveIndexOf } from './archive-images.ts';
 import { badArchive } from './archive-stream.ts';
 import { unpackArchive } from './unpack-archive.ts';

@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
-import type { ProgressListener } from '../output/progress.ts';
+import type { ProgressListener } from '../progress.ts';
 import {
   IMAGE_LABEL,
   type ImageFilesystem,

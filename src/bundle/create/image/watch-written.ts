@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import type { ProgressListener } from '../output/progress.ts';
+import type { ProgressListener } from '../progress.ts';
 
 const INTERVAL_MS = 250;
 /** st_blocks counts in these (stat(2)). */

@@ -8,7 +8,7 @@ import { digestOf } from '../../../platform/digest.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { parseJson } from '../../format/json.ts';
 import { type Descriptor, entryForPlatform, indexMediaTypes, mediaTypes, parseIndex } from '../../format/oci-schema.ts';
-import type { ProgressListener } from '../output/progress.ts';
+import type { ProgressListener } from '../progress.ts';
 import { type ImageRequest, withOrigin } from './image-request.ts';
 import { layoutBlobPath, REF_NAME } from './layout-source.ts';
 import type { LayoutRequest } from './plan-images.ts';

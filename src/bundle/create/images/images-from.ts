@@ -16,9 +16,9 @@ import {
   parseManifestDocuments,
   repeatedKeyNotes,
 } from '../../documents/kubernetes-manifest.ts';
-import { MAX_MANIFEST_BYTES, manifestFiles, readManifestText } from '../payload/manifests.ts';
 import { fromRegistry, type ImageRequest } from './image-request.ts';
 import { sourceError } from './layout-source.ts';
+import { MAX_MANIFEST_BYTES, manifestFiles, readManifestText } from './manifests.ts';
 
 /** A text that looks like an image and was not taken. */
 interface Untaken {

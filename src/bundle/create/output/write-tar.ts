@@ -6,7 +6,7 @@ import { TAR_BLOCK_BYTES } from '../../format/tar-header.ts';
 import { readTarMembers } from '../../format/tar-members.ts';
 import { limits } from '../../limits.ts';
 import { openRegularFile, streamFile } from '../../read/open-file.ts';
-import { countBytes, type ProgressListener } from './progress.ts';
+import { countBytes, type ProgressListener } from '../progress.ts';
 
 const ENVELOPE = 'bundle.dsse.json';
 /** The largest size and time that eleven octal digits of a header can express. */

@@ -9,7 +9,7 @@ import { bundleError } from '../../bundle-error.ts';
 import { isPlainFileName } from '../../format/schema.ts';
 import { sourceError } from '../images/layout-source.ts';
 import { checkBlobSize, type FileSizeRules } from '../layers/blob-sizes.ts';
-import { countBytes, type ProgressListener } from '../output/progress.ts';
+import { countBytes, type ProgressListener } from '../progress.ts';
 
 /** A file that is delivered with a bundle. `name`: its name on the node. */
 export interface AttachmentRequest {

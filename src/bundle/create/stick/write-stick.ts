@@ -5,7 +5,7 @@ import { constants, type FileHandle, open } from 'node:fs/promises';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { PARTITION_OFFSET } from '../image/image-layout.ts';
-import { countBytes, type ProgressListener } from '../output/progress.ts';
+import { countBytes, type ProgressListener } from '../progress.ts';
 
 const MiB = 1024 * 1024;
 const CHUNK_BYTES = 4 * MiB;

@@ -5,7 +5,7 @@ import { blobsLeftToBase } from '../../../bundle/verify/verify-base.ts';
 import { BASE_ANNOTATION, bundleTitle, type Contents, type Image, type Payload } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
-import { rolloutText } from '../../../domain/report/shown-rules.ts';
+import { rolloutText } from '../../../domain/report/parts/shown-rules.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { openNamedBundle } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';

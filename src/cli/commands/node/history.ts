@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import type { ResultOf } from '../../../api/backend.ts';
 import { isDigest } from '../../../domain/model/digest.ts';
+import { recordedReport } from '../../../domain/report/parts/recorded-report.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { findShown } from '../../context/find-shown.ts';
-import { recordedReport } from '../../context/recorded-report.ts';
 import { withDaemonOrStored } from '../../context/stored-state.ts';
 import { paintLines } from '../../output/colour.ts';
 import { toneOfEvent } from '../../output/event-tone.ts';

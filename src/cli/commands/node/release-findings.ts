@@ -1,5 +1,5 @@
 import { type Finding, findingsOn } from '../../../domain/model/finding.ts';
-import type { ActivationHoldReport, BundleReport } from '../../../domain/report/bundle-report.ts';
+import type { ActivationHoldReport, BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import { remedyFor } from '../../../domain/report/reasons/remedies.ts';
 import { shownName } from '../../output/shown-name.ts';
 

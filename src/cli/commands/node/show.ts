@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
+import { recordedReport, type ShowReport, type StoredRecords } from '../../../domain/report/parts/recorded-report.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import { graphText } from '../../../domain/report/texts/graph-text.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { findShown } from '../../context/find-shown.ts';
-import { recordedReport, type ShowReport, type StoredRecords } from '../../context/recorded-report.ts';
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { jsonText } from '../../output/json.ts';
 import { pinnedImageSet } from '../../output/pinned-image-set.ts';

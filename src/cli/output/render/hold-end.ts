@@ -1,4 +1,4 @@
-import type { ActivationHoldReport } from '../../../domain/report/bundle-report.ts';
+import type { ActivationHoldReport } from '../../../domain/report/parts/bundle-report.ts';
 
 /** Holds that a person ends in another way than by `activate`: their message says how. */
 const OTHER_WAYS: ReadonlySet<string> = new Set<string>([

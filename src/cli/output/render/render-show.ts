@@ -1,8 +1,8 @@
-import type { BundleReport } from '../../../domain/report/bundle-report.ts';
+import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
+import type { RecordedBundle } from '../../../domain/report/parts/recorded-report.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
-import type { RecordedBundle } from '../../context/recorded-report.ts';
 import type { Tone } from '../colour.ts';
 import { shownMembers } from '../shown-members.ts';
 import { shownName } from '../shown-name.ts';

@@ -1,4 +1,4 @@
-import type { BundleReport } from '../../../domain/report/bundle-report.ts';
+import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import { progressText } from '../../../domain/report/status/progress-text.ts';
 import { oneLine } from '../../../platform/plain-text.ts';

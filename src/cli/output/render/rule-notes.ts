@@ -1,5 +1,5 @@
-import type { BundleReport } from '../../../domain/report/bundle-report.ts';
-import type { ShownRule } from '../../../domain/report/shown-rules.ts';
+import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
+import type { ShownRule } from '../../../domain/report/parts/shown-rules.ts';
 
 const NAMES: Readonly<Record<ShownRule['rule'], string>> = {
   from: 'from',

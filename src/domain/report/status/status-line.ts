@@ -6,7 +6,7 @@ import { briefName } from '../brief/brief-name.ts';
 import { fitted, MAX_LINE_LENGTH, sentencesOf } from '../brief/fitted.ts';
 import { reasonWithin } from '../brief/reason-within.ts';
 import { unclaimedNote } from '../events/pin-events.ts';
-import { hookNotes } from '../hook-report.ts';
+import { hookNotes } from '../parts/hook-report.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { streamNotes } from '../stream-report.ts';
 import { checkLine } from '../texts/content-text.ts';

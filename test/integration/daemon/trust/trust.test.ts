@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
 import { renderList } from '../../../../src/cli/output/render/render-status.ts';
-import type { BundleReport } from '../../../../src/domain/report/bundle-report.ts';
+import type { BundleReport } from '../../../../src/domain/report/parts/bundle-report.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { otherForm } from '../../../support/bundles/key-forms.ts';
 import { installKeys, makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';

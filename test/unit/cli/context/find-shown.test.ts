@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { findShown } from '../../../../src/cli/context/find-shown.ts';
-import type { BundleReport } from '../../../../src/domain/report/bundle-report.ts';
+import type { BundleReport } from '../../../../src/domain/report/parts/bundle-report.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { BundleReport } from '../../../../src/domain/report/bundle-report.ts';
+import type { BundleReport } from '../../../../src/domain/report/parts/bundle-report.ts';
 import {
   isWantedFromPeers,
   refusedForGood,

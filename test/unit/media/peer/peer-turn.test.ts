@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createPeerTurn } from '../../../../src/media/peer/peer-turn.ts';
-import { busyError } from '../../../../src/offers/server/busy.ts';
+import { busyError } from '../../../../src/offers/busy.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { eventually } from '../../../support/eventually.ts';

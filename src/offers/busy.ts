@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import * as v from 'valibot';
-import type { QueuePlace } from '../../domain/model/queue-place.ts';
-import { AppError } from '../../platform/app-error.ts';
-import { respondJson } from '../../platform/http/respond-json.ts';
-import { wireLimits } from '../limits.ts';
+import type { QueuePlace } from '../domain/model/queue-place.ts';
+import { AppError } from '../platform/app-error.ts';
+import { respondJson } from '../platform/http/respond-json.ts';
+import { wireLimits } from './limits.ts';
 
 /** Codes of errors of the room offers. */
 export type OffersErrorCode =

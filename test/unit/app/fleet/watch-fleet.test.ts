@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { watchFleetAt } from '../../../../src/app/command-line/watch-fleet.ts';
+import { watchFleetAt } from '../../../../src/app/fleet/watch-fleet.ts';
 import type { FleetDocument } from '../../../../src/offers/documents.ts';
 import { serveSocket } from '../../../../src/offers/server/socket-server.ts';
 import { sendWatched } from '../../../../src/offers/watched-document.ts';

@@ -1,23 +1,23 @@
-import type { Assessment } from '../assess/assess.ts';
-import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import type { ActivationHold } from '../gates/gates.ts';
-import type { VerifiedBundle } from '../model/bundle.ts';
-import type { Condition } from '../model/condition.ts';
-import type { BundleId } from '../model/digest.ts';
-import type { Medium } from '../model/medium.ts';
-import { type EffectiveAdvisory, effectiveAdvisories } from '../path/milestones.ts';
-import { isRecordingTrouble } from '../preload/disk-trouble.ts';
-import type { LifecycleAssessment } from '../release/lifecycle.ts';
-import type { SoakVerdict } from '../release/proof/soak.ts';
-import { currentIds } from '../release/recorded-phase.ts';
-import type { Memory } from '../state/memory.ts';
-import type { Observed } from '../state/state.ts';
-import { trustedBundles } from './advisories.ts';
-import { heldReason, holdClause, shownHolds } from './hold-text.ts';
-import { type ShownReason, shownReason } from './reasons/reason-text.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import type { ActivationHold } from '../../gates/gates.ts';
+import type { VerifiedBundle } from '../../model/bundle.ts';
+import type { Condition } from '../../model/condition.ts';
+import type { BundleId } from '../../model/digest.ts';
+import type { Medium } from '../../model/medium.ts';
+import { type EffectiveAdvisory, effectiveAdvisories } from '../../path/milestones.ts';
+import { isRecordingTrouble } from '../../preload/disk-trouble.ts';
+import type { LifecycleAssessment } from '../../release/lifecycle.ts';
+import type { SoakVerdict } from '../../release/proof/soak.ts';
+import { currentIds } from '../../release/recorded-phase.ts';
+import type { Memory } from '../../state/memory.ts';
+import type { Observed } from '../../state/state.ts';
+import { trustedBundles } from '../advisories.ts';
+import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
+import { type ShownReason, shownReason } from '../reasons/reason-text.ts';
+import { keptText } from '../texts/kept-text.ts';
+import { sourcesOf } from '../texts/sources.ts';
 import { type ShownRule, shownRules } from './shown-rules.ts';
-import { keptText } from './texts/kept-text.ts';
-import { sourcesOf } from './texts/sources.ts';
 
 /**
  * One bundle in the status document. Times are RFC 3339. One that waits for approval is not

@@ -1,9 +1,9 @@
-import { formatDuration } from '../../platform/sizes.ts';
-import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import { bundleName, bundleTitle } from '../model/bundle.ts';
-import type { BundleId } from '../model/digest.ts';
-import type { HookMemory, HookRun } from '../state/hook.ts';
-import { hookFailureText } from './texts/hook-text.ts';
+import { formatDuration } from '../../../platform/sizes.ts';
+import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import { bundleName, bundleTitle } from '../../model/bundle.ts';
+import type { BundleId } from '../../model/digest.ts';
+import type { HookMemory, HookRun } from '../../state/hook.ts';
+import { hookFailureText } from '../texts/hook-text.ts';
 
 /** A hook that runs, waits to be tried again, or failed and is not tried again. */
 export interface HookReport {

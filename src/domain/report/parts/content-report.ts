@@ -1,12 +1,12 @@
-import { assertNever } from '../../platform/app-error.ts';
-import { baseNeededBy, bundleName, bundleTitle } from '../model/bundle.ts';
-import type { BundleId } from '../model/digest.ts';
-import type { ImageContent } from '../model/image/image-content.ts';
-import type { DamagedImage } from '../release/content/damaged-images.ts';
-import { keptBundles } from '../release/recorded-phase.ts';
-import type { ContentChecks } from '../state/content-check.ts';
-import type { StoredBundle } from '../state/state.ts';
-import { contentFaultText, damageNextText } from './texts/content-text.ts';
+import { assertNever } from '../../../platform/app-error.ts';
+import { baseNeededBy, bundleName, bundleTitle } from '../../model/bundle.ts';
+import type { BundleId } from '../../model/digest.ts';
+import type { ImageContent } from '../../model/image/image-content.ts';
+import type { DamagedImage } from '../../release/content/damaged-images.ts';
+import { keptBundles } from '../../release/recorded-phase.ts';
+import type { ContentChecks } from '../../state/content-check.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import { contentFaultText, damageNextText } from '../texts/content-text.ts';
 
 /** What a check has found of one image, for people and programs. */
 export interface CheckedImage {

@@ -1,15 +1,15 @@
-import type { Phase } from '../../domain/model/phase.ts';
-import { isRolledBack, reachedPhase } from '../../domain/release/recorded-phase.ts';
-import type { BundleReport } from '../../domain/report/bundle-report.ts';
-import { shownReason } from '../../domain/report/reasons/reason-text.ts';
-import { rejectedNameText } from '../../domain/report/reasons/trust-text.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
-import { shownRules } from '../../domain/report/shown-rules.ts';
-import type { StoredBundle } from '../../domain/state/state.ts';
-import type { RejectedName } from '../../domain/trust/approval.ts';
-import { isRelease } from '../../domain/trust/notice.ts';
-import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
-import { plainDocument } from '../../platform/plain-text.ts';
+import { plainDocument } from '../../../platform/plain-text.ts';
+import type { Phase } from '../../model/phase.ts';
+import { isRolledBack, reachedPhase } from '../../release/recorded-phase.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import type { RejectedName } from '../../trust/approval.ts';
+import { isRelease } from '../../trust/notice.ts';
+import type { TrustReport } from '../../trust/trust-in-force.ts';
+import { shownReason } from '../reasons/reason-text.ts';
+import { rejectedNameText } from '../reasons/trust-text.ts';
+import type { StatusReport } from '../report.ts';
+import type { BundleReport } from './bundle-report.ts';
+import { shownRules } from './shown-rules.ts';
 
 /** What the database of a node says of bundles. */
 export interface StoredRecords {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { ManifestImage } from '../../../domain/release/manifest-warnings.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { imagesIn, parseManifestDocuments, repeatedKeyNotes } from '../../documents/kubernetes-manifest.ts';
-import { sourceError } from '../images/layout-source.ts';
+import { sourceError } from './layout-source.ts';
 
 /** What a folder of manifests says. */
 export interface Manifests {

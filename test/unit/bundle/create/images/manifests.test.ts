@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readManifests } from '../../../../../src/bundle/create/payload/manifests.ts';
+import { readManifests } from '../../../../../src/bundle/create/images/manifests.ts';
 
 const pod = (name: string, image = `quay.io/x/${name}:1`) =>
   `kind: Pod\nmetadata: {name: ${name}}\nspec:\n  containers:\n  - {name: c, image: '${image}'}\n`;

@@ -1,5 +1,5 @@
-import type { Digest } from '../../../domain/model/digest.ts';
-import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 
 /** Bytes that came have another digest than the blob. */
 export function mismatch(path: string, digest: Digest, actual: Digest): AppError {

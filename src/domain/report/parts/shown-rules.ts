@@ -1,5 +1,5 @@
-import type { Payload, UpdateRules } from '../model/bundle.ts';
-import { percentText } from './texts/time-text.ts';
+import type { Payload, UpdateRules } from '../../model/bundle.ts';
+import { percentText } from '../texts/time-text.ts';
 
 /** A rule of a release, as it is shown. */
 export interface ShownRule {

@@ -1,13 +1,21 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { renderList } from '../../../../src/cli/output/render/render-status.ts';
-import { wrapLines } from '../../../../src/cli/output/wrap-words.ts';
-import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
-import { reportOf } from '../../../../src/domain/report/report.ts';
-import type { StreamReport } from '../../../../src/domain/report/stream-report.ts';
-import { graphText } from '../../../../src/domain/report/texts/graph-text.ts';
-import type { StoredBundle } from '../../../../src/domain/state/state.ts';
-import { allListed, judge, NOON, observation, reachable, stored, verified } from '../../../support/daemon/scenario.ts';
+import { renderList } from '../../../../../src/cli/output/render/render-status.ts';
+import { wrapLines } from '../../../../../src/cli/output/wrap-words.ts';
+import type { UpdateRules } from '../../../../../src/domain/model/bundle.ts';
+import { reportOf } from '../../../../../src/domain/report/report.ts';
+import type { StreamReport } from '../../../../../src/domain/report/stream-report.ts';
+import { graphText } from '../../../../../src/domain/report/texts/graph-text.ts';
+import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  judge,
+  NOON,
+  observation,
+  reachable,
+  stored,
+  verified,
+} from '../../../../support/daemon/scenario.ts';
 
 const DAY = 86_400_000;
 const still = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };

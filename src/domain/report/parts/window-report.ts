@@ -1,7 +1,7 @@
-import type { Assessment } from '../assess/assess.ts';
-import type { NextWindows } from '../gates/window.ts';
-import type { Opening } from '../time/openings.ts';
-import { openingText } from './texts/time-text.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import type { NextWindows } from '../../gates/window.ts';
+import type { Opening } from '../../time/openings.ts';
+import { openingText } from '../texts/time-text.ts';
 
 /** One of the next times at which activations may begin (`update.strategy = "window"`). */
 export interface WindowReport {

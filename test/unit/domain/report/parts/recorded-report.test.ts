@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { recordedReport } from '../../../../src/cli/context/recorded-report.ts';
-import { reportOf, type StatusReport } from '../../../../src/domain/report/report.ts';
-import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import { recordedReport } from '../../../../../src/domain/report/parts/recorded-report.ts';
+import { reportOf, type StatusReport } from '../../../../../src/domain/report/report.ts';
+import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
   allListed,
   judge,
@@ -11,7 +11,7 @@ import {
   reachable,
   stored,
   verified,
-} from '../../../support/daemon/scenario.ts';
+} from '../../../../support/daemon/scenario.ts';
 
 const PROGRESS = { doneBytes: 0, totalBytes: 0, bytesPerSecond: undefined, waitingTransfers: 0 };
 /**
