@@ -160,13 +160,14 @@ async function lookAtPending(watch: DeviceWatch): Promise<void> {
   for (const unit of pending) {
     if (stop.signal.aborted) break;
     pending.delete(unit);
+    const timeout = AbortSignal.timeout(QUESTION_TIMEOUT_MS);
     try {
-      const timeout = AbortSignal.timeout(QUESTION_TIMEOUT_MS);
       await withEither([stop.signal, timeout], (signal) => examine(watch, unit, signal));
       unanswered.delete(unit);
     } catch (error) {
       if (stop.signal.aborted) break;
-      tryAgainLater(watch, unit, error);
+      const why = timeout.aborted ? `no answer within ${QUESTION_TIMEOUT_MS / 1_000} s` : reasonOf(error);
+      tryAgainLater(watch, unit, why, error);
     }
   }
   // Here and not after the promise settles, because a unit that is added in between would never be
@@ -174,9 +175,12 @@ async function lookAtPending(watch: DeviceWatch): Promise<void> {
   watch.working = undefined;
 }
 
-function tryAgainLater(watch: DeviceWatch, unit: string, err: unknown): void {
+function tryAgainLater(watch: DeviceWatch, unit: string, why: string, err: unknown): void {
   const { unanswered, deps } = watch;
-  if (!unanswered.has(unit)) deps.log.warn({ unit, err }, `${unit} could not be read; it is retried automatically`);
+  if (!unanswered.has(unit)) {
+    const message = `systemd and udev do not tell what ${unit} is: ${why}. They are asked again until they do`;
+    deps.log.warn({ unit, err }, message);
+  }
   unanswered.set(unit, (unanswered.get(unit) ?? 0) + 1);
   setTimeout(() => lookAt(watch, unit), deps.retryMs).unref();
 }

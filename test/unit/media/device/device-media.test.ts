@@ -121,6 +121,9 @@ describe('device media', () => {
     await eventually(() => expect(provider.isLookedAt?.()).toBe(true));
     expect(tries).toBeGreaterThanOrEqual(3);
     await eventually(() => expect(plugged.has('1-sdb1')).toBe(true));
+    expect(log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)).toEqual([
+      `systemd and udev do not tell what ${UNIT} is: no answer. They are asked again until they do`,
+    ]);
   });
 
   it('knows the mounts of a stick as a whole among all others', async () => {
