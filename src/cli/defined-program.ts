@@ -13,6 +13,7 @@ export function definedProgram(): Command {
     now: () => 0,
     env: {},
     connect: () => Promise.reject(new Error('no command runs here')),
+    settingsSources: { fragments: [] },
     adapters: () => Promise.reject(new Error('no command runs here')),
   });
 }

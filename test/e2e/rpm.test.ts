@@ -38,7 +38,7 @@ describeMachine('the .rpm on a node', 'booted', (machine) => {
       const isWhole = present === total && pinned === total;
       return runtime.reachable && operation === 'idle' && entry?.phase === 'ready' && isWhole;
     });
-  const version = () => machine().output(`rpm --query --queryformat '%{VERSION}' stickpin`);
+  const version = () => machine().output(`/usr/bin/rpm --query --queryformat '%{VERSION}' stickpin`);
 
   test('is installed, and a stick goes to ready', async () => {
     await machine().output('systemctl enable --now crio.service');

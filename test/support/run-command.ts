@@ -4,6 +4,7 @@ import { commandAdapters } from '../../src/app/command-line/command-adapters.ts'
 import type { CommandAdapters } from '../../src/cli/context/command-adapters.ts';
 import type { CommandContext } from '../../src/cli/context/command-context.ts';
 import { runProgram } from '../../src/cli/program.ts';
+import type { SettingsSources } from '../../src/config/load-settings.ts';
 
 /** What a command line printed and how it ended. */
 export interface CommandRun {
@@ -14,7 +15,8 @@ export interface CommandRun {
 
 /**
  * Runs one command line of the whole program in this process, without a terminal unless `confirm`
- * answers. `args` come without the program's name; `adapters` are those of the program by default;
+ * answers. `args` come without the program's name; `adapters` are those of the program by default,
+ * and the settings are the defaults;
  * `onOutput` is told all so far.
  */
 export async function runCommand(
@@ -23,6 +25,7 @@ export async function runCommand(
     env?: CommandContext['env'];
     signal?: AbortSignal;
     adapters?: CommandAdapters;
+    settings?: SettingsSources;
     confirm?: CommandContext['confirm'];
     now?: CommandContext['now'];
     stdin?: string | Buffer;
@@ -51,6 +54,7 @@ export async function runCommand(
     now: options.now ?? (() => Date.parse('2026-03-04T05:06:07.890Z')),
     ...(options.confirm !== undefined && { confirm: options.confirm }),
     env: options.env ?? {},
+    settingsSources: options.settings ?? { fragments: [] },
     connect: async (signal) =>
       options.client === undefined
         ? connectApi({ ...options.env }, signal)

@@ -5,6 +5,7 @@ import { createConfirm } from '../../cli/context/confirm.ts';
 import { exitCodes } from '../../cli/context/exit-code.ts';
 import { wantsColour } from '../../cli/output/colour.ts';
 import { runProgram } from '../../cli/program.ts';
+import { NODE_SOURCES } from '../../config/load-settings.ts';
 import { hasControllingTerminal, openControllingTerminal } from './controlling-terminal.ts';
 
 /**
@@ -36,6 +37,7 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
     isRoot: process.getuid?.() === 0,
     now: () => Date.now(),
     env: process.env,
+    settingsSources: NODE_SOURCES,
     connect: (signal) => connectApi({ ...process.env }, signal),
     adapters: async () => (await import('./command-adapters.ts')).commandAdapters,
   });

@@ -1,4 +1,5 @@
 import type { ApiClient } from '../../api/client.ts';
+import type { SettingsSources } from '../../config/load-settings.ts';
 import type { CommandOutput } from '../output/table.ts';
 import type { AskSecret } from './ask-secret.ts';
 import type { CommandAdapters } from './command-adapters.ts';
@@ -24,6 +25,8 @@ export interface CommandContext extends CommandOutput {
    * until `signal` aborts. Absent when stdout is not a terminal.
    */
   readonly onResize?: (listener: (columns: number) => void, signal: AbortSignal) => void;
+  /** Where the settings of this node are. */
+  readonly settingsSources: SettingsSources;
   /** Connects to the daemon. @throws AppError `api/unreachable` */
   readonly connect: (signal: AbortSignal) => Promise<ApiClient>;
   /** Loads adapters that only few commands need. */

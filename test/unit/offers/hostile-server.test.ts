@@ -112,14 +112,15 @@ describe('a client of the wire form, beside a server that is not', () => {
   });
 
   it('gives up a blob that trickles, and not one whose reader pauses', async () => {
+    const impatient = clientOf({ progressMs: 500 });
     answer = (socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n');
       const trickle = setInterval(() => socket.write('x'), 50);
       socket.once('close', () => clearInterval(trickle));
     };
-    await expect(drain(client.read(digest, 0, never))).rejects.toMatchObject({
+    await expect(drain(impatient.read(digest, 0, never))).rejects.toMatchObject({
       code: 'offers/unreachable',
-      message: expect.stringMatching(/^worker-2 does not answer: it sent only 1?\d bytes in [01] s$/),
+      message: expect.stringMatching(/^worker-2 does not answer: it sent only \d+ bytes in \d+ s$/),
     });
     const blob = Buffer.alloc(1_000);
     answer = (socket) =>
@@ -129,7 +130,7 @@ describe('a client of the wire form, beside a server that is not', () => {
       last = socket;
     });
     let length = 0;
-    for await (const chunk of client.read(digest, 0, never)) {
+    for await (const chunk of impatient.read(digest, 0, never)) {
       length += chunk.length;
       await systemClock.sleep(600, never);
       if (length === 1_000) last?.write('y');

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { loadSettings, NODE_SOURCES, readSettings } from '../../../config/load-settings.ts';
+import { loadSettings, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { jsonText } from '../../output/json.ts';
@@ -13,7 +13,7 @@ export function registerConfig(program: Command, context: CommandContext): void 
     .description('check whether the settings are valid; if not, name the file and the key')
     .option('--json', 'print as JSON')
     .action(async (options: { readonly json?: true }) => {
-      await loadSettings(NODE_SOURCES, context.signal);
+      await loadSettings(context.settingsSources, context.signal);
       printMessage('The settings are valid.', options, context);
     });
   config
@@ -21,7 +21,7 @@ export function registerConfig(program: Command, context: CommandContext): void 
     .description('print all settings in use, including defaults, as a stickpin.toml that gives the same settings')
     .option('--json', 'print as JSON')
     .action(async (options: { readonly json?: true }) => {
-      const written = writtenSettings((await readSettings(NODE_SOURCES, context.signal)).file);
+      const written = writtenSettings((await readSettings(context.settingsSources, context.signal)).file);
       context.stdout(options.json ? jsonText(written) : printSettings(written));
     });
 }

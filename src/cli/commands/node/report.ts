@@ -2,7 +2,7 @@ import { lstat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { NODE_SOURCES, readSettings } from '../../../config/load-settings.ts';
+import { readSettings, type SettingsSources } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
@@ -49,7 +49,8 @@ async function report(options: ReportOptions, context: CommandContext, run: Run)
   const out = resolve(options.out ?? `stickpin-report-${hostname()}-${time.replaceAll(/[:.]/g, '')}.tar.gz`);
   const { supportSources, supportSecrets, packReport } = await context.adapters();
   await refuseExisting(out);
-  const sources = [...SCREENS.map((screen) => screenSource(screen, context, run)), SETTINGS, ...supportSources];
+  const screens = SCREENS.map((screen) => screenSource(screen, context, run));
+  const sources = [...screens, settingsSource(context.settingsSources), ...supportSources];
   const contents = contentsOf(sources, time);
   // Before it is collected, which may take half a minute.
   if (!options.json) stdout(wrapLines(`${contents}\n`, context.columns, titleWidth(sources)));
@@ -125,19 +126,18 @@ function withoutTerminal({ columns: _columns, hasColour: _colour, stderrColumns:
 }
 
 /** Settings have no secrets. Those that are wrong are left out, with the reason. */
-const SETTINGS: Source = {
-  file: 'settings.toml',
-  about: 'the settings in use',
-  collect: async (signal) => {
+function settingsSource(places: SettingsSources): Source {
+  const collect = async (signal: AbortSignal) => {
     try {
-      const { file } = await readSettings(NODE_SOURCES, signal);
+      const { file } = await readSettings(places, signal);
       return printSettings(writtenSettings(file));
     } catch (error) {
       signal.throwIfAborted();
       return `# ${reasonOf(error)}\n`;
     }
-  },
-};
+  };
+  return { file: 'settings.toml', about: 'the settings in use', collect };
+}
 
 /** Before anything is collected. Whoever makes the file refuses one that comes meanwhile. */
 async function refuseExisting(path: string): Promise<void> {

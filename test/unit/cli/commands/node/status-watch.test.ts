@@ -47,6 +47,7 @@ describe('stickpin status --watch', () => {
       now: () => 0,
       env: {},
       connect: async () => client as ApiClient,
+      settingsSources: { fragments: [] },
       adapters: async () => commandAdapters,
     });
     while (output.length === 0) await turn();

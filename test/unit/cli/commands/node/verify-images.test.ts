@@ -43,6 +43,7 @@ async function onTerminal(stderrColumns?: number) {
     now: () => 0,
     env: {},
     connect: async () => client as ApiClient,
+    settingsSources: { fragments: [] },
     adapters: async () => commandAdapters,
   });
   await shown('Idle.');
