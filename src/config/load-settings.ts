@@ -5,6 +5,8 @@ import * as v from 'valibot';
 import { jointFault } from '../domain/settings/joint-faults.ts';
 import { deepFreeze, type Settings, settingsSchema } from '../domain/settings/settings.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { schemaFault, valueWord } from '../platform/schema-fault.ts';
+import { type TomlFault, tomlFault } from '../platform/toml-fault.ts';
 import type { SettingsFile } from './print-settings.ts';
 
 /** The sources of the settings, in order; a later source wins, key by key. */
@@ -107,17 +109,19 @@ async function readFragment(path: string, signal: AbortSignal): Promise<Table> {
   } catch (error) {
     throw new AppError({
       code: 'config/syntax',
-      message: `${path}${lineOf(error)} is not TOML: ${reasonOf(error)}`,
+      message: `${path} is not TOML: ${faultWithLine(text, tomlFault(error))}`,
       disposition: 'reject',
       cause: error,
     });
   }
 }
 
-/** `:3` for a syntax error in line 3, as the parser reports it. */
-function lineOf(error: unknown): string {
-  const located = v.safeParse(v.object({ location: v.object({ start: v.object({ line: v.number() }) }) }), error);
-  return located.success ? `:${located.output.location.start.line}` : '';
+/** Settings are not secret, so that the line is shown. */
+function faultWithLine(text: string, { line, reason }: TomlFault): string {
+  const shown = line === undefined ? '' : (text.split('\n')[line - 1]?.trim() ?? '');
+  if (shown === '') return reason;
+  const hint = /^[\w.-]+\s*=\s*[^\s"'[{]/.test(shown) ? ' (texts and durations are written in quotes)' : '';
+  return `${reason}: ${shown}${hint}`;
 }
 
 function fileError(path: string, error: unknown): AppError {
@@ -136,16 +140,21 @@ function check(table: Table, path: string): Settings {
   const issue = result.issues[0];
   const key = v.getDotPath(issue) ?? '';
   const isUnknown = issue.expected === 'never';
-  const why = isUnknown
-    ? 'is not a setting of stickpin; check its spelling'
-    : `${issue.message} (is ${issue.received})`;
+  const why = isUnknown ? 'is not a setting of stickpin; check its spelling' : faultOf(issue);
   throw keyError(`${path}: ${key} ${why}`);
+}
+
+const IN_TOML = { object: 'a table' };
+
+function faultOf(issue: v.BaseIssue<unknown>): string {
+  const told = schemaFault(issue, IN_TOML);
+  return told === issue.message ? `${told} (is ${valueWord(issue, IN_TOML)})` : told;
 }
 
 function keyError(message: string): AppError {
   return new AppError({
     code: 'config/key',
-    message: `${message}; see 'stickpin config show' for all settings`,
+    message: `${message}; all settings are in stickpin.toml(5)`,
     disposition: 'reject',
   });
 }

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { reasonOf } from '../../platform/app-error.ts';
+import { schemaFault } from '../../platform/schema-fault.ts';
 import { type BundleErrorCode, bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { jsonExcess } from './json-structure.ts';
@@ -68,7 +69,7 @@ export function validateJson<Schema extends v.GenericSchema>(
   if (result.success) return result.output;
   const [issue] = result.issues;
   const path = v.getDotPath(issue);
-  throw bundleError(code, `${what}: ${path === null ? '' : `${quoted(path)}: `}${quoted(issue.message)}`);
+  throw bundleError(code, `${what}: ${path === null ? '' : `${quoted(path)}: `}${quoted(schemaFault(issue))}`);
 }
 
 function quoted(text: string): string {

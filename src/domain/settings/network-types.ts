@@ -74,8 +74,8 @@ export const dataRate: ValueType<number | 'unlimited'> = {
       v.literal('unlimited'),
       v.pipe(
         v.string(),
+        v.check((text) => bytesPerSecondOf(text) >= 1, RATE_FAULT),
         v.transform(bytesPerSecondOf),
-        v.check((rate) => rate >= 1, RATE_FAULT),
       ),
     ],
     RATE_FAULT,

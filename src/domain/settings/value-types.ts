@@ -40,13 +40,16 @@ export const durationOrKeep: ValueType<number | 'keep'> = {
   ...duration,
   name: '`"keep"` or duration',
   range: '`"keep"`, or more than 0',
-  schema: v.union([
-    v.literal('keep'),
-    v.pipe(
-      duration.schema,
-      v.check((ms) => ms > 0, 'must be "keep", or more than 0'),
-    ),
-  ]),
+  schema: v.union(
+    [
+      v.literal('keep'),
+      v.pipe(
+        duration.schema,
+        v.check((ms) => ms > 0, 'must be "keep", or more than 0'),
+      ),
+    ],
+    'must be "keep", or a duration above 0 such as "14 d"',
+  ),
 };
 
 /** `true` or `false`. */
@@ -81,7 +84,10 @@ export const texts: ValueType<readonly string[]> = { name: 'list of strings', sc
 /** A path that begins with `/`. */
 export const absolutePath: ValueType<string> = {
   name: 'absolute path',
-  schema: v.pipe(v.string(), v.startsWith('/', 'must be an absolute path')),
+  schema: v.pipe(
+    v.string(),
+    v.check((path) => path.startsWith('/'), 'must be an absolute path'),
+  ),
 };
 
 /** An absolute path, or `"auto"` for what is found on the node. */

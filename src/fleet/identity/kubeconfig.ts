@@ -3,6 +3,7 @@ import * as v from 'valibot';
 import { parse } from 'yaml';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
+import { schemaFault } from '../../platform/schema-fault.ts';
 
 /** PEM text, or the file that has it. */
 export type PemSource = { readonly file: string } | { readonly pem: string };
@@ -89,7 +90,7 @@ export function parseKubeconfig(content: string, path: string): ParsedKubeconfig
   const result = v.safeParse(config, document);
   if (!result.success) {
     const [issue] = result.issues;
-    return { kind: 'unusable', why: `${v.getDotPath(issue) ?? 'the file'}: ${oneLine(issue.message)}` };
+    return { kind: 'unusable', why: `${v.getDotPath(issue) ?? 'the file'}: ${oneLine(schemaFault(issue))}` };
   }
   const { contexts, clusters, users, 'current-context': current } = result.output;
   const context = contexts.find(({ name }) => name === current)?.context;

@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { LABEL_PREFIX } from '../../domain/fleet/node-labels.ts';
 import { oneLine } from '../../platform/plain-text.ts';
+import { schemaFault } from '../../platform/schema-fault.ts';
 import { kubernetesError } from './api-error.ts';
 
 const texts = v.nullish(v.record(v.string(), v.string()), {});
@@ -114,6 +115,6 @@ function read<Schema extends v.GenericSchema>(schema: Schema, kind: string, answ
   if (result.success) return result.output;
   const [issue] = result.issues;
   const where = v.getDotPath(issue) ?? 'the answer';
-  const message = `the Kubernetes API answered with something that is no ${kind}: ${where}: ${oneLine(issue.message)}`;
+  const message = `the Kubernetes API answered with something that is no ${kind}: ${where}: ${oneLine(schemaFault(issue))}`;
   throw kubernetesError('kubernetes/answer', message);
 }

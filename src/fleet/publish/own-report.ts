@@ -3,6 +3,7 @@ import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { PHASES } from '../../domain/model/phase.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
+import { schemaFault } from '../../platform/schema-fault.ts';
 
 const shownReason = v.object({ code: v.string(), message: v.string() });
 const count = v.pipe(v.number(), v.minValue(0));
@@ -63,5 +64,5 @@ export function parseOwnReport(text: string): ParsedReport {
   const result = v.safeParse(ownReport, document);
   if (result.success) return { kind: 'report', report: result.output };
   const [issue] = result.issues;
-  return { kind: 'foreign', why: `${v.getDotPath(issue) ?? 'the document'}: ${oneLine(issue.message)}` };
+  return { kind: 'foreign', why: `${v.getDotPath(issue) ?? 'the document'}: ${oneLine(schemaFault(issue))}` };
 }

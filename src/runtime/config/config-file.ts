@@ -2,6 +2,7 @@ import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'toml';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { tomlFault } from '../../platform/toml-fault.ts';
 
 /** A configuration file of another program: its text, or why it can't be read. */
 export type ConfigFile =
@@ -14,7 +15,7 @@ export type ConfigFile =
       readonly isDangling: boolean;
     };
 
-/** A file that its reader will reject. `reason` is a phrase: `line 3: …`. */
+/** A file that its reader will reject. `reason` is a phrase: `line 3 ends too early`. */
 export interface ConfigFault {
   readonly file: string;
   readonly reason: string;
@@ -53,7 +54,7 @@ export function parseToml(text: string): ParsedToml {
     const table = parse(text, { bigint: true, useTemporal: true, temporal: MOMENTS }) as TomlTable;
     return { kind: 'table', table };
   } catch (error) {
-    return { kind: 'fault', reason: `${positionOf(error)}${reasonOf(error)}` };
+    return { kind: 'fault', reason: tomlFault(error).reason };
   }
 }
 
@@ -109,11 +110,4 @@ async function entriesOf(directory: string) {
     if (systemCodeOf(error) === 'ENOENT') return [];
     throw error;
   }
-}
-
-function positionOf(error: unknown): string {
-  if (typeof error !== 'object' || error === null) return '';
-  const { location, line } = error as { location?: { start?: { line?: number } }; line?: number };
-  const at = location?.start?.line ?? line;
-  return at === undefined ? '' : `line ${at}: `;
 }

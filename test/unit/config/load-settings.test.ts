@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadSettings, NODE_SOURCES } from '../../../src/config/load-settings.ts';
+import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
 
 const { signal } = new AbortController();
 let base: string;
@@ -178,13 +179,30 @@ describe('loadSettings', () => {
     const { code, message } = await problem('local.d/10-mine.toml', text);
     expect(code).toBe('config/key');
     expect(message).toMatch(words);
-    expect(message).toMatch(/see 'stickpin config show' for all settings$/);
+    expect(message).toMatch(/; all settings are in stickpin\.toml\(5\)$/);
+  });
+
+  it.each(
+    Object.entries(settingsTable).flatMap(([section, { settings }]) =>
+      Object.keys(settings).map((key) => [section, key] as const),
+    ),
+  )('says in plain words what %s.%s must be', async (section, key) => {
+    const table = section === 'streams' ? 'streams.ocp' : section;
+    for (const value of ['-7.5', 'true', '"?!"', '[]', '["?!", 3]', '{ x = 1 }', '[{ x = 1 }]']) {
+      write('main.toml', `[${table}]\n${key} = ${value}\n`);
+      const told = await load().then(
+        () => 'it was taken',
+        (error: Error) => error.message,
+      );
+      expect(told).toMatch(/it was taken|main\.toml: [a-z]+\.\S+ (must|is) |^the settings: /);
+      expect(told).not.toMatch(/Invalid|Expected|Received|Array|Object|undefined/);
+    }
   });
 
   it('names file and line of what is not TOML', async () => {
     const { code, message } = await problem('local.d/10-mine.toml', '[preload]\nparallel = 3\nthis is wrong\n');
     expect(code).toBe('config/syntax');
-    expect(message).toContain('10-mine.toml:3 is not TOML');
+    expect(message).toContain("10-mine.toml is not TOML: line 3 can't be read from column 6 on: this is wrong");
   });
 
   it('refuses a file with a wrong name, and ignores files that editors leave', async () => {

@@ -2,7 +2,8 @@ import { parse } from 'toml';
 import * as v from 'valibot';
 import { parseReference } from '../../../domain/model/reference.ts';
 import { isRoleName, type Role } from '../../../domain/trust/role.ts';
-import { reasonOf } from '../../../platform/app-error.ts';
+import { schemaFault } from '../../../platform/schema-fault.ts';
+import { tomlFault } from '../../../platform/toml-fault.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
 
@@ -104,14 +105,14 @@ function parseToml(text: string, path: string): unknown {
   try {
     return { ...(parse(text) as object) };
   } catch (cause) {
-    throw roleError(path, `it is not TOML: ${reasonOf(cause)}`, cause);
+    throw roleError(path, `it is not TOML: ${tomlFault(cause).reason}`, cause);
   }
 }
 
 function whyOf(issue: v.BaseIssue<unknown>): string {
   const member = v.getDotPath(issue) ?? 'the file';
   if (issue.expected === 'never') return `${member} is not a key of a role file, check its spelling`;
-  return issue.received === 'undefined' ? `${member} is missing` : `${member} ${issue.message}`;
+  return `${member} ${schemaFault(issue, { object: 'a table' })}`;
 }
 
 function isKeyFileName(text: string): boolean {

@@ -165,6 +165,9 @@ const faulty = {
 };
 const alone = { adapters: { ...adapters, watchFleet: watchOne } as unknown as CommandAdapters };
 
+/** Settings as an administrator wrote them, below the folder of the project. */
+const settingsOf = (name: string) => ({ settings: { fragments: [{ file: `test/unit/cli/output/settings/${name}` }] } });
+
 /**
  * Screens of the same commands in other states: the name of the file, the command, and the state.
  */
@@ -179,6 +182,10 @@ const STATES: readonly (readonly [string, readonly string[], Parameters<typeof r
   ['cancel-unreachable', ['cancel'], { client: { cancel: () => Promise.reject(gone) } }],
   ['trust-revoke-alone', ['trust', 'revoke', 'ab'.repeat(8)], {}],
   ['fleet-wait-done', ['fleet', 'wait', 'ocp@4.13.7', '--timeout', '0'], alone],
+  ['config-show-own', ['config', 'show'], settingsOf('own.toml')],
+  ['config-check-wrong-value', ['config', 'check'], settingsOf('wrong-value.toml')],
+  ['config-check-unknown-key', ['config', 'check'], settingsOf('unknown-key.toml')],
+  ['config-check-no-toml', ['config', 'check'], settingsOf('no-toml.toml')],
   ['bundle-verify-nothing', ['bundle', 'verify', '/nonexistent/stick', '--keys', '/nonexistent/keys'], {}],
   ['bundle-inspect-nothing', ['bundle', 'inspect', '/nonexistent/stick'], {}],
 ];

@@ -178,7 +178,7 @@ describe('the registries configuration of others', () => {
     const broken = file('[[registry\n', `${PATHS.configDirectory}/10-a.conf`);
     const config = mergeRegistries([broken, behind], PATHS);
     expect(config.behindOurs.map(({ prefix }) => prefix)).toEqual(['quay.io/a']);
-    expect(config.faults).toEqual([{ file: broken.path, reason: expect.stringMatching(/^line 1: /) }]);
+    expect(config.faults).toEqual([{ file: broken.path, reason: 'line 1 ends too early' }]);
   });
 
   it.each([

@@ -1,0 +1,79 @@
+import type { BaseIssue } from 'valibot';
+
+/** How a fault is worded. */
+export interface FaultWording {
+  /** What a value with members is called; default `an object`. */
+  readonly object?: string;
+}
+
+/**
+ * What is wrong with a value, as a phrase that follows its place: `must be a list, and is "x"`,
+ * `is missing`. A message that a schema brings is taken as it is.
+ */
+export function schemaFault(issue: BaseIssue<unknown>, { object = 'an object' }: FaultWording = {}): string {
+  if (!issue.message.startsWith('Invalid ')) return issue.message;
+  if (issue.expected === 'never') return 'is not known';
+  if (issue.received === 'undefined') return 'is missing';
+  const wanted = wantedOf(issue, object);
+  return wanted === undefined ? `is not valid: ${issue.received}` : `must be ${wanted}, and is ${isOf(issue, object)}`;
+}
+
+/** Undefined for a type of which the library says nothing but its name. */
+function wantedOf({ type, expected }: BaseIssue<unknown>, object: string): string | undefined {
+  if (type === 'integer') return 'a whole number';
+  if (expected === null) return undefined;
+  switch (type) {
+    case 'min_value':
+    case 'max_value':
+    case 'min_length':
+    case 'max_length':
+      return `${expected.startsWith('>') ? 'at least' : 'at most'} ${expected.slice(2)}${type.endsWith('length') ? ' long' : ''}`;
+    case 'non_empty':
+      return 'more than nothing';
+    case 'regex':
+      return `of the form ${expected}`;
+    case 'starts_with':
+      return `text that begins with ${expected}`;
+    default:
+      return oneOf(expected, object);
+  }
+}
+
+/** The library writes `("a" | number)` for what may be one of several. */
+function oneOf(expected: string, object: string): string {
+  const kinds = expected.replaceAll(/[()]/g, '').split(' | ');
+  const words = kinds.map((kind) => wordOf(kind, object));
+  const last = words.pop() ?? expected;
+  return words.length === 0 ? last : `${words.join(', ')} or ${last}`;
+}
+
+/** What a value is, for a message that does not say it: `a list`, `"x"`. */
+export function valueWord(
+  { input, received }: BaseIssue<unknown>,
+  { object = 'an object' }: FaultWording = {},
+): string {
+  if (Array.isArray(input)) return 'a list';
+  return typeof input === 'object' && input !== null ? object : received;
+}
+
+function isOf(issue: BaseIssue<unknown>, object: string): string {
+  if (issue.type === 'non_empty') return 'empty';
+  return issue.type.endsWith('_length') ? `${issue.received} long` : valueWord(issue, { object });
+}
+
+function wordOf(kind: string, object: string): string {
+  switch (kind) {
+    case 'string':
+      return 'text';
+    case 'number':
+      return 'a number';
+    case 'boolean':
+      return 'true or false';
+    case 'Array':
+      return 'a list';
+    case 'Object':
+      return object;
+    default:
+      return kind;
+  }
+}
