@@ -1,15 +1,18 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { sampleImage, writeOciLayout } from '../support/bundles/sample-image.ts';
 import { commandsOf } from '../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../support/docs/run-blocks.ts';
+import { makePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { packagesOn } from './machine/product/packages.ts';
 import { makeStick } from './machine/qemu/stick.ts';
 
+/** The version of the update. */
+const NEWER = '0.1.99';
 const OPERATE = 'docs/operate.md';
 
 /**
@@ -58,11 +61,14 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
     await plugged.unplug();
   });
 
-  test('after a reboot everything is as it was, also when the same .deb is installed again', async () => {
+  test('after a reboot everything is as it was, also after the update to a newer .deb', async () => {
     await machine().reboot();
     await isPinned();
-    await machine().output(`dpkg --install ${folder}/stickpin_*_amd64.deb`, { timeoutMs: 600_000 });
+    const newer = await makePackage('deb', directory, NEWER);
+    await bring(newer);
+    await machine().output(`dpkg --install ${folder}/${basename(newer)}`, { timeoutMs: 600_000 });
     await isPinned();
+    expect(await machine().output('dpkg --status stickpin')).toContain(`\nVersion: ${NEWER}\n`);
     expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
     await machine().reboot();
     await isPinned();

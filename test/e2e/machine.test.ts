@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { seededBytes } from '../support/bundles/sample-image.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { markHarnessAsPassed } from './machine/harness-mark.ts';
@@ -198,5 +198,9 @@ describeMachine('the machine', 'booted', (machine) => {
     expect(await machine().output('cat /root/written')).toBe('written');
     await active(await deviceUnit(plugged.devicePath));
     await plugged.unplug();
+    // It need not measure its processor again.
+    const { tscKhz } = inject('savedMachines').booted.image;
+    const given = tscKhz === undefined ? 'tsc=reliable' : `tsc_early_khz=${tscKhz}`;
+    expect(await machine().output('cat /proc/cmdline')).toContain(given);
   });
 });

@@ -28,7 +28,7 @@ export function describeMachine(name: string, from: MachineOrigin, body: (machin
     beforeAll(async () => {
       machine = await (typeof from === 'string'
         ? restoreMachine(inject('savedMachines')[from])
-        : startMachine(from.boot));
+        : startMachine(from.boot, inject('savedMachines').booted.image.tscKhz));
     });
     beforeEach(({ onTestFailed }) => {
       onTestFailed(() => printLogs(current()));

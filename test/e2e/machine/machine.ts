@@ -105,15 +105,16 @@ export async function makeRunDirectory(): Promise<string> {
  * Boots a machine and waits until systemd has started everything. Builds root folder and disk first
  * when the cache lacks them. A machine that does not boot is thrown away and said to have been;
  * then another one is started, once, from a disk that is built anew: the one in the cache may be
- * damaged.
+ * damaged. `tscKhz` as in {@link MachineImage}.
  */
-export async function startMachine(suite: Suite): Promise<Machine> {
+export async function startMachine(suite: Suite, tscKhz?: number): Promise<Machine> {
+  const measured = tscKhz === undefined ? {} : { tscKhz };
   const files = [...guestSetup, guestNodeFile, ...(await crioDoubleFiles())];
   try {
-    return await bootMachine(await machineImage(suite, files));
+    return await bootMachine({ ...(await machineImage(suite, files)), ...measured });
   } catch (error) {
     process.stderr.write(`\nanother machine is started, since ${inspect(error)}\n`);
-    return bootMachine(await machineImage(suite, files, { anew: true }));
+    return bootMachine({ ...(await machineImage(suite, files, { anew: true })), ...measured });
   }
 }
 
@@ -159,15 +160,26 @@ async function beginMachine(
   const save: Machine['save'] = async (target) => {
     // QEMU saves no machine that has a shared folder mounted.
     await machine.output(`sync && { ! mountpoint -q ${sharedFolder} || umount ${sharedFolder}; }`);
+    const tscKhz = image.tscKhz ?? (await measuredTscKhz(machine));
     const memory = join(target, 'memory');
     await saveState(qemu.qmp, memory);
     await qemu.kill();
     const disk = join(target, 'disk.qcow2');
     await rename(qemu.overlay, disk);
     await rm(directory, { recursive: true, force: true });
-    return { image: { ...image, disk, diskFormat: 'qcow2' }, memory };
+    const saved: MachineImage = { ...image, disk, diskFormat: 'qcow2' };
+    return { image: tscKhz === undefined ? saved : { ...saved, tscKhz }, memory };
   };
   return { ...machine, save, stop };
+}
+
+/**
+ * Undefined when the kernel has measured the speed of its processor only once: then it may be
+ * wrong.
+ */
+async function measuredTscKhz(machine: Pick<Machine, 'output'>): Promise<number | undefined> {
+  const [, mhz] = /Refined TSC clocksource calibration: ([0-9.]+) MHz/.exec(await machine.output('dmesg')) ?? [];
+  return mhz === undefined ? undefined : Math.round(Number(mhz) * 1_000);
 }
 
 function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine, 'save' | 'stop'> {

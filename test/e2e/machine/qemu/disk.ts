@@ -25,6 +25,11 @@ export interface MachineImage {
   readonly diskFormat: 'raw' | 'qcow2';
   readonly kernel: string;
   readonly initrd: string;
+  /**
+   * How fast the processor counts, in kHz, as an earlier boot has measured it. Undefined: each boot
+   * measures it.
+   */
+  readonly tscKhz?: number;
 }
 
 const recipeVersion = 2;
