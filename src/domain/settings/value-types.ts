@@ -55,9 +55,6 @@ export const durationOrKeep: ValueType<number | 'keep'> = {
 /** `true` or `false`. */
 export const flag: ValueType<boolean> = { name: 'boolean', schema: v.boolean() };
 
-/** Any text. */
-export const text: ValueType<string> = { name: 'string', schema: v.string() };
-
 /**
  * A systemd service (systemd.unit(5)), or empty for none. At most 200 characters, since a file is
  * named after it.
@@ -77,6 +74,13 @@ export const serviceUnit: ValueType<string> = {
 function isServiceUnit(text: string): boolean {
   return text.length <= 200 && /^[A-Za-z0-9:_][A-Za-z0-9:_.-]*(?:@[A-Za-z0-9:_.-]+)?\.service$/.test(text);
 }
+
+/** The systemd service of a container runtime. */
+export const runtimeUnit: ValueType<string> = {
+  name: 'systemd service',
+  range: 'as `"crio.service"`; no template',
+  schema: v.pipe(v.string(), v.check(isServiceUnit, 'must be the name of a systemd service, such as "crio.service"')),
+};
 
 /** Any number of texts. */
 export const texts: ValueType<readonly string[]> = { name: 'list of strings', schema: v.array(v.string()) };

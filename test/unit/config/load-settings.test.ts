@@ -163,6 +163,7 @@ describe('loadSettings', () => {
       /: registry\.listen must be a loopback address/,
     ],
     ['an address that does not exist', '[registry]\nlisten = "127.0.0.999:5317"', /: registry\.listen must be/],
+    ['a unit that is none', '[crio]\nunit = ""', /: crio\.unit must be the name of a systemd service/],
     ['an unknown runtime', '[runtime]\nkind = "docker"', /: runtime\.kind /],
     [
       'a filesystem that nobody mounts safely',

@@ -26,7 +26,7 @@ const anySettings = fc.record(
     trust: fc.record({ keys_dir: path, threshold: fc.integer({ min: 1, max: 9 }) }, { requiredKeys: [] }),
     media: fc.record({ directories: fc.array(path), grace: duration, detect: fc.boolean() }, { requiredKeys: [] }),
     runtime: fc.record({ socket: path }, { requiredKeys: [] }),
-    crio: fc.record({ unit: text }),
+    crio: fc.record({ unit: fc.constantFrom('crio.service', 'crio@node.service'), config_file: path }),
     preload: fc.record({ stall: duration, min_free_percent: fc.integer({ min: 0, max: 90 }) }, { requiredKeys: [] }),
     lifecycle: fc.record({ soak: duration, require: fc.array(text) }, { requiredKeys: [] }),
   },

@@ -1,11 +1,11 @@
 import type { Section } from '../section.ts';
-import { absolutePath, text } from '../value-types.ts';
+import { absolutePath, runtimeUnit } from '../value-types.ts';
 
 /** The settings of section `crio`. */
 export const crioSection = {
   about: "Where CRI-O's files are. Only a node with an unusual CRI-O needs these settings.",
   settings: {
-    unit: { type: text, default: 'crio.service', about: 'The systemd unit of CRI-O.' },
+    unit: { type: runtimeUnit, default: 'crio.service', about: 'The systemd unit of CRI-O.' },
     config_file: {
       type: absolutePath,
       default: '/etc/crio/crio.conf',
