@@ -14,6 +14,7 @@ export function schemaFault(issue: BaseIssue<unknown>, { object = 'an object' }:
   if (!issue.message.startsWith('Invalid ')) return issue.message;
   if (issue.expected === 'never') return 'is not known';
   if (issue.received === 'undefined') return 'is missing';
+  if (issue.type === 'non_empty') return 'must not be empty';
   const wanted = wantedOf(issue, object);
   return wanted === undefined ? `is not valid: ${issue.received}` : `must be ${wanted}, and is ${isOf(issue, object)}`;
 }
@@ -28,8 +29,6 @@ function wantedOf({ type, expected }: BaseIssue<unknown>, object: string): strin
     case 'min_length':
     case 'max_length':
       return `${expected.startsWith('>') ? 'at least' : 'at most'} ${expected.slice(2)}${type.endsWith('length') ? ' long' : ''}`;
-    case 'non_empty':
-      return 'more than nothing';
     case 'regex':
       return `of the form ${expected}`;
     case 'starts_with':
@@ -57,7 +56,6 @@ export function valueWord(
 }
 
 function isOf(issue: BaseIssue<unknown>, object: string): string {
-  if (issue.type === 'non_empty') return 'empty';
   return issue.type.endsWith('_length') ? `${issue.received} long` : valueWord(issue, { object });
 }
 

@@ -18,6 +18,7 @@ import { createDeviceMedia } from '../../media/device/device-media.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
+import { sentence } from '../../platform/plain-text.ts';
 import { createApiBackend } from './api-backend.ts';
 import { startAgain } from './changes/start-again.ts';
 import { watchSettings } from './changes/watch-settings.ts';
@@ -136,7 +137,7 @@ function nodeOptions(
  */
 async function startBus(bus: SystemBus, log: ClosableLog, signal: AbortSignal): Promise<void> {
   await bus.start(signal).catch((error: unknown) => {
-    const message = `${reasonOf(error)}; no stick is detected before it answers`;
+    const message = `${sentence(reasonOf(error))} No stick is detected before it answers`;
     log.warn({ err: error, messageId: messageIds.busLost }, message);
   });
 }

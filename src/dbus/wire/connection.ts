@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { marshallMessage } from 'dbus-next/lib/marshall-compat.js';
 import type { Message } from 'dbus-next/lib/message-type.js';
-import { reasonOf } from '../../platform/app-error.ts';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { BusProtocolError, createFrameReader, type MessageSink } from './frames.ts';
 
 /** The events of a connection. */
@@ -66,7 +66,7 @@ export function openBusConnection(address: string, events: ConnectionEvents): Bu
     return true;
   }
   socket.on('drain', () => socket.resume());
-  socket.on('error', (error) => end(reasonOf(error)));
+  socket.on('error', (error) => end(systemCodeOf(error) === 'ENOENT' ? 'there is no such socket' : reasonOf(error)));
   socket.on('end', () => end('the bus closed the connection'));
   socket.on('close', () => end('the connection was closed'));
   return {

@@ -39,7 +39,7 @@ it.each([
   [{ table: 1 }, 'table must be a table, and is 1'],
   [{ table: {} }, 'table.must is missing'],
   [{ flag: 'true' }, 'flag must be true or false, and is "true"'],
-  [{ short: '' }, 'short must be more than nothing, and is empty'],
+  [{ short: '' }, 'short must not be empty'],
   [{ short: 'abcd' }, 'short must be at most 3 long, and is 4 long'],
   [{ path: 'a' }, 'path must be text that begins with "/", and is "a"'],
   [{ own: 1 }, 'own must be a colour'],
