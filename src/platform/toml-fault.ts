@@ -25,11 +25,11 @@ interface Place {
 
 /** What {@link https://www.npmjs.com/package/toml | toml} threw, in words. */
 export function tomlFault(error: unknown): TomlFault {
-  const told = reasonOf(error);
+  const told = reasonOf(error).replace(/\.$/, '');
   const { line, column } = placeOf(error);
   const at = line === undefined ? 'it' : `line ${line}`;
   // What the parser expected is a list of characters of its grammar.
-  const found = /^Expected .* but (.+) found\.$/s.exec(told)?.[1];
+  const found = /^Expected .* but (.+) found$/s.exec(told)?.[1];
   if (found === undefined) return { line, reason: line === undefined ? told : `${at}: ${told}` };
   if (found === 'end of input') return { line, reason: `${at}: the file ends too early` };
   if (found === '"\\n"' || found === '"\\r"') return { line, reason: `${at} ends too early` };

@@ -73,18 +73,12 @@ export async function readConfigFile(path: string, signal: AbortSignal): Promise
   } catch (error) {
     signal.throwIfAborted();
     const isMissing = systemCodeOf(error) === 'ENOENT';
-    if (isMissing && !(await isThere(path))) return undefined;
-    return { kind: 'unreadable', path, reason: reasonOf(error), isDangling: isMissing };
-  }
-}
-
-/** Whether the name exists, be it as a link to nothing. */
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await lstat(path);
-    return true;
-  } catch (error) {
-    return systemCodeOf(error) !== 'ENOENT';
+    if (!isMissing) return { kind: 'unreadable', path, reason: reasonOf(error), isDangling: false };
+    const found = await lstat(path).catch(() => undefined);
+    if (found === undefined) return undefined;
+    // A file that is there now has been written in between.
+    if (!found.isSymbolicLink()) return readConfigFile(path, signal);
+    return { kind: 'unreadable', path, reason: reasonOf(error), isDangling: true };
   }
 }
 

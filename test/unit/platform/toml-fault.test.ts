@@ -17,7 +17,7 @@ it.each([
   ['[a\nb = 1\n', { line: 1, reason: 'line 1 ends too early' }],
   ['x =\r\n', { line: 1, reason: 'line 1 ends too early' }],
   ['a = [1,\n', { line: 2, reason: 'line 2: the file ends too early' }],
-  ['[a]\nb = 1\nb = 2\n', { line: 3, reason: "line 3: Cannot redefine existing key 'a.b'." }],
+  ['[a]\nb = 1\nb = 2\n', { line: 3, reason: "line 3: Cannot redefine existing key 'a.b'" }],
 ])('tells in words where %j is not TOML', (text, expected) => {
   expect(faultOf(text)).toEqual(expected);
 });
