@@ -234,12 +234,20 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     expect(await ours()).toEqual([]);
   }, 600_000);
 
-  it('makes the layer of the Containerfile with its own commands', async () => {
-    const [, layer = ''] = /^RUN (rpm .*)$/m.exec(await readFile('packaging/image/Containerfile', 'utf8')) ?? [];
-    await root.runOutside('mkdir -p "$ROOT/tmp/stickpin" && cp ./*.rpm "$ROOT/tmp/stickpin"');
-    const there = layer.replaceAll('/tmp/stickpin', '$ROOT/tmp/stickpin');
-    await rpmCommand(there);
-    await root.run('test ! -e /tmp/stickpin');
-    await expectInstalled();
-  }, 600_000);
+  it.each([
+    ['where rpm runs the scripts of packages', 'rpm --install'],
+    ['where rpm can not run them', 'rpm --install --noscripts'],
+  ])(
+    'makes the layer of the Containerfile with its own commands, %s',
+    async (_where, install) => {
+      const file = await readFile('packaging/image/Containerfile', 'utf8');
+      const [layer = '', setup = ''] = [...file.matchAll(/^RUN (.*)$/gm)].map(([, command]) => command ?? '');
+      await root.runOutside('mkdir -p "$ROOT/tmp/stickpin" && cp ./*.rpm "$ROOT/tmp/stickpin"');
+      await rpmCommand(layer.replaceAll('/tmp/stickpin', '$ROOT/tmp/stickpin').replace('rpm --install', install));
+      await root.run('test ! -e /tmp/stickpin');
+      await root.run(setup);
+      await expectInstalled();
+    },
+    600_000,
+  );
 });
