@@ -25,6 +25,8 @@ let log: RecordingLog;
 let publisher: Publisher;
 let report: OwnReport | undefined;
 let isUp: boolean;
+/** How often it was asked whether the daemon is up. */
+let asked = 0;
 let stop: () => Promise<void>;
 
 beforeEach(async () => {
@@ -48,7 +50,10 @@ function start(): void {
     ...common,
     cluster,
     report: () => report,
-    isDaemonUp: () => isUp,
+    isDaemonUp: () => {
+      asked += 1;
+      return isUp;
+    },
     serves: () => serves,
     mark: { set: async () => undefined },
   });
@@ -181,6 +186,10 @@ it('takes a label away that does not hold any more, also when nothing else chang
 it('turns the condition Unknown when the daemon is silent for a while, with the right times', async () => {
   await eventually(isPublished);
   const first = condition();
+  // Silence counts from when the daemon was last up, which is after that now.
+  const before = asked;
+  publisher.changed();
+  await eventually(() => expect(asked).toBeGreaterThan(before));
   isUp = false;
   publisher.changed();
   await eventually(() => expect(condition()).toMatchObject({ status: 'Unknown', reason: 'DaemonSilent' }));
