@@ -1,19 +1,17 @@
 import { plainDocument } from '../../platform/plain-text.ts';
-import { type Assessment, allBundles, type NoticeAssessment } from '../assess/assess.ts';
+import { type Assessment, allBundles } from '../assess/assess.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
 import { type WantedRelease, wantedReleases } from '../fleet/wanted-release.ts';
-import type { Advisory } from '../model/bundle.ts';
 import type { Condition, NodeConditionType } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
-import type { RejectedName } from '../trust/approval.ts';
 import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
 import { awaitingReports, type BundleReport, detectedReports, releaseReports } from './parts/bundle-report.ts';
 import { type HookReport, hookReports } from './parts/hook-report.ts';
+import { type NoticeReport, noticeReport, type RejectedNameReport, rejectedNameReport } from './parts/notice-report.ts';
 import { type WindowReport, windowReports } from './parts/window-report.ts';
 import { reasonText, type ShownReason, shownReason } from './reasons/reason-text.ts';
-import { rejectedNameText } from './reasons/trust-text.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Progress } from './status/progress-text.ts';
 import { statusLine } from './status/status-line.ts';
@@ -48,25 +46,10 @@ export interface StatusReport {
     readonly bundleId?: string;
     readonly reason: ShownReason;
   }[];
-  /** Releases that a person rejected by name. `since`: RFC 3339. */
-  readonly rejectedNames: readonly {
-    readonly name: string;
-    readonly version: string;
-    readonly since: string;
-    readonly reason: ShownReason;
-  }[];
+  /** Releases that a person rejected by name. */
+  readonly rejectedNames: readonly RejectedNameReport[];
   /** Adopted bundles without images: there is nothing to preload or to activate. */
-  readonly notices: readonly {
-    readonly bundleId: string;
-    readonly name: string;
-    readonly version: string;
-    readonly sequence: number;
-    readonly signedBy: readonly string[];
-    readonly signerKeyIds?: readonly string[];
-    readonly adoptedAt: string;
-    readonly advisories: readonly Advisory[];
-    readonly reason?: ShownReason;
-  }[];
+  readonly notices: readonly NoticeReport[];
   /** Of the node: those of a release are with it. */
   readonly conditions: readonly Condition<NodeConditionType>[];
   /**
@@ -167,7 +150,9 @@ export function reportOf(
       ...detectedReports(assessment, observed, memory),
       ...awaitingReports(assessment),
     ],
-    notices: assessment.notices.map(noticeReport),
+    notices: assessment.notices.map(({ bundle, withdrawn }) =>
+      noticeReport(bundle, withdrawn === undefined ? undefined : shownReason(withdrawn)),
+    ),
     rejected: assessment.rejections.map(({ label, path, name, bundleId, reason }) => ({
       medium: label,
       path,
@@ -228,24 +213,4 @@ function operationOf(
   if (running.length > 0 || bundles.some((entry) => entry.phase === 'preloading')) return 'preloading';
   const isJudging = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
   return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';
-}
-
-function rejectedNameReport({ name, version, at, reason }: RejectedName): StatusReport['rejectedNames'][number] {
-  const message = rejectedNameText({ name, version }, reason);
-  return { name, version, since: new Date(at).toISOString(), reason: { code: 'trust/rejected', message } };
-}
-
-function noticeReport({ bundle, withdrawn }: NoticeAssessment): StatusReport['notices'][number] {
-  const { bundleId, payload, signedBy, signerKeyIds } = bundle;
-  return {
-    bundleId,
-    name: payload.name,
-    version: payload.version,
-    sequence: payload.sequence,
-    signedBy,
-    ...(signerKeyIds !== undefined && { signerKeyIds }),
-    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
-    advisories: payload.advisories ?? [],
-    ...(withdrawn !== undefined && { reason: shownReason(withdrawn) }),
-  };
 }

@@ -6,9 +6,9 @@ import type { RejectedName } from '../../trust/approval.ts';
 import { isRelease } from '../../trust/notice.ts';
 import type { TrustReport } from '../../trust/trust-in-force.ts';
 import { shownReason } from '../reasons/reason-text.ts';
-import { rejectedNameText } from '../reasons/trust-text.ts';
 import type { StatusReport } from '../report.ts';
 import type { BundleReport } from './bundle-report.ts';
+import { type NoticeReport, noticeReport, rejectedNameReport } from './notice-report.ts';
 import { shownRules } from './shown-rules.ts';
 
 /** What the database of a node says of bundles. */
@@ -51,12 +51,7 @@ export function recordedReport({ bundles, rejectedNames }: StoredRecords, wrote?
     ],
     notices: bundles.filter((bundle) => !isRelease(bundle)).map((bundle) => recordedNotice(bundle, wrote)),
     rejected,
-    rejectedNames: rejectedNames.map(({ name, version, at, reason }) => ({
-      name,
-      version,
-      since: new Date(at).toISOString(),
-      reason: { code: 'trust/rejected', message: rejectedNameText({ name, version }, reason) },
-    })),
+    rejectedNames: rejectedNames.map(rejectedNameReport),
     streams,
     windows,
     ...(wrote !== undefined && { trust: wrote.trust }),
@@ -107,18 +102,6 @@ function recordedPhase(bundle: StoredBundle, bundles: readonly StoredBundle[], w
   return reached ?? 'held';
 }
 
-function recordedNotice(bundle: StoredBundle, wrote: StatusReport | undefined): StatusReport['notices'][number] {
-  const { bundleId, payload, signedBy, signerKeyIds } = bundle;
-  const reason = wrote?.notices.find((notice) => notice.bundleId === bundleId)?.reason;
-  return {
-    bundleId,
-    name: payload.name,
-    version: payload.version,
-    sequence: payload.sequence,
-    signedBy,
-    ...(signerKeyIds !== undefined && { signerKeyIds }),
-    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
-    advisories: payload.advisories ?? [],
-    ...(reason !== undefined && { reason }),
-  };
+function recordedNotice(bundle: StoredBundle, wrote: StatusReport | undefined): NoticeReport {
+  return noticeReport(bundle, wrote?.notices.find(({ bundleId }) => bundleId === bundle.bundleId)?.reason);
 }
