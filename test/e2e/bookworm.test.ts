@@ -36,12 +36,7 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  const isPinned = () =>
-    node.until('the release to be activated and pinned', ({ runtime, operation, bundles: [entry] }) => {
-      const { total, present, pinned } = entry?.images ?? {};
-      const isWhole = total === 1 && present === total && pinned === total;
-      return runtime.reachable && operation === 'idle' && entry?.phase === 'activated' && isWhole;
-    });
+  const isPinned = () => node.untilPinned('activated', 1);
 
   test('by docs/operate.md from a blank machine: installed, no fault, and a stick is activated', async () => {
     await machine().output('systemctl enable --now containerd.service');

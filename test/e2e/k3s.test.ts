@@ -36,13 +36,7 @@ describeMachine('a node laid out as k3s does it', 'booted', (machine) => {
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  const isActivated = () =>
-    node.until('the release to be activated and pinned', ({ runtime, operation, bundles: [entry] }) => {
-      const total = bundle.contents.images.length;
-      const { present, pinned } = entry?.images ?? {};
-      const isWhole = present === total && pinned === total;
-      return runtime.reachable && operation === 'idle' && entry?.phase === 'activated' && isWhole;
-    });
+  const isActivated = () => node.untilPinned('activated', bundle.contents.images.length);
 
   test('the quick start, and a stick is activated', async () => {
     await startContainerdOfK3s(machine(), { 'quay.example.com': MIRROR });

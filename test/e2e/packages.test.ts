@@ -37,13 +37,7 @@ describeMachine('packages on a node', 'booted', (machine) => {
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  const isPinned = () =>
-    node.until('the release to be activated and pinned', ({ runtime, operation, bundles: [entry] }) => {
-      const total = bundle.contents.images.length;
-      const { present, pinned } = entry?.images ?? {};
-      const isWhole = present === total && pinned === total;
-      return runtime.reachable && operation === 'idle' && entry?.phase === 'activated' && isWhole;
-    });
+  const isPinned = () => node.untilPinned('activated', bundle.contents.images.length);
 
   const starts = async () =>
     (await node.journal()).filter(({ MESSAGE }) => MESSAGE?.startsWith('stickpin started;')).length;

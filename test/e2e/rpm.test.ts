@@ -31,13 +31,7 @@ describeMachine('the .rpm on a node', 'booted', (machine) => {
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  const isReady = () =>
-    node.until('the release to be ready and pinned', ({ runtime, operation, bundles: [entry] }) => {
-      const total = bundle.contents.images.length;
-      const { present, pinned } = entry?.images ?? {};
-      const isWhole = present === total && pinned === total;
-      return runtime.reachable && operation === 'idle' && entry?.phase === 'ready' && isWhole;
-    });
+  const isReady = () => node.untilPinned('ready', bundle.contents.images.length);
   const version = () => machine().output(`/usr/bin/rpm --query --queryformat '%{VERSION}' stickpin`);
 
   test('is installed, and a stick goes to ready', async () => {

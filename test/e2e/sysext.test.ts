@@ -28,13 +28,7 @@ describeMachine('the image for systemd-sysext', 'booted', (machine) => {
   });
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  const isReady = () =>
-    node.until('the release to be ready and pinned', ({ runtime, operation, bundles: [entry] }) => {
-      const total = bundle.contents.images.length;
-      const { present, pinned } = entry?.images ?? {};
-      const isWhole = present === total && pinned === total;
-      return runtime.reachable && operation === 'idle' && entry?.phase === 'ready' && isWhole;
-    });
+  const isReady = () => node.untilPinned('ready', bundle.contents.images.length);
 
   test('is installed, and a stick goes to ready', async () => {
     await machine().output('systemctl enable --now crio.service');

@@ -1,4 +1,5 @@
 import { MANAGER, OBJECT_PATH, SERVICE } from '../../../../src/api/contract.ts';
+import type { Phase } from '../../../../src/domain/model/phase.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { REPORT_CALLS, reportOfBusctl } from '../../../support/bus/busctl-report.ts';
 import type { Machine } from '../machine.ts';
@@ -21,6 +22,8 @@ export interface StickpinNode {
    * holds, and each half minute.
    */
   until(what: string, isIt: (report: StatusReport) => boolean, timeoutMs?: number): Promise<StatusReport>;
+  /** Until the only release has this phase, and so many images, all present and pinned, at rest. */
+  untilPinned(phase: Phase, images: number): Promise<StatusReport>;
   /** Messages of the service in this boot, oldest first, as fields. */
   journal(): Promise<readonly Readonly<Record<string, string>>[]>;
 }
@@ -52,7 +55,7 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
       () => undefined,
     );
   };
-  return {
+  const node: StickpinNode = {
     report,
     rescan: async () => {
       await machine().output(`busctl call ${SERVICE} ${OBJECT_PATH} ${MANAGER} Rescan`);
@@ -78,11 +81,18 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
         throw new Error(`${what}: not so; the last STATUS was: ${last}`, { cause: error });
       }
     },
+    untilPinned: (phase, images) =>
+      node.until(`the release to be ${phase} and pinned`, ({ runtime, operation, bundles: [entry] }) => {
+        const { total, present, pinned } = entry?.images ?? {};
+        const isWhole = total === images && present === total && pinned === total;
+        return runtime.reachable && operation === 'idle' && entry?.phase === phase && isWhole;
+      }),
     journal: async () => {
       const lines = await machine().output('journalctl --boot --unit=stickpin --output=json --no-pager');
       return lines.split('\n').map((line) => JSON.parse(line) as Record<string, string>);
     },
   };
+  return node;
 }
 
 /**
