@@ -61,6 +61,9 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
  * A runtime that is detected again when the current one does not answer. A runtime may be
  * installed, replaced or started after the daemon.
  *
+ * INVARIANT: after `close` no adapter is built. What a new one watches would keep the process
+ * alive.
+ *
  * @param detect finds the runtime of this node
  * @param build makes its adapter; the previous one is closed
  */
@@ -70,6 +73,7 @@ export function createDetectedRuntime(
 ): RuntimeAdapter {
   const listeners = new Set<() => void>();
   let current: { candidate: RuntimeCandidate; adapter: RuntimeAdapter; unsubscribe: () => void } | undefined;
+  let isClosed = false;
 
   const drop = () => {
     current?.unsubscribe();
@@ -90,7 +94,10 @@ export function createDetectedRuntime(
     throw new AppError({ code: 'runtime/unreachable', message: NONE_FOUND, disposition: 'retry' });
   };
   return {
-    close: drop,
+    close: () => {
+      isClosed = true;
+      drop();
+    },
     onChange: (listener) => {
       listeners.add(listener);
       return () => {
@@ -106,6 +113,7 @@ export function createDetectedRuntime(
       // The previous runtime must no longer use our registry. If this fails, its mirrors are
       // removed when the daemon stops.
       await current?.adapter.applyMirrors([], signal).catch(() => signal.throwIfAborted());
+      if (isClosed) return { kind: 'unreachable', reason: 'the daemon stops' };
       return use(candidate).observe(signal);
     },
     applyPins: async (references, options, signal) => present().applyPins(references, options, signal),

@@ -8,7 +8,7 @@ import type { Settings } from '../../domain/settings/settings.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { bootTime, goArch, isClockSynchronized, rememberClockAnswer } from '../../host/machine.ts';
 import { nodeFacts } from '../../host/node-facts.ts';
-import { createServiceNotifier } from '../../host/notify/notify.ts';
+import { createServiceNotifier, type SystemdNotifier } from '../../host/notify/notify.ts';
 import { createStaticPods } from '../../host/static-pods.ts';
 import { takeActivatedSockets } from '../../host/systemd/activation.ts';
 import { createHookRunner } from '../../host/systemd/hook-runner.ts';
@@ -19,6 +19,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { sentence } from '../../platform/plain-text.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
 import { createApiBackend } from './api-backend.ts';
 import { startAgain } from './changes/start-again.ts';
 import { watchSettings } from './changes/watch-settings.ts';
@@ -46,7 +47,7 @@ interface Service {
 }
 
 async function serve(service: Service): Promise<void> {
-  const { settings, sources, log, stop } = service;
+  const { settings, log, stop } = service;
   const bus = createSystemBus({ clock: systemClock, log, env: process.env });
   let daemon: Daemon | undefined;
   const notifier = await createServiceNotifier({
@@ -67,37 +68,43 @@ async function serve(service: Service): Promise<void> {
     daemon = await createDaemon(options, stop.signal);
     await startBus(bus, log, stop.signal);
     const api = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
-    const unwatch = watchSettings({
-      settings,
-      sources,
-      log,
-      notifier,
-      onReload: () => daemon?.engine.kick(),
-      onChanged: () => {
-        const restart = notifier.isStartedBySystemd ? (on: AbortSignal) => restartOwnUnit(bus, on) : undefined;
-        void startAgain({ restart, stop, clock: systemClock, log });
-      },
-    });
-    forgetFailedStarts(settings, stop.signal).catch((error: unknown) => {
-      if (!stop.signal.aborted) log.warn({ err: error }, `Earlier failed starts stay counted: ${reasonOf(error)}`);
-    });
-    await daemon.run(stop.signal);
-    unwatch();
-    await api.dispose();
+    const ended = new AbortController();
+    const unwatch = watchOwnSettings(service, { bus, notifier, onReload: daemon.engine.kick });
+    void forgetFailedStarts(settings, log, ended.signal);
+    try {
+      await daemon.run(stop.signal);
+    } finally {
+      ended.abort();
+      unwatch();
+      await api.dispose();
+    }
   } finally {
     notifier.dispose();
     bus.close();
   }
 }
 
+/** Takes other settings by a restart, which systemd is asked for where it started the daemon. */
+function watchOwnSettings(
+  { settings, sources, log, stop }: Service,
+  { bus, notifier, onReload }: { bus: SystemBus; notifier: SystemdNotifier; onReload: () => void },
+): Unsubscribe {
+  const restart = notifier.isStartedBySystemd ? (signal: AbortSignal) => restartOwnUnit(bus, signal) : undefined;
+  const onChanged = () => void startAgain({ restart, stop, clock: systemClock, log });
+  return watchSettings({ settings, sources, log, notifier, onReload, onChanged });
+}
+
 /**
  * Forgets earlier failed starts, which `keep-mirrors` counts, after the daemon has run for a while.
- *
- * @throws system errors as they are; whatever aborted `signal`
+ * Never throws.
  */
-async function forgetFailedStarts({ paths }: Settings, signal: AbortSignal): Promise<void> {
-  await systemClock.sleep(STEADY_MS, signal);
-  await rm(join(paths.run_dir, 'failed-starts'), { force: true });
+async function forgetFailedStarts({ paths }: Settings, log: ClosableLog, signal: AbortSignal): Promise<void> {
+  try {
+    await systemClock.sleep(STEADY_MS, signal);
+    await rm(join(paths.run_dir, 'failed-starts'), { force: true });
+  } catch (error) {
+    if (!signal.aborted) log.warn({ err: error }, `Earlier failed starts stay counted: ${reasonOf(error)}`);
+  }
 }
 
 /** The adapters of this machine. */

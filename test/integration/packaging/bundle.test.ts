@@ -12,13 +12,13 @@ import { have } from '../../support/requirements.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
 const layer = { mediaType: 'a', digest: `sha256:${'0'.repeat(64)}`, size: 1 };
-const ownMounts = {
-  name: 'mount namespaces',
-  isMet: () => spawnSync('unshare', ['--mount', 'true']).status === 0,
-  remedy: 'run as root, apt-get install util-linux',
+const ownNamespaces = {
+  name: 'mount and network namespaces',
+  isMet: () => spawnSync('unshare', ['--mount', '--net', 'ip', 'link', 'set', 'lo', 'up']).status === 0,
+  remedy: 'run as root, apt-get install util-linux iproute2',
 };
 
-describe.runIf(have('root', ownMounts))('the bundled daemon', () => {
+describe.runIf(have('root', ownNamespaces))('the bundled daemon', () => {
   let directory: string;
   let systemd: DatagramReceiver;
   let daemon: ChildProcess;
@@ -29,12 +29,17 @@ describe.runIf(have('root', ownMounts))('the bundled daemon', () => {
     execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
     for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
     systemd = createDatagramReceiver();
-    // State, run-time files and the drop folder of this machine are hidden behind empty ones.
-    const script = 'mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec "$0" "$1"';
-    daemon = spawn('unshare', ['--mount', '/bin/sh', '-c', script, process.execPath, join(directory, 'dist/main.js')], {
-      env: { PATH: process.env.PATH, NOTIFY_SOCKET: systemd.path, DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/run/no-bus' },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    // State, run-time files and the drop folder of this machine are hidden behind empty ones. The
+    // port of its registry may be in use here.
+    const script = 'ip link set lo up && mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec "$0" "$1"';
+    daemon = spawn(
+      'unshare',
+      ['--mount', '--net', '/bin/sh', '-c', script, process.execPath, join(directory, 'dist/main.js')],
+      {
+        env: { PATH: process.env.PATH, NOTIFY_SOCKET: systemd.path, DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/run/no-bus' },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    );
     daemon.stdout?.on('data', (chunk) => {
       output += String(chunk);
     });

@@ -96,6 +96,26 @@ describe('the detection of the runtime', () => {
     expect(fakes.b.mirrored).toEqual([]);
   });
 
+  it('builds no adapter for a runtime that is found after it was closed', async () => {
+    let find!: (found: RuntimeCandidate) => void;
+    const search = new Promise<RuntimeCandidate>((resolve) => {
+      find = resolve;
+    });
+    let built = 0;
+    const runtime = createDetectedRuntime(
+      () => search,
+      () => {
+        built += 1;
+        return fakeAdapter('a', () => true).adapter;
+      },
+    );
+    const observation = runtime.observe(signal);
+    runtime.close();
+    find(candidate('a'));
+    expect(await observation).toEqual({ kind: 'unreachable', reason: 'the daemon stops' });
+    expect(built).toBe(0);
+  });
+
   it('reports changes of the current runtime, and none of an earlier one', async () => {
     let isUp = true;
     let found = candidate('a');
