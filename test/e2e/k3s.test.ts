@@ -20,12 +20,12 @@ const MIRROR = `server = "https://quay.example.com/v2"
 const FILE = `${k3sCerts}/quay.example.com/hosts.toml`;
 
 /**
- * The quick start for k3s in README.md, on a node with a containerd in the folders of k3s. Tests
- * lean on the ones before.
+ * The quick start for k3s in README.md and the removal of the archive in docs/install.md, on a node
+ * with a containerd in the folders of k3s. Tests lean on the ones before.
  */
 describeMachine('a node laid out as k3s does it', 'booted', (machine) => {
   const node = stickpinOn(machine);
-  const { bring, run, expectNothingLeft } = packagesOn(machine, 'k3s.service');
+  const { bring, run, expectNothingLeft, expectPull } = packagesOn(machine, 'k3s.service');
   const key = sampleKey('factory-2026');
   let directory: string;
   let bundle: SampleBundle;
@@ -66,10 +66,16 @@ describeMachine('a node laid out as k3s does it', 'booted', (machine) => {
     expect(pulls).toHaveLength(references.length);
   });
 
-  test('is removed: k3s has its folder of mirrors back, and starts', async () => {
-    await machine().output('/usr/lib/stickpin/uninstall');
-    expect(await machine().output(`cat ${FILE}`)).toContain(MIRROR.trim());
-    expect(await machine().output(`ls ${k3sCerts}`)).toBe('quay.example.com');
-    await expectNothingLeft();
+  test('is removed with its own command: k3s has its mirrors back and pulls, also after a reboot', async () => {
+    const expectRemoved = async () => {
+      expect(await machine().output(`cat ${FILE}`)).toContain(MIRROR.trim());
+      expect(await machine().output(`ls ${k3sCerts}`)).toBe('quay.example.com');
+      await expectNothingLeft();
+    };
+    await run('archive-remove');
+    await expectRemoved();
+    await machine().reboot();
+    await expectRemoved();
+    await expectPull();
   });
 });

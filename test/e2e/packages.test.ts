@@ -15,9 +15,8 @@ const MIB = 1024 * 1024;
 const MIRRORS = '/run/stickpin/registries.conf';
 
 /**
- * The archive and the .deb on one node with CRI-O, one after the other, by the commands of
- * docs/install.md. The node boots again after the update and after each removal. Tests lean on the
- * ones before.
+ * The archive and then the .deb on a node with CRI-O, by the commands of docs/install.md. The node
+ * boots again after the update and after the removal. Tests lean on the ones before.
  */
 describeMachine('packages on a node', 'booted', (machine) => {
   const node = stickpinOn(machine);
@@ -82,7 +81,7 @@ describeMachine('packages on a node', 'booted', (machine) => {
     expect(await machine().output(enabled)).toBe('enabled\nenabled\nenabled');
   });
 
-  test('the .deb is removed: CRI-O starts and pulls without it, also after a reboot; the state stays', async () => {
+  test('the .deb is removed: CRI-O starts and pulls without it, also after a reboot; the state stays until the purge', async () => {
     await run('deb-remove');
     await expectNothingLeft();
     expect(await machine().run(`cat ${MIRRORS}`)).toMatchObject({ exitCode: 1 });
@@ -90,15 +89,6 @@ describeMachine('packages on a node', 'booted', (machine) => {
     await expectNothingLeft();
     await packages.expectPull();
     await machine().output('test -s /var/lib/stickpin/state.db && test -s /etc/stickpin/keys.d/factory-2026.pub');
-  });
-
-  test('the archive is removed with its own command, which holds after a reboot', async () => {
-    await run('archive-install');
-    await isPinned();
-    await run('archive-remove');
-    await expectNothingLeft();
-    await machine().reboot();
-    await expectNothingLeft();
     await run('deb-purge');
     expect(await machine().run('ls /etc/stickpin /var/lib/stickpin')).toMatchObject({ exitCode: 2, stdout: '' });
   });

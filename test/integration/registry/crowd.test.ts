@@ -162,9 +162,12 @@ describe('registry: many connections of an admitted user', () => {
   }
 
   it('are limited to 256; one more gets the reason', async () => {
-    for (let count = 0; count < 256; count += 1) half();
-    await eventually(async () => expect(await ping()).toBe(503));
-    for (const socket of sockets.splice(0, 10)) socket.destroy();
+    await eventually(async () => {
+      // Those whose headers took too long are closed meanwhile.
+      for (let open = sockets.filter(({ closed }) => !closed).length; open < 256; open += 1) half();
+      expect(await ping()).toBe(503);
+    });
+    for (const socket of sockets.filter(({ closed }) => !closed).slice(0, 10)) socket.destroy();
     await eventually(async () => expect(await ping()).toBe(200));
   });
 
