@@ -13,9 +13,9 @@ if (leavesOutHarness)
 
 const LongestFirst = longestFirst([
   'test/e2e/lifecycle.test.ts',
-  'test/e2e/packages.test.ts',
   'test/e2e/containerd-node.test.ts',
   'test/e2e/crio-node.test.ts',
+  'test/e2e/packages.test.ts',
   'test/e2e/sysext.test.ts',
   'test/e2e/rpm.test.ts',
   'test/e2e/bookworm.test.ts',

@@ -32,7 +32,6 @@ const knownRequirements = {
   mandoc: program('mandoc', "take /usr/bin/mandoc out of Debian's package mandoc, which would replace man"),
   zsh: program('zsh', 'apt-get install zsh'),
   fish: program('fish', 'apt-get install fish'),
-  qemu: program('qemu-system-x86_64', 'apt-get install qemu-system-x86'),
 } as const satisfies Record<string, Requirement>;
 
 /** A requirement by its name in `knownRequirements`, or one of the test's own. */

@@ -1,6 +1,7 @@
 import { buildOnce, isBuilt } from '../../support/rootfs/build-cache.ts';
 import { execute } from '../../support/rootfs/execute.ts';
 import { sourceSums } from '../../support/source-sums.ts';
+import { emulator } from './qemu/emulator.ts';
 
 const kind = 'harness';
 /** The harness, its own tests, and what builds the guest's root folder. */
@@ -21,5 +22,5 @@ export async function markHarnessAsPassed(): Promise<void> {
 
 async function recipe(): Promise<unknown> {
   const files = await sourceSums(sources);
-  return { files, node: process.version, qemu: await execute(['qemu-system-x86_64', '--version']) };
+  return { files, node: process.version, qemu: await execute([...(await emulator()), '--version']) };
 }

@@ -6,7 +6,6 @@ const x86 = { name: 'an x86-64 machine', isMet: () => process.arch === 'x64', re
 /** What the host must have for a machine and its sticks. */
 export const machineNeeds: readonly Needed[] = [
   'root',
-  'qemu',
   'mmdebstrap',
   x86,
   program('qemu-img', 'apt-get install qemu-utils'),

@@ -5,6 +5,7 @@ import { execute } from '../../../support/rootfs/execute.ts';
 import { sharedFolderTag } from '../product/guest-setup.ts';
 import { processorsPerMachine } from '../side-by-side.ts';
 import type { MachineImage } from './disk.ts';
+import { emulator } from './emulator.ts';
 import { type JsonSocket, listenForJson } from './json-socket.ts';
 import { connectQmp, type Qmp } from './qmp.ts';
 
@@ -91,13 +92,14 @@ export async function startQemu(image: MachineImage, options: QemuOptions): Prom
   const monitor = await listenForJson(join(directory, 'monitor.sock'));
   const agent = await listenForJson(join(directory, 'agent.sock'));
   const argv = [
+    ...(await emulator()),
     ...processor(),
     ...devices(directory, overlay, consoleLog, options.sharedFolder),
     ...['-kernel', image.kernel, '-initrd', image.initrd, '-append', commandLineFor(image)],
     ...(options.start === 'incoming' ? ['-incoming', 'defer'] : []),
   ];
   // The machine must not outlive the test process, however that ends.
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', 'qemu-system-x86_64', ...argv], {
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', ...argv], {
     env: { ...process.env, ...hugePages },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
