@@ -1,9 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import {
   closeSync,
+  constants,
+  existsSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
+  readlinkSync,
   readSync,
   rmSync,
   statSync,
@@ -13,8 +17,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
+import { claimStick } from '../../../src/bundle/create/stick/claim-stick.ts';
 import type { StickFacts } from '../../../src/bundle/create/stick/judge-stick.ts';
 import { writeStick } from '../../../src/bundle/create/stick/write-stick.ts';
 import { FACTORY_DOCUMENTS } from '../../../src/cli/schema/factory-documents.ts';
@@ -60,6 +65,7 @@ describe.runIf(have(...needed))('bundle write', () => {
     };
   });
   afterEach(() => {
+    vi.restoreAllMocks();
     execFileSync('/sbin/losetup', ['--detach', device]);
     rmSync(root, { recursive: true, force: true });
   });
@@ -138,6 +144,21 @@ describe.runIf(have(...needed))('bundle write', () => {
         .equals(image),
     ).toBe(true);
     expect(onStick().readUInt8(10 * MiB)).toBe(0xee);
+  });
+
+  it('claims the stick by a descriptor for reading, and gives it up before udev has the partition table read', async () => {
+    const { target, close } = await claimStick({ device, number: facts.number });
+    const closeTarget = target.close;
+    let claimedAtClose: boolean | undefined;
+    vi.spyOn(target, 'close').mockImplementation(async () => {
+      claimedAtClose = isClaimed(device);
+      await closeTarget();
+    });
+    expect(isClaimed(device)).toBe(true);
+    expect(accessModes(device).sort()).toEqual(['read', 'read and write']);
+    await close();
+    expect(claimedAtClose).toBe(false);
+    expect(accessModes(device)).toEqual([]);
   });
 
   it('says what will be lost, and writes nothing without a yes', async () => {
@@ -280,3 +301,20 @@ describe.runIf(have(...needed))('bundle write', () => {
     return bytes;
   }
 });
+
+/** How this process has the device open, by the last digit of the flags in proc_pid_fdinfo(5). */
+function accessModes(device: string): string[] {
+  return readdirSync('/proc/self/fd')
+    .filter((fd) => existsSync(`/proc/self/fd/${fd}`) && readlinkSync(`/proc/self/fd/${fd}`) === device)
+    .map((fd) => /^flags:\s*\d*(\d)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1])
+    .map((digit) => ['read', 'write', 'read and write'][Number(digit) & 3] ?? '');
+}
+
+function isClaimed(device: string): boolean {
+  try {
+    closeSync(openSync(device, constants.O_RDONLY | constants.O_EXCL));
+    return false;
+  } catch {
+    return true;
+  }
+}

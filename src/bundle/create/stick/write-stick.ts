@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import type { Stats } from 'node:fs';
-import { constants, type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { PARTITION_OFFSET } from '../image/image-layout.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
+import { claimStick, isGone, type StickDevice, stickError } from './claim-stick.ts';
 
 const MiB = 1024 * 1024;
 const CHUNK_BYTES = 4 * MiB;
@@ -13,14 +13,10 @@ const CHUNK_BYTES = 4 * MiB;
 const SYNC_BYTES = 32 * MiB;
 
 /** An image and where it goes. */
-export interface StickWrite {
+export interface StickWrite extends StickDevice {
   /** Path of the image, whose size is a whole number of MiB. */
   readonly image: string;
   readonly imageBytes: number;
-  /** Path of the block device. */
-  readonly device: string;
-  /** `major:minor` of the device that was judged. */
-  readonly number: string;
   readonly deviceBytes: number;
   readonly onProgress: ProgressListener;
 }
@@ -28,8 +24,8 @@ export interface StickWrite {
 /**
  * Writes an image to a stick, reads it back past the cache and compares.
  *
- * INVARIANTS: The device is open exclusively from before the first write until the comparison, so
- * that nothing mounts it meanwhile. The first MiB with the partition table is zero until everything
+ * INVARIANTS: The device is claimed from before the first write until the comparison, so that
+ * nothing mounts it meanwhile. The first MiB with the partition table is zero until everything
  * else is written, and again after a fault or an abort: a stick that is not complete has no
  * filesystem.
  *
@@ -38,7 +34,7 @@ export interface StickWrite {
  */
 export async function writeStick(write: StickWrite, signal: AbortSignal): Promise<void> {
   const { device } = write;
-  const target = await openDevice(write);
+  const { target, close } = await claimStick(write);
   try {
     await clearStart(target);
     const expected = await copyImage(write, target, signal);
@@ -56,8 +52,7 @@ export async function writeStick(write: StickWrite, signal: AbortSignal): Promis
     if (error instanceof AppError || systemCodeOf(error) === undefined) throw error;
     throw stickError(`${device} can't be written: ${reasonOf(error)}; it is incomplete now, so write it again`, error);
   } finally {
-    // After this udev reads the partition table and tells everybody.
-    await target.close();
+    await close();
   }
 }
 
@@ -73,41 +68,6 @@ async function writeExactly(target: FileHandle, bytes: Buffer, at: number): Prom
     if (bytesWritten === 0) throw stickError(`the stick takes no more than ${at + done} bytes: use another one`);
     done += bytesWritten;
   }
-}
-
-/** Its node in /dev goes with it, or is another device's; a reader stays and has no medium. */
-async function isGone({ device, number }: StickWrite): Promise<boolean> {
-  try {
-    const still = await open(device, constants.O_RDONLY);
-    try {
-      return numberOf(await still.stat()) !== number;
-    } finally {
-      await still.close();
-    }
-  } catch (error) {
-    return ['ENOENT', 'ENXIO', 'ENODEV', 'ENOMEDIUM'].includes(systemCodeOf(error) ?? '');
-  }
-}
-
-/** `major:minor`, as makedev(3) does it, for the numbers of Linux. */
-function numberOf({ rdev }: Stats): string {
-  return `${((rdev >> 8) & 0xfff) >>> 0}:${((rdev & 0xff) | ((rdev >> 12) & 0xfff00)) >>> 0}`;
-}
-
-async function openDevice({ device, number }: StickWrite): Promise<FileHandle> {
-  const target = await open(device, constants.O_RDWR | constants.O_EXCL).catch((cause: unknown) => {
-    const hints: Readonly<Record<string, string>> = {
-      EBUSY: 'another program uses it: unmount its filesystems and close disk tools',
-      EACCES: 'only root may write to it: run the command with sudo',
-      EPERM: 'only root may write to it: run the command with sudo',
-      EROFS: 'it is read-only',
-      ENOMEDIUM: 'it has no medium',
-    };
-    throw stickError(`${device} can't be opened: ${hints[systemCodeOf(cause) ?? ''] ?? reasonOf(cause)}`, cause);
-  });
-  if (numberOf(await target.stat()) === number) return target;
-  await target.close();
-  throw stickError(`${device} is another device than a moment ago: look at it again`);
 }
 
 /** @returns the SHA-256 of the image in hex */
@@ -185,8 +145,4 @@ async function hashOnStick({ device, imageBytes, onProgress }: StickWrite, signa
   signal.throwIfAborted();
   if (ended !== undefined) throw stickError(`${device} can't be read back: ${ended}; use another stick`);
   return hash.digest('hex');
-}
-
-function stickError(message: string, cause?: unknown): AppError {
-  return bundleError('bundle/stick', message, { ...(cause !== undefined && { cause }) });
 }
