@@ -87,12 +87,22 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
         const isWhole = total === images && present === total && pinned === total;
         return runtime.reachable && operation === 'idle' && entry?.phase === phase && isWhole;
       }),
-    journal: async () => {
-      const lines = await machine().output('journalctl --boot --unit=stickpin --output=json --no-pager');
-      return lines.split('\n').map((line) => JSON.parse(line) as Record<string, string>);
-    },
+    journal: () => machine().until('the journal of stickpin to be read', () => readJournal(machine())),
   };
   return node;
+}
+
+/**
+ * The messages of stickpin's service. `journalctl` passes over a file that it can't read at that
+ * moment, says so on standard error and ends with 0: then this throws with what it said.
+ */
+async function readJournal(machine: Machine): Promise<readonly Record<string, string>[]> {
+  const read = await machine.run('journalctl --boot --unit=stickpin --output=json --no-pager');
+  const lines = read.stdout.split('\n').filter((line) => line !== '');
+  if (read.exitCode !== 0 || lines.length === 0) {
+    throw new Error(`journalctl ended with ${read.exitCode} and ${lines.length} messages: ${read.stderr}`);
+  }
+  return lines.map((line) => JSON.parse(line) as Record<string, string>);
 }
 
 /**
