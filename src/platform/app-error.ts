@@ -35,9 +35,23 @@ export class AppError<Code extends string = string> extends Error {
   }
 }
 
-/** The text of any thrown value, for use in the message of an {@link AppError}. */
+/** `CODE: words, call 'path'`, as Node writes of a file operation that failed. */
+const systemMessage = /^(?<code>E[A-Z0-9]+): (?<words>[^,]+)(?<call>, .+)?$/s;
+
+/** Where the words of libuv don't say what is wrong. */
+const plainWords: Readonly<Record<string, string>> = {
+  EISDIR: 'it is a directory',
+};
+
+/**
+ * The text of any thrown value, for use in the message of an {@link AppError}. That of a system
+ * error begins with its words: `no such file or directory (ENOENT, open '/etc/x')`.
+ */
 export function reasonOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const { code = '', words = '', call = '' } = systemMessage.exec(message)?.groups ?? {};
+  if (code === '' || code !== systemCodeOf(thrown)) return message;
+  return `${plainWords[code] ?? words} (${code}${call})`;
 }
 
 /** The `code` of a Node system error (`ENOENT`, `ENOSPC`, …), or undefined. */

@@ -6,6 +6,7 @@ import { exitCodes } from '../../cli/context/exit-code.ts';
 import { wantsColour } from '../../cli/output/colour.ts';
 import { runProgram } from '../../cli/program.ts';
 import { NODE_SOURCES } from '../../config/load-settings.ts';
+import { reasonOf } from '../../platform/app-error.ts';
 import { hasControllingTerminal, openControllingTerminal } from './controlling-terminal.ts';
 
 /**
@@ -51,6 +52,6 @@ function onResize(listener: (columns: number) => void, signal: AbortSignal): voi
 
 /** Exits without an error when the reader closes early, for example head(1). */
 function endOnBrokenOutput(error: NodeJS.ErrnoException): never {
-  if (error.code !== 'EPIPE') process.stderr.write(`stickpin: the output can't be written: ${error.message}\n`);
+  if (error.code !== 'EPIPE') process.stderr.write(`stickpin: the output can't be written: ${reasonOf(error)}\n`);
   process.exit(exitCodes.failed);
 }

@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { ServedBundle, ServeRequest } from '../../cli/context/command-adapters.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import { AppError } from '../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
@@ -80,7 +80,7 @@ function withDocuments(documents: ReadonlyMap<Digest, Buffer>, source: BlobSourc
 /** Replaces the daemon's advice about settings, because the command has options instead. */
 function withoutSettings(error: AppError, where: string): AppError {
   const { code, disposition, cause } = error;
-  const why = cause instanceof Error ? cause.message : error.message;
+  const why = cause === undefined ? error.message : reasonOf(cause);
   const message = `${where} can't be listened on: ${why}; give another address with --listen, as 127.0.0.1:0 for any free port`;
   return new AppError({ code, disposition, message, cause });
 }

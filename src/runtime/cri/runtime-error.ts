@@ -1,4 +1,4 @@
-import { AppError } from '../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { diskFaultMessage, diskFaultOf } from '../../platform/files/disk-fault.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { PullErrorCode } from '../../ports/runtime.ts';
@@ -34,7 +34,7 @@ export function writeError(path: string, cause: unknown): AppError<RuntimeErrorC
       cause,
     });
   }
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = reasonOf(cause);
   // Paths that the sandbox of the service protects appear as read-only too.
   const what = fault === undefined ? `${path} could not be written: ${reason}` : diskFaultMessage(path, fault);
   return new AppError({
@@ -53,7 +53,7 @@ export function toRuntimeError(thrown: unknown, what: string, signal: AbortSigna
   if (signal.aborted) return pullError('runtime/cancelled', `${what} was cancelled`, thrown);
   if (thrown instanceof AppError) return thrown;
   const status = grpcStatusOf(thrown);
-  if (status === undefined) return pullError('runtime/pull-failed', `${what} failed: ${String(thrown)}`, thrown);
+  if (status === undefined) return pullError('runtime/pull-failed', `${what} failed: ${reasonOf(thrown)}`, thrown);
   return pullError(classifyPullError(status), `${what} failed: ${status.text}`, thrown);
 }
 

@@ -149,7 +149,7 @@ describe('blob store', () => {
     mkdirSync(fileOf(digest));
     await expect(store.sizeOf(digest, signal)).rejects.toMatchObject({
       code: 'store/blob',
-      message: expect.stringMatching(/can't be read: EISDIR/),
+      message: expect.stringMatching(/can't be read: it is a directory \(EISDIR/),
     });
   });
 

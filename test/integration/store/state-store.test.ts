@@ -459,7 +459,7 @@ describe('a sync of the log to the disk', () => {
     const failure = {
       code: 'store/write',
       disposition: 'retry',
-      message: expect.stringMatching(/state\.db can't be written: ENOENT/),
+      message: expect.stringMatching(/state\.db can't be written: no such file or directory \(ENOENT/),
     };
     store.append(event(2, 'filler'));
     await expect(store.settled(signal)).rejects.toMatchObject(failure);

@@ -219,7 +219,7 @@ describe('loadSettings', () => {
     mkdirSync(join(base, 'local.d/10-mine.toml'), { recursive: true });
     await expect(load()).rejects.toMatchObject({
       code: 'config/file',
-      message: expect.stringMatching(/10-mine\.toml can't be read: EISDIR/),
+      message: expect.stringMatching(/10-mine\.toml can't be read: it is a directory \(EISDIR/),
     });
     rmSync(join(base, 'local.d'), { recursive: true });
     expect((await problem('local.d', 'a file')).code).toBe('config/file');

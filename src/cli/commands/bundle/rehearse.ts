@@ -11,7 +11,7 @@ import { stagedBytes } from '../../../domain/preload/disk-estimate.ts';
 import { type DiskUse, diskUse } from '../../../domain/preload/disk-use.ts';
 import { parallelPulls } from '../../../domain/preload/parallel-pulls.ts';
 import { defaultSettings } from '../../../domain/settings/settings.ts';
-import { AppError } from '../../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import { openNamedBundle, volumesOfNamed } from '../../context/bundle-argument.ts';
@@ -70,7 +70,7 @@ async function rehearse(path: string, options: BundleRehearseOptions, context: C
 async function checkSpace({ bundle }: ReadBundle, temporary: string): Promise<void> {
   const needed = bundle.payload.totals.sizeBytes + EXTRA_BYTES;
   const { bsize, bavail } = await statfs(temporary).catch((error: unknown) => {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = reasonOf(error);
     throw noSpace(`${temporary} can't be used: ${why}; name a folder with room in TMPDIR`);
   });
   if (needed <= bsize * bavail) return;

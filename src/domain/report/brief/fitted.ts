@@ -58,8 +58,16 @@ export function foreignSentences(message: string): readonly string[] {
   return [what, ...after.slice(-1), ...after.slice(0, -1)];
 }
 
-/** A text of at most this length, shortened at the end of a clause or word, with `…` at its end. */
-export function shortened(text: string, maxLength: number): string {
+/** The call behind the code of a system error: `(ENOENT, open '/x')`. The journal has it. */
+const systemCall = /(?<=\(E[A-Z0-9]+), [^()]+(?=\))/g;
+
+/**
+ * A text of at most this length: without the calls of system errors, and if it is still too long,
+ * shortened at the end of a clause or word, with `…` at its end.
+ */
+export function shortened(long: string, maxLength: number): string {
+  if (long.length <= maxLength) return long;
+  const text = long.replace(systemCall, '');
   if (text.length <= maxLength) return text;
   const cut = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
   const ends = [cut.replace(/[,;:] [^,;:]*$/, ''), cut.replace(/[\s,;:.]+\S*$/, '')];

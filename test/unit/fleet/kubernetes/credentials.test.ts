@@ -74,7 +74,12 @@ describe('readCredentials', () => {
     ['a certificate without its key', {}, { 'client-certificate-data': 'AA==' }, /neither a client certificate/],
     ['a proxy', { 'proxy-url': 'http://proxy' }, { token: 'a' }, /proxy-url/],
     ['no TLS', { server: 'http://10.0.0.1' }, { token: 'a' }, /clusters\.0\.cluster\.server: must begin with https/],
-    ['a missing file', { 'certificate-authority': 'ca.crt' }, { token: 'a' }, /ca\.crt can't be read: ENOENT/],
+    [
+      'a missing file',
+      { 'certificate-authority': 'ca.crt' },
+      { token: 'a' },
+      /ca\.crt can't be read: no such file or directory \(ENOENT/,
+    ],
     ['no certificate', {}, { 'client-certificate-data': 'AA==', 'client-key-data': 'AA==' }, /can't be read/],
   ])('says in one line what is wrong: %s', async (_, cluster, user, why) => {
     const file = lay('own.conf', cluster, user);

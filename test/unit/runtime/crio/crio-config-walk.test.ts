@@ -93,8 +93,8 @@ describe('the walk over the configuration of CRI-O', () => {
     expect(faults.map(({ reason }) => reason)).toEqual([
       'line 3: the file ends too early',
       'pinned_images must be a list of strings',
-      expect.stringMatching(/^ENOENT/),
-      expect.stringMatching(/^EISDIR/),
+      expect.stringMatching(/^no such file or directory \(ENOENT/),
+      expect.stringMatching(/^it is a directory \(EISDIR/),
     ]);
   });
 });

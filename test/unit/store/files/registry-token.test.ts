@@ -49,7 +49,9 @@ describe('openRegistryToken', () => {
     const lost = join(folder, 'missing', 'registry-token');
     expect(await openRegistryToken(lost, log)).toMatch(/^[0-9a-f]{32}$/);
     expect(log.lines.map(({ message }) => message)).toEqual([
-      expect.stringMatching(/^The token of the mirrors can't be stored in .*registry-token: ENOENT/),
+      expect.stringMatching(
+        /^The token of the mirrors can't be stored in .*registry-token: no such file or directory \(ENOENT/,
+      ),
     ]);
   });
 });

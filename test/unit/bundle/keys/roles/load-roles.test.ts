@@ -96,7 +96,11 @@ describe('a file of a role', () => {
     ),
     ['may_rotate as text', text((file) => file.replace('= false', '= "no"')), /may_rotate must be true or false/],
     ['no key', () => role({ keys: [] }), /keys must name at least one/],
-    ['a key file that is not there', () => role({ keys: ['gone.pem'] }), /gone\.pem can't be read: ENOENT/],
+    [
+      'a key file that is not there',
+      () => role({ keys: ['gone.pem'] }),
+      /gone\.pem can't be read: no such file or directory \(ENOENT/,
+    ],
     ['a *.pub as key file', () => role({ keys: ['factory.pub'] }), /keys\.0 must be the name of a file/],
     ['a path as key file', () => role({ keys: ['../customer.pem'] }), /keys\.0 must be the name of a file/],
     ['an absolute path as key file', () => role({ keys: ['/etc/passwd'] }), /keys\.0 must be/],
