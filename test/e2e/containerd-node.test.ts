@@ -105,6 +105,29 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     expect(await machine().output('cat /etc/containerd/certs.d/quay.example.com/hosts.toml')).toContain(token);
   });
 
+  const hosts = '/etc/containerd/certs.d/quay.example.com/hosts.toml';
+  const dropIns = '/run/systemd/system/stickpin.service.d';
+
+  /** Settings of the unit, until {@link comesBack}. */
+  async function changeUnit(service: string): Promise<void> {
+    await machine().putFile(`${dropIns}/test.conf`, `[Service]\n${service}\n`);
+    await machine().output('systemctl daemon-reload');
+  }
+
+  /** Without a network no registry answers: the pull fails, within `mostMs`. */
+  async function fallsThrough(mostMs = 10_000): Promise<void> {
+    const [made] = await pull([bundle.contents.images[0]?.reference ?? '']);
+    expect(made?.failure).toContain('quay.example.com');
+    // Within a second on a machine that is not emulated: see masked-pulls.test.ts.
+    expect(made?.elapsedMs).toBeLessThan(mostMs);
+  }
+
+  async function comesBack(): Promise<void> {
+    await machine().output(`rm -rf ${dropIns}; systemctl daemon-reload; systemctl restart stickpin`);
+    await machine().untilOutput('the mirrors to be back', `test -s ${hosts}`);
+    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+  }
+
   /** How long a command takes by the guest's clock, by which its watchdogs count too. */
   async function guestMs(command: string): Promise<number> {
     const uptime = 'cut -d" " -f1 /proc/uptime';
@@ -115,9 +138,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
 
   test('a daemon that is stopped by a signal holds pulls no longer than its watchdog', async () => {
     const pid = await machine().output('systemctl show -P MainPID stickpin');
-    await machine().output('mkdir -p /run/systemd/system/stickpin.service.d');
-    await machine().putFile('/run/systemd/system/stickpin.service.d/watchdog.conf', '[Service]\nWatchdogSec=10\n');
-    await machine().output('systemctl daemon-reload');
+    await changeUnit('WatchdogSec=10');
     const restartMs = await guestMs('systemctl restart stickpin');
     await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
     const [image] = bundle.contents.images;
@@ -129,9 +150,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     expect(stalled?.elapsedMs).toBeLessThan(10_000 + 2_000 + 2 * restartMs + 20_000);
     expect(await machine().output('systemctl show -P MainPID stickpin')).not.toBe(pid);
     expect(await machine().output('systemctl show -P NRestarts stickpin')).not.toBe('0');
-    await machine().output('rm -r /run/systemd/system/stickpin.service.d; systemctl daemon-reload');
-    await machine().output('systemctl restart stickpin');
-    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    await comesBack();
   });
 
   test('a change of settings restarts it at once, each time again, and its mirrors stay', async () => {
@@ -151,51 +170,47 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
   });
 
+  test('a start that hangs ends at its time limit, and takes the mirrors with it', async () => {
+    const limitMs = 10_000;
+    await changeUnit(
+      `ExecStart=\nExecStart=/usr/bin/sleep infinity\nTimeoutStartSec=${limitMs / 1000}\nRestartSec=5min`,
+    );
+    await machine().output('systemctl --no-block restart stickpin');
+    await machine().untilOutput('the start to hang', 'test "$(systemctl show -P SubState stickpin)" = start');
+    // It waits behind the socket, until systemd gives the start up.
+    await fallsThrough(limitMs + 20_000);
+    expect(await machine().output('systemctl show -P Result stickpin')).toBe('timeout');
+    await machine().output(`test ! -e ${hosts}`);
+    await machine().output('! systemctl is-active stickpin-registry.socket');
+    await comesBack();
+  });
+
   test('removes the mirrors after a crash loop, a stop between two starts or a mask; a start writes them again', async () => {
-    const hosts = '/etc/containerd/certs.d/quay.example.com/hosts.toml';
-    const [image] = bundle.contents.images;
-    // Without a network no registry answers: the pull fails, and it must not wait.
-    const fallsThrough = async () => {
-      const [made] = await pull([image?.reference ?? '']);
-      expect(made?.failure).toContain('quay.example.com');
-      // Within a second on a machine that is not emulated: see masked-pulls.test.ts.
-      expect(made?.elapsedMs).toBeLessThan(10_000);
-    };
-    const comesBack = async () => {
-      await machine().output('systemctl restart stickpin');
-      await machine().untilOutput('the mirrors to be back', `test -s ${hosts}`);
-    };
-    const crash = '/run/systemd/system/stickpin.service.d/crash.conf';
-    await machine().output('mkdir -p /run/systemd/system/stickpin.service.d');
-    await machine().putFile(crash, '[Service]\nEnvironment=NODE_OPTIONS=--require=/none.js\n');
-    await machine().output('systemctl daemon-reload; systemctl --no-block restart stickpin');
+    await changeUnit('Environment=NODE_OPTIONS=--require=/none.js');
+    await machine().output('systemctl --no-block restart stickpin');
     await machine().untilOutput('the mirrors to go', `test ! -e ${hosts}`);
     // Nothing waits behind the socket between two starts.
     await machine().untilOutput('the socket to close', '! systemctl is-active stickpin-registry.socket');
     await fallsThrough();
-    await machine().output(`rm -r ${crash.replace('/crash.conf', '')}; systemctl daemon-reload`);
     await comesBack();
     // A pull that waits at the socket would start the service again.
     await node.until('the test pull to be over', ({ conditions }) =>
       conditions.some(({ type, status }) => type === 'PullsAnswered' && status === 'True'),
     );
-    await machine().output('mkdir -p /run/systemd/system/stickpin.service.d');
-    await machine().putFile(crash, '[Service]\nRestartSec=5min\n');
-    await machine().output('systemctl daemon-reload; systemctl kill --signal=SIGKILL stickpin');
+    await changeUnit('RestartSec=5min');
+    await machine().output('systemctl kill --signal=SIGKILL stickpin');
     await machine().untilOutput(
       'systemd to wait for the next start',
       'systemctl show -P SubState stickpin | grep auto-restart',
     );
     await machine().output('systemctl stop stickpin');
     await machine().untilOutput('the mirrors to go', `test ! -e ${hosts}`);
-    await machine().output(`rm -r ${crash.replace('/crash.conf', '')}; systemctl daemon-reload`);
     await comesBack();
     await machine().output('systemctl mask --now stickpin.service');
     await machine().untilOutput('the mirrors to go', 'test -z "$(ls -A /etc/containerd/certs.d)"');
     await fallsThrough();
     await machine().output('systemctl unmask stickpin.service; systemctl start stickpin-registry.socket');
     await comesBack();
-    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
   });
 
   test('without the socket of systemd the daemon says who must open it, and starts when it is there', async () => {
