@@ -49,17 +49,17 @@ export function supplyImages(
   { supply, presentLayers, online }: { supply: Supply; presentLayers: ReadonlySet<Digest>; online: boolean },
 ): ImageSupply {
   const layersOf = (image: Image) => image.layers.flatMap((index) => contents.layers[index] ?? []);
-  const isAtHand = (image: Image) =>
+  const hasAll = (image: Image) =>
     supply.availableBlobs.has(image.digest) &&
     layersOf(image).every(({ digest }) => presentLayers.has(digest) || supply.availableBlobs.has(digest));
   const isOnline = online && supply.envelopes.has(bundleId);
   if (!isOnline) {
-    return { pullableImages: absentImages.filter(isAtHand), onlineImages: [], mirroredImages: contents.images };
+    return { pullableImages: absentImages.filter(hasAll), onlineImages: [], mirroredImages: contents.images };
   }
   const hasSome = (image: Image) => layersOf(image).some(({ digest }) => supply.availableBlobs.has(digest));
   return {
     pullableImages: absentImages,
-    onlineImages: absentImages.filter((image) => !isAtHand(image)),
-    mirroredImages: contents.images.filter((image) => isAtHand(image) || hasSome(image)),
+    onlineImages: absentImages.filter((image) => !hasAll(image)),
+    mirroredImages: contents.images.filter((image) => hasAll(image) || hasSome(image)),
   };
 }

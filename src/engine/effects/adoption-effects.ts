@@ -10,7 +10,7 @@ import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/adopti
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Executors } from './executor.ts';
 import { type DocumentKeeping, keepDocuments } from './keep-documents.ts';
-import { beside, type MediaWork } from './media-effects.ts';
+import { type MediaWork, runInParallel } from './media-effects.ts';
 
 /** Progress of keeping the documents, for each bundle that will be adopted. */
 export type KeptDocuments = Map<BundleId, Kept>;
@@ -35,7 +35,7 @@ export interface AdoptionEffectDependencies extends MediaWork, DocumentKeeping {
 export function adoptionExecutors(deps: AdoptionEffectDependencies): Executors<'keep-documents' | 'adopt-bundle'> {
   return {
     'keep-documents': (effect, assessment) =>
-      beside(deps, effect, assessment, (signal) => keepForAdoption(deps, effect.bundleId, assessment, signal)),
+      runInParallel(deps, effect, assessment, (signal) => keepForAdoption(deps, effect.bundleId, assessment, signal)),
     'adopt-bundle': ({ bundleId }, assessment) => adopt(deps, bundleId, assessment),
   };
 }

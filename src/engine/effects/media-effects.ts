@@ -25,9 +25,9 @@ export function mediaExecutors(deps: MediaEffectDependencies): Executors<'mount-
   const { media } = deps;
   return {
     'mount-medium': (effect, assessment) =>
-      beside(deps, effect, assessment, (signal) => media.mount(effect.mediumId, signal)),
+      runInParallel(deps, effect, assessment, (signal) => media.mount(effect.mediumId, signal)),
     'read-medium': (effect, assessment) =>
-      beside(deps, effect, assessment, async (signal) => {
+      runInParallel(deps, effect, assessment, async (signal) => {
         await media.read(effect.mediumId, signal);
         await keepDocumentsOn(deps, effect.mediumId, signal);
       }),
@@ -35,7 +35,7 @@ export function mediaExecutors(deps: MediaEffectDependencies): Executors<'mount-
 }
 
 /** Starts `work` in parallel to the rounds. A failure is recorded as a failure of `effect`. */
-export function beside(
+export function runInParallel(
   { mediaJobs, recorder }: MediaWork,
   effect: EffectOf<'mount-medium' | 'read-medium' | 'keep-documents'>,
   assessment: Assessment,

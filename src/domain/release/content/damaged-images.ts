@@ -107,7 +107,7 @@ function nextOf(found: Found, wholeLayers: ReadonlySet<Digest>, context: DamageC
   );
   const active = trusted.filter(({ cancelled }) => cancelled === undefined);
   if (trusted.length > 0 && active.length === 0) return { kind: 'cancelled' };
-  if (!active.some((bundle) => isAtHand(found, bundle, wholeLayers, context))) return { kind: 'plug-in' };
+  if (!active.some((bundle) => isPullable(found, bundle, wholeLayers, context))) return { kind: 'plug-in' };
   if (!isPresent) return { kind: 'heal', removal: undefined };
   return removalOf(image, context);
 }
@@ -116,7 +116,7 @@ function nextOf(found: Found, wholeLayers: ReadonlySet<Digest>, context: DamageC
  * A registry may be out of reach, so that an image that may still start is removed for blobs at
  * hand only.
  */
-function isAtHand(
+function isPullable(
   { image, faults }: Found,
   bundle: StoredBundle,
   presentLayers: ReadonlySet<Digest>,
