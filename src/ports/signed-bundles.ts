@@ -12,7 +12,7 @@ export interface SignedBundles {
    */
   list(signal: AbortSignal): Promise<ReadonlySet<BundleId>>;
   /** Whether a plugged medium has the bundle, so that {@link keep} can work. No I/O. */
-  isOnPluggedMedium(bundleId: BundleId): boolean;
+  isPlugged(bundleId: BundleId): boolean;
   /**
    * Keeps those of a verified bundle on a plugged medium. Idempotent; crash-safe.
    *

@@ -659,7 +659,7 @@ export function createFakeNode(
       },
       signedBundles: {
         list: async () => new Set(),
-        isOnPluggedMedium: () => false,
+        isPlugged: () => false,
         keep: async () => undefined,
         remove: async () => undefined,
         judge: async () => ({ kind: 'rejected', path: '', reason: { code: 'media/gone', message: 'gone' } }),

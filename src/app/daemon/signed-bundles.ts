@@ -29,7 +29,7 @@ export function createSignedBundles(deps: SignedBundleDependencies): SignedBundl
   const { files, readerOf } = deps;
   return {
     list: () => files.list(),
-    isOnPluggedMedium: (bundleId) => readerOf(bundleId) !== undefined,
+    isPlugged: (bundleId) => readerOf(bundleId) !== undefined,
     keep: async (bundleId, signal) => {
       const reader = readerOf(bundleId);
       if (reader === undefined) throw gone(bundleId);

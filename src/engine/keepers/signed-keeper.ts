@@ -30,8 +30,7 @@ export function createSignedKeeper({ signedBundles, store, log }: SignedKeeperDe
       try {
         const kept = await signedBundles.list(signal);
         for (const bundleId of wantedOf(stored)) {
-          if (!kept.has(bundleId) && signedBundles.isOnPluggedMedium(bundleId))
-            await signedBundles.keep(bundleId, signal);
+          if (!kept.has(bundleId) && signedBundles.isPlugged(bundleId)) await signedBundles.keep(bundleId, signal);
         }
         for (const bundleId of spareOf(kept, stored)) await signedBundles.remove(bundleId, signal);
         failures.succeeded();

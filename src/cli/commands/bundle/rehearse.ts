@@ -70,8 +70,7 @@ async function rehearse(path: string, options: BundleRehearseOptions, context: C
 async function checkSpace({ bundle }: ReadBundle, temporary: string): Promise<void> {
   const needed = bundle.payload.totals.sizeBytes + EXTRA_BYTES;
   const { bsize, bavail } = await statfs(temporary).catch((error: unknown) => {
-    const why = reasonOf(error);
-    throw noSpace(`${temporary} can't be used: ${why}; name a folder with room in TMPDIR`);
+    throw noSpace(`${temporary} can't be used: ${reasonOf(error)}; name a folder with room in TMPDIR`);
   });
   if (needed <= bsize * bavail) return;
   throw noSpace(

@@ -93,8 +93,8 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
 }
 
 /**
- * The messages of stickpin's service. `journalctl` passes over a file that it can't read at that
- * moment, says so on standard error and ends with 0: then this throws with what it said.
+ * The messages of stickpin's service, which has logged some. `journalctl` was seen to end with 0
+ * and no message all the same; why is not known. Then this throws, with what it said.
  */
 async function readJournal(machine: Machine): Promise<readonly Record<string, string>[]> {
   const read = await machine.run('journalctl --boot --unit=stickpin --output=json --no-pager');
