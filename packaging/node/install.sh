@@ -1,5 +1,6 @@
 #!/bin/sh
-# Puts stickpin on this machine, or below another root. Running it again updates it.
+# Puts stickpin on this machine, or below another root. Running it again updates it, and starts the
+# daemon again if it ran.
 set -eu
 # What is made here has the modes that are written here, whatever umask the caller has.
 umask 022
@@ -10,11 +11,11 @@ Usage: install.sh [--root DIR] [--crio yes|no|auto] [--no-start]
 
   --root DIR   install below DIR, as for an image of a machine; nothing is started
   --crio       whether the node runs CRI-O; auto (default): if it is installed
-  --no-start   enable the service, but don't start it now
+  --no-start   don't start the service now; it is enabled all the same
 TEXT
 }
 
-root= crio=auto start=always
+root= crio=auto start=auto
 while [ $# -gt 0 ]; do
   case $1 in
     --root) root=${2:?--root needs a directory}; root=${root%/}; shift 2 ;;
@@ -48,8 +49,6 @@ lib=$(inside /usr/lib/stickpin)
 if [ -f "$lib/format" ] && [ "$(cat "$lib/format")" != archive ]; then
   fail "stickpin is installed as a $(cat "$lib/format") already: update that, or remove it first"
 fi
-first=yes
-[ ! -e "$lib/dist" ] || first=no
 
 # put MODE SOURCE TARGET: in place at one stroke, so that nothing ever reads half a file.
 put() {
@@ -88,7 +87,7 @@ while read -r type mode source target; do
   esac
 done < "$here/lib/files"
 
-/bin/sh "$here/lib/setup" --root "$root" --crio "$crio" --first "$first" --start "$start"
+/bin/sh "$here/lib/setup" --root "$root" --crio "$crio" --first auto --start "$start"
 
 cat <<TEXT
 stickpin is installed${root:+ below $root}.

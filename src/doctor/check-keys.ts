@@ -1,10 +1,18 @@
 import { realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { newKeyRemedy, revokedClause } from '../bundle/keys/all-revoked.ts';
 import { keyProblemLine } from '../bundle/keys/keys-folder.ts';
 import { readRevocationRecord, revocationRecordPath } from '../bundle/keys/revocation-record.ts';
+import { shortRole } from '../bundle/keys/roles/short-role.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../bundle/keys/trust.ts';
 import { type Finding, findingsOn } from '../domain/model/finding.ts';
-import { EMPTY_RECORD, type RevocationRecord, revocationsInForce } from '../domain/trust/revocation-record.ts';
+import { revokerText } from '../domain/report/texts/revoker-text.ts';
+import {
+  EMPTY_RECORD,
+  type RevocationRecord,
+  revocationsInForce,
+  revokerOf,
+} from '../domain/trust/revocation-record.ts';
 import type { TrustReport } from '../domain/trust/trust-in-force.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import type { Check, ExaminedNode } from './check.ts';
@@ -20,18 +28,18 @@ interface NamedKey {
 /** The part of the node that {@link checkKeys} uses. */
 type NodeWithKeys = Pick<ExaminedNode, 'ownUid' | 'trust'> & {
   readonly settings: {
-    readonly trust: Pick<ExaminedNode['settings']['trust'], 'keys_dir' | 'threshold'>;
+    readonly trust: Pick<ExaminedNode['settings']['trust'], 'keys_dir' | 'threshold' | 'require'>;
     readonly paths: Pick<ExaminedNode['settings']['paths'], 'state_dir'>;
   };
 };
 
 /** The trusted and revoked keys. Only the daemon knows keys that a bundle added. */
 export function checkKeys({ settings, ownUid, trust: inForce }: NodeWithKeys): readonly Check[] {
-  const { keys_dir: folder, threshold } = settings.trust;
+  const { keys_dir: folder, threshold, require } = settings.trust;
   const look = async (signal: AbortSignal): Promise<readonly Finding[]> => {
     const { record, findings } = await recordOf(settings.paths.state_dir);
     const own = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });
-    const { trusted, revoked } = keysOf(own, inForce, record);
+    const { trusted, withoutTrust, revoked } = keysOf(own, inForce, record);
     const troubles = own.problems.map(({ message, remedy, hidesRevocations }) =>
       hidesRevocations
         ? fault(`${message}; while nobody knows which keys are revoked, no key counts`, remedy)
@@ -41,7 +49,9 @@ export function checkKeys({ settings, ownUid, trust: inForce }: NodeWithKeys): r
     return [
       ...findings,
       ...troubles,
-      ...(own.revocationsUnreadable ? [] : [enough(trusted, { folder, threshold, roles: own.roles.length })]),
+      ...(own.revocationsUnreadable
+        ? []
+        : [enough(trusted, { folder, threshold, require, roles: own.roles.length, withoutTrust })]),
       ...(own.revocationsUnreadable ? [] : rolesFound(own, inForce)),
       ...(gone === '' ? [] : [ok(`revoked: ${gone}`)]),
       ...(await openParents(folder)),
@@ -83,13 +93,27 @@ async function openParents(folder: string): Promise<readonly Finding[]> {
   return findings;
 }
 
+/** How many keys are needed, and where they come from. */
+interface KeyNeeds {
+  readonly folder: string;
+  readonly threshold: number;
+  readonly require: ExaminedNode['settings']['trust']['require'];
+  /** How many roles there are. */
+  readonly roles: number;
+  /** Plain keys that are revoked, with their names. */
+  readonly withoutTrust: readonly { readonly name: string; readonly keyId: string }[];
+}
+
 /** Plain keys may be none where roles have all that is to be trusted. */
-function enough(
-  trusted: readonly NamedKey[],
-  { folder, threshold, roles }: { readonly folder: string; readonly threshold: number; readonly roles: number },
-): Finding {
+function enough(trusted: readonly NamedKey[], { folder, threshold, require, roles, withoutTrust }: KeyNeeds): Finding {
   const names = trusted.map(({ title }) => title).join(', ');
+  if (require === 'approval')
+    return ok(`bundles are approved, and no signature is asked for; trusted: ${names || 'no key'}`);
   if (trusted.length === 0 && roles > 0) return ok('no plain key (*.pub) is trusted, only keys of roles');
+  if (trusted.length === 0 && withoutTrust.length > 0) {
+    const message = `no key is trusted, since ${revokedClause(withoutTrust)}, so that no signature counts`;
+    return fault(message, newKeyRemedy(withoutTrust, folder));
+  }
   if (trusted.length === 0) {
     return fault('no key is trusted, so that no signature counts', `copy the factory's .pub file to ${folder}`);
   }
@@ -103,18 +127,18 @@ function enough(
  * to the daemon alone, and so is whether they count.
  */
 function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): readonly Finding[] {
-  const told = new Set(own.problems.map(keyProblemLine));
+  const roles = own.roles.map((role) => {
+    const keys = inForce?.roles?.find(({ name }) => name === role.name)?.keys ?? role.keys;
+    return { role, keys, lacking: shortRole(role, keys) };
+  });
+  const told = new Set([...own.problems, ...roles.flatMap(({ lacking }) => lacking ?? [])].map(keyProblemLine));
   const unused = (inForce?.problems ?? []).filter((line) => !told.has(line));
   return [
-    ...own.roles.map(({ name, threshold, keys }) => {
-      const counting = inForce?.roles?.find((role) => role.name === name)?.keys ?? keys;
-      const names = counting.map((key) => key.name).join(', ') || 'no key';
-      if (counting.length >= threshold) return ok(`role ${name}: ${names}`);
-      return fault(
-        `role ${name} asks for ${threshold} distinct keys, and has ${names}: nothing can be trusted by it`,
-        `add keys to ${name}.toml, or lower its threshold`,
-      );
-    }),
+    ...roles.map(({ role, keys, lacking }) =>
+      lacking === undefined
+        ? ok(`role ${role.name}: ${keys.map(({ name }) => name).join(', ')}`)
+        : fault(lacking.message, lacking.remedy),
+    ),
     ...unused.map((line) => warning(line, "see 'stickpin trust list'")),
   ];
 }
@@ -126,24 +150,30 @@ function keysOf(
   own: TrustedKeys,
   inForce: TrustReport | undefined,
   record: RevocationRecord,
-): { trusted: readonly NamedKey[]; revoked: readonly NamedKey[] } {
+): { trusted: readonly NamedKey[]; withoutTrust: KeyNeeds['withoutTrust']; revoked: readonly NamedKey[] } {
   const byFile = own.revoked.map((keyId) => ({ keyId, title: short(keyId) }));
-  const others =
-    inForce?.revoked ?? revocationsInForce(record).map(({ keyId, bundleId }) => ({ keyId, revokedBy: bundleId }));
-  const remembered = new Map(
-    others
-      .filter(({ keyId }) => !own.revokedIds.has(keyId))
-      .map(({ keyId, revokedBy }) => [
-        keyId,
-        { keyId, title: `${short(keyId)} (by ${revokedBy ?? 'a file that is gone'})` },
-      ]),
-  );
-  const revoked = [...byFile, ...remembered.values()];
+  const others = inForce?.revoked ?? rememberedIn(record);
+  const remembered = others
+    .filter(({ keyId }) => !own.revokedIds.has(keyId))
+    .map((one) => ({ keyId: one.keyId, title: `${short(one.keyId)} (by ${revokerText(one)})` }));
+  const revoked = [...byFile, ...remembered];
   const brought = (inForce?.keys ?? []).flatMap(({ name, keyId, broughtBy }) =>
     broughtBy === undefined ? [] : [{ keyId, title: `${name} (added by bundle ${broughtBy})` }],
   );
   const published = [...own.keys.map(({ keyId, name }) => ({ keyId, title: name })), ...brought];
-  return { trusted: published.filter(({ keyId }) => revoked.every((gone) => gone.keyId !== keyId)), revoked };
+  const isRevoked = ({ keyId }: { readonly keyId: string }) => revoked.some((gone) => gone.keyId === keyId);
+  return {
+    trusted: published.filter((key) => !isRevoked(key)),
+    withoutTrust: [...own.revokedKeys.filter(({ role }) => role === undefined), ...own.keys.filter(isRevoked)],
+    revoked,
+  };
+}
+
+/** What is known of revocations while no daemon answers. */
+function rememberedIn(record: RevocationRecord): TrustReport['revoked'] {
+  const stored = revocationsInForce(record);
+  const ids = [...new Set(stored.map(({ keyId }) => keyId))];
+  return ids.map((keyId) => ({ keyId, ...revokerOf(stored.filter((one) => one.keyId === keyId)) }));
 }
 
 function short(keyId: string): string {

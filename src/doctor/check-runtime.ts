@@ -9,7 +9,10 @@ import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace } from './ch
 
 /** The part of the node that {@link checkRuntime} uses. */
 type NodeWithRuntime = Pick<ExaminedNode, 'findRuntime'> & {
-  readonly settings: { readonly preload: Pick<ExaminedNode['settings']['preload'], 'min_free_percent'> };
+  readonly settings: {
+    readonly preload: Pick<ExaminedNode['settings']['preload'], 'min_free_percent'>;
+    readonly runtime: Pick<ExaminedNode['settings']['runtime'], 'kind'>;
+  };
 };
 
 /** Whether the runtime answers, reads mirrors, and has space for images. */
@@ -17,6 +20,7 @@ export function checkRuntime({ findRuntime, settings }: NodeWithRuntime): readon
   const remedy =
     "look whether the container runtime runs, as with 'systemctl status crio containerd', then run 'stickpin doctor' again";
   const look = async (signal: AbortSignal): Promise<readonly Finding[]> => {
+    if (settings.runtime.kind === 'embedded') return [EMBEDDED];
     const runtime = await findRuntime(signal);
     if (runtime === undefined) return [noRuntime()];
     try {
@@ -33,6 +37,10 @@ export function checkRuntime({ findRuntime, settings }: NodeWithRuntime): readon
   };
   return [{ subject: 'runtime', remedy, look }];
 }
+
+const EMBEDDED = findingsOn('runtime').ok(
+  'the images are kept in a folder, and no container runtime is used (runtime.kind = "embedded")',
+);
 
 function noRuntime(): Finding {
   return findingsOn('runtime').fault(

@@ -6,6 +6,7 @@ import type { ChokidarOptions, FSWatcher } from 'chokidar';
 import type { BundleLayout } from '../bundle/read/find-bundles.ts';
 import type { MediumId } from '../domain/model/medium.ts';
 import type { Clock } from '../platform/clock.ts';
+import { closeWatcher } from '../platform/files/close-watcher.ts';
 import { type HeldFolder, holdWithoutLinks } from '../platform/files/held-folder.ts';
 import { openFolderMedium } from './provider/folder-medium.ts';
 import type { MediaProvider, MediaSink, PluggedMedium } from './provider/media-provider.ts';
@@ -159,7 +160,7 @@ async function closeWatch(watch: DirectoryWatch): Promise<void> {
   clearInterval(watch.timer);
   await watch.following;
   watch.unwatchAbove();
-  await watch.below?.close();
+  await closeBelow(watch);
   await watch.looking;
 }
 
@@ -193,11 +194,15 @@ async function followDirectory(watch: DirectoryWatch): Promise<void> {
     return;
   }
   watch.watched = inode;
-  await watch.below?.close();
+  await closeBelow(watch);
   const onChange = () => look(watch);
   const isThere = inode !== undefined && !watch.signal.aborted;
   watch.below = isThere ? watch.open(watch.path, BELOW).on('raw', onChange).on('error', onChange) : undefined;
   look(watch);
+}
+
+async function closeBelow({ below }: DirectoryWatch): Promise<void> {
+  if (below !== undefined) await closeWatcher(below);
 }
 
 function lookLater(watch: DirectoryWatch): void {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { limits } from '../bundle/limits.ts';
 import { type Digest, digestFromHex } from '../domain/model/digest.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
-import { linkSignals, withEither } from '../platform/async/abort.ts';
+import { linkSignals, untilAborted, withEither } from '../platform/async/abort.ts';
 import type { Allocate } from '../platform/files/chunk-buffer.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
@@ -44,7 +44,7 @@ function copyIn(blobs: MediaBlobs, source: MediumSource, digest: Digest): BlobCo
     label: source.plugged.label,
     ...(file !== undefined && { file }),
     isTrusted: !source.faults.has(digest),
-    read: (startByte, signal) => readFrom(blobs, source, { digest, startByte }, signal),
+    read: (startByte, signal, allocate) => readFrom(blobs, source, { digest, startByte }, signal, allocate),
     distrust: (fault) => distrust(blobs, source, digest, fault),
   };
 }
@@ -61,21 +61,20 @@ async function* readAnywhere(
   allocate: Allocate | undefined,
 ): AsyncGenerator<Buffer, void, undefined> {
   const found = await findSource(blobs, digest, signal);
-  const source = found?.source;
   // A stream that began on another medium must not continue with bytes that are known to be wrong.
-  const isUseless = startByte > 0 && source?.faults.get(digest) === 'damaged';
-  if (source === undefined || isUseless) throw nowhere(digest);
+  const isUseless = startByte > 0 && found?.source.faults.get(digest) === 'damaged';
+  if (found === undefined || isUseless) throw nowhere(digest);
+  const { source, size: sizeBytes } = found;
   const chunks = readFrom(blobs, source, { digest, startByte }, signal, allocate);
-  const isChecked = source.plugged.peer !== undefined && startByte === 0 && (found?.size ?? 0) <= limits.manifestBytes;
+  const isChecked = source.plugged.peer !== undefined && startByte === 0 && sizeBytes <= limits.manifestBytes;
   let fault: CopyFault = 'unreadable';
   const isWrong = () => {
     fault = 'damaged';
   };
   try {
-    yield* isChecked ? checked(chunks, digest, isWrong) : chunks;
+    yield* isChecked ? checked(chunks, digest, isWrong) : whole(chunks, startByte, sizeBytes);
   } catch (error) {
-    if (error instanceof AppError && error.code === 'media/read')
-      await noteFault(blobs, source, { digest, fault, error }, signal);
+    if (isFaultOfCopy(source, error)) await noteFault(blobs, source, { digest, fault, error }, signal);
     throw error;
   }
 }
@@ -101,7 +100,36 @@ async function* checked(
   throw new AppError({ code: 'media/read', message, disposition: 'retry' });
 }
 
-/** Marks a blob as bad in a source, and logs once which source is used instead. */
+/** The same chunks, with an error at the end when the blob has more of them. */
+async function* whole(
+  chunks: AsyncIterable<Buffer>,
+  startByte: number,
+  sizeBytes: number,
+): AsyncGenerator<Buffer, void, undefined> {
+  let position = startByte;
+  for await (const chunk of chunks) {
+    position += chunk.length;
+    yield chunk;
+  }
+  if (position >= sizeBytes) return;
+  const message = `it ended after ${position} of ${sizeBytes} bytes`;
+  throw new AppError({ code: 'media/read', message, disposition: 'retry' });
+}
+
+/**
+ * Whether a failed read is the fault of the copy. A node that can be read and does not have what it
+ * lists is not asked first again, while another one has it.
+ */
+function isFaultOfCopy({ plugged, gone }: MediumSource, error: unknown): error is AppError {
+  if (!(error instanceof AppError)) return false;
+  if (error.code === 'media/read') return true;
+  return error.code === 'media/gone' && !gone.aborted && plugged.peer?.().isReady === true;
+}
+
+/**
+ * Marks a blob as bad in a source, and logs once which source is used instead. Nobody need be told
+ * of a stick that was just taken out of another node.
+ */
 async function noteFault(
   blobs: MediaBlobs,
   source: MediumSource,
@@ -110,6 +138,7 @@ async function noteFault(
 ): Promise<void> {
   if (source.faults.has(digest)) return;
   distrust(blobs, source, digest, fault);
+  if (error.code === 'media/gone') return;
   const next = (await findSource(blobs, digest, signal))?.source;
   if (next !== undefined && !next.faults.has(digest)) tellChange(blobs.log, digest, source, next, error);
 }
@@ -159,10 +188,9 @@ async function* readFrom(
   count(1);
   const { signal: both, release } = linkSignals([signal, source.gone]);
   const chunks = source.bundle.blobs.read(digest, startByte, both, allocate)[Symbol.asyncIterator]();
-  const aborted = rejectionOf(both);
   try {
     for (;;) {
-      const next = await Promise.race([chunks.next(), aborted.promise]);
+      const next = await untilAborted(chunks.next(), both);
       if (next.done === true) return;
       yield next.value;
     }
@@ -175,23 +203,11 @@ async function* readFrom(
     throw error;
   } finally {
     count(-1);
-    aborted.release();
     // Not awaited, because a read may hang.
     void Promise.resolve(chunks.return?.())
       .catch(() => undefined)
       .finally(release);
   }
-}
-
-function rejectionOf(signal: AbortSignal): { promise: Promise<never>; release: () => void } {
-  let onAbort: () => void = () => undefined;
-  const promise = new Promise<never>((_resolve, reject) => {
-    onAbort = () => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
-  });
-  promise.catch(() => undefined); // the abort may come between two reads
-  return { promise, release: () => signal.removeEventListener('abort', onAbort) };
 }
 
 function nowhere(digest: Digest): AppError {

@@ -3,11 +3,13 @@ import type { BundleId } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
 import type { HeldBundles } from '../offers/held-bundle.ts';
 import { untilAborted, withDeadline, withEither } from '../platform/async/abort.ts';
+import { createPlaces, inPlace } from '../platform/async/places.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { listen, notifyAll } from '../platform/subscription.ts';
 import type { BlobUnion } from '../ports/blobs.ts';
 import type { MediaPort } from '../ports/media.ts';
+import { boundedBundle, MEDIUM_CALLS } from './bounded-bundle.ts';
 import { mediaBlobUnion } from './media-blobs.ts';
 import { bundleOnMedia, createMediaBlobs, forgetAllMedia, heldOnMedia, offerMedium } from './medium-sources.ts';
 import { createMountLook, type ReadMounts } from './mount-look.ts';
@@ -85,6 +87,7 @@ export function createMedia(deps: MediaDeps): Media {
     listeners: new Set(),
     releasing: new Map(),
     blobs: createMediaBlobs(log),
+    places: createPlaces(MEDIUM_CALLS.ofAll),
     retryMs,
     log,
   };
@@ -193,7 +196,7 @@ async function judgeSlot(
 ): Promise<void> {
   const { changes, plugged, state } = slot;
   const isPeer = plugged.peer !== undefined;
-  const bundles = (await opened.findBundles(signal)).map((one) => watched(one, deps));
+  const bundles = await bundlesOf(slot, opened, deps, signal);
   const last = isPeer && state.kind === 'read' ? state : undefined;
   const { bundles: found, trustRevision } = await deps.judge(bundles, signal, last);
   const judged = isPeer ? found.map(withoutEnvelope) : found;
@@ -211,6 +214,21 @@ async function judgeSlot(
  */
 function withoutEnvelope(found: FoundBundle): FoundBundle {
   return found.kind === 'verified' ? { ...found, isEnvelope: false } : found;
+}
+
+/** Other nodes are read through a socket, which takes no thread. */
+async function bundlesOf(
+  { plugged, places }: Slot,
+  opened: OpenMedium,
+  deps: MediaDeps,
+  signal: AbortSignal,
+): Promise<readonly MediumBundle[]> {
+  const find = () => opened.findBundles(signal);
+  if (plugged.peer !== undefined) return (await find()).map((one) => watched(one, deps));
+  const found = await inPlace(places, signal, find);
+  return found
+    .map((one) => watched(one, deps))
+    .map((one) => (one.kind === 'bundle' ? boundedBundle(one, places) : one));
 }
 
 function watched(bundle: MediumBundle, { watchBundle }: MediaDeps): MediumBundle {

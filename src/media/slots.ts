@@ -1,10 +1,11 @@
 import type { Medium, MediumId, MediumState } from '../domain/model/medium.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
-
+import { createPlaces, type Places } from '../platform/async/places.ts';
 import type { Log } from '../platform/log.ts';
 import { plainText } from '../platform/plain-text.ts';
 import { type Listeners, notifyAll } from '../platform/subscription.ts';
+import { MEDIUM_CALLS } from './bounded-bundle.ts';
 import { forgetMedium, type MediaBlobs } from './medium-sources.ts';
 import type { OpenMedium, PluggedMedium } from './provider/media-provider.ts';
 
@@ -23,6 +24,8 @@ export interface Slot {
   changes: number;
   /** Failures since the last success. */
   failures: number;
+  /** For calls to the medium. They outlive a mount, as calls that hang do. */
+  readonly places: Places;
 }
 
 /** All plugged media, in the order of arrival, and the listeners for changes. */
@@ -32,6 +35,8 @@ export interface Slots {
   /** Mounts that are being removed. The same path must not be mounted meanwhile. */
   readonly releasing: Map<MediumId, Promise<void>>;
   readonly blobs: MediaBlobs;
+  /** For calls to all media. */
+  readonly places: Places;
   /** Pauses before the first, second … retry, in milliseconds. */
   readonly retryMs: readonly number[];
   readonly log: Log;
@@ -47,6 +52,7 @@ export function arrive(slots: Slots, plugged: PluggedMedium): void {
     opened: undefined,
     changes: 0,
     failures: 0,
+    places: createPlaces(MEDIUM_CALLS.ofOne, slots.places),
   });
   slots.log.debug({ medium: plugged.label }, 'Medium found');
   notifyAll(slots.listeners);

@@ -11,6 +11,8 @@ export type OffersErrorCode =
   | 'offers/busy'
   /** What the other end sent is no answer of this form (`reject`). */
   | 'offers/answer'
+  /** It answers, and can't give what was asked for: its read failed (`retry`). */
+  | 'offers/failed'
   /** It does not answer, or not in time (`retry`). */
   | 'offers/unreachable'
   | 'offers/listen';

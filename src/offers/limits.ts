@@ -35,6 +35,8 @@ export const wireLimits = {
   clientStallMs: 60_000,
   /** How long a request for a document may wait for a change (RFC 7240, `wait`). */
   longestWaitMs: 60_000,
+  /** Connections of one node to another, and its requests at once. */
+  ofNode: 16,
   /** How long a connection without a request stays open. */
   idleMs: 5_000,
   /** How long a client waits that was told no time by 503. */

@@ -38,7 +38,7 @@ export interface BlobCopy {
   /** False after the copy was found bad, until its source changes. */
   readonly isTrusted: boolean;
   /** As {@link BlobSource.read}, from this source only. */
-  read(startByte: number, signal: AbortSignal): AsyncIterable<Buffer>;
+  read(startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
   /**
    * Marks the copy as bad. Until its source changes, it is used only while there is no other copy.
    */

@@ -1,10 +1,10 @@
 import type { BundleId, Digest } from '../domain/model/digest.ts';
 
-/** The attached files of releases on the node's own disk, one folder for each release. */
+/** The attached files of releases on the node's own disk, in folders of their own. */
 export interface ReleaseFiles {
   /**
-   * Our folders and the bundle of each: `<name>/<version>`, or `<name>-<version>` from an earlier
-   * version of stickpin.
+   * Our folders and the bundle of each: `<name>/<version>`, `<name>/<version>@<digits of the
+   * digest>`, or `<name>-<version>` from an earlier version of stickpin.
    */
   list(signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>>;
   /** The absolute path of a folder, whether or not it is there. */

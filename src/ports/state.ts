@@ -100,6 +100,11 @@ export interface RebuildStore {
    * as it is.
    */
   rebuild(bundle: StoredBundle, event: EventRow, rotation?: KeyRotation): void;
+  /**
+   * Replaces the milestones of a known bundle, except of retirement. When its stream was reset
+   * since (`resetAt`), the keys that bundles of the stream added go too.
+   */
+  restoreTimes(bundle: StoredBundle, event: EventRow): void;
 }
 
 /** Approvals and rejections of bundles. */
@@ -126,6 +131,11 @@ export interface PreloadStore {
    * them.
    */
   cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void;
+  /**
+   * Replaces the media of a cancellation by those that have stayed plugged in. Adds no event, and
+   * does nothing when the preload is not cancelled.
+   */
+  setCancelledMedia(bundleId: BundleId, media: readonly MediumId[]): void;
 }
 
 /** Requests for activations. */
@@ -136,10 +146,16 @@ export interface ActivationStore {
    */
   requestActivation(bundleId: BundleId, overrides: readonly RuleCode[], event: EventRow): void;
   /**
-   * Marks a bundle as rolled back at the time of `event`, whose message is shown as the reason.
-   * Also requests the activation of the bundle `next` at the time of its event.
+   * Marks a bundle as rolled back at the time of `event`. Also requests the activation of the
+   * bundle `next` at the time of its event. @param reason what is shown once that is done; default:
+   * the message of `event`
    */
-  rollBack(bundleId: BundleId, event: EventRow, next: { readonly bundleId: BundleId; readonly event: EventRow }): void;
+  rollBack(
+    bundleId: BundleId,
+    event: EventRow,
+    next: { readonly bundleId: BundleId; readonly event: EventRow },
+    reason?: string,
+  ): void;
 }
 
 /** Milestones of bundles. */

@@ -64,7 +64,7 @@ export interface BlobFlow {
   readonly sentBytes: number;
   /** Transfers that were opened since the daemon started. */
   readonly opened: number;
-  /** Open transfers. */
+  /** Open transfers, and blobs that are looked for before theirs. */
   readonly open: number;
   /** Open transfers that wait for an unplugged medium. */
   readonly awaitingMedium: number;

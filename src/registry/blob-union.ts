@@ -29,7 +29,7 @@ export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
       const copies: BlobCopy[] = [];
       for (const source of own) {
         if ((await source.sizeOf(digest, signal)) === undefined) continue;
-        const read: BlobCopy['read'] = (startByte, inner) => source.read(digest, startByte, inner);
+        const read: BlobCopy['read'] = (startByte, inner, allocate) => source.read(digest, startByte, inner, allocate);
         copies.push({ label: OWN_LABEL, isTrusted: true, read, distrust: () => undefined });
       }
       return [...copies, ...(await media.copiesOf(digest, signal))];

@@ -1,6 +1,6 @@
 import type { Digest } from '../domain/model/digest.ts';
 import { mirrorPathOf } from '../domain/model/mirror-path.ts';
-import type { BlobFlow, TransferMeter } from '../ports/transfers.ts';
+import type { BlobFlow, RequestMeter, TransferMeter } from '../ports/transfers.ts';
 
 /** One transfer, as the registry reports it. */
 export interface MeteredTransfer {
@@ -19,6 +19,11 @@ export interface MeteredTransfer {
 /** A {@link TransferMeter} with the methods by which the registry records. */
 export interface RecordingMeter extends TransferMeter {
   open(digest: Digest): MeteredTransfer;
+  /**
+   * A blob is looked for before its transfer. It counts as open meanwhile: a medium that hangs does
+   * not even say whether it has the blob. @returns ends that
+   */
+  lookUp(digest: Digest): () => void;
   /**
    * A manifest under this mirror path was requested, by digest or by tag. `isSent`: the answer was
    * the manifest (200), or 304.
@@ -40,14 +45,52 @@ const IDLE: BlobFlow = { sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, aw
 
 /** Creates a meter with all counts at zero. */
 export function createMeter(): RecordingMeter {
-  const all: Tally = { ...IDLE };
-  const furthest = new Map<Digest, number>();
-  const tallies = new Map<Digest, Tally>();
-  const damaged = new Set<Digest>();
+  return { ...createRequestMeter(), ...createFlowMeter() };
+}
+
+type RequestParts = RequestMeter & Pick<RecordingMeter, 'manifestRequested' | 'unknownRequested'>;
+type FlowParts = Omit<RecordingMeter, keyof RequestParts>;
+
+function createRequestMeter(): RequestParts {
   const requested = new Map<string, number>();
   const sent = new Map<string, number>();
   const unknown = new Map<string, { count: number; last: Digest }>();
   const listeners = new Set<(path: string, reference: string) => void>();
+  return {
+    manifestRequests: (repository, reference) => requested.get(keyOf(mirrorPathOf(repository), reference)) ?? 0,
+    manifestsSent: (repository, reference) => sent.get(keyOf(mirrorPathOf(repository), reference)) ?? 0,
+    onManifestRequest: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+    unknownRequests: (repository) => unknown.get(mirrorPathOf(repository)) ?? { count: 0, last: undefined },
+    manifestRequested: (path, reference, isSent) => {
+      const key = keyOf(path, reference);
+      if (isSent) sent.set(key, (sent.get(key) ?? 0) + 1);
+      requested.set(key, (requested.get(key) ?? 0) + 1);
+      for (const listener of listeners) listener(path, reference);
+    },
+    unknownRequested: (path, digest) => {
+      unknown.set(path, { count: (unknown.get(path)?.count ?? 0) + 1, last: digest });
+    },
+  };
+}
+
+function createFlowMeter(): FlowParts {
+  const all: Tally = { ...IDLE };
+  const furthest = new Map<Digest, number>();
+  const tallies = new Map<Digest, Tally>();
+  const damaged = new Set<Digest>();
+  const adderOf = (digest: Digest) => {
+    const own = tallies.get(digest) ?? { ...IDLE };
+    tallies.set(digest, own);
+    return (key: keyof Tally, change: number) => {
+      own[key] += change;
+      all[key] += change;
+    };
+  };
   return {
     totalBytes: () => all.sentBytes,
     sentBytes: () => furthest,
@@ -57,14 +100,6 @@ export function createMeter(): RecordingMeter {
       if (tallies.get(digest)?.open === 0) tallies.delete(digest);
     },
     damaged: () => damaged,
-    manifestRequests: (repository, reference) => requested.get(keyOf(mirrorPathOf(repository), reference)) ?? 0,
-    manifestsSent: (repository, reference) => sent.get(keyOf(mirrorPathOf(repository), reference)) ?? 0,
-    onManifestRequest: (listener) => {
-      listeners.add(listener);
-      return () => {
-        listeners.delete(listener);
-      };
-    },
     waiting: () => all.awaitingMedium,
     flow: (digests) => {
       const sum: Tally = { ...IDLE };
@@ -73,14 +108,8 @@ export function createMeter(): RecordingMeter {
       }
       return sum;
     },
-    unknownRequests: (repository) => unknown.get(mirrorPathOf(repository)) ?? { count: 0, last: undefined },
     open: (digest) => {
-      const own = tallies.get(digest) ?? { ...IDLE };
-      tallies.set(digest, own);
-      const add = (key: keyof Tally, change: number) => {
-        own[key] += change;
-        all[key] += change;
-      };
+      const add = adderOf(digest);
       damaged.delete(digest);
       add('opened', 1);
       add('open', 1);
@@ -95,14 +124,15 @@ export function createMeter(): RecordingMeter {
         close: () => add('open', -1),
       };
     },
-    manifestRequested: (path, reference, isSent) => {
-      const key = keyOf(path, reference);
-      if (isSent) sent.set(key, (sent.get(key) ?? 0) + 1);
-      requested.set(key, (requested.get(key) ?? 0) + 1);
-      for (const listener of listeners) listener(path, reference);
-    },
-    unknownRequested: (path, digest) => {
-      unknown.set(path, { count: (unknown.get(path)?.count ?? 0) + 1, last: digest });
+    lookUp: (digest) => {
+      const add = adderOf(digest);
+      add('open', 1);
+      return () => {
+        add('open', -1);
+        // Nothing stays of a blob that was never sent: a client may ask for any digest.
+        const { open, opened } = tallies.get(digest) ?? IDLE;
+        if (open === 0 && opened === 0) tallies.delete(digest);
+      };
     },
   };
 }

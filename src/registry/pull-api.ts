@@ -8,6 +8,7 @@ import { sendBlob } from './answers/send-blob.ts';
 import { sendReferrers, sendTags } from './answers/send-lists.ts';
 import { sendManifest } from './answers/send-manifest.ts';
 import { refuseProbeConfig, sendProbeManifest } from './answers/send-probe.ts';
+import { meteredSource } from './metered-source.ts';
 import type { Offer } from './offer.ts';
 import { createReadTurns } from './read-turns.ts';
 import { respondError } from './respond.ts';
@@ -15,7 +16,8 @@ import { parseRoute, queryOf, type Route } from './route.ts';
 
 /** Answers GET and HEAD requests of the OCI distribution-spec 1.1 (pull, tags, referrers). */
 export function createPullApi(options: PullApiOptions): (exchange: Exchange) => Promise<void> {
-  const api: PullApi = { ...options, turns: createReadTurns(options.clock), indexes: new Map() };
+  const source = meteredSource(options.source, options.meter);
+  const api: PullApi = { ...options, source, turns: createReadTurns(options.clock), indexes: new Map() };
   return (exchange) => answer(api, exchange);
 }
 

@@ -15,6 +15,11 @@ export interface RuntimeCandidate {
   readonly trace: string;
 }
 
+/** The runtime of a node. `answers`: whether it answered CRI when it was looked for. */
+export interface DetectedRuntime extends RuntimeCandidate {
+  readonly answers: boolean;
+}
+
 /** CRI-O and containerd as their own packages install them. */
 export const PLAIN_CANDIDATES = {
   'cri-o': {
@@ -85,7 +90,7 @@ export async function detectRuntime(
   signal: AbortSignal,
   probes: Probes = machineProbes,
   candidates: readonly RuntimeCandidate[] = RUNTIME_CANDIDATES,
-): Promise<RuntimeCandidate | undefined> {
+): Promise<DetectedRuntime | undefined> {
   const found: { candidate: RuntimeCandidate; hasSocket: boolean; isInstalled: boolean }[] = [];
   for (const candidate of candidates) {
     const [hasSocket, isInstalled] = await Promise.all([
@@ -98,11 +103,13 @@ export async function detectRuntime(
   for (const { candidate, hasSocket } of plausible) {
     if (!hasSocket || !(await probes.answersCri(candidate.socketPath, signal))) continue;
     const alike = plausible.filter((other) => other.candidate.socketPath === candidate.socketPath);
-    if (alike.length === 1) return candidate;
+    if (alike.length === 1) return { ...candidate, answers: true };
     const imagesPath = (await probes.imagesPath(candidate.socketPath, signal)) ?? '';
-    return alike.find(({ candidate: { trace } }) => imagesPath.startsWith(`${trace}/`))?.candidate ?? candidate;
+    const owner = alike.find(({ candidate: { trace } }) => imagesPath.startsWith(`${trace}/`))?.candidate;
+    return { ...(owner ?? candidate), answers: true };
   }
-  return (plausible.find(({ hasSocket }) => hasSocket) ?? plausible[0])?.candidate;
+  const silent = plausible.find(({ hasSocket }) => hasSocket) ?? plausible[0];
+  return silent && { ...silent.candidate, answers: false };
 }
 
 /**

@@ -24,7 +24,7 @@ export async function startChild<Told>(
 ): Promise<BenchChild<Told>> {
   const child: ChildProcess = fork(fileURLToPath(import.meta.url), [role, ...args], {
     execArgv: serviceFlags(),
-    env: { ...process.env, MALLOC_ARENA_MAX: '1', ...env },
+    env: { ...process.env, MALLOC_ARENA_MAX: '1', UV_THREADPOOL_SIZE: '8', ...env },
   });
   const answer = async (): Promise<Told> => {
     const over = new AbortController();

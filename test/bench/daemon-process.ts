@@ -32,7 +32,7 @@ export async function startDaemonProcess(
   const receiver = createDatagramReceiver();
   const startedAt = performance.now();
   const child = spawn(process.execPath, [...serviceFlags(), 'dist/main.js', '--config', config], {
-    env: { ...process.env, MALLOC_ARENA_MAX: '1', ...env, NOTIFY_SOCKET: receiver.path },
+    env: { ...process.env, MALLOC_ARENA_MAX: '1', UV_THREADPOOL_SIZE: '8', ...env, NOTIFY_SOCKET: receiver.path },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let log = '';

@@ -48,6 +48,8 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
     const plugged = await machine().plug(stick);
     const { runtime } = await isPinned();
     expect(runtime.name).toMatch(/^containerd 1\.7\./);
+    // STATUS is sent once a second.
+    await expect.poll(() => node.statusText(), { timeout: 60_000 }).toMatch(/^ocp 4\.13\.7 is ready/);
     const seen = await run('look', OPERATE);
     expect(seen).toContain(
       'ocp 4.13.7 is ready: 1 image present and pinned. It is activated; you may remove the stick.',
@@ -67,7 +69,6 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
     expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
     await machine().reboot();
     await isPinned();
-    // STATUS is sent once a second.
     await expect.poll(() => node.statusText(), { timeout: 60_000 }).toMatch(/^Idle\. ocp 4\.13\.7 activated/);
   });
 

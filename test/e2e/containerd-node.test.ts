@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hexOf } from '../../src/domain/model/digest.ts';
+import type { StatusReport } from '../../src/domain/report/report.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { blocksBelow } from '../support/docs/run-blocks.ts';
 import { describeMachine } from './machine/describe-machine.ts';
@@ -11,6 +12,13 @@ import { installCopied } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { makeStick, type Stick } from './machine/qemu/stick.ts';
 import type { PluggedStick } from './machine/qemu/usb.ts';
+
+/** Where containerd keeps the first layer of a bundle. */
+function blobPath({ contents: { layers } }: SampleBundle): string {
+  const [layer] = layers;
+  if (layer === undefined) throw new Error('the sample bundle has no layer');
+  return `/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/${hexOf(layer.digest)}`;
+}
 
 /**
  * The whole way on a real machine with real containerd. The stick is there before the daemon starts
@@ -53,11 +61,15 @@ describeMachine('a node with containerd', 'booted', (machine) => {
 
   test('with its key installed it is preloaded, pinned by label and activated automatically', async () => {
     await machine().putFile('/etc/stickpin/keys.d/factory-2026.pub', key.publicPem);
-    await node.until('activation', (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
-    expect((await node.report()).bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
+    // The daemon's own test of pulls takes a pin label away for a moment.
+    await node.until(
+      'activation',
+      ({ operation, bundles: [entry] }) =>
+        operation === 'idle' && entry?.phase === 'activated' && entry.images.present === 2 && entry.images.pinned === 2,
+    );
     for (const { reference, tags } of bundle.contents.images) {
-      const listed = await machine().output(`ctr --namespace k8s.io images ls "name==${reference}"`);
-      expect(listed).toContain('io.cri-containerd.pinned=pinned');
+      const list = `ctr --namespace k8s.io images ls "name==${reference}"`;
+      await machine().untilOutput('the pin label', `${list} | grep --quiet io.cri-containerd.pinned=pinned`);
       for (const tag of tags) expect(await machine().output('ctr --namespace k8s.io images ls -q')).toContain(tag);
     }
     await machine().output('grep --quiet stickpin /etc/containerd/certs.d/*/hosts.toml');
@@ -85,7 +97,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     // Content that was not on the disk yet; the runtime lists its image all the same.
     const [layer] = bundle.contents.layers;
     if (layer === undefined) throw new Error('the sample bundle has no layer');
-    const blob = `/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/${hexOf(layer.digest)}`;
+    const blob = blobPath(bundle);
     await machine().output(`truncate --size=100 ${blob} && sync ${blob}`);
     await machine().powerCut();
     // Before the daemon has written anything: it waits for containerd.
@@ -335,6 +347,36 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     expect(await machine().output(`systemctl show -P Result ${unit}`)).toBe('success');
     expect(await machine().output(`cat /run/stickpin/hooks/${unit}.env`)).toContain('STICKPIN_VERSION="4.13.8"');
     await machine().output(`rm /etc/stickpin/stickpin.toml; systemctl restart stickpin`);
+  });
+
+  test('a release that was asked for before a power cut waits until its damaged image is healed', async () => {
+    const next = await makeSampleBundle({
+      dir: join(directory, 'asked/stickpin'),
+      keys: [key],
+      version: '4.13.9',
+      sequence: bundle.payload.sequence + 2,
+      schedule: 'manual',
+    });
+    const image = join(directory, 'asked.img');
+    const stick = await makeStick({ image, folder: join(directory, 'asked'), filesystem: 'ext4', table: 'none' });
+    const entryIn = ({ bundles }: StatusReport) => bundles.find(({ version }) => version === '4.13.9');
+    let plugged = await machine().plug(stick);
+    await node.until('the release to be ready', (report) => entryIn(report)?.phase === 'ready');
+    await plugged.unplug();
+
+    // It can't be activated before the power is cut.
+    await machine().output('systemctl kill --signal=SIGSTOP containerd');
+    await machine().output('stickpin activate ocp@4.13.9');
+    await machine().output(`truncate --size=100 ${blobPath(next)} && sync`);
+    await machine().powerCut();
+    const held = await node.until('the damage to be found', (report) => entryIn(report)?.degraded !== undefined);
+    expect(entryIn(held)).toMatchObject({ phase: 'ready', degraded: { code: 'engine/image-damaged' } });
+    expect(held.status).toMatch(/damaged/);
+    plugged = await machine().plug(stick);
+    await node.until('activation', (report) => entryIn(report)?.phase === 'activated');
+    const [layer] = next.contents.layers;
+    expect(await machine().output(`stat -c %s ${blobPath(next)}`)).toBe(String(layer?.sizeBytes));
+    await plugged.unplug();
   });
 
   test('keeps the pins and removes the mirrors when the daemon is stopped, also by SIGKILL', async () => {

@@ -416,6 +416,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       write(event);
       bundles = [...bundles, bundle];
     },
+    restoreTimes: (bundle, event) => {
+      write(event);
+      change(bundle.bundleId, bundle);
+    },
     mark: (bundleId, what, event) => {
       write(event);
       change(bundleId, { [what]: event.at });
@@ -444,10 +448,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       write(event);
       change(bundleId, { retiredAt: event.at, removeImages });
     },
-    rollBack: (bundleId, event, next) => {
+    rollBack: (bundleId, event, next, reason = event.message) => {
       write(event);
       write(next.event);
-      change(bundleId, { rolledBackAt: event.at, rolledBackReason: event.message });
+      change(bundleId, { rolledBackAt: event.at, rolledBackReason: reason });
       change(next.bundleId, { activationRequestedAt: next.event.at });
     },
     settled: async () => undefined,
@@ -467,6 +471,12 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
         const { cancelled: _, ...others } = one;
         return during === undefined ? others : { ...others, cancelled: { at: event.at, media: during } };
       });
+    },
+    setCancelledMedia: (bundleId, left) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      bundles = bundles.map((one) =>
+        one.bundleId === bundleId && one.cancelled ? { ...one, cancelled: { ...one.cancelled, media: left } } : one,
+      );
     },
     events: (bundleId, limit) =>
       fake.rows.filter((row) => bundleId === undefined || row.bundleId === bundleId).slice(-limit),
@@ -672,7 +682,10 @@ export function createFakeNode(
       },
       hookStore: {
         load: () => hookLedgers.get(store) ?? new Map(),
-        save: async (ledger) => void hookLedgers.set(store, ledger),
+        save: async (ledger, signal) => {
+          signal.throwIfAborted();
+          hookLedgers.set(store, ledger);
+        },
       },
       releaseFiles: {
         list: async () => releases,

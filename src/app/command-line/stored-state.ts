@@ -50,7 +50,7 @@ async function readReport({ run_dir, state_dir }: Paths, signal: AbortSignal): P
 /** Undefined for a file that is damaged. */
 function storedReport(text: string, bootId: string): StoredReport | undefined {
   try {
-    const { schemaVersion: _version, writtenAt, bootId: writtenIn, ...members } = JSON.parse(text);
+    const { schemaVersion: _version, writtenAt, bootId: writtenIn, arch: _arch, ...members } = JSON.parse(text);
     const isWhole = [members.status, writtenAt, writtenIn].every((member) => typeof member === 'string');
     if (!isWhole || members.runtime === undefined || members.trust === undefined) return undefined;
     // An older daemon did not write all of them.
@@ -69,11 +69,16 @@ async function readAllRecords(copy: string): Promise<StoredRecords> {
 /** @throws AppError `cli/no-state` (`reject`) */
 async function readDatabase<T>(folder: string, signal: AbortSignal, use: (copy: string) => Promise<T>): Promise<T> {
   const path = join(folder, 'state.db');
+  let read = path;
   try {
-    return await withDatabaseCopy(path, signal, use);
+    return await withDatabaseCopy(path, signal, (copy) => {
+      read = copy;
+      return use(copy);
+    });
   } catch (error) {
     signal.throwIfAborted();
-    const message = `the database ${path} can't be read: ${whyUnreadable(error)}`;
+    // The copy is gone when somebody reads this.
+    const message = `the database ${path} can't be read: ${whyUnreadable(error).replaceAll(read, path)}`;
     throw new AppError({ code: 'cli/no-state', message, disposition: 'reject', cause: error });
   }
 }

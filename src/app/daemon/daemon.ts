@@ -14,6 +14,7 @@ import type { FleetPort } from '../../ports/fleet.ts';
 import type { HookRunner } from '../../ports/hooks.ts';
 import type { ByteMeter } from '../../ports/transfers.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
+import { documentsOf } from '../../runtime/detected-runtime.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../../store/files/blobs/blob-store.ts';
 import { openBootMark } from '../../store/files/boot-mark.ts';
@@ -30,7 +31,7 @@ import { type NodeState, openNodeState } from './node-state.ts';
 import { createPublishedFiles, type PublishedFiles } from './published-files.ts';
 import { createDaemonRegistry, listenTarget } from './registry.ts';
 import { runDaemon } from './run-daemon.ts';
-import { createRuntime, documentsOf } from './runtime.ts';
+import { createRuntime } from './runtime.ts';
 import { createSignedBundles } from './signed-bundles.ts';
 import { resetStream, type StreamResetter } from './trust/reset-stream.ts';
 import type { KeyRestorer } from './trust/restore-key.ts';
@@ -223,6 +224,7 @@ async function openPublishedFiles({ settings, node, clock, log }: DaemonOptions)
     stateDirectory,
     runDirectory,
     bootId: node.boot().bootId,
+    arch: node.arch,
     clock,
     log,
     imagesEnvBefore: await readImagesEnv(stateDirectory),

@@ -14,8 +14,8 @@ import { writeDurably } from '../../runtime/config/durable-file.ts';
  */
 export interface PublishedFiles {
   /**
-   * Takes what holds now. Never throws; what can't be written is logged once and tried again with
-   * the next change of the report.
+   * Takes what holds now; called in every round. Never throws; what can't be written is logged once
+   * and tried again, at the latest in the first round after {@link RETRY_MS}.
    */
   publish(now: { readonly imagesEnv: string; readonly report: StatusReport }): void;
   /** Waits until what was published last is on disk. */
@@ -28,7 +28,9 @@ export interface PublishedFilesOptions {
   readonly runDirectory: string;
   /** The machine's boot id (random(4)). */
   readonly bootId: string;
-  readonly clock: Pick<Clock, 'now'>;
+  /** GOARCH of this node. */
+  readonly arch: string;
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   readonly log: Log;
   /**
    * What `images.env` in the state directory held when the daemon started; empty when there was
@@ -39,11 +41,17 @@ export interface PublishedFilesOptions {
 
 interface PublishedFile {
   wanted: string;
-  /** What was tried last. */
-  written: string | undefined;
-  /** Why that failed, if it did. */
-  trouble?: string | undefined;
+  /** What is on disk; undefined while that is not known. */
+  written?: string | undefined;
+  /** The last try, if it failed. */
+  failure?: { readonly text: string; readonly reason: string; readonly at: number } | undefined;
 }
+
+/**
+ * Pause before a text that could not be written is tried again, in milliseconds. A new text is
+ * tried at once.
+ */
+const RETRY_MS = 5_000;
 
 /**
  * `images.env` is left as it is while the runtime does not answer: whether its lines belong to a
@@ -51,37 +59,43 @@ interface PublishedFile {
  *
  * `images.env` and `status.json`, both in the run directory, and in the state directory for after a
  * boot. `status.json` is the report with `writtenAt` (RFC 3339) and `bootId`, so that a reader can
- * tell a copy from before the boot. The one in the state directory is written when something
- * changed that means something after a boot: see {@link lastingStatus}.
+ * tell a copy from before the boot, and with `arch`, which the fleet process tells other nodes. The
+ * one in the state directory is written when something changed that means something after a boot:
+ * see {@link lastingStatus}.
  */
 export function createPublishedFiles(options: PublishedFilesOptions): PublishedFiles {
-  const { stateDirectory, runDirectory, bootId, clock, log, imagesEnvBefore } = options;
+  const { stateDirectory, runDirectory, bootId, arch, clock, log, imagesEnvBefore } = options;
   const keptStatus = join(stateDirectory, 'status.json');
   const files = new Map<string, PublishedFile>();
   let writing: Promise<void> | undefined;
   let [told, lasting] = ['', ''];
 
+  const isDue = ({ wanted, written, failure }: PublishedFile) =>
+    wanted !== written && (failure?.text !== wanted || clock.monotonic() - failure.at >= RETRY_MS);
+
   async function writeAll(): Promise<void> {
     for (;;) {
-      const next = [...files].find(([, { wanted, written }]) => wanted !== written);
+      const next = [...files].find(([, file]) => isDue(file));
       if (next === undefined) return;
       const [path, file] = next;
       const text = file.wanted;
       try {
         await writeDurably({ path, isVolatile: dirname(path) === runDirectory }, text);
-        file.trouble = undefined;
+        file.written = text;
+        file.failure = undefined;
       } catch (error) {
-        const trouble = reasonOf(error);
-        if (trouble !== file.trouble) log.warn({ err: error }, trouble);
-        file.trouble = trouble;
+        const reason = reasonOf(error);
+        if (reason !== file.failure?.reason) log.warn({ err: error }, reason);
+        // A failed write may have replaced the file and not reached the disk.
+        file.written = undefined;
+        file.failure = { text, reason, at: clock.monotonic() };
       }
-      file.written = text;
     }
   }
 
   const want = (path: string, wanted: string) => {
     const file = files.get(path);
-    if (file === undefined) files.set(path, { wanted, written: undefined });
+    if (file === undefined) files.set(path, { wanted });
     else file.wanted = wanted;
   };
   const wantStatus = (report: StatusReport) => {
@@ -93,11 +107,12 @@ export function createPublishedFiles(options: PublishedFilesOptions): PublishedF
       ...report,
       writtenAt: new Date(clock.now()).toISOString(),
       bootId,
+      arch,
     };
     const wanted = `${JSON.stringify(stamped)}\n`;
     want(join(runDirectory, 'status.json'), wanted);
     const now = lastingStatus(report);
-    if (now === lasting && files.get(keptStatus)?.trouble === undefined) return;
+    if (now === lasting && files.get(keptStatus)?.failure === undefined) return;
     lasting = now;
     want(keptStatus, wanted);
   };

@@ -25,6 +25,7 @@ import { createTellOnce } from '../../fleet/tell-once.ts';
 import { createOffersClient } from '../../offers/client/client.ts';
 import { createWireConnection, unixSocket } from '../../offers/client/wire-connection.ts';
 import { fleetPaths } from '../../offers/fleet-paths.ts';
+import { wireLimits } from '../../offers/limits.ts';
 import { serveSocket } from '../../offers/server/socket-server.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -99,7 +100,12 @@ function partsOf(options: FleetOptions): Parts {
   const { fleet } = settings;
   const paths = fleetPaths(settings.paths);
   const tell = createTellOnce(log, clock);
-  const daemon = createWireConnection({ who: 'the daemon', connect: unixSocket(paths.offersSocket) });
+  const daemon = createWireConnection({
+    who: 'the daemon',
+    connect: unixSocket(paths.offersSocket),
+    // All that nodes with a turn may ask for, and room for those that only ask what there is.
+    maxConnections: wireLimits.ofNode * (fleet.max_clients + 2),
+  });
   const own = createOwnOffers({
     client: createOffersClient(daemon),
     self: cluster.self,

@@ -43,7 +43,8 @@ function removalCommands(name: string): string {
   const node = JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name } });
   const patch = JSON.stringify({ status: { conditions: [{ $patch: 'delete', type: 'StickpinHealthy' }] } });
   const apply = `echo '${node}' | kubectl apply --server-side --field-manager=stickpin -f -`;
-  return `${apply} && kubectl patch node ${name} --subresource=status -p '${patch}'`;
+  // An apply would make a Node that is gone.
+  return `kubectl get node ${name} && ${apply} && kubectl patch node ${name} --subresource=status -p '${patch}'`;
 }
 
 /** The mark of what was published. */

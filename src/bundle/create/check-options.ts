@@ -1,6 +1,7 @@
 import { digestFromHex } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
+import { releaseMembers } from '../format/notice-members.ts';
 import { parsePayload } from '../format/schema.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
 import type { CreateOptions } from './create-options.ts';
@@ -54,6 +55,17 @@ export function checkOptions(options: CreateOptions): void {
       'no image is given: a bundle needs at least one image, or --archive, --release, --advisory, --trust-key or --revoke-key',
     );
   }
+  if (!hasImages(options)) checkNoticeOptions(options);
+}
+
+/** @throws AppError `bundle/option` (`reject`) that names what is about a release of its own */
+function checkNoticeOptions({ base, ...options }: CreateOptions): void {
+  const found = [...releaseMembers(options).map(({ flag }) => flag), ...(base === undefined ? [] : ['--base'])];
+  if (found.length === 0) return;
+  throw bundleError(
+    'bundle/option',
+    `no image is given, so that ${found.join(', ')} would count for no release: add the images, or leave this out. That another release is a barrier or a dead end is said by --advisory`,
+  );
 }
 
 /**
@@ -85,8 +97,10 @@ function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: Cr
   if (fault !== false) throw bundleError('bundle/option', `out: ${out}: ${fault}`);
 }
 
-function carriesNothing({ images, archives = [], release, advisories, trust }: CreateOptions): boolean {
-  return (
-    images.length + archives.length === 0 && release === undefined && advisories === undefined && trust === undefined
-  );
+function carriesNothing(options: CreateOptions): boolean {
+  return !hasImages(options) && options.advisories === undefined && options.trust === undefined;
+}
+
+function hasImages({ images, archives = [], release }: CreateOptions): boolean {
+  return images.length + archives.length > 0 || release !== undefined;
 }

@@ -39,6 +39,8 @@ export interface TrustedKeys {
   readonly folder: string;
   /** Plain keys, sorted by name, each key once, revoked ones left out. */
   readonly keys: readonly TrustedKey[];
+  /** Plain keys and keys of roles that would count there, were they not revoked; each once. */
+  readonly revokedKeys: readonly TrustedKey[];
   /** Sorted by name, without roles whose file has a fault. */
   readonly roles: readonly TrustedRole[];
   /**
@@ -102,14 +104,9 @@ export function keysInForce({ published, roles, revoked, problems, ambiguous, ..
   const named = asKnown(revoked, published);
   const formsOf = new Map(named.map((one) => [one.keyId, idsOf(one)]));
   const revokedIn = (role: string | undefined) => new Set(named.filter((one) => countsIn(one, role)).flatMap(idsOf));
-  const keysIn = (role: string | undefined, gone: ReadonlySet<string>) => {
-    const kept = new Map<string, TrustedKey>();
-    for (const key of revocationsUnreadable ? [] : published) {
-      if (key.role !== role || ambiguous.has(key.keyId) || gone.has(key.keyId)) continue;
-      if (!kept.has(key.keyId)) kept.set(key.keyId, key);
-    }
-    return [...kept.values()];
-  };
+  const mayCount = published.filter(({ keyId }) => !ambiguous.has(keyId));
+  const keysIn = (role: string | undefined, gone: ReadonlySet<string>) =>
+    revocationsUnreadable ? [] : eachOnce(mayCount.filter((key) => key.role === role && !gone.has(key.keyId)));
   const plainRevokedIds = revokedIn(undefined);
   const state = {
     keys: keysIn(undefined, plainRevokedIds),
@@ -118,6 +115,7 @@ export function keysInForce({ published, roles, revoked, problems, ambiguous, ..
       return { ...role, keys: keysIn(role.name, gone), revokedIds: [...gone].sort() };
     }),
     revoked: [...formsOf.keys()].sort(),
+    revokedKeys: eachOnce(mayCount.filter(({ keyId, role }) => revokedIn(role).has(keyId))),
     revocationsUnreadable,
     problems,
   };
@@ -132,13 +130,21 @@ export function keysInForce({ published, roles, revoked, problems, ambiguous, ..
   };
 }
 
+/** The first of those with the same id. */
+function eachOnce(keys: readonly TrustedKey[]): readonly TrustedKey[] {
+  const kept = new Map<string, TrustedKey>();
+  for (const key of keys) if (!kept.has(key.keyId)) kept.set(key.keyId, key);
+  return [...kept.values()];
+}
+
 function revisionOf(
-  state: Pick<TrustedKeys, 'keys' | 'roles' | 'revoked' | 'revocationsUnreadable' | 'problems'>,
+  state: Pick<TrustedKeys, 'keys' | 'roles' | 'revoked' | 'revokedKeys' | 'revocationsUnreadable' | 'problems'>,
   byFile: TrustedKeys['byFile'],
 ): string {
   const idOf = ({ name, keyId }: TrustedKey) => [name, keyId];
   const roles = state.roles.map((role) => ({ ...role, keys: role.keys.map(idOf) }));
-  return hexOf(digestOf(JSON.stringify({ ...state, byFile, keys: state.keys.map(idOf), roles })));
+  const [keys, revokedKeys] = [state.keys.map(idOf), state.revokedKeys.map(idOf)];
+  return hexOf(digestOf(JSON.stringify({ ...state, byFile, keys, revokedKeys, roles })));
 }
 
 /** Revocations that name another form of a known key's point, as revocations of that key. */

@@ -3,6 +3,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { limits } from '../limits.ts';
 import { parsePublicKey } from './keys.ts';
 import type { KeyProblem } from './keys-folder.ts';
+import { shortRole } from './roles/short-role.ts';
 import { keysInForce, type ScopedRevocation, type TrustedKey, type TrustedKeys } from './trusted-keys.ts';
 
 /** Keys that bundles added, and remembered revocations. */
@@ -39,12 +40,21 @@ export function withRotation(own: TrustedKeys, rotation: RotationInForce): Trust
     taken.set(key.keyId, key.role);
     added.push(key);
   }
-  return keysInForce({
-    ...own,
-    problems,
-    published: [...own.keys, ...ofRoles, ...added],
-    revoked: [...own.byFile, ...rotation.revoked],
-  });
+  return withShortRoles(
+    keysInForce({
+      ...own,
+      problems,
+      published: [...own.keys, ...ofRoles, ...own.revokedKeys, ...added],
+      revoked: [...own.byFile, ...rotation.revoked],
+    }),
+  );
+}
+
+/** Which roles lack keys is known last. While a revocation may be hidden, no key counts at all. */
+function withShortRoles(keys: TrustedKeys): TrustedKeys {
+  if (keys.revocationsUnreadable) return keys;
+  const short = keys.roles.flatMap((role) => shortRole(role, role.keys) ?? []);
+  return { ...keys, problems: [...keys.problems, ...short] };
 }
 
 function readBrought(brought: RotatedKey, others: readonly TrustedKey[], problems: KeyProblem[]) {

@@ -5,6 +5,7 @@ import { formatBytes } from '../../platform/sizes.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Documents, documentsHere } from '../documents/documents.ts';
 import { type Envelope, parseEnvelope } from '../format/dsse.ts';
+import { checkNotice } from '../format/notice-members.ts';
 import type { ImageIndex } from '../format/oci-schema.ts';
 import { parsePayload } from '../format/schema.ts';
 import type { Trust } from '../keys/trust.ts';
@@ -99,6 +100,7 @@ async function readTree(
   const indexBytes = await reader.readFile('index.json', limits.indexBytes, signal);
   await checkDigest('index.json', indexBytes, payload.index);
   const contents = await documents.contents(contentsBytes, payload, signal);
+  checkNotice(payload, contents);
   const index = await documents.layoutIndex(indexBytes, { what: 'index.json', code: 'bundle/index' }, signal);
   return { contents, index, isBeside };
 }

@@ -2,6 +2,7 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Envelope, type EnvelopeSignature, preAuthenticationEncoding } from '../format/dsse.ts';
+import { newKeyRemedy, revokedClause } from '../keys/all-revoked.ts';
 import { shortKeyId } from '../keys/keys.ts';
 import { keyProblemLine } from '../keys/keys-folder.ts';
 import { isSignatureBy } from '../keys/signing/signature.ts';
@@ -34,14 +35,14 @@ export function bundleIdOf(payload: Uint8Array): BundleId {
  * @throws AppError `bundle/no-key` (`wait`) nothing is trusted here;
  *   `bundle/revocations-unreadable` (`wait`) no key counts now; `bundle/unsigned` no signature at
  *   all; `bundle/bad-signature` a signature of a trusted key does not match; `bundle/unknown-key`
- *   signed by others only; `bundle/revoked-key` signed with a revoked key; `bundle/threshold`
- *   signed by too few.
+ *   signed by others only; `bundle/revoked-key` signed with a revoked key (`wait` where no
+ *   other key is trusted); `bundle/threshold` signed by too few.
  */
 export function verifyEnvelope(envelope: Envelope, trust: Trust): VerifiedPayload {
   const keys = allKeys(trust.keys);
   const bundleId = bundleIdOf(envelope.payload);
   const isVouched = trust.vouched?.has(bundleId) === true;
-  if (keys.length === 0 && !isVouched) throw noKey(trust);
+  if (keys.length === 0 && !isVouched) throw noKey(envelope, trust);
   if (envelope.signatures.length === 0 && !isVouched) {
     throw bundleError('bundle/unsigned', 'bundle.dsse.json carries no signature: sign it with stickpin bundle sign');
   }
@@ -76,12 +77,23 @@ function signerOf(of: EnvelopeSignature, keys: readonly TrustedKey[], covered: B
   return [...hinted, ...others].find((key) => isSignatureBy(key, of.signature, covered));
 }
 
-function noKey({ keys }: Trust) {
+function noKey({ signatures }: Envelope, { keys }: Trust) {
   if (keys.revocationsUnreadable) return unreadable(keys);
+  const { folder, revokedKeys } = keys;
+  const revoked = signatures.find(({ keyId }) => keys.revokedIds.has(keyId));
+  if (revoked !== undefined) {
+    const key = shortKeyId(revoked.keyId);
+    const message = `signature by revoked key ${key}, which does not count, and no other key is trusted`;
+    return bundleError('bundle/revoked-key', `${message}: ${newKeyRemedy([revoked], folder)}`, { disposition: 'wait' });
+  }
+  if (revokedKeys.length > 0) {
+    const why = `no key is trusted, since ${revokedClause(revokedKeys)}`;
+    return bundleError('bundle/no-key', `${why}: ${newKeyRemedy(revokedKeys, folder)}`, { disposition: 'wait' });
+  }
   const bad = keys.problems.length === 0 ? '' : ` (${keys.problems.map((problem) => problem.message).join('; ')})`;
   return bundleError(
     'bundle/no-key',
-    `no trusted key is installed in ${keys.folder}${bad}: copy the factory's .pub file to ${keys.folder}`,
+    `no trusted key is installed in ${folder}${bad}: copy the factory's .pub file to ${folder}`,
     { disposition: 'wait' },
   );
 }

@@ -1,4 +1,5 @@
 import type { ShowReport } from '../../domain/report/parts/recorded-report.ts';
+import { ambiguousName } from '../../engine/commands/find-bundle.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render/render-show.ts';
@@ -24,16 +25,14 @@ const MIN_DIGITS = 6;
  * Finds a bundle among all that `stickpin list` shows: by `name@version`, digest, the beginning of
  * a digest, the path of a rejected one, or only its name.
  *
- * @throws AppError `engine/no-bundle`, `engine/ambiguous-bundle` (`reject`)
+ * @throws AppError `engine/no-bundle`, `engine/ambiguous` when several bundles have the same name
+ *   and version, `engine/ambiguous-bundle` when a part of a name or digest may mean several ones
+ *   (`reject`)
  */
 export function findShown(report: Shown, asked: string): ShownBundle {
   const candidates = candidatesIn(report);
-  const exact = candidates.filter(({ names }) => names.includes(asked));
-  // Of several with the same name and version the newest is used, as everywhere.
-  const [known] = exact.filter(({ shown }) => shown.phase !== 'rejected').slice(-1);
-  const rejected = exact.at(-1);
-  if (known !== undefined) return known.shown;
-  if (rejected !== undefined) return rejected.shown;
+  const exact = exactly(candidates, asked);
+  if (exact !== undefined) return exact.shown;
   const digits = /^(?:sha256:)?([0-9a-f]+)…?$/.exec(asked)?.[1] ?? '';
   const byDigest =
     digits.length < MIN_DIGITS ? [] : candidates.filter(({ bundleId }) => bundleId?.startsWith(`sha256:${digits}`));
@@ -43,6 +42,29 @@ export function findShown(report: Shown, asked: string): ShownBundle {
   if (first === undefined) throw unknown(asked);
   if (titles.length > 1) throw ambiguous(asked, found);
   return first.shown;
+}
+
+/**
+ * The one with this name, path or digest: one that is neither rejected nor retired before a retired
+ * one, and that before a rejected one. Of retired ones the last counts, as for commands.
+ */
+function exactly(candidates: readonly Candidate[], asked: string): Candidate | undefined {
+  const exact = candidates.filter(({ names }) => names.includes(asked));
+  const known = exact.filter(({ shown }) => shown.phase !== 'rejected');
+  const live = known.filter(({ shown }) => shown.phase !== 'retired');
+  const meant = [live, known.slice(-1), exact].find((some) => some.length > 0) ?? [];
+  const bundles = new Map(
+    meant.flatMap(({ bundleId, shown }) =>
+      bundleId === undefined ? [] : [[bundleId, 'sequence' in shown ? shown.sequence : undefined] as const],
+    ),
+  );
+  if (bundles.size > 1) {
+    throw ambiguousName(
+      [...bundles].map(([bundleId, sequence]) => ({ bundleId, sequence })),
+      asked,
+    );
+  }
+  return meant.at(-1);
 }
 
 function candidatesIn({ bundles, notices, rejected, rejectedNames }: Shown): readonly Candidate[] {

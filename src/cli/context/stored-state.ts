@@ -23,7 +23,7 @@ export async function withDaemonOrStored(
     if (!(error instanceof AppError) || error.code !== 'api/unreachable') throw error;
     const { storedState } = await context.adapters();
     const shown = await stored(storedState).catch((reason: unknown) => {
-      throw withoutDaemon(reason);
+      throw withoutDaemon(error, reason);
     });
     if (shown === undefined) throw error;
     const { code, disposition, message } = error;
@@ -31,14 +31,13 @@ export async function withDaemonOrStored(
   }
 }
 
-/** Says of what can't be read why it is read at all. */
-function withoutDaemon(reason: unknown): unknown {
+/** As without what can't be read, which is named. */
+function withoutDaemon({ code, disposition }: AppError, reason: unknown): unknown {
   if (!(reason instanceof AppError) || reason.code !== 'cli/no-state') return reason;
-  const { code, disposition, message } = reason;
   return new AppError({
     code,
     disposition,
-    message: `the stickpin daemon does not run, and ${message}`,
+    message: `the stickpin daemon does not run, and ${reason.message}`,
     cause: reason,
   });
 }

@@ -33,6 +33,7 @@ const phase = v.literal('rejected');
 /** What a node tells the others, as in its annotation. */
 const nodeStatus = v.strictObject({
   version: v.literal(1),
+  arch: v.optional(text),
   releases: v.array(
     v.strictObject({
       name: text,
@@ -65,7 +66,8 @@ const offeredBundle = v.strictObject({
  * not named here.
  */
 export const NODE_DOCUMENTS = {
-  status: v.strictObject({ schemaVersion, ...statusMembers, ...stored }),
+  /** `arch`: in the file `status.json` only. */
+  status: v.strictObject({ schemaVersion, ...statusMembers, ...stored, arch: v.optional(text) }),
   list: v.strictObject({
     schemaVersion,
     bundles: v.array(bundle),

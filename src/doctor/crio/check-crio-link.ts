@@ -29,7 +29,10 @@ async function lookAtLink({ paths: { pinsLink, pinsFile } }: ExaminedCrio): Prom
     return fault(`${pinsLink} is missing, so that CRI-O reads no pins of ours`, make);
   }
   if (target !== pinsFile)
-    return fault(`${pinsLink} leads to ${target} and not to ${pinsFile}`, `remove it, then ${make}`);
+    return fault(
+      `${pinsLink} leads to ${target} and not to ${pinsFile}`,
+      'remove it: stickpin makes the right link as soon as it has pins',
+    );
   const kind = await kindOf(pinsFile);
   if (kind === 'file') return ok(`${pinsLink} leads to ${pinsFile}`);
   return fault(`${pinsLink} leads to ${kind === 'nothing' ? 'nothing' : 'no file'}: CRI-O would not start`, make);

@@ -1,12 +1,12 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
 import { type AdoptionReason, labelOf } from '../model/reason.ts';
-import { fitsScheme, schemeOf } from '../model/version/version-scheme.ts';
+import { fitsScheme } from '../model/version/version-scheme.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { StoredBundle } from '../state/state.ts';
+import { CREATED_AHEAD_MS } from '../time/clock-fault.ts';
 import { isRelease } from '../trust/notice.ts';
 import { floorsNow, NO_FLOORS } from './floors.ts';
-
-const DAY_MS = 24 * 60 * 60 * 1000;
+import { streamScheme } from './stream-scheme.ts';
 
 /** What adoption is judged by. */
 export interface AdoptionContext {
@@ -75,9 +75,7 @@ function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): Ado
  */
 function refuseVersion(found: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
   const { payload } = found;
-  const releases = bundles.filter((known) => isRelease(known) && known.payload.name === payload.name);
-  // The version of a notice names the notice alone.
-  const scheme = isRelease(found) ? schemeOf(releases.map((known) => known.payload)) : undefined;
+  const scheme = isRelease(found) ? streamScheme(bundles, payload.name) : undefined;
   if (scheme === undefined) return undefined;
   const isOther = payload.versionScheme !== undefined && payload.versionScheme !== scheme;
   if (!isOther && fitsScheme(payload.version, scheme)) return undefined;
@@ -152,7 +150,7 @@ function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Ado
   if (payload.expires !== undefined && Date.parse(payload.expires) <= now) {
     return { code: 'bundle/expired', data: { bundle: labelOf(payload), expires: payload.expires } };
   }
-  if (context.clockSynchronised && Date.parse(payload.created) > context.now + DAY_MS) {
+  if (context.clockSynchronised && Date.parse(payload.created) > context.now + CREATED_AHEAD_MS) {
     return { code: 'bundle/from-the-future', data: { bundle: labelOf(payload), created: payload.created } };
   }
   return undefined;

@@ -45,6 +45,15 @@ export function withdrawalOf(
 }
 
 /**
+ * Whether nothing but a person stands between an adopted bundle and its trust: it was rejected, or
+ * is not approved yet, and its signatures still hold.
+ */
+export function awaitsPerson(bundle: StoredBundle, inForce: SignersInForce, { policy }: Approvals): boolean {
+  const approved = { bundleId: bundle.bundleId, verdict: 'approved', at: 0 } as const;
+  return withdrawalOf(bundle, inForce, { policy, verdicts: [approved] }) === undefined;
+}
+
+/**
  * Whether the signers that are left are still enough. Signers whose ids were never recorded can't
  * be matched with revocations.
  */

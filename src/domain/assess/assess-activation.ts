@@ -2,7 +2,7 @@ import { sequenceOf } from '../adoption/floors.ts';
 import type { GateContext } from '../gates/gate.ts';
 import { type ActivationHold, askGates } from '../gates/gates.ts';
 import { placeIn } from '../path/read-paths.ts';
-import { isRetired } from '../release/recorded-phase.ts';
+import { isAskedFor, isRetired } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
 
 /** What one round concludes about the activation of one release. */
@@ -12,6 +12,8 @@ export interface ActivationVerdict {
    * still be missing.
    */
   readonly activationDue: boolean;
+  /** See {@link isAskedFor}. Default false. */
+  readonly isAskedFor?: boolean;
   /**
    * What holds its activation, the first one first; empty when all gates let it pass, and when its
    * activation is done.
@@ -31,7 +33,8 @@ type ActivationContext = Omit<GateContext, 'bundle'>;
 export function assessActivation(bundle: StoredBundle, context: ActivationContext): ActivationVerdict {
   const { holds, lookAgainAt } = askGates({ ...context, bundle });
   const isFree = holds.every(({ keepsDue }) => keepsDue === true);
-  return { activationDue: isFree && isWanted(bundle, context), holds, lookAgainAt };
+  const activationDue = isFree && isWanted(bundle, context);
+  return { activationDue, isAskedFor: isAskedFor(bundle, context.bundles), holds, lookAgainAt };
 }
 
 /**
@@ -41,12 +44,9 @@ export function assessActivation(bundle: StoredBundle, context: ActivationContex
  */
 function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): boolean {
   if (isRetired(bundle)) return false;
-  const others = bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
-  if (bundle.activationRequestedAt !== undefined) {
-    const latest = Math.max(0, ...others.map((other) => other.activatedAt ?? 0));
-    return (bundle.activatedAt ?? 0) < bundle.activationRequestedAt && bundle.activationRequestedAt >= latest;
-  }
+  if (bundle.activationRequestedAt !== undefined) return isAskedFor(bundle, bundles);
   if (bundle.activatedAt !== undefined) return false;
   if (path.allowDowngrade && placeIn(path, bundle).isLate === true) return true;
+  const others = bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
   return others.every((other) => other.activatedAt === undefined || sequenceOf(other) < sequenceOf(bundle));
 }

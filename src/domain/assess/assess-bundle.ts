@@ -1,7 +1,7 @@
 import { newSignersOf, type Signers } from '../adoption/signers.ts';
+import { streamClockFault } from '../adoption/stream-clock.ts';
 import { type Withdrawal, withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
-import { faultOf } from '../gates/gates.ts';
 import type { Image } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { RuntimeImage } from '../model/image/runtime-image.ts';
@@ -37,6 +37,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   /** Labels of those of them that carry blobs of it. */
   readonly blobMedia: readonly string[];
   readonly absentImages: readonly Image[];
+  /** Present and reported pinned; those of a retired release are pinned for other ones. */
+  readonly pinnedImages: readonly Image[];
   /** Present, wanted pinned, and not reported pinned. */
   readonly unpinnedImages: readonly Image[];
   /**
@@ -80,7 +82,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     path: pathOf(context.paths, bundle.payload.name),
     now: observed.now,
     facts: observed.facts,
-    clockFault: faultOf(bundle, { ...observed, bundles: stored.bundles }),
+    clockFault: streamClockFault(bundle, { ...observed, bundles: stored.bundles }),
     clockSynchronised: observed.clockSynchronised,
     withdrawn: withdrawal?.reason.code,
     absentImages: images.absentImages.length,
@@ -109,7 +111,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     badBlobs: facts.badBlobs,
     ...activation,
     withdrawn: withdrawal?.reason,
-    newSigners: newSignersOf(bundle, carriers),
+    newSigners: newSignersOf(bundle, carriers, withdrawal === undefined),
     ...derivePhase(facts, withdrawal, context),
   };
 }
@@ -127,21 +129,20 @@ function aheadOf(bundle: StoredBundle, context: BundleContext): readonly Lacking
     .map((other) => ({ bundle: other, absentImages: imagesOf(other, context).absentImages }));
 }
 
-interface BundleImages {
-  readonly absentImages: readonly Image[];
-  /** Present, wanted pinned, and not reported pinned. */
-  readonly unpinnedImages: readonly Image[];
-}
+type BundleImages = Pick<BundleAssessment, 'absentImages' | 'pinnedImages' | 'unpinnedImages'>;
 
 function imagesOf(bundle: StoredBundle, { images, memory }: BundleContext): BundleImages {
   const absentImages = bundle.contents.images.filter(
     (image) => images?.has(image.reference) !== true || isHeldByTagAlone(image, images, memory),
   );
   const absent = new Set(absentImages);
-  const unpinnedImages = bundle.contents.images.filter(
-    (image) => image.pin && !isRetired(bundle) && images?.get(image.reference)?.pinned === false && !absent.has(image),
-  );
-  return { absentImages, unpinnedImages };
+  const isPinned = ({ reference }: Image) => images?.get(reference)?.pinned === true;
+  const present = bundle.contents.images.filter((image) => image.pin && !absent.has(image));
+  return {
+    absentImages,
+    pinnedImages: present.filter(isPinned),
+    unpinnedImages: isRetired(bundle) ? [] : present.filter((image) => !isPinned(image)),
+  };
 }
 
 /** What other nodes have to do with it. */

@@ -24,7 +24,7 @@ import type { Memory } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import type { RejectedName } from '../trust/approval.ts';
 import { isRelease, type NoticeResult, noticeResult } from '../trust/notice.ts';
-import { assessBundle, type BundleAssessment, carriersOf } from './assess-bundle.ts';
+import { assessBundle, type BundleAssessment, type BundleContext, carriersOf } from './assess-bundle.ts';
 import { damageReasons } from './assess-damage.ts';
 import { documentReasons } from './assess-documents.ts';
 import { assessOrder, type OrderAssessment } from './assess-order.ts';
@@ -73,6 +73,8 @@ export interface Assessment extends UnknownBundles {
   readonly rejectedNames: readonly RejectedName[];
   /** The next times at which a window opens; undefined when activations wait for none. */
   readonly windows: NextWindows | undefined;
+  /** Whether the clock by which this was concluded was synchronised. */
+  readonly clockSynchronised: boolean;
 }
 
 /**
@@ -101,15 +103,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const damaged = damagedFrom(observed, memory, ordered, supply, policy);
   const troubles = new Map([...tags.troubles, ...imageTroubles(damaged, stored, memory)]);
   const bundles = ordered.map((entry) => withTrouble(entry, troubles.get(entry.bundle.bundleId)));
-  const approvals = approvalsIn(stored, policy);
-  const notices = stored.bundles
-    .filter((bundle) => !isRelease(bundle))
-    .map((bundle) => ({
-      bundle,
-      withdrawn: withdrawalOf(bundle, observed, approvals)?.reason,
-      taken: noticeResult(bundle, stored.rotation),
-      newSigners: newSignersOf(bundle, carriersOf(bundle, found)),
-    }));
+  const notices = stored.bundles.filter((bundle) => !isRelease(bundle)).map((bundle) => assessNotice(bundle, context));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
   const life = assessLifecycle(
@@ -139,10 +133,20 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     kept: whyKept(releases.bundles, policy.lifecycle),
     rejectedNames: stored.rejectedNames ?? [],
     windows: nextWindows(policy, observed),
+    clockSynchronised: observed.clockSynchronised,
     paths,
     next,
     ...unknown,
   };
+}
+
+function assessNotice(
+  bundle: StoredBundle,
+  { observed, stored, policy, found }: Pick<BundleContext, 'observed' | 'stored' | 'policy' | 'found'>,
+): NoticeAssessment {
+  const withdrawn = withdrawalOf(bundle, observed, approvalsIn(stored, policy))?.reason;
+  const newSigners = newSignersOf(bundle, carriersOf(bundle, found), withdrawn === undefined);
+  return { bundle, withdrawn, taken: noticeResult(bundle, stored.rotation), newSigners };
 }
 
 function pinsFrom(

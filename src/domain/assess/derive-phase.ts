@@ -12,7 +12,8 @@ import {
   runtimeHold,
 } from '../preload/hold.ts';
 import { spaceHold } from '../preload/space.ts';
-import { isRolledBack, type ReachedPhase, reachedPhase } from '../release/recorded-phase.ts';
+import { rollbackReason } from '../release/proof/rollback-reason.ts';
+import { type ReachedPhase, reachedPhase } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { unsupportedReason } from './runtime-support.ts';
@@ -50,7 +51,8 @@ function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext)
       : { phase: reached, reason: tooOld };
   }
   if (absentImages.length > 0) return incomplete(facts, reached, observed, memory);
-  return unpinnedImages.length > 0 ? unpinned(facts, reached, observed, memory) : settled(bundle, reached);
+  if (unpinnedImages.length > 0) return unpinned(facts, reached, observed, memory);
+  return settled(bundle, stored.bundles, reached);
 }
 
 /** Images are absent. */
@@ -76,10 +78,9 @@ function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observe
 }
 
 /** All is there and pinned. What went back says so, however far it had come before. */
-function settled(bundle: StoredBundle, reached: ReachedPhase = 'ready'): PhaseOf {
-  const { rolledBackReason } = bundle;
-  if (!isRolledBack(bundle) || rolledBackReason === undefined) return { phase: reached };
-  return { phase: reached, reason: { code: 'engine/rolled-back', data: { recorded: rolledBackReason } } };
+function settled(bundle: StoredBundle, bundles: readonly StoredBundle[], reached: ReachedPhase = 'ready'): PhaseOf {
+  const reason = rollbackReason(bundle, bundles);
+  return { phase: reached, ...(reason !== undefined && { reason }) };
 }
 
 /** Nothing is known of the runtime's images. */

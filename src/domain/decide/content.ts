@@ -29,30 +29,38 @@ export interface ContentPlan {
 }
 
 /**
- * What follows from checks of images, while nothing is pulled or activated: damaged images go when
- * they can be pulled again, and were looked at lately; a check is started when one is due, and
- * again for images of which it has not shown what they are.
+ * What follows from checks of images, while nothing is pulled or activated: a check is started when
+ * one is due; damaged images go when they can be pulled again, and were looked at lately; images of
+ * which the check has not shown what they are are looked at again.
  */
-export function contentPlan(memory: Memory, { damaged }: Assessment, now: number): ContentPlan {
+export function contentPlan(memory: Memory, { damaged, bundles }: Assessment, now: number): ContentPlan {
   const { contentChecks: checks, pullChecks } = memory;
-  if (checks === undefined || checks.running !== undefined || diskFull(memory, now) !== undefined) return NOTHING;
+  if (checks === undefined || checks.running !== undefined) return NOTHING;
   // A test pull of an image that is removed meanwhile would bring it back with what is damaged.
   if (pullChecks?.isRunning === true) return NOTHING;
+  if (checks.isAwaited) return DUE;
+  if (diskFull(memory, now) !== undefined) return NOTHING;
   const ready = healable(damaged);
   const stale = ready.filter(({ image }) => !isFresh(image.reference, checks, now));
   if (stale.length > 0) return checkAgain(stale.map(({ image }) => image.reference));
   if (ready.length > 0) return { effects: [{ kind: 'heal-images', images: ready.flatMap(healingOf) }] };
-  if (checks.healed.length > 0) return checkAgain(checks.healed);
+  const back = checks.healed.filter((reference) => !isAbsent(reference, bundles));
+  if (back.length > 0) return checkAgain(back);
   if (!checks.isDue) return NOTHING;
-  if (checks.endedAt === undefined) return { effects: [], check: { cause: 'unclean-boot' } };
+  if (checks.endedAt === undefined) return DUE;
   const unknown = [...checks.results].filter(([, result]) => isUnknownLong(result, now)).map(([name]) => name);
   return unknown.length > 0 ? checkAgain(unknown) : NOTHING;
 }
 
 const NOTHING: ContentPlan = { effects: [] };
+const DUE: ContentPlan = { effects: [], check: { cause: 'unclean-boot' } };
 
 function checkAgain(references: readonly string[]): ContentPlan {
   return { effects: [], check: { cause: 'again', references } };
+}
+
+function isAbsent(reference: string, bundles: Assessment['bundles']): boolean {
+  return bundles.some(({ absentImages }) => absentImages.some((image) => image.reference === reference));
 }
 
 /** A time in the future means that the wall clock was set back. */

@@ -10,7 +10,7 @@ import type { Effect } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { activationTarget } from './activation.ts';
-import { cancelledPulls, resumptions } from './cancellation.ts';
+import { cancelledPulls, mediaLeft, resumptions } from './cancellation.ts';
 import { contentPlan } from './content.ts';
 import type { Decision } from './decision.ts';
 import { hookEffects } from './hooks.ts';
@@ -40,15 +40,15 @@ const RUNTIME_RETRY_MS = 3_000;
 export function decide(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
   const adoptions = adoptionEffects(observed, memory, assessment);
-  const signers = [...signerEffects(assessment), ...badBlobEffects(assessment)];
+  const records = recordEffects(observed, memory, assessment);
   const canActivate = observed.runtime.kind === 'reachable' && unsupportedReason(observed.runtime) === undefined;
   const hooks = hookEffects(memory, assessment, policy, { now: observed.now, canActivate });
   if (observed.runtime.kind !== 'reachable') {
-    return { effects: [...media, ...adoptions, ...signers, ...hooks], wakeAt: observed.now + RUNTIME_RETRY_MS };
+    return { effects: [...media, ...adoptions, ...records, ...hooks], wakeAt: observed.now + RUNTIME_RETRY_MS };
   }
   if (unsupportedReason(observed.runtime) !== undefined) {
     return {
-      effects: [...withdrawal(observed, memory), ...media, ...adoptions, ...signers, ...hooks],
+      effects: [...withdrawal(observed, memory), ...media, ...adoptions, ...records, ...hooks],
       wakeAt: undefined,
     };
   }
@@ -74,7 +74,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ...resumptions(observed, assessment),
       ...media,
       ...adoptions,
-      ...signers,
+      ...records,
       ...(mirrors.length === 0 ? pins.effects : pins.effects.map(beforeMirrors)),
       ...mirrors,
       ...starts,
@@ -102,6 +102,12 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       observed.now,
     ),
   };
+}
+
+/** What media told is kept, also without a runtime. */
+function recordEffects(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
+  const left = mediaLeft(observed, memory, assessment);
+  return [...signerEffects(assessment), ...badBlobEffects(assessment), ...left];
 }
 
 /** A look at the documents by which our registry answers pulls. */

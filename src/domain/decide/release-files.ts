@@ -1,15 +1,12 @@
 import type { Assessment } from '../assess/assess.ts';
-import type { Attachment, Payload, VerifiedBundle } from '../model/bundle.ts';
+import type { Attachment, VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
-import { releaseFolderOf } from '../release/hooks/release-folder.ts';
 import type { StoredBundle } from '../state/state.ts';
+import { formerFolderOf, wantedFolders } from './wanted-folders.ts';
 
 /** A folder of attached files that is to be there. */
 export interface ReleaseFolder {
-  /**
-   * `<name>/<version>`: both were checked against their patterns with the payload, so that neither
-   * holds a slash or begins with a dot.
-   */
+  /** Below the folder of all: see {@link wantedFolders}. */
   readonly folder: string;
   readonly bundle: StoredBundle;
   readonly files: readonly Attachment[];
@@ -28,56 +25,32 @@ export interface ReleaseFilesPlan {
 }
 
 /**
- * Its folder as earlier versions called it; `ocp-4`@`1` and `ocp`@`4-1` shared one, and the marker
- * in it tells whose files it holds.
- */
-function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
-  return `${name}-${version}`;
-}
-
-/**
- * The attached files of a bundle are installed from when it is ready (without images: adopted)
- * until it is retired. Of two bundles with one folder, the one that was adopted last has it. Files
- * of a bundle whose trust was withdrawn stay, and are not installed again. While there are
- * unclaimed pins nothing is removed: it may belong to a release whose records are lost.
+ * What is to be done so that the folders are those that are wanted. While there are unclaimed pins
+ * nothing is removed: it may belong to a release whose records are lost.
  *
  * @param installed the bundle of each folder that exists and is ours
  */
-export function releaseFilesPlan(
-  { bundles, notices, pins }: Assessment,
-  installed: ReadonlyMap<string, BundleId>,
-): ReleaseFilesPlan {
-  const entitled = [
-    ...bundles
-      .filter(({ bundle, phase }) => bundle.readyAt !== undefined && phase !== 'retired')
-      .map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined })),
-    ...notices.map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined })),
-  ]
-    .filter(({ bundle }) => (bundle.payload.attachments ?? []).length > 0)
-    .sort((a, b) => a.bundle.adoptedAt - b.bundle.adoptedAt);
-  const owners = new Map<string, (typeof entitled)[number]>();
-  for (const entry of entitled) {
-    const folder = releaseFolderOf(entry.bundle.payload);
-    const isInstalled = [folder, formerFolderOf(entry.bundle.payload)].some(
-      (one) => installed.get(one) === entry.bundle.bundleId,
-    );
-    if (entry.isTrusted || isInstalled) owners.set(folder, entry);
-  }
-  const lacking = [...owners].filter(([folder, { bundle }]) => installed.get(folder) !== bundle.bundleId);
-  const movable = lacking.filter(([, { bundle }]) => installed.get(formerFolderOf(bundle.payload)) === bundle.bundleId);
+export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<string, BundleId>): ReleaseFilesPlan {
+  const wanted = wantedFolders(assessment, installed);
+  const lacking = [...wanted].filter(([folder, { bundleId }]) => installed.get(folder) !== bundleId);
+  const movable = lacking.filter(
+    ([folder, { bundleId, payload }]) =>
+      installed.get(formerFolderOf(payload)) === bundleId &&
+      folder === lacking.find(([, other]) => other.bundleId === bundleId)?.[0],
+  );
   const move = movable
-    .map(([to, { bundle }]) => ({ from: formerFolderOf(bundle.payload), to }))
+    .map(([to, { payload }]) => ({ from: formerFolderOf(payload), to }))
     // The former folder `ocp-4` of ocp@4 stands where ocp-4/1 is to be: the shorter one goes first.
     .sort((a, b) => a.from.length - b.from.length);
   const moved = new Set(move.map(({ from }) => from));
   return {
     install: lacking
       .filter((entry) => !movable.includes(entry))
-      .map(([folder, { bundle }]) => ({ folder, bundle, files: bundle.payload.attachments ?? [] })),
+      .map(([folder, bundle]) => ({ folder, bundle, files: bundle.payload.attachments ?? [] })),
     remove:
-      pins.unclaimed.length > 0
+      assessment.pins.unclaimed.length > 0
         ? []
-        : [...installed.keys()].filter((folder) => !owners.has(folder) && !moved.has(folder)),
+        : [...installed.keys()].filter((folder) => !wanted.has(folder) && !moved.has(folder)),
     move,
   };
 }

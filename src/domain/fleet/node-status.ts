@@ -31,6 +31,8 @@ export interface ReleaseStatus {
 /** What a node tells the others about itself, on the wire and as version 1 of the annotation. */
 export interface NodeStatus {
   readonly version: 1;
+  /** GOARCH of the node; absent where an older stickpin tells nothing of it. */
+  readonly arch?: string;
   readonly releases: readonly ReleaseStatus[];
   /** Releases that the node lacks and no node can give: a stick in any node brings them. */
   readonly wants?: readonly { readonly name: string; readonly version: string }[];
@@ -59,6 +61,7 @@ const release = v.object({
 
 const nodeStatus: v.GenericSchema<unknown, NodeStatus> = v.object({
   version: v.literal(1),
+  arch: v.optional(shortText(63)),
   releases: v.pipe(v.array(release), v.maxLength(NODE_STATUS_RELEASES)),
   wants: v.optional(v.pipe(v.array(v.object({ name: shortText(253), version: shortText(253) })), v.maxLength(100))),
   more: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),

@@ -1,7 +1,9 @@
 import type { Phase } from '../model/phase.ts';
 import type { FleetNode, FleetView } from './fleet-view.ts';
+import { isInForce } from './in-force.ts';
 import { isLoaded } from './loaded.ts';
 import type { ReleaseStatus } from './node-status.ts';
+import { isPast } from './past.ts';
 
 /** How far nodes are waited for: the words of `stickpin fleet wait --for`. */
 export const WAIT_GOALS = ['ready', 'activated', 'active', 'proven'] as const;
@@ -22,7 +24,10 @@ export interface LaggingNode {
   readonly release?: ReleaseStatus;
 }
 
-/** The nodes that have not reached the goal with a release, by name. Absent nodes count too. */
+/**
+ * The nodes that have not reached the goal with a release, by name. Absent nodes count too, and
+ * those that went back from it.
+ */
 export function laggingNodes(
   nodes: readonly FleetNode[],
   wanted: { readonly name: string; readonly version: string },
@@ -31,7 +36,8 @@ export function laggingNodes(
   return nodes.flatMap((node) => {
     const all = node.status?.releases ?? [];
     const releases = all.filter(({ name, version }) => name === wanted.name && version === wanted.version);
-    if (releases.some((release) => hasReached(release, goal))) return [];
+    const hasGoneOn = isPast(node.status, wanted);
+    if (releases.some((release) => hasReached(release, goal, hasGoneOn))) return [];
     const release = releases.find(({ phase }) => phase !== 'retired') ?? releases[0];
     return [{ node, ...(release !== undefined && { release }) }];
   });
@@ -45,6 +51,8 @@ export function mayHaveOthers({ self, nodes, apiTrouble }: Pick<FleetView, 'self
   return nodes.length === 0 || (apiTrouble !== undefined && nodes.every(({ name }) => name === self));
 }
 
-function hasReached(release: ReleaseStatus, goal: WaitGoal): boolean {
-  return goal === 'ready' ? isLoaded(release) : REACHED[goal].has(release.phase);
+/** @param hasGoneOn the node has a later release of the stream in force */
+function hasReached(release: ReleaseStatus, goal: WaitGoal, hasGoneOn: boolean): boolean {
+  if (goal === 'ready') return isLoaded(release);
+  return REACHED[goal].has(release.phase) && (hasGoneOn || isInForce(release));
 }

@@ -1,16 +1,23 @@
 import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Phase } from '../model/phase.ts';
-import { compareVersions, fitsScheme, type VersionScheme } from '../model/version/version-scheme.ts';
+import type { VersionScheme } from '../model/version/version-scheme.ts';
 import type { FleetNode, FleetView } from './fleet-view.ts';
+import { isBack, isInForce } from './in-force.ts';
 import { isLoaded } from './loaded.ts';
 import { isCut, type ReleaseStatus } from './node-status.ts';
+import { isLater, isPast } from './past.ts';
 
 /** A release that is to be activated on the nodes of a cluster, one after the other. */
 export interface TurnRelease {
   readonly bundleId: BundleId;
   readonly name: string;
   readonly version: string;
+  /** GOARCH of the nodes that its bundle is made for. */
+  readonly arch: string;
+  /** Of its stream; undefined while its versions fit both. */
   readonly scheme: VersionScheme | undefined;
+  /** The version that it replaces on this node; absent when it is the first of its stream. */
+  readonly replaces?: string | undefined;
 }
 
 /** A node that is waited for. */
@@ -23,62 +30,69 @@ export interface AwaitedNode {
 }
 
 /**
- * Whether it is this node's turn. `not-ready`: nodes lack images; `before`: the first node by name
- * that has to activate the release first. `absent`: nodes that are left out, since they were not
- * heard of for long.
+ * Whether it is this node's turn. `rolled-back`: a node went back from the release. `not-ready`:
+ * nodes lack images; `before`: the first node by name that has to activate the release first.
+ * `absent`: nodes that are left out, since they were not heard of for long.
  */
 export type Turn = (
   | { readonly kind: 'go' }
+  | { readonly kind: 'rolled-back'; readonly node: AwaitedNode }
   | { readonly kind: 'not-ready'; readonly nodes: readonly [AwaitedNode, ...AwaitedNode[]] }
   | { readonly kind: 'before'; readonly node: AwaitedNode }
 ) & { readonly absent: readonly string[] };
 
-const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded']);
+const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven']);
 
 /**
  * The order of an activation in a cluster: all nodes load the images first; then they activate by
  * name, each after the one before it has activated and, where containers show it, runs from it.
- * Every node comes to the same order, so no lock is needed.
+ * Every node comes to the same order, so no lock is needed. Where one went back, wherever it is in
+ * the order, no other one follows it automatically.
  */
 export function turnOf(release: TurnRelease, { self, nodes }: FleetView): Turn {
   const others = nodes.filter(({ name }) => name !== self).sort((a, b) => byName(a.name, b.name));
   const absent = others.filter(({ isAbsent }) => isAbsent).map(({ name }) => name);
   const awaited = others
-    .filter((node) => !node.isAbsent && !isPast(node, release))
-    .map((node) => awaitedNode(node, release));
+    .filter((node) => !node.isAbsent && !hasGoneOn(node, release))
+    .flatMap((node) => awaitedNode(node, release) ?? []);
+  const back = awaited.find((node) => node.release !== undefined && isBack(node.release));
+  if (back !== undefined) return { kind: 'rolled-back', node: back, absent };
   const [lagging, ...more] = awaited.filter((node) => !isReady(node));
   if (lagging !== undefined) return { kind: 'not-ready', nodes: [lagging, ...more], absent };
   const before = awaited.find((node) => byName(node.name, self) < 0 && !isActivated(node));
   return before === undefined ? { kind: 'go', absent } : { kind: 'before', node: before, absent };
 }
 
-function awaitedNode({ name, status }: FleetNode, { bundleId }: TurnRelease): AwaitedNode {
-  const id = hexOf(bundleId).slice(0, 16);
-  const release = status?.releases.find(({ bundle }) => bundle === id);
+/**
+ * Whether a node is left out, since it has a later release of the stream. With a downgrade the
+ * version is no sign of that: all nodes that it is made for have a later one before.
+ */
+function hasGoneOn({ status }: FleetNode, release: TurnRelease): boolean {
+  const { version, replaces, scheme } = release;
+  const isDowngrade = replaces !== undefined && isLater(replaces, version, scheme);
+  return !isDowngrade && isPast(status, release);
+}
+
+/** Undefined for a node of another architecture, which never takes the bundle. */
+function awaitedNode({ name, status }: FleetNode, wanted: TurnRelease): AwaitedNode | undefined {
+  const isOther = status?.arch !== undefined && status.arch !== wanted.arch;
+  const id = hexOf(wanted.bundleId).slice(0, 16);
+  const release = status?.releases.find((one) => (isOther ? isSameRelease(one, wanted) : one.bundle === id));
   if (release !== undefined) return { name, release };
-  return { name, ...(isCut(status) && { isUnknown: true }) };
+  return isOther ? undefined : { name, ...(isCut(status) && { isUnknown: true }) };
+}
+
+/** Whether it is the same release for another architecture: both follow one order. */
+function isSameRelease({ name, version, phase }: ReleaseStatus, wanted: TurnRelease): boolean {
+  return name === wanted.name && version === wanted.version && phase !== 'retired' && phase !== 'rejected';
 }
 
 function isReady({ release }: AwaitedNode): boolean {
   return release !== undefined && isLoaded(release);
 }
 
-/** One that was rolled back has another release in force: it is not activated there now. */
 function isActivated({ release }: AwaitedNode): boolean {
-  if (release === undefined || !ACTIVATED.has(release.phase)) return false;
-  return release.runs !== false && !(release.phase === 'activated' && release.current === false);
-}
-
-/** Whether a node has gone on to a later release of the stream. */
-function isPast({ status }: FleetNode, { name, version, scheme }: TurnRelease): boolean {
-  const current = status?.releases.find((one) => one.name === name && one.current === true);
-  const way = scheme ?? 'semver';
-  return (
-    current !== undefined &&
-    fitsScheme(current.version, way) &&
-    fitsScheme(version, way) &&
-    compareVersions(current.version, version, way) > 0
-  );
+  return release !== undefined && ACTIVATED.has(release.phase) && isInForce(release) && release.runs !== false;
 }
 
 /** By code units, so that every node sorts alike. */

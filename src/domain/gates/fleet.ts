@@ -1,7 +1,10 @@
+import { streamScheme } from '../adoption/stream-scheme.ts';
 import type { FleetView } from '../fleet/fleet-view.ts';
 import { NEW_SEARCH_MS } from '../fleet/search.ts';
-import type { AwaitedNode, Turn } from '../fleet/turn.ts';
+import type { AwaitedNode, Turn, TurnRelease } from '../fleet/turn.ts';
 import { turnOf } from '../fleet/turn.ts';
+import { currentRelease } from '../release/recorded-phase.ts';
+import type { StoredBundle } from '../state/state.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
 /**
@@ -22,12 +25,14 @@ type NodeData = {
 type FleetHold =
   | Hold<'fleet/unknown', Record<never, never>>
   | Hold<'fleet/nobody-known', { readonly waitMs: number; readonly isFirst: boolean }>
+  | Hold<'fleet/rolled-back', NodeData>
   | Hold<'fleet/not-ready', NodeData>
   | Hold<'fleet/order', NodeData>;
 
 /**
  * Setting `fleet.activate = "ordered"`: a release is activated once all known nodes are ready, and
- * after the nodes before this one, by name. A person who asks for it lifts that.
+ * after the nodes before this one, by name; not while a node is rolled back from it. A person who
+ * asks for it lifts that.
  */
 export function fleet({
   bundle,
@@ -43,17 +48,23 @@ export function fleet({
   }
   const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
   if (alone !== undefined) return alone;
-  const { bundleId, payload } = bundle;
-  const release = { bundleId, name: payload.name, version: payload.version, scheme: payload.versionScheme };
-  const turn = turnOf(release, view);
+  const turn = turnOf(turnRelease(bundle, bundles), view);
   switch (turn.kind) {
     case 'go':
       return PASS;
+    case 'rolled-back':
+      return held('fleet/rolled-back', turn.node, 0, turn);
     case 'not-ready':
       return held('fleet/not-ready', turn.nodes[0], turn.nodes.length - 1, turn);
     case 'before':
       return held('fleet/order', turn.node, 0, turn);
   }
+}
+
+function turnRelease({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): TurnRelease {
+  const { name, version, arch } = payload;
+  const replaces = currentRelease(bundles, name)?.payload.version;
+  return { bundleId, name, version, arch, scheme: streamScheme(bundles, name), replaces };
 }
 
 /**
@@ -84,7 +95,7 @@ function waitForOthers(
 }
 
 function held(
-  code: 'fleet/not-ready' | 'fleet/order',
+  code: 'fleet/rolled-back' | 'fleet/not-ready' | 'fleet/order',
   { name, release, isUnknown }: AwaitedNode,
   more: number,
   { absent }: Turn,

@@ -4,6 +4,7 @@ import type { NodeFacts } from '../model/node-facts.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { TagConflict } from '../release/tag-claims.ts';
 import type { Policy } from '../settings/settings.ts';
+import type { ContentChecks } from '../state/content-check.ts';
 import type { Floors } from '../state/floor-set.ts';
 import type { HookMemory } from '../state/hook.ts';
 import type { RunningTask, TaskFailure } from '../state/memory.ts';
@@ -23,13 +24,14 @@ export interface GateContext {
   readonly now: number;
   /** Why the clock can't be right; undefined when nothing speaks against it. */
   readonly clockFault: ClockFault | undefined;
-  /** Undefined: nobody asked. */
-  readonly clockSynchronised: boolean | undefined;
+  readonly clockSynchronised: boolean;
   readonly facts: NodeFacts;
   /** Code of the reason why it is not trusted any more; undefined while it is. */
   readonly withdrawn: string | undefined;
   /** How many of its images the runtime lacks. */
   readonly absentImages: number;
+  /** What is known of the content of images; undefined when it is never checked. */
+  readonly contentChecks?: ContentChecks | undefined;
   readonly floors: Floors;
   readonly hooks: HookMemory;
   /** A tag of it that a release of another stream holds; undefined when none does. */

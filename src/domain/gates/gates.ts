@@ -1,18 +1,20 @@
+import { streamClockFault } from '../adoption/stream-clock.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { PathRelease } from '../path/stream-path.ts';
 import { isRolledBack } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { type ClockFault, clockFault } from '../time/clock-fault.ts';
 import { cancellation } from './cancellation.ts';
 import { clock } from './clock.ts';
 import { denied } from './denied.ts';
 import { fleet } from './fleet.ts';
 import { floor } from './floor.ts';
-import { foreignTags } from './foreign-tags.ts';
 import type { Gate, GateContext, GateVerdict, Hold, TimedContext } from './gate.ts';
 import { hook } from './hook.ts';
+import { content } from './images/content.ts';
+import { foreignTags } from './images/foreign-tags.ts';
+import { pullsElsewhere } from './images/pulls-elsewhere.ts';
+import { tagsInMotion } from './images/tags-in-motion.ts';
 import { order } from './order.ts';
-import { pullsElsewhere } from './pulls-elsewhere.ts';
 import { retry } from './retry.ts';
 import { barrier } from './rules/barrier.ts';
 import { deadend } from './rules/deadend.ts';
@@ -20,9 +22,7 @@ import { downgrade } from './rules/downgrade.ts';
 import { endOfLife } from './rules/end-of-life.ts';
 import { from } from './rules/from.ts';
 import { rollout } from './rules/rollout.ts';
-import { newestCreated } from './rules/rule.ts';
 import { schedule } from './schedule.ts';
-import { tagsInMotion } from './tags-in-motion.ts';
 import { trust } from './trust.ts';
 import { window } from './window.ts';
 
@@ -45,6 +45,7 @@ const GATES = {
   schedule,
   foreignTags,
   pullsElsewhere,
+  content,
   fleet,
   tagsInMotion,
   retry,
@@ -99,29 +100,18 @@ export function askOrder(bundle: StoredBundle, next: PathRelease | undefined): r
 /** Asks the rules alone: what a person is to confirm. */
 export function askRules(bundle: StoredBundle, question: RuleQuestion): GateVerdicts<RuleHold> {
   return ask<RuleContext, HeldBy<keyof typeof RULES>>(RULES, {
-    clockSynchronised: undefined,
     ...question,
     bundle,
-    clockFault: faultOf(bundle, question),
+    clockFault: streamClockFault(bundle, question),
   });
 }
 
-/** Why the clock can't be right, as far as the stream of a release tells. */
-export function faultOf(
-  { payload }: StoredBundle,
-  { bundles, now, facts }: Pick<RuleQuestion, 'bundles' | 'now' | 'facts'>,
-): ClockFault | undefined {
-  return clockFault(now, facts.builtAt, newestCreated(bundles, payload.name));
-}
-
 /** What rules are judged by. */
-export interface RuleQuestion extends Pick<GateContext, 'policy' | 'now' | 'facts'> {
+export interface RuleQuestion extends Pick<GateContext, 'policy' | 'now' | 'facts' | 'clockSynchronised'> {
   /** All adopted bundles. */
   readonly bundles: readonly StoredBundle[];
   /** The path of the stream of the release. */
   readonly path: PlannedPath;
-  /** Undefined: nobody asked. */
-  readonly clockSynchronised?: boolean | undefined;
 }
 
 function ask<Context, H extends Hold>(

@@ -35,7 +35,7 @@ export function window({
   if (next !== undefined && next.opensAt === undefined) {
     return next.closesAt === undefined ? PASS : { kind: 'pass', lookAgainAt: next.closesAt };
   }
-  const data = { timeZone, isClockUnsure: clockSynchronised === false };
+  const data = { timeZone, isClockUnsure: !clockSynchronised };
   if (next?.opensAt === undefined) return { kind: 'hold', hold: { code: 'window', data, releasedBy: 'time' } };
   const { opensAt, closesAt } = next;
   const times = closesAt === undefined ? { opensAt } : { opensAt, closesAt };

@@ -255,8 +255,14 @@ export type ReleaseReason =
       'engine/tag-contested',
       { bundle: BundleLabel; tag: string; reference: string; names?: string; times: number }
     >
-  /** `recorded`: the sentence that was stored when it went back. */
-  | Conclusion<'engine/rolled-back', { recorded: string }>;
+  /**
+   * `recorded`: the sentence that was stored when it was given up. `open`: while the release to
+   * which it goes back is not activated.
+   */
+  | Conclusion<
+      'engine/rolled-back',
+      { recorded: string; open?: { readonly from: BundleLabel; readonly to: BundleLabel } }
+    >;
 
 /** The name and version of a bundle, and nothing else of it. */
 export function labelOf({ name, version }: BundleLabel): BundleLabel {

@@ -12,7 +12,8 @@ export function chooseNext(path: StreamPath): PathRelease | undefined {
 
 /** Whether the node may go to a release by itself, as far as rules tell. */
 export function isTarget(path: StreamPath, release: PathRelease): boolean {
-  if (release.wasActivated === true || release.isDenied === true || isPastEnd(path, release)) return false;
+  if (release.wasActivated === true || release.isDenied === true || release.isWithdrawn === true) return false;
+  if (isPastEnd(path, release)) return false;
   if (release.sequence < path.floor && !(path.allowDowngrade && release.isLate === true)) return false;
   return blocksOn(path, release).length === 0;
 }

@@ -5,12 +5,12 @@ import type { PathRelease, Position, StreamPath } from './stream-path.ts';
 export type Block =
   /** `isUnreadable`: the range, or the version of the present release, is none of the scheme. */
   | { readonly code: 'rule/from'; readonly from: string; readonly current: string; readonly isUnreadable: boolean }
-  /** `lacks`: what has to happen to the barrier first. */
+  /** `lacks`: what has to happen to the barrier first. `trust`: it is here, and not trusted now. */
   | {
       readonly code: 'rule/barrier';
       readonly barrier: string;
       readonly reason: string;
-      readonly lacks: 'bundle' | 'activation' | 'proof';
+      readonly lacks: 'bundle' | 'trust' | 'activation' | 'proof';
     }
   | { readonly code: 'rule/deadend'; readonly current: string; readonly reason: string; readonly saidBy: string }
   | { readonly code: 'rule/downgrade'; readonly current: string; readonly by: 'version' | 'sequence' };
@@ -47,9 +47,22 @@ export function barrierBlock(path: StreamPath, release: PathRelease): BlockOf<'r
     .sort(([a], [b]) => orderOfBarriers(path, a, b));
   if (first === undefined) return undefined;
   const [barrier, { reason }] = first;
-  const isHere = path.releases.some(({ version }) => version === barrier);
-  const lacks = barrier === position.version ? 'proof' : isHere ? 'activation' : 'bundle';
-  return { code: 'rule/barrier', barrier, reason, lacks };
+  return { code: 'rule/barrier', barrier, reason, lacks: lackOf(path, position, barrier) };
+}
+
+function lackOf({ releases }: StreamPath, position: Position, barrier: string): BlockOf<'rule/barrier'>['lacks'] {
+  if (barrier === position.version) return 'proof';
+  const here = releases.filter(({ version }) => version === barrier);
+  if (here.length === 0) return 'bundle';
+  return here.every(({ isWithdrawn }) => isWithdrawn === true) ? 'trust' : 'activation';
+}
+
+/** What a release of this version is that holds later ones now; undefined when it holds none. */
+export function holdsLater(path: StreamPath, version: string): 'barrier' | 'dead end' | undefined {
+  const { position, milestones } = path;
+  if (position === undefined) return undefined;
+  if (deadEndAt(path, position) === version) return 'dead end';
+  return milestones.get(version)?.isBarrier === true && isUnpassed(path, position, version) ? 'barrier' : undefined;
 }
 
 /**

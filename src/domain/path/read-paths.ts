@@ -18,6 +18,8 @@ export interface PathsInput {
   readonly arriving: readonly VerifiedBundle[];
   /** All bundles whose word counts, notices too. */
   readonly speakers: readonly Speaker[];
+  /** Adopted bundles that are not trusted now. Default none. */
+  readonly withdrawn?: ReadonlySet<BundleId>;
   /** Releases that have running containers; undefined when nobody looked. */
   readonly running: ReadonlySet<BundleId> | undefined;
   readonly policy: Pick<Policy, 'update' | 'streams'>;
@@ -69,7 +71,7 @@ function readPath(stream: string, input: PathsInput): PlannedPath {
     position,
     floor: Math.max(0, ...releases.flatMap((one) => (one.activatedAt === undefined ? [] : [sequenceOf(one)]))),
     releases: [
-      ...releases.map((release) => storedRelease(release, releases, position)),
+      ...releases.map((release) => storedRelease(release, releases, position, input.withdrawn)),
       ...arriving.map((bundle) => ({ ...releaseOf(bundle), isLate: true })),
     ].sort((a, b) => a.sequence - b.sequence),
     milestones: milestonesOf(input.speakers, stream),
@@ -85,12 +87,14 @@ function storedRelease(
   release: StoredBundle,
   releases: readonly StoredBundle[],
   position: Position | undefined,
+  withdrawn: ReadonlySet<BundleId> = new Set(),
 ): PathRelease {
   const since = releases.find(({ bundleId }) => bundleId === position?.id)?.activatedAt ?? 0;
   return {
     ...releaseOf(release),
     sequence: sequenceOf(release),
     isDenied: isDenied(release, releases),
+    isWithdrawn: withdrawn.has(release.bundleId),
     isLate: release.adoptedAt > since,
     // What was activated last and does not run yet is still on its way there.
     wasActivated: release.activatedAt !== undefined && !(position?.source === 'running' && isLast(release, releases)),

@@ -14,6 +14,8 @@ export interface PathRelease {
   readonly endOfLife?: number;
   /** It was rolled back on this node, or has the very images of one that was. */
   readonly isDenied?: boolean;
+  /** It is not trusted now, so that it is not activated. */
+  readonly isWithdrawn?: boolean;
   /** It came to the node after the present release was activated there. */
   readonly isLate?: boolean;
   /** It was activated on this node before: it is chosen only when a person asks for it. */

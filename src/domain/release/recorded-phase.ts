@@ -46,6 +46,18 @@ export function hasBegun({ activationBegunAt, activatedAt }: StoredBundle): bool
   return activationBegunAt !== undefined && activationBegunAt > (activatedAt ?? 0);
 }
 
+/**
+ * Whether its activation was asked for and is not done, and nothing of its stream was activated
+ * since.
+ */
+export function isAskedFor(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
+  const { bundleId, payload, activatedAt = 0, activationRequestedAt: at } = bundle;
+  if (at === undefined || at <= activatedAt || isRetired(bundle)) return false;
+  return bundles.every(
+    (other) => other.bundleId === bundleId || other.payload.name !== payload.name || (other.activatedAt ?? 0) <= at,
+  );
+}
+
 /** Whether its present activation was seen running at some time. */
 export function wasActive({ activeAt, activatedAt }: StoredBundle): boolean {
   return activeAt !== undefined && activatedAt !== undefined && activeAt >= activatedAt;

@@ -2,10 +2,11 @@ import { assertNever } from '../../platform/app-error.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { ActivationHold, RuleHold } from '../gates/gates.ts';
 import { bundleName, bundleTitle } from '../model/bundle.ts';
+import type { Phase } from '../model/phase.ts';
 import { RULE_CODES } from '../model/rule-code.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
-import { nobodyKnownClause, notReadyClause, orderClause } from './texts/fleet-text.ts';
+import { nobodyKnownClause, notReadyClause, orderClause, rolledBackClause } from './texts/fleet-text.ts';
 import { hookClause } from './texts/hook-text.ts';
 import { elsewhereClause } from './texts/pulls-text.ts';
 import { clockClause, doubt, rolloutClause, windowClause } from './texts/time-text.ts';
@@ -52,10 +53,16 @@ export function holdClause(hold: ActivationHold): string {
       return foreignTagText(hold.data);
     case 'engine/pulls-from-elsewhere':
       return elsewhereClause(hold.data);
+    case 'engine/content-unchecked':
+      return 'its images are checked first';
+    case 'engine/content-damaged':
+      return damageClause(hold.data);
     case 'fleet/unknown':
       return "stickpin-fleet.service does not answer, so nothing is known of the other nodes: see 'systemctl status stickpin-fleet'";
     case 'fleet/nobody-known':
       return nobodyKnownClause(hold.data);
+    case 'fleet/rolled-back':
+      return rolledBackClause(hold.data);
     case 'fleet/not-ready':
       return notReadyClause(hold.data);
     case 'fleet/order':
@@ -89,6 +96,8 @@ function barrierClause({ barrier, reason, lacks }: DataOf<'rule/barrier'>): stri
   switch (lacks) {
     case 'bundle':
       return `barrier ${barrier} must be activated first (${reason}). It is not on this node: plug in its stick`;
+    case 'trust':
+      return `barrier ${barrier} must be activated and proven first (${reason}), and it is rejected or not trusted on this node`;
     case 'activation':
       return `barrier ${barrier} must be activated and proven first (${reason})`;
     case 'proof':
@@ -96,6 +105,12 @@ function barrierClause({ barrier, reason, lacks }: DataOf<'rule/barrier'>): stri
     default:
       return assertNever(lacks);
   }
+}
+
+function damageClause({ image, more }: HeldData<'engine/content-damaged'>): string {
+  const what = more === 0 ? `its image ${image} is` : `${more + 1} of its images are`;
+  const which = more === 0 ? '' : `, among them ${image}`;
+  return `${what} damaged on this node${which}`;
 }
 
 /**
@@ -155,20 +170,23 @@ export function isRuleHold(hold: ActivationHold): hold is RuleHold {
 }
 
 /**
- * Why a release that is ready is not activated, where a person should know of it: rules or floors
+ * Why a release that is awaited is not activated, where a person should know of it: rules or floors
  * hold it, or a gate that has no words here. Undefined for what is told elsewhere (trust, a
- * cancelled preload, a failure), what its maker wants (the schedule) and what is over in moments.
+ * cancelled preload, a failure, a damaged image), what its maker wants (the schedule) and what is
+ * over in moments.
  */
 export function heldReason({
   bundle,
-  phase,
   ...entry
-}: Pick<BundleAssessment, 'bundle' | 'phase' | 'holds' | 'activationDue'>): ShownReason | undefined {
-  const hold = toldHold({ phase, ...entry });
+}: Pick<BundleAssessment, 'bundle' | AwaitedBy | 'holds' | 'activationDue'>): ShownReason | undefined {
+  const hold = toldHold(entry);
   if (hold === undefined) return undefined;
   const byRules = ruleReason(bundle, shownHolds(entry));
   if (byRules !== undefined) return byRules;
-  if (hold.code === 'hook') return { code: hold.code, message: `It is not activated yet: ${holdClause(hold)}` };
+  if (hold.code === 'hook') {
+    const again = bundle.activatedAt === undefined ? '' : ' again';
+    return { code: hold.code, message: `It is not activated${again} yet: ${holdClause(hold)}` };
+  }
   if (hold.code === 'engine/tag-of-other-stream' || hold.code === 'engine/pulls-from-elsewhere') {
     return { code: hold.code, message: `It is not activated: ${holdClause(hold)}` };
   }
@@ -180,15 +198,26 @@ export function heldReason({
   return { code: hold.code, message: `It is not activated automatically: ${holdClause(hold)}. ${ask}` };
 }
 
+type AwaitedBy = 'phase' | 'isAskedFor';
+
 /**
- * The hold of a release that is ready of which a person should know: the first rule, else the first
- * one that is not told elsewhere.
+ * Whether its activation comes next, so that what holds it is told: it is ready, or it was
+ * activated before and is asked for again, as in a rollback.
  */
-export function toldHold({
-  phase,
-  ...entry
-}: Pick<BundleAssessment, 'phase' | 'holds' | 'activationDue'>): ActivationHold | undefined {
-  if (phase !== 'ready') return undefined;
+export function isAwaited({ phase, isAskedFor }: Pick<BundleAssessment, AwaitedBy>): boolean {
+  return phase === 'ready' || (isAskedFor === true && AFTER_ACTIVATION.has(phase));
+}
+
+const AFTER_ACTIVATION: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded']);
+
+/**
+ * The hold of a release that is awaited of which a person should know: the first rule, else the
+ * first one that is not told elsewhere.
+ */
+export function toldHold(
+  entry: Pick<BundleAssessment, AwaitedBy | 'holds' | 'activationDue'>,
+): ActivationHold | undefined {
+  if (!isAwaited(entry)) return undefined;
   const holds = shownHolds(entry);
   return holds.find(isRuleHold) ?? holds.find(({ code }) => !QUIET.has(code));
 }
@@ -198,6 +227,8 @@ const QUIET: ReadonlySet<string> = new Set<ActivationHold['code']>([
   'engine/cancelled',
   'engine/manual',
   'engine/not-next',
+  'engine/content-unchecked',
+  'engine/content-damaged',
   'engine/tags-in-motion',
   'engine/activation-failed',
 ]);

@@ -128,13 +128,19 @@ function judgePinned(look: Look): Judgement {
 function notRunning(look: Look): Judgement | undefined {
   const { entry, isCurrent } = look;
   const { bundle } = entry;
-  const held = heldReason(entry);
+  // What is activated again runs meanwhile.
+  const held = isCurrent ? undefined : heldReason(entry);
   if (held !== undefined) return judgement('False', 'ActivationHeld', held.message);
   if (bundle.activatedAt === undefined) return judgement('False', 'NotActivated', 'it was not activated');
   const early = retired(look, 'False');
   if (early !== undefined) return early;
-  if (isRolledBack(bundle)) return judgement('False', 'RolledBack', bundle.rolledBackReason ?? 'it was rolled back');
+  if (isRolledBack(bundle)) return judgement('False', 'RolledBack', rolledBackMessage(entry));
   return isCurrent ? undefined : judgement('False', 'OtherReleaseActivated', 'another release was activated after it');
+}
+
+function rolledBackMessage({ bundle, reason }: BundleAssessment): string {
+  if (reason?.code === 'engine/rolled-back') return reasonText(reason);
+  return bundle.rolledBackReason ?? 'it was rolled back';
 }
 
 /**

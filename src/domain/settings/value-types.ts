@@ -94,6 +94,16 @@ export const absolutePath: ValueType<string> = {
   ),
 };
 
+/** An absolute path of a file that the textfile collector of node_exporter reads. */
+export const textfilePath: ValueType<string> = {
+  name: absolutePath.name,
+  range: 'ends in `.prom`',
+  schema: v.pipe(
+    absolutePath.schema,
+    v.check((path) => path.endsWith('.prom'), 'must end in .prom, since node_exporter reads no other file'),
+  ),
+};
+
 /** An absolute path, or `"auto"` for what is found on the node. */
 export const absolutePathOrAuto: ValueType<string> = {
   name: '`"auto"` or absolute path',

@@ -17,6 +17,8 @@ export interface ContentResult {
   readonly content: ImageContent;
   /** How many looks in a row have not shown what it is. Default none. */
   readonly unknownLooks?: number;
+  /** Of a broken image: `latestStamp` of all bundles when it was first found so. */
+  readonly brokenSince?: number;
 }
 
 /** A check that runs now. */
@@ -36,11 +38,16 @@ export interface ContentChecks {
    * whole.
    */
   readonly isDue: boolean;
+  /**
+   * A check was due when the daemon started, and none of all images has ended since, not even with
+   * a failure.
+   */
+  readonly isAwaited: boolean;
   /** When the last check that was due has ended, in milliseconds since the epoch. */
   readonly endedAt: number | undefined;
   /** By reference. What was pulled since has none. */
   readonly results: ReadonlyMap<string, ContentResult>;
-  /** References of images that were healed and pulled since, and are to be checked again. */
+  /** References of images that were removed as damaged. They are checked once they are back. */
   readonly healed: readonly string[];
   /** How often each damaged image was removed to be pulled again, by reference. */
   readonly healings: ReadonlyMap<string, number>;
@@ -50,6 +57,7 @@ export interface ContentChecks {
 export const NO_CHECKS: ContentChecks = {
   running: undefined,
   isDue: false,
+  isAwaited: false,
   endedAt: undefined,
   results: new Map(),
   healed: [],

@@ -40,6 +40,8 @@ export type Effect =
   | { readonly kind: 'record-ready'; readonly bundleId: BundleId }
   /** Take back that a preload was cancelled. */
   | { readonly kind: 'resume-preload'; readonly bundleId: BundleId }
+  /** Keep which media of a cancellation have stayed plugged in since. */
+  | { readonly kind: 'record-media-left'; readonly bundleId: BundleId; readonly media: readonly MediumId[] }
   /** Breaks off a long effect that runs. What it has done so far stays. */
   | { readonly kind: 'cancel'; readonly task: RunningTask }
   /** Keep the soak clock, which has been started, disturbed or has lost a container. */

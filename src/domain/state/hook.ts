@@ -68,7 +68,7 @@ export interface HookMemory {
   readonly running: readonly RunningHook[];
   readonly failed: readonly FailedHook[];
   readonly ledger: HookLedger;
-  /** Which release has its attached files in each folder (`<name>/<version>`). */
+  /** Which release has its attached files in each folder. */
   readonly installed: ReadonlyMap<string, BundleId>;
   /** The condition `Degraded` of each release after the last round. */
   readonly degraded: ReadonlyMap<BundleId, 'True' | 'False' | 'Unknown'>;

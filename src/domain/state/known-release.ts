@@ -3,8 +3,8 @@ import type { MediumId } from '../model/medium.ts';
 import type { RuleCode } from '../model/rule-code.ts';
 
 /**
- * When a preload was cancelled, and the media that were plugged in then: another one makes it go
- * on.
+ * When a preload was cancelled, and the media that were plugged in then and still are: any other
+ * makes it go on.
  */
 export interface Cancellation {
   /** Milliseconds since the epoch. */

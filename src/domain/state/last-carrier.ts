@@ -9,6 +9,8 @@ export interface LastCarrier {
   readonly isDropFolder: boolean;
   /** It was another node. Default false. */
   readonly isPeer?: boolean;
+  /** Uptime of the machine, in milliseconds, when it was last seen. */
+  readonly seenMs: number;
 }
 
 /**
@@ -17,10 +19,10 @@ export interface LastCarrier {
  */
 export type LastCarriers = ReadonlyMap<BundleId, LastCarrier>;
 
-/** Adds to `before` what a round saw. */
-export function lastCarriersIn(media: readonly Medium[], before: LastCarriers): LastCarriers {
+/** Adds to `before` what a round saw. @param seenMs uptime of the machine in that round */
+export function lastCarriersIn(media: readonly Medium[], before: LastCarriers, seenMs: number): LastCarriers {
   const seen = media.flatMap(({ mediumId, label, isDropFolder, peer, state }) => {
-    const carrier: LastCarrier = { mediumId, label, isDropFolder, ...(peer !== undefined && { isPeer: true }) };
+    const carrier: LastCarrier = { mediumId, label, isDropFolder, seenMs, ...(peer !== undefined && { isPeer: true }) };
     const found = state.kind === 'read' ? state.bundles : [];
     return found.flatMap((one) => (one.kind === 'verified' ? [[one.bundle.bundleId, carrier] as const] : []));
   });

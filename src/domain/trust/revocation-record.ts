@@ -106,6 +106,26 @@ export function revocationsInForce({ revocations }: RevocationRecord): readonly 
   return revocations.filter(({ restoredAt }) => restoredAt === undefined);
 }
 
+/** Who revoked a key, as {@link revokerOf} says it; nothing: the administrator, with a file. */
+export interface Revoker {
+  readonly byPerson?: true;
+  readonly revokedBy?: BundleId;
+  /** As in {@link StoredRevocation}. */
+  readonly role?: string;
+}
+
+/** Who revoked a key, of all revocations of it that hold: a person before a bundle. */
+export function revokerOf(known: readonly StoredRevocation[]): Revoker {
+  if (known.some(({ byPerson }) => byPerson)) return { byPerson: true };
+  const by = known.find(({ bundleId }) => bundleId !== undefined);
+  // What a bundle revoked counts in one place only, unless the administrator revoked it too.
+  const isEverywhere = known.some(({ bundleId }) => bundleId === undefined);
+  return {
+    ...(by?.bundleId !== undefined && { revokedBy: by.bundleId }),
+    ...(!isEverywhere && by?.role !== undefined && { role: by.role }),
+  };
+}
+
 function isOf({ keyId, otherIds }: StoredRevocation, ids: readonly string[]): boolean {
   return ids.includes(keyId) || otherIds.some((id) => ids.includes(id));
 }

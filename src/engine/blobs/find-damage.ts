@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { oneBuffer } from '../../platform/files/chunk-buffer.ts';
 import type { BlobCopy, BlobUnion } from '../../ports/blobs.ts';
 
 /** A bad blob: its bytes have another digest, or they can't be read. */
@@ -67,7 +68,7 @@ async function checkCopy(digest: Digest, copy: BlobCopy, signal: AbortSignal): P
   const hash = createHash('sha256');
   let sizeBytes = 0;
   try {
-    for await (const chunk of copy.read(0, signal)) {
+    for await (const chunk of copy.read(0, signal, oneBuffer())) {
       hash.update(chunk);
       sizeBytes += chunk.length;
     }

@@ -3,6 +3,7 @@ import type { Layer } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { oneBuffer } from '../../platform/files/chunk-buffer.ts';
 import type { Log } from '../../platform/log.ts';
 import type { BlobSource, BlobUnion, LayerCopies } from '../../ports/blobs.ts';
 import { findBadBlob } from './find-damage.ts';
@@ -135,7 +136,8 @@ async function copyLayer(keeping: Keeping, { digest, sizeBytes }: Layer, signal:
     return;
   }
   try {
-    for await (const chunk of source.read(digest, writer.startByte, signal)) await writer.write(chunk, signal);
+    const chunks = source.read(digest, writer.startByte, signal, oneBuffer());
+    for await (const chunk of chunks) await writer.write(chunk, signal);
   } catch (error) {
     // All bytes were read and their digest was wrong. A later error does not change that.
     if (!writer.isDamaged()) throw error;

@@ -67,9 +67,12 @@ function rollback(context: ActivationContext, { stream }: { readonly stream: str
   if (from === undefined) {
     store.requestActivation(to.bundleId, [], request);
   } else {
-    const message = `${bundleTitle(from.payload)} was rolled back to ${bundleTitle(to.payload)} by hand. It is not activated again automatically; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
+    const [one, other] = [bundleTitle(from.payload), bundleTitle(to.payload)];
+    const after = `It is not activated again automatically; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
+    const message = `${one} is given up by hand, to go back to ${other}. ${after}`;
     const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message, ...authorOf(context) };
-    store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request });
+    const reason = `${one} was rolled back to ${other} by hand. ${after}`;
+    store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request }, reason);
   }
   return bundleName(to.payload);
 }
@@ -78,11 +81,13 @@ function requestActivation(context: ActivationContext, name: string, isConfirmed
   const { clock, store, policy, node, assessment } = context;
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
-  const path = pathOf(requireReady(bundle, assessment()).paths, bundle.payload.name);
+  const { paths, clockSynchronised } = requireReady(bundle, assessment());
+  const path = pathOf(paths, bundle.payload.name);
   requireOwnTags(bundle, bundles);
   // An earlier request and its confirmation do not count for this one.
   const { activationRequestedAt: _, activationOverrides: __, ...unasked } = bundle;
-  const { holds } = askRules(unasked, { bundles, path, now: clock.now(), policy, facts: node.facts() });
+  const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
+  const { holds } = askRules(unasked, question);
   if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
   const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
   const codes = holds.map(({ code }) => code);
@@ -130,8 +135,10 @@ function requireReady(bundle: StoredBundle, assessment: Assessment | undefined):
   const entry = assessment?.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
   if (entry?.withdrawn !== undefined) throw refuse('engine/withdrawn', reasonText(entry.withdrawn));
   const absent = entry?.absentImages.length ?? 0;
-  // A retired release is pinned and pulled again on request, if a medium has its blobs.
-  if (entry?.phase === 'retired' && entry.pullableImages.length >= absent && assessment) return assessment;
+  // A retired release is pinned and pulled again on request, if media have its blobs, or its
+  // bundle: what they lack, other sticks bring one after the other.
+  const isAtHand = entry !== undefined && (entry.media.length > 0 || entry.pullableImages.length >= absent);
+  if (entry?.phase === 'retired' && isAtHand && assessment) return assessment;
   if (assessment && entry && absent === 0 && entry.unpinnedImages.length === 0) return assessment;
   throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${whyNotReady(entry)}`);
 }

@@ -15,7 +15,12 @@ export function refuse(code: string, message: string): AppError {
 export function findBundle(bundles: readonly StoredBundle[], name: string): StoredBundle {
   const candidates = candidatesFor(bundles, name);
   const [found] = candidates;
-  if (candidates.length > 1) throw ambiguous(candidates, name);
+  if (candidates.length > 1) {
+    throw ambiguousName(
+      candidates.map(({ bundleId, payload }) => ({ bundleId, sequence: payload.sequence })),
+      name,
+    );
+  }
   if (found !== undefined) return found;
   const known = bundles.map((bundle) => bundleName(bundle.payload)).join(', ');
   throw refuse(
@@ -41,8 +46,17 @@ function candidatesFor(bundles: readonly StoredBundle[], name: string): readonly
   return live.length > 0 ? live : named.slice(-1);
 }
 
-function ambiguous(bundles: readonly StoredBundle[], name: string): AppError {
-  const ids = bundles.map(({ bundleId, payload }) => `${bundleId} (sequence ${payload.sequence})`).join(' or ');
+/**
+ * The refusal of a name that several bundles have, `engine/ambiguous`. `sequence`: left out where
+ * it is not known.
+ */
+export function ambiguousName(
+  bundles: readonly { readonly bundleId: string; readonly sequence?: number | undefined }[],
+  name: string,
+): AppError {
+  const ids = bundles
+    .map(({ bundleId, sequence }) => (sequence === undefined ? bundleId : `${bundleId} (sequence ${sequence})`))
+    .join(' or ');
   return refuse(
     'engine/ambiguous',
     `${bundles.length} bundles here are called ${name}: name the one you mean by its digest, ${ids}`,

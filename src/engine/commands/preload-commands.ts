@@ -23,7 +23,7 @@ export const preloadCommands = { cancel };
 
 /**
  * Cancels every preload that is not complete. The cancellation persists over restarts. It ends when
- * another medium with the bundle is plugged in, or with {@link resumeAll}.
+ * a medium with the bundle is plugged in, also the same one again, or with {@link resumeAll}.
  *
  * INVARIANT: the cancellation is recorded before the pulls are aborted. After a crash in between
  * none of them starts again.

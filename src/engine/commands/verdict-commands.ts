@@ -2,9 +2,10 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleName, bundleTitle, STREAM_NAME, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type BundleId, isDigest, shortDigest } from '../../domain/model/digest.ts';
 import { isVersion } from '../../domain/model/version/version.ts';
+import { holdsLater } from '../../domain/path/edges.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import { approvalsIn, type Stored } from '../../domain/state/state.ts';
-import { isApproved } from '../../domain/trust/approval.ts';
+import { isApproved, rejectionOf } from '../../domain/trust/approval.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { StateReader, VerdictStore } from '../../ports/state.ts';
@@ -59,11 +60,15 @@ function approve(context: VerdictContext, { bundle: name }: VerdictArgs): string
   const isForAll = rejected !== undefined && namedBy(name, stored.bundles, assessment()).size !== 1;
   const target = isForAll ? undefined : targetOf(name, stored.bundles, assessment());
   if (target === undefined) return allowName(context, name, rejected);
-  if (rejected !== undefined) allowName(context, name, rejected);
+  const wasRejected = rejectionOf(judgedOf(target), approvalsIn(stored, policy)) !== undefined;
+  const restored = rejected === undefined ? undefined : allowName(context, name, rejected);
   const what = titleOf(target);
-  if (isApproved(judgedOf(target), approvalsIn(store.load(), policy))) return `${what} is approved already.`;
+  if (isApproved(judgedOf(target), approvalsIn(store.load(), policy)))
+    return restored ?? `${what} is approved already.`;
   const then = {
-    signature: 'this node asks for signatures only (trust.require = "signature"), so it makes no difference now',
+    signature: wasRejected
+      ? 'its rejection is taken back, and it is judged as any other one'
+      : 'this node asks for signatures only (trust.require = "signature"), so it makes no difference now',
     approval: 'it is adopted when a medium has it, whoever signed it',
     both: 'it is adopted when a medium has it and enough trusted keys signed it',
   }[policy.trust.require];
@@ -87,10 +92,11 @@ function rejectBundle(context: VerdictContext, name: string, reason?: string): s
   const { bundles } = store.load();
   const target = isDigest(name) ? targetOf(name, bundles, assessment()) : undefined;
   if (target === undefined) return rejectName(context, name, reason);
-  const isAdopted = bundles.some(({ bundleId }) => bundleId === target.bundleId);
-  const then = isAdopted
-    ? 'it was adopted before, so it is not loaded any further and not activated, and what is pinned stays'
-    : 'it is not adopted';
+  const adopted = bundles.find(({ bundleId }) => bundleId === target.bundleId);
+  const then =
+    adopted === undefined
+      ? 'it is not adopted'
+      : `it was adopted before, so it is not loaded any further and not activated, and what is pinned stays${stillHeld(adopted, assessment())}`;
   return record(
     context,
     target,
@@ -121,10 +127,11 @@ function rejectName(context: VerdictContext, text: string, reason: string | unde
   const release = awaitedName(text);
   if (release === undefined) throw unknownName(text, store.load().bundles, context.assessment());
   const why = reason === undefined ? '' : ` (${reason})`;
-  const isAdopted = store.load().bundles.some(({ payload }) => bundleName(payload) === text);
-  const then = isAdopted
-    ? 'what was adopted of this name is not loaded any further and not activated, what is pinned stays, and no other bundle of this name is adopted'
-    : 'a bundle of this name is not adopted';
+  const adopted = store.load().bundles.find(({ payload }) => bundleName(payload) === text);
+  const then =
+    adopted === undefined
+      ? 'a bundle of this name is not adopted'
+      : `what was adopted of this name is not loaded any further and not activated, what is pinned stays, and no other bundle of this name is adopted${stillHeld(adopted, context.assessment())}`;
   const message = `${bundleTitle(release)} is rejected${why}: ${then}; 'stickpin approve ${text}' takes that back.`;
   const [first, second] = namedBy(text, store.load().bundles, context.assessment()).keys();
   // The history of a bundle has its line; of several bundles none is meant alone.
@@ -134,6 +141,14 @@ function rejectName(context: VerdictContext, text: string, reason: string | unde
   store.rejectName({ ...release, at, ...(reason !== undefined && { reason }) }, recorder.row(event));
   recorder.log(event);
   return message;
+}
+
+/** What a rejected release still keeps the node from: a clause, empty when it is nothing. */
+function stillHeld({ payload }: VerifiedBundle, assessment: Assessment | undefined): string {
+  const path = assessment?.paths.get(payload.name);
+  const held = path && holdsLater(path, payload.version);
+  if (held === undefined) return '';
+  return `. It is a ${held} of its stream: later releases stay held, until a person activates one with 'stickpin activate' and confirms`;
 }
 
 function allowName(context: VerdictContext, text: string, rejected: AwaitedName | undefined): string {

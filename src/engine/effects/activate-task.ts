@@ -11,6 +11,7 @@ import type { RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import type { PullChecker } from '../keepers/pull-checker.ts';
 import { isRuntimeAway, probeMirror } from '../tasks/mirror-probe.ts';
+import type { StallWatch } from '../tasks/stall-watch.ts';
 import type { MirrorGate } from './mirror-gate.ts';
 
 /** Number of tags that are given in parallel. */
@@ -22,6 +23,7 @@ export interface ActivationDependencies {
   readonly meter: Pick<TransferMeter, 'manifestRequests' | 'manifestsSent'>;
   readonly mirrorGate: Pick<MirrorGate, 'isProven' | 'prove'>;
   readonly pullChecker: Pick<PullChecker, 'answered'>;
+  readonly stalls: StallWatch;
 }
 
 /**
@@ -50,7 +52,8 @@ export async function activateBundle(
  *
  * @returns the tags that did not name their images before
  * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not ask our registry yet;
- *   `engine/tag-mismatch` (`retry`) when a tag names another image afterwards; errors of the pulls
+ *   `engine/tag-mismatch` (`retry`) when a tag names another image afterwards; `engine/stalled`
+ *   (`retry`) when a pull does not end; errors of the pulls
  */
 export async function giveTags(
   goals: readonly TagGoal[],
@@ -146,10 +149,16 @@ async function proveMirror(
   signal: AbortSignal,
 ): Promise<void> {
   if (repositories.includes(repository) && deps.mirrorGate.isProven(repository)) return;
-  const end = await probeMirror(repository, digest, deps, signal);
+  const isAsked = () => deps.meter.manifestRequests(repository, digest) !== asked;
+  const asked = deps.meter.manifestRequests(repository, digest);
+  const probing = {
+    ...deps,
+    runtime: { pull: (name: string, inner: AbortSignal) => pull(name, isAsked, deps, inner) },
+  };
+  const end = await probeMirror(repository, digest, probing, signal);
   signal.throwIfAborted();
   if (end.isAsked) return deps.mirrorGate.prove(repository);
-  if (isRuntimeAway(end) || isStorageFailure(end.failure)) throw end.failure;
+  if (isRuntimeAway(end) || isStorageFailure(end.failure) || isStalled(end.failure)) throw end.failure;
   const why = end.failure === undefined ? '' : `: ${reasonOf(end.failure)}`;
   throw new AppError({
     code: 'engine/mirror-unused',
@@ -166,13 +175,15 @@ async function giveTag(
   goal: TagGoal,
   before: ReadonlyMap<string, RuntimeImage>,
   bundle: StoredBundle,
-  { runtime, meter, pullChecker }: ActivationDependencies,
+  deps: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<void> {
+  const { runtime, meter, pullChecker } = deps;
   const { repository, tag = '' } = parseReference(goal.tag);
   const sent = meter.manifestsSent(repository, tag);
-  await runtime.pull(goal.tag, signal);
-  const isSent = meter.manifestsSent(repository, tag) !== sent;
+  const hasSent = () => meter.manifestsSent(repository, tag) !== sent;
+  await pull(goal.tag, hasSent, deps, signal);
+  const isSent = hasSent();
   const tagged = await runtime.image(goal.tag, signal);
   const own = before.get(goal.reference);
   if (isSameImage(tagged, own) && !hasForeignManifest(tagged, own)) {
@@ -185,6 +196,24 @@ async function giveTag(
     message: `${goal.tag} does not name ${goal.reference} after it was pulled for ${bundleTitle(bundle.payload)}; another source answers for this tag, see the runtime's registries configuration`,
     disposition: 'retry',
   });
+}
+
+/**
+ * Pulls an image that the runtime has, by a tag or its digest. While this runs no other activation
+ * starts, so it must end.
+ */
+async function pull(
+  name: string,
+  isAsked: () => boolean,
+  { runtime, stalls }: ActivationDependencies,
+  signal: AbortSignal,
+): Promise<void> {
+  const watched = { what: name, layers: [], isAsked, isPresent: true };
+  await stalls.guard(watched, signal, (inner) => runtime.pull(name, inner));
+}
+
+function isStalled(failure: unknown): boolean {
+  return failure instanceof AppError && failure.code === 'engine/stalled';
 }
 
 /**

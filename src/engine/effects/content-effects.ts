@@ -12,7 +12,7 @@ export interface ContentEffectDependencies {
   readonly store: StateReader;
   readonly content: Pick<ContentPort, 'forgetContent'>;
   readonly containers: Pick<ContainersPort, 'removeContainer' | 'removeImage'>;
-  readonly contentChecker: Pick<ContentChecker, 'healing' | 'changed'>;
+  readonly contentChecker: Pick<ContentChecker, 'healing' | 'removed'>;
   readonly recorder: Pick<EventRecorder, 'tell'>;
   /** Called before each image, for the watchdog. */
   readonly alive: () => void;
@@ -35,10 +35,10 @@ async function heal(deps: ContentEffectDependencies, images: readonly Healing[],
     deps.contentChecker.healing(image.reference);
     try {
       await removeOne(deps, image, signal);
+      deps.contentChecker.removed(image.reference);
       deps.recorder.tell(healingEvent(image, storedBundle(deps.store, image.bundleId)));
     } catch (error) {
       signal.throwIfAborted();
-      deps.contentChecker.changed(image.reference);
       failures.push(error);
     }
   }

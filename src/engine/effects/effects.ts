@@ -84,7 +84,7 @@ export interface EffectDependencies {
   readonly recorder: EventRecorder;
   readonly floorKeeper: FloorKeeper;
   readonly hookKeeper: Pick<HookKeeper, 'start'>;
-  readonly contentChecker: Pick<ContentChecker, 'healing' | 'changed'>;
+  readonly contentChecker: Pick<ContentChecker, 'healing' | 'removed'>;
   readonly pullChecker: Pick<PullChecker, 'answered'>;
   /** Called when an effect makes progress, for the watchdog. */
   readonly alive: () => void;
@@ -109,10 +109,11 @@ export function createEffects(deps: EffectDependencies): Effects {
   const keeping: KeptDocuments = new Map();
   const pinRequests = createPinRequests();
   const mirrorGate = createMirrorGate(deps);
-  const tags = createTagEffects({ ...deps, mirrorGate });
+  const stalls = createStallWatch(deps);
+  const tags = createTagEffects({ ...deps, mirrorGate, stalls });
   const pulls = {
     ...deps,
-    stalls: createStallWatch(deps),
+    stalls,
     mirrorGate,
     pinRequests,
     reportedElsewhere: new Set<BundleId>(),

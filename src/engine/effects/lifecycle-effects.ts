@@ -1,8 +1,9 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
 import { RULE_CODES } from '../../domain/model/rule-code.ts';
-import { pathOf, type StreamPaths } from '../../domain/path/read-paths.ts';
+import { pathOf } from '../../domain/path/read-paths.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
@@ -57,8 +58,8 @@ export function lifecycleExecutors(deps: LifecycleEffectDependencies): Executors
     'record-proven': (effect) => onBundle(deps, effect.bundleId, (bundle) => recordProven(deps, bundle, effect)),
     'record-rolled-back': ({ bundleId, to }) =>
       onBundle(deps, bundleId, (bundle) => recordRolledBack(deps, bundle, to)),
-    'request-activation': ({ bundleId, components }, { paths }) =>
-      onBundle(deps, bundleId, (bundle) => requestActivation(deps, bundle, components, paths)),
+    'request-activation': ({ bundleId, components }, assessment) =>
+      onBundle(deps, bundleId, (bundle) => requestActivation(deps, bundle, components, assessment)),
     'take-over': (effect) => onBundle(deps, effect.bundleId, (bundle) => takeOver(deps, bundle, effect)),
     retire: (effect) => onBundle(deps, effect.bundleId, (bundle) => retire(deps, bundle, retirementOf(deps, effect))),
     'remove-images': (effect, _assessment, signal) =>
@@ -118,11 +119,12 @@ function requestActivation(
   deps: LifecycleEffectDependencies,
   bundle: StoredBundle,
   components: readonly string[],
-  paths: StreamPaths,
+  { paths, clockSynchronised }: Pick<Assessment, 'paths' | 'clockSynchronised'>,
 ): void {
   const path = pathOf(paths, bundle.payload.name);
   const { store, clock, policy, node } = deps;
-  const question = { bundles: store.load().bundles, path, now: clock.now(), policy, facts: node.facts() };
+  const { bundles } = store.load();
+  const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
   const event = seenRunningEvent(bundle, components, question);
   record(deps, event, (row) => deps.store.requestActivation(bundle.bundleId, RULE_CODES, row));
 }

@@ -15,19 +15,20 @@ export interface RecordEffectDependencies {
   readonly store: StateReader &
     Pick<AdoptionStore, 'setSigners'> &
     Pick<MilestoneStore, 'mark'> &
-    Pick<PreloadStore, 'setBadBlobs' | 'cancel'>;
+    Pick<PreloadStore, 'setBadBlobs' | 'cancel' | 'setCancelledMedia'>;
   readonly recorder: Pick<EventRecorder, 'row' | 'log'>;
 }
 
-/** Record signers, bad blobs, readiness and resumed preloads of bundles. */
+/** Record signers, bad blobs, readiness, and cancelled and resumed preloads of bundles. */
 export function recordExecutors(
   deps: RecordEffectDependencies,
-): Executors<'record-signers' | 'record-bad-blobs' | 'record-ready' | 'resume-preload'> {
+): Executors<'record-signers' | 'record-bad-blobs' | 'record-ready' | 'resume-preload' | 'record-media-left'> {
   return {
     'record-signers': (effect) => recordSigners(deps, effect),
     'record-bad-blobs': ({ bundleId, badBlobs }) => deps.store.setBadBlobs(bundleId, badBlobs),
     'record-ready': ({ bundleId }) => recordReady(deps, bundleId),
     'resume-preload': ({ bundleId }) => resumePreloads([bundleId], deps.store, deps.clock.now()),
+    'record-media-left': ({ bundleId, media }) => deps.store.setCancelledMedia(bundleId, media),
   };
 }
 

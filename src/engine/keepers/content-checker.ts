@@ -1,20 +1,21 @@
 import type { CheckDue } from '../../domain/decide/content.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { ExpectedImage, ImageContent } from '../../domain/model/image/image-content.ts';
+import type { ImageContent } from '../../domain/model/image/image-content.ts';
 import type { RuntimeObservation } from '../../domain/model/image/runtime-image.ts';
 import { type ImageToCheck, imagesToCheck } from '../../domain/release/content/images-to-check.ts';
 import { checkedEvent } from '../../domain/report/events/content-events.ts';
 import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/content-check.ts';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { latestStamp } from '../../domain/state/stamp.ts';
+import { reasonOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { DocumentStore } from '../../ports/blobs.ts';
 import type { BootMark, ContentPort } from '../../ports/image-content.ts';
 import type { StateReader } from '../../ports/state.ts';
-import { documentsOf } from '../blobs/image-documents.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Tasks } from '../tasks/tasks.ts';
+import { lookAt } from './image-look.ts';
 
 /** The adapters of {@link createContentChecker}. */
 export interface ContentCheckerDependencies {
@@ -51,8 +52,13 @@ export interface ContentChecker {
   /** Call before a damaged image is removed. */
   healing(reference: string): void;
   /**
-   * Call when an image was pulled, or could not be removed: what was found of it counts no longer.
-   * One that was damaged is checked again.
+   * Call when a damaged image was removed: what was found of it counts no longer, and it is checked
+   * again once it is back.
+   */
+  removed(reference: string): void;
+  /**
+   * Call when an image was pulled: what was found of it counts no longer. One that was damaged is
+   * checked again.
    */
   changed(reference: string): void;
   /** Forgets what was found of images that the runtime does not list any more. */
@@ -61,6 +67,8 @@ export interface ContentChecker {
   stop(): Promise<void>;
 }
 
+/** An activation waits for a check no longer once so many have failed in a row. */
+const AWAITED_FAILURES = 3;
 /** Pause before a check that has met a runtime that did not answer is started again. */
 const AGAIN_MS = 60_000;
 /**
@@ -75,6 +83,10 @@ interface Checking extends ContentCheckerDependencies {
   readonly healed: Set<string>;
   readonly healings: Map<string, number>;
   running: { readonly ended: Promise<void>; state: RunningCheck } | undefined;
+  /** Undefined until it is asked for. */
+  isAwaited: boolean | undefined;
+  /** How many checks that were due have failed in a row. */
+  failures: number;
   endedAt: number | undefined;
   /** How many callers wait for the end of a check that runs. */
   waiting: number;
@@ -98,6 +110,8 @@ export function createContentChecker(deps: ContentCheckerDependencies): ContentC
     healed: new Set(),
     healings: new Map(),
     running: undefined,
+    isAwaited: undefined,
+    failures: 0,
     endedAt: undefined,
     waiting: 0,
     failedAt: Number.NEGATIVE_INFINITY,
@@ -108,7 +122,10 @@ export function createContentChecker(deps: ContentCheckerDependencies): ContentC
     checkNow: (only, signal) => checkNow(checking, only, signal),
     healing: (reference) => {
       checking.healings.set(reference, (checking.healings.get(reference) ?? 0) + 1);
+    },
+    removed: (reference) => {
       checking.results.delete(reference);
+      checking.healed.add(reference);
     },
     changed: (reference) => {
       checking.results.delete(reference);
@@ -133,10 +150,13 @@ function createForgetfulMark(): BootMark {
   };
 }
 
-function checksOf({ running, bootMark, endedAt, results, healed, healings }: Checking): ContentChecks {
+function checksOf(checking: Checking): ContentChecks {
+  const { running, bootMark, endedAt, results, healed, healings } = checking;
+  checking.isAwaited ??= bootMark.isCheckDue();
   return {
     running: running?.state,
     isDue: bootMark.isCheckDue(),
+    isAwaited: checking.isAwaited,
     endedAt,
     results: new Map(results),
     healed: [...healed],
@@ -150,15 +170,24 @@ function startDue(checking: Checking, { cause, references }: CheckDue): void {
   const all = imagesToCheck(store.load().bundles);
   const images = references === undefined ? all : all.filter(({ reference }) => references.includes(reference));
   // What belongs to no kept release any more is not checked again.
-  for (const reference of references ?? []) checking.healed.delete(reference);
+  const kept = new Set(all.map(({ reference }) => reference));
+  for (const reference of checking.healed) if (!kept.has(reference)) checking.healed.delete(reference);
   run(checking, { cause, images }).catch((error: unknown) => {
     if (ending.signal.aborted) return;
+    checking.failures += 1;
+    if (checking.failures >= AWAITED_FAILURES) awaitNoLonger(checking);
     checking.failedAt = clock.monotonic();
     checking.log.warn(
       { err: error },
       `The content of images could not be checked: ${reasonOf(error)}; it is tried again`,
     );
   });
+}
+
+/** The check stays due over a restart of the daemon. */
+function awaitNoLonger(checking: Checking): void {
+  checking.isAwaited = false;
+  checking.healed.clear();
 }
 
 async function checkNow(checking: Checking, only: BundleId | undefined, signal: AbortSignal): Promise<void> {
@@ -186,24 +215,39 @@ function run(checking: Checking, order: Order): Promise<void> {
 }
 
 async function checkAll(checking: Checking, { cause, images }: Order): Promise<void> {
-  const { ending, content, clock, bootMark, recorder, results } = checking;
+  const { ending, content, clock, bootMark, recorder, results, documents } = checking;
   await Promise.resolve(); // `running` is set first
   const check = content.openContentCheck();
+  // What is adopted while the check runs is pulled after the boot.
+  const coversAll = images.length === imagesToCheck(checking.store.load().bundles).length;
   const found: ContentResult[] = [];
+  const onBytes = (bytes: number) => advance(checking, { bytes });
   for (const image of images) {
     if (cause !== 'request') await untilAtRest(checking);
-    const expected = await expectedOf(image, checking.documents, ending.signal);
-    const seen = await contentOf(check.check(expected, (bytes) => advance(checking, { bytes }), ending.signal));
-    const unknownLooks = seen.kind === 'unknown' ? (results.get(image.reference)?.unknownLooks ?? 0) + 1 : 0;
-    const result = { at: clock.now(), content: seen, unknownLooks };
+    const seen = await lookAt(image, { check, documents, onBytes }, ending.signal);
+    const result = { at: clock.now(), content: seen, ...sinceWhen(checking, image.reference, seen) };
     found.push(result);
     results.set(image.reference, result);
+    checking.healed.delete(image.reference);
     if (seen.kind === 'whole') checking.healings.delete(image.reference);
     advance(checking, { images: 1 });
   }
+  checking.failures = 0;
   if (cause === 'unclean-boot') checking.endedAt = clock.now();
+  if (cause !== 'again' && coversAll) checking.isAwaited = false;
   if (isNews(cause, found)) recorder.tell(checkedEvent(cause, found));
   await bootMark.setCheckDue(isCheckDue(checking, found), ending.signal);
+}
+
+/** What earlier looks at an image add to what is seen of it now. */
+function sinceWhen(
+  { results, store }: Checking,
+  reference: string,
+  { kind }: ImageContent,
+): Pick<ContentResult, 'unknownLooks' | 'brokenSince'> {
+  const { unknownLooks = 0, brokenSince } = results.get(reference) ?? {};
+  if (kind === 'unknown') return { unknownLooks: unknownLooks + 1 };
+  return kind === 'broken' ? { brokenSince: brokenSince ?? latestStamp(store.load().bundles) } : {};
 }
 
 /** That images are still not known was told when it was found. */
@@ -227,27 +271,6 @@ function isCheckDue({ store, results, bootMark }: Checking, found: readonly Cont
 function isDamaged(content: ImageContent): boolean {
   return content.kind === 'broken' || (content.kind === 'absent' && content.faults.length > 0);
 }
-
-/** What an image must consist of. Documents that are not kept are not expected. */
-async function expectedOf(
-  { reference, digest, layers }: ImageToCheck,
-  documents: Pick<DocumentStore, 'sizeOf' | 'read'>,
-  signal: AbortSignal,
-): Promise<ExpectedImage> {
-  return { reference, documents: await documentsOf(digest, documents, signal), layers };
-}
-
-/** An image that can't be looked at says so. @throws AppError when the runtime does not answer */
-async function contentOf(look: Promise<ImageContent>): Promise<ImageContent> {
-  try {
-    return await look;
-  } catch (error) {
-    if (!(error instanceof AppError) || AWAY.has(error.code)) throw error;
-    return { kind: 'unknown', reason: { code: error.code, message: error.message } };
-  }
-}
-
-const AWAY: ReadonlySet<string> = new Set(['runtime/unreachable', 'runtime/cancelled', 'runtime/stopping']);
 
 async function untilAtRest(checking: Checking): Promise<void> {
   const { tasks, clock, ending } = checking;

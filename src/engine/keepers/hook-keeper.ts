@@ -1,7 +1,7 @@
 import type { BundleId } from '../../domain/model/digest.ts';
 import { hookEnvironment } from '../../domain/release/hooks/hook-environment.ts';
 import { ledgerAfter, ledgerWith } from '../../domain/release/hooks/hook-runs.ts';
-import { areFilesInstalled, hasFiles, releaseFolderOf } from '../../domain/release/hooks/release-folder.ts';
+import { filesFolderOf, hasFiles } from '../../domain/release/hooks/release-folder.ts';
 import { hookEvent } from '../../domain/report/events/hook-events.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import {
@@ -15,6 +15,7 @@ import {
 } from '../../domain/state/hook.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { HookRunner, HookStore } from '../../ports/hooks.ts';
@@ -37,6 +38,8 @@ export interface HookKeeperDependencies {
   readonly hookStore: HookStore;
   readonly releaseFiles: Pick<ReleaseFiles, 'pathOf'>;
   readonly recorder: Pick<EventRecorder, 'tell'>;
+  /** As in `EngineDependencies`. Default false. */
+  readonly isStateLost?: boolean;
   /** Resolves when what other programs read is written: see `EngineDependencies`. */
   readonly statusSettled?: () => Promise<void>;
   /** Whose attached files lie in each folder. */
@@ -94,14 +97,16 @@ export function createHookKeeper(deps: HookKeeperDependencies): HookKeeper {
       degraded,
     }),
     follow: async (degraded, signal) => {
-      keeping.ledger = ledgerAfter(keeping.ledger, keeping.store.load().bundles, degraded, keeping.policy);
+      const { ledger, store, policy, isStateLost } = keeping;
+      keeping.ledger = ledgerAfter(ledger, store.load().bundles, degraded, policy, isStateLost);
       await save(keeping, signal);
     },
     start: (run) => start(keeping, run),
     stop: async () => {
       keeping.ending.abort();
       await Promise.all([...keeping.running.values()].map(({ ended }) => ended));
-      await keeping.saving;
+      // A unit that has ended must not be started again after the next start.
+      await save(keeping, NEVER_ABORTED);
     },
   };
 }
@@ -133,8 +138,8 @@ async function runUnit(keeping: Keeping, run: HookRun, bundle: StoredBundle): Pr
 }
 
 function environmentOf({ releaseFiles, installed }: Keeping, { hook }: HookRun, bundle: StoredBundle): string {
-  const isThere = hasFiles(bundle) && areFilesInstalled(bundle, installed());
-  const attachments = isThere ? releaseFiles.pathOf(releaseFolderOf(bundle.payload)) : undefined;
+  const folder = hasFiles(bundle) ? filesFolderOf(bundle, installed()) : undefined;
+  const attachments = folder === undefined ? undefined : releaseFiles.pathOf(folder);
   const environment = hookEnvironment({ hook, bundle, attachments });
   if (environment !== undefined) return environment;
   throw new AppError({
@@ -156,7 +161,7 @@ async function ended(
   const failure = why && { bundleId: run.bundleId, why, at: keeping.clock.now() };
   keeping.ledger = ledgerWith(keeping.ledger, run, failure);
   keeping.recorder.tell(hookEvent(run, bundle, why, undefined));
-  await save(keeping, keeping.ending.signal);
+  await save(keeping, NEVER_ABORTED);
 }
 
 /** The same failure is told the first time, and then each so-many-th. */

@@ -1,10 +1,12 @@
 import type { BundleId } from '../../domain/model/digest.ts';
+import { withLostTimes } from '../../domain/release/rebuild/lost-times.ts';
 import { type JudgedDocuments, planRebuild, type RebuildPlan } from '../../domain/release/rebuild/rebuild.ts';
 import { lostNames, lostVerdicts, rememberedReleases } from '../../domain/release/unclaimed-pins.ts';
 import {
   nameRestoredEvent,
   rebuiltEvent,
   refusedRebuildEvent,
+  timesRestoredEvent,
   verdictRestoredEvent,
 } from '../../domain/report/events/rebuild-events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
@@ -37,12 +39,17 @@ export interface RebuildKeeperDependencies {
 /** Rebuilds what was recorded of releases from what the node still has. */
 export interface RebuildKeeper {
   /**
-   * Records again what people said about bundles. Call it before the ledger is written, which would
-   * forget it. @returns whether anything was recorded @throws AppError `store/…`
+   * Records again what people said about bundles, and the times of bundles that an earlier copy of
+   * the database does not have. Call it before the ledger is written, which would forget them, and
+   * before anything is done to tags.
+   *
+   * @returns whether anything was recorded
+   * @throws AppError `store/…`
    */
-  restoreVerdicts(memory: Pick<Memory, 'pinLedger'>): boolean;
+  restoreRecords(memory: Pick<Memory, 'pinLedger'>): boolean;
   /**
-   * Records again what an observation shows to be lost and what can be proven, verdicts first. Call
+   * Records again what an observation shows to be lost and what can be proven, as
+   * {@link restoreRecords} first. Call
    * it before anything is decided or served: what follows from the loss alone would take the
    * mirrors of the lost releases away. It is tried once for what is lost, and again when the keys,
    * the pins or the runtime's answer change. A failure is logged once and tried again in the next
@@ -56,8 +63,8 @@ export interface RebuildKeeper {
 /** The adapters, and what was tried last. */
 interface Rebuilding extends RebuildKeeperDependencies {
   tried: string;
-  /** What people said before the loss is recorded again. What they say from now on counts. */
-  areVerdictsRestored: boolean;
+  /** What was said and done before the loss is recorded again. What is from now on counts. */
+  areRecordsRestored: boolean;
   /** Refusals that were told. */
   readonly told: Set<string>;
 }
@@ -67,7 +74,7 @@ export function createRebuildKeeper(deps: RebuildKeeperDependencies): RebuildKee
   const rebuilding: Rebuilding = {
     ...deps,
     tried: '',
-    areVerdictsRestored: false,
+    areRecordsRestored: false,
     told: new Set(),
   };
   const failures = createFailureLog(
@@ -75,10 +82,10 @@ export function createRebuildKeeper(deps: RebuildKeeperDependencies): RebuildKee
     (reason) => `Releases can't be rebuilt now: ${reason}. It is retried automatically`,
   );
   return {
-    restoreVerdicts: (memory) => restoreVerdicts(rebuilding, memory),
+    restoreRecords: (memory) => restoreRecords(rebuilding, memory),
     follow: async (snapshot, signal) => {
       try {
-        const areRestored = restoreVerdicts(rebuilding, snapshot.memory);
+        const areRestored = restoreRecords(rebuilding, snapshot.memory);
         const areRebuilt = await follow(rebuilding, snapshot, signal);
         failures.succeeded();
         return areRestored || areRebuilt;
@@ -92,11 +99,11 @@ export function createRebuildKeeper(deps: RebuildKeeperDependencies): RebuildKee
   };
 }
 
-function restoreVerdicts(rebuilding: Rebuilding, { pinLedger }: Pick<Memory, 'pinLedger'>): boolean {
+function restoreRecords(rebuilding: Rebuilding, { pinLedger }: Pick<Memory, 'pinLedger'>): boolean {
   const { store, recorder, isStateLost = false } = rebuilding;
   // In a database that was not lost, what the ledger says beyond it was taken back.
-  if (!isStateLost || rebuilding.areVerdictsRestored) return false;
-  const { verdicts, rejectedNames = [] } = store.load();
+  if (!isStateLost || rebuilding.areRecordsRestored) return false;
+  const { bundles, verdicts, rejectedNames = [] } = store.load();
   const lost = lostVerdicts(verdicts, pinLedger);
   for (const verdict of lost) {
     const event = verdictRestoredEvent(verdict);
@@ -109,8 +116,14 @@ function restoreVerdicts(rebuilding: Rebuilding, { pinLedger }: Pick<Memory, 'pi
     store.rejectName(rejected, recorder.row(event));
     recorder.log(event);
   }
-  rebuilding.areVerdictsRestored = true;
-  return lost.length + names.length > 0;
+  const later = withLostTimes(bundles, pinLedger);
+  for (const bundle of later) {
+    const event = timesRestoredEvent(bundle);
+    store.restoreTimes(bundle, recorder.row(event));
+    recorder.log(event);
+  }
+  rebuilding.areRecordsRestored = true;
+  return lost.length + names.length + later.length > 0;
 }
 
 async function follow(rebuilding: Rebuilding, snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {

@@ -40,9 +40,15 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
     tagsGiven: effects.tags.given,
     obstacle: diskTrouble ?? state.obstacle ?? loop.mediaJobs.obstacle(),
     exhaustedBundles: exhaustedIn(snapshot),
-    lastCarriers: lastCarriersIn(snapshot?.observed.media ?? [], snapshot?.memory.lastCarriers ?? new Map()),
+    lastCarriers: carriersIn(snapshot),
     mediaFaults: mediaFaultsIn(snapshot?.observed.media ?? [], snapshot?.memory.mediaFaults ?? new Map()),
   };
+}
+
+function carriersIn(snapshot: Snapshot | undefined): Memory['lastCarriers'] {
+  if (snapshot === undefined) return new Map();
+  const { observed, memory } = snapshot;
+  return lastCarriersIn(observed.media, memory.lastCarriers, observed.boot.uptimeMs);
 }
 
 /** The condition `Degraded` of each release. */

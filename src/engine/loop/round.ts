@@ -60,17 +60,19 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
     await keepInLine(loop, snapshot, decision, plan, signal);
   } catch (error) {
     signal.throwIfAborted();
-    if (diskTrouble === undefined || !(error instanceof AppError)) throw error;
-    // The snapshot names the trouble. Nothing is done before what was recorded is on the disk.
+    if (!(error instanceof AppError)) throw error;
+    // STATUS names the trouble. Nothing is done before what was recorded is on the disk.
+    const obstacle = diskTrouble ?? { code: error.code, message: error.message };
+    state.snapshot = { ...snapshot, memory: { ...memory, obstacle } };
     loop.status.publish();
+    if (diskTrouble === undefined) throw error;
     return { atLeastMs: 0, atMostMs: AWAY_MS };
   }
   loop.status.publish();
   state.obstacle = await act(loop, decision.effects, assessment, signal);
   if (state.obstacle === undefined && decision.pullTest !== undefined) loop.pullChecker.start(decision.pullTest);
-  if (state.obstacle === undefined && decision.contentCheck !== undefined) {
-    loop.contentChecker.start(decision.contentCheck);
-  }
+  // It reads only, and an activation may wait for it.
+  if (decision.contentCheck !== undefined) loop.contentChecker.start(decision.contentCheck);
   if (state.obstacle === undefined && decision.documentLook !== undefined) {
     loop.documentKeeper.start(decision.documentLook);
   }
@@ -164,7 +166,7 @@ async function keepInLine(
   const isIdle = tasks.running().length === 0 && !isStarting;
   if (plan !== undefined) loop.layerKeeper.follow(plan, isIdle);
   // Only what could not be recorded before is left.
-  if (loop.rebuildKeeper.restoreVerdicts(memory)) kick(loop);
+  if (loop.rebuildKeeper.restoreRecords(memory)) kick(loop);
   await loop.pinKeeper.follow(assessment.pins, memory.pinLedger, signal);
   await loop.floorKeeper.follow(areFloorsForgotten(snapshot), signal);
   await loop.signedKeeper.follow(signal);

@@ -133,6 +133,8 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
       return 'Recording what is damaged of a bundle';
     case 'record-ready':
       return 'Recording a bundle as ready';
+    case 'record-media-left':
+      return 'Recording which media were taken away';
     case 'resume-preload':
       return 'Going on with a preload';
     case 'cancel':

@@ -18,6 +18,8 @@ export interface WatchedPull {
   readonly layers: readonly Digest[];
   /** Whether the runtime has requested its manifest since the pull began. */
   readonly isAsked: () => boolean;
+  /** The runtime has the image, so that it transfers and unpacks no layer. Default false. */
+  readonly isPresent?: boolean;
 }
 
 /** Watches running pulls for stalls. */
@@ -44,12 +46,13 @@ const TICK_MS = 1_000;
  *
  * - the registry has an open transfer for it and its medium, which is plugged in, delivers nothing;
  *   or
- * - the runtime reads nothing from an open transfer, or has requested nothing yet, and no other
- *   pull is being stored. A runtime that unpacks one image to a slow disk may let the others wait.
+ * - the runtime reads nothing from an open transfer, or has requested nothing yet, or has had the
+ *   image before, and no other pull is being stored. A runtime that unpacks one image to a slow
+ *   disk may let the others wait.
  *
  * The time in which a transfer waits for an unplugged medium is not counted. Neither is the time
- * after the runtime got all that it requested, because it unpacks then. Every byte and every new
- * request reset the count.
+ * after the runtime got all that it requested of an image that it did not have, because it unpacks
+ * then. Every byte and every new request reset the count.
  */
 export function createStallWatch({ clock, meter, stallMs }: StallDependencies): StallWatch {
   const all = new Set<Watched>();
@@ -61,6 +64,7 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
     const othersAreStored = [...all].some((other) => other !== watched && isStored(other));
     if (othersAreStored) return undefined;
     if (awaitingRuntime > 0) return 'the runtime takes nothing';
+    if (watched.pull.isPresent === true) return 'the runtime has given no answer';
     return open === 0 && !watched.isAsked ? 'the runtime asks for nothing' : undefined;
   }
 
@@ -88,7 +92,7 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
       const stalled = new AbortController();
       all.add(watched);
       const watching = watch(watched, over.signal).then(
-        (cause) => stalled.abort(stallError(pull.what, cause, stallMs)),
+        (cause) => stalled.abort(stallError(pull, cause, stallMs)),
         () => undefined, // the pull has ended
       );
       try {
@@ -107,14 +111,14 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
 }
 
 /** Whether the runtime got all that it requested and now unpacks. */
-function isStored({ flow, isAsked }: Watched): boolean {
-  return isAsked && flow.open === 0;
+function isStored({ pull, flow, isAsked }: Watched): boolean {
+  return pull.isPresent !== true && isAsked && flow.open === 0;
 }
 
-function stallError(what: string, cause: string, stallMs: number): AppError {
-  return new AppError({
-    code: 'engine/stalled',
-    message: `the pull of ${what} has stalled: not a byte in ${Math.round(stallMs / 1_000)} s, since ${cause}. It was interrupted`,
-    disposition: 'retry',
-  });
+function stallError({ what, isPresent = false }: WatchedPull, cause: string, stallMs: number): AppError {
+  const span = `${Math.round(stallMs / 1_000)} s`;
+  const message = isPresent
+    ? `${cause} to the pull of ${what} for ${span}. It was interrupted and is tried again; restart the runtime if that does not help`
+    : `the pull of ${what} has stalled: not a byte in ${span}, since ${cause}. It was interrupted`;
+  return new AppError({ code: 'engine/stalled', message, disposition: 'retry' });
 }

@@ -19,13 +19,21 @@ export interface KnownConnection {
   readonly node: string;
 }
 
+/** A connection that came in. */
+export interface EnteredConnection extends KnownConnection {
+  /** What it was made of. */
+  readonly raw: Socket;
+  /** Whether it would be taken now too: its certificate and the authorities may have ended. */
+  isStillKnown(): boolean;
+}
+
 /** What happens to a connection that {@link createTlsGate} takes. */
 export interface TlsGateOptions {
   /** The own identity now; while there is none, connections are closed. */
   readonly identity: () => Identity | undefined;
   readonly clock: Clock;
-  /** Takes a connection from which no byte of a request was read. `raw` is what it was made of. */
-  readonly onKnown: (connection: KnownConnection & { readonly raw: Socket }) => void;
+  /** Takes a connection from which no byte of a request was read. */
+  readonly onKnown: (connection: EnteredConnection) => void;
   /** Told why one was closed. `address` is that of the other end. */
   readonly onRefused: (
     address: string,
@@ -56,9 +64,14 @@ export function createTlsGate({ identity, clock, onKnown, onRefused }: TlsGateOp
   server.on('secureConnection', (socket) => {
     socket.on('error', ignore);
     const proof = { authorized: socket.authorized, error: socket.authorizationError };
-    const verdict = verdictOf(socket, inUse, clock.now(), proof);
+    const withIdentity = inUse;
+    const judge = () => verdictOf(socket, withIdentity, clock.now(), proof);
+    const verdict = judge();
     const raw = raws.get(endOf(socket));
-    if (verdict.kind === 'node' && raw !== undefined) return onKnown({ raw, socket, node: verdict.node });
+    if (verdict.kind === 'node' && raw !== undefined) {
+      const isStillKnown = () => identity() === withIdentity && judge().kind === 'node';
+      return onKnown({ raw, socket, node: verdict.node, isStillKnown });
+    }
     if (verdict.kind === 'refused') onRefused(addressOf(socket), verdict);
     socket.destroy();
   });

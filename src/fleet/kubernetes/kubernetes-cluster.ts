@@ -41,6 +41,9 @@ const WATCH_MS = 300_000;
 /** One of the own Node only: when it ends, it is looked whether all are shown now. */
 const OWN_WATCH_MS = 30_000;
 
+/** A watch that ends with an error after this time has worked. */
+const STEADY_MS = 30_000;
+
 /** So many times in a row the changes since a list may be forgotten. */
 const USUAL_GONE = 3;
 
@@ -55,6 +58,8 @@ interface State extends KubernetesClusterOptions {
   readonly listeners: Listeners;
   /** The API does not answer as it should. */
   readonly away: Trouble;
+  /** It answers, but ends each watch at once. */
+  readonly unwatched: Trouble;
   /** Only the own Node is shown. */
   readonly limited: Trouble;
   /** An API server without them ends each watch that asks for them. */
@@ -78,6 +83,7 @@ export function createKubernetesCluster(options: KubernetesClusterOptions): Kube
     listeners: new Set(),
     hasAnswered: false,
     away: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
+    unwatched: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
     limited: createTrouble(options.log),
     hasBookmarks: true,
   };
@@ -86,8 +92,10 @@ export function createKubernetesCluster(options: KubernetesClusterOptions): Kube
     address: () => state.address,
     ownFields: () => state.own,
     nodes: () => [...state.nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
-    trouble: () =>
-      state.away.current() ?? state.limited.current() ?? (state.hasAnswered ? undefined : 'It was not asked yet.'),
+    trouble: () => {
+      const [first] = [state.away, state.unwatched, state.limited].flatMap((one) => one.current() ?? []);
+      return first ?? (state.hasAnswered ? undefined : 'It was not asked yet.');
+    },
     onChange: (listener) => listen(state.listeners, listener),
     run: (signal) => run(state, signal),
   };
@@ -96,15 +104,20 @@ export function createKubernetesCluster(options: KubernetesClusterOptions): Kube
 async function run(state: State, signal: AbortSignal): Promise<void> {
   let failures = 0;
   while (!signal.aborted) {
+    let listedAt: number | undefined;
     try {
       const position = await begin(state, signal);
-      failures = 0;
+      listedAt = state.clock.monotonic();
       await follow(state, position, signal);
+      failures = 0;
     } catch (error) {
       if (signal.aborted) return;
-      failures += 1;
+      const wasSteady = listedAt !== undefined && state.clock.monotonic() - listedAt >= STEADY_MS;
+      failures = wasSteady ? 1 : failures + 1;
       // Changes that are forgotten are no trouble, unless that goes on: all nodes are listed again.
-      if (failures > USUAL_GONE || !isKubernetesError(error, 'kubernetes/gone')) tellAway(state, error);
+      const isUsual = isKubernetesError(error, 'kubernetes/gone') && failures <= USUAL_GONE;
+      if (listedAt === undefined && !isUsual) tellAway(state, error);
+      if (listedAt !== undefined && !isUsual && failures > 1) tellUnwatched(state, error);
       const waitMs = backoffMs(failures, error, state.random());
       await state.clock.sleep(waitMs, signal).catch(() => undefined);
     }
@@ -178,6 +191,7 @@ async function follow(state: State, position: Position, signal: AbortSignal): Pr
       }
     }
     signal.throwIfAborted();
+    endUnwatched(state);
     if (position.scope === 'own') return;
     const lastedMs = state.clock.monotonic() - beganAt;
     if (lastedMs < WATCH_MS / 2) await state.clock.sleep(backoffMs(1, undefined, state.random()), signal);
@@ -192,6 +206,7 @@ function take(state: State, position: Position, event: WatchEvent): boolean {
     if (error.code === 'kubernetes/no-bookmarks') state.hasBookmarks = false;
     throw error;
   }
+  endUnwatched(state);
   const { resourceVersion } = event.object.metadata;
   if (resourceVersion !== '') position.resourceVersion = resourceVersion;
   if (event.type === 'BOOKMARK') return false;
@@ -216,4 +231,13 @@ function tellAway(state: State, error: unknown): void {
     ? `Kubernetes has no Node ${state.self}, which the kubelet of this node registers.${known} It is tried again.`
     : `The Kubernetes API can't be read: ${sentence(reasonOf(error))}${known} It is tried again.`;
   if (state.away.begin(text, error)) notifyAll(state.listeners);
+}
+
+function tellUnwatched(state: State, error: unknown): void {
+  const text = `The Kubernetes API does not tell changes of nodes: ${sentence(reasonOf(error))} All nodes are listed again instead, less and less often.`;
+  if (state.unwatched.begin(text, error)) notifyAll(state.listeners);
+}
+
+function endUnwatched(state: State): void {
+  if (state.unwatched.end('The Kubernetes API tells changes of nodes again')) notifyAll(state.listeners);
 }

@@ -4,6 +4,7 @@ import { formatEndpoint } from '../../domain/settings/network-types.ts';
 import { createOffersClient, type OffersClient } from '../../offers/client/client.ts';
 import { createWireConnection, type WireConnection } from '../../offers/client/wire-connection.ts';
 import type { OffersDocument } from '../../offers/documents.ts';
+import { wireLimits } from '../../offers/limits.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { fleetError } from '../fleet-error.ts';
@@ -41,8 +42,11 @@ export interface KnownPeer {
   nextAskMs: number;
 }
 
-/** Connections to one peer: the daemon pulls some images at once. */
-const MOST_CONNECTIONS = 8;
+/**
+ * Connections to one peer: one for each layer that a runtime pulls at once, or the others wait and
+ * count as stalled. One less than the peer allows, which may not have seen the end of another yet.
+ */
+const MOST_CONNECTIONS = wireLimits.ofNode - 1;
 
 /** A peer that was not asked yet. Nothing is opened before it is. */
 export function createPeer(target: Target, ways: PeerWays, nextAskMs: number): KnownPeer {

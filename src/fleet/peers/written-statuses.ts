@@ -21,9 +21,9 @@ export interface WrittenStatuses {
 
 /** The adapters of {@link createWrittenStatuses}. */
 export interface WrittenStatusesOptions {
-  readonly cluster: Pick<Cluster, 'nodes'>;
+  readonly cluster: Pick<Cluster, 'nodes' | 'self'>;
   readonly clock: Clock;
-  /** Told for each node that wrote something new since it was read first. */
+  /** Told for each other node that wrote something new since it was read first. */
   readonly onHeard: (node: string) => void;
 }
 
@@ -45,10 +45,11 @@ export function createWrittenStatuses(options: WrittenStatusesOptions): WrittenS
   };
 }
 
-function next(node: ClusterNode, before: Seen | undefined, { clock, onHeard }: WrittenStatusesOptions): Seen {
+function next(node: ClusterNode, before: Seen | undefined, options: WrittenStatusesOptions): Seen {
+  const { cluster, clock, onHeard } = options;
   if (before !== undefined && isDeepStrictEqual(before.node, node)) return before;
   // What is read first may have been written long ago.
-  if (before !== undefined) onHeard(node.name);
+  if (before !== undefined && node.name !== cluster.self()) onHeard(node.name);
   const isSame = isDeepStrictEqual(before?.node.status, node.status);
   return { node, told: isSame ? before?.told : { status: node.status, atMs: clock.monotonic() } };
 }

@@ -129,7 +129,7 @@ function troubleEvents(bundle: OwnBundle): NodeEvent[] {
     event('Warning', name, message, bundleId, ...occurrence),
   ];
   if (reason?.code === 'engine/rolled-back') {
-    return warning('ReleaseRolledBack', `${title} was rolled back: ${reason.message}`, activatedAt);
+    return warning('ReleaseRolledBack', sentence(reason.message), activatedAt);
   }
   if (reason !== undefined && (hold === 'media' || hold === 'base') && !LOOKING.includes(reason.code)) {
     const message = `${sentence(reason.message)} A stick in any node of the cluster will do.`;

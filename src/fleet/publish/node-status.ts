@@ -24,6 +24,7 @@ export function nodeStatusOf(report: OwnReport): NodeStatus {
   const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
   return {
     version: 1,
+    ...(report.arch !== undefined && { arch: report.arch }),
     releases: all.slice(0, NODE_STATUS_RELEASES),
     ...(wants.length > 0 && { wants }),
     ...(more > 0 && { more }),

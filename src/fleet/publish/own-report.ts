@@ -34,6 +34,7 @@ const bundle = v.object({
 const rejection = v.object({ medium: v.string(), path: v.string(), reason: shownReason });
 
 const ownReport = v.object({
+  arch: v.optional(v.string()),
   runtime: v.object({ reachable: v.boolean(), name: v.optional(v.string()), reason: v.optional(v.string()) }),
   bundles: v.array(bundle),
   rejected: v.array(rejection),

@@ -35,12 +35,13 @@ export function hasFields({ metadata }: OwnNode, wanted: OwnFields): boolean {
 
 /**
  * Server-side apply of annotations and labels: what was applied before and is left out goes away.
+ * An apply makes a Node that is not there, so the uid is named: then the server answers 409.
  *
  * @throws KubernetesError
  */
 export async function applyFields(
   api: KubernetesApi,
-  name: string,
+  { metadata: { name, uid } }: OwnNode,
   { annotations, labels }: OwnFields,
   signal: AbortSignal,
 ): Promise<void> {
@@ -50,7 +51,7 @@ export async function applyFields(
     query: { fieldManager: MANAGER, force: 'true' },
     contentType: 'application/apply-patch+yaml',
     accept: AS_METADATA,
-    body: { apiVersion: 'v1', kind: 'Node', metadata: { name, ...filled({ annotations, labels }) } },
+    body: { apiVersion: 'v1', kind: 'Node', metadata: { name, uid, ...filled({ annotations, labels }) } },
   } as const;
   await api.send(request, signal);
 }

@@ -126,10 +126,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
 export async function withdraw(api: KubernetesApi, hostname: string, signal: AbortSignal): Promise<void> {
   const { nodeName: name = hostname } = await api.credentials(signal);
   try {
-    await applyFields(api, name, { annotations: {}, labels: {} }, signal);
+    await applyFields(api, await getNode(api, name, signal), { annotations: {}, labels: {} }, signal);
     await deleteHealth(api, name, 'StickpinHealthy', signal);
   } catch (error) {
-    if (!isKubernetesError(error, 'kubernetes/not-found')) throw error;
+    if (!isKubernetesError(error, 'kubernetes/not-found', 'kubernetes/conflict')) throw error;
   }
 }
 
@@ -206,7 +206,7 @@ async function write(state: State, { fields, health }: Wanted, signal: AbortSign
   const isDue = isFieldsDue || isHealthDue || state.queue.length > 0;
   if (isDue) state.writtenAt = clock.monotonic();
   const results = await Promise.allSettled([
-    isFieldsDue ? applyFields(api, node.metadata.name, fields, signal) : undefined,
+    isFieldsDue ? applyFields(api, node, fields, signal) : undefined,
     isHealthDue ? patchHealth(api, node, health, clock.now(), signal) : undefined,
     sendEvents(state, node, signal),
   ]);

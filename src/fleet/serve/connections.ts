@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
+import { wireLimits } from '../../offers/limits.ts';
 
 /** Limits of connections to the port that other nodes reach. */
 const MOST_HANDSHAKES = 64;
 const MOST_HANDSHAKES_OF_ADDRESS = 8;
-const MOST_OF_NODE = 16;
 const MOST_KNOWN = 512;
 
 /** Counts connections, and closes those that are too many. */
@@ -40,7 +40,7 @@ export function createConnections(): Connections {
     admit: (socket, node) => {
       unknown.delete(socket);
       if (socket.destroyed) return false;
-      if (known.size >= MOST_KNOWN || countOf(known, node) >= MOST_OF_NODE) {
+      if (known.size >= MOST_KNOWN || countOf(known, node) >= wireLimits.ofNode) {
         socket.destroy();
         return false;
       }

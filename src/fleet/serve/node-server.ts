@@ -2,15 +2,17 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/network-types.ts';
-import { WIRE_SERVER_OPTIONS } from '../../offers/limits.ts';
+import { respondBusy } from '../../offers/busy.ts';
+import { WIRE_SERVER_OPTIONS, wireLimits } from '../../offers/limits.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { fleetError } from '../fleet-error.ts';
 import type { Identity } from '../identity/identity.ts';
-import { createTlsGate } from '../identity/tls-ends.ts';
+import { createTlsGate, type EnteredConnection } from '../identity/tls-ends.ts';
 import type { TellOnce } from '../tell-once.ts';
 import { type Connections, createConnections } from './connections.ts';
+import { createRequests } from './requests.ts';
 
 /** The options of {@link serveNodes}. */
 export interface NodeServerOptions {
@@ -31,26 +33,33 @@ export interface NodeServer {
   close(): Promise<void>;
 }
 
+/** Who is at the other end of a connection. */
+type Caller = Pick<EnteredConnection, 'node' | 'isStillKnown'>;
+
 /**
  * Listens for other nodes.
  *
- * INVARIANT: HTTP is read only from connections whose other end is known.
+ * INVARIANTS: HTTP is read only from connections whose other end is known. A request is answered
+ * only while the certificate of its connection counts, and at most
+ * {@link wireLimits.ofNode} of a node at once.
  *
  * @throws AppError `fleet/listen` (`retry`)
  */
 export async function serveNodes(options: NodeServerOptions): Promise<NodeServer> {
-  const names = new WeakMap<Socket, string>();
+  const callers = new WeakMap<Socket, Caller>();
   const connections = createConnections();
+  const requests = createRequests();
   const server = createServer(WIRE_SERVER_OPTIONS, (request, response) => {
-    const node = names.get(request.socket);
-    if (node === undefined) return void response.destroy();
-    void options.answer(node, request, response);
+    const caller = callers.get(request.socket);
+    if (caller?.isStillKnown() !== true) return void request.socket.destroy();
+    if (!requests.begin(caller.node, response)) return respondBusy(response, { retryMs: wireLimits.retryMs });
+    void options.answer(caller.node, request, response);
   });
   const serveHttp = server.listeners('connection');
   server.removeAllListeners('connection');
-  const enter = (raw: Socket, socket: Socket, node: string) => {
-    if (!connections.admit(raw, node)) return;
-    names.set(socket, node);
+  const enter = (raw: Socket, socket: Socket, caller: Caller) => {
+    if (!connections.admit(raw, caller.node)) return;
+    callers.set(socket, caller);
     for (const listener of serveHttp) listener.call(server, socket);
   };
   Object.assign(server, { pauseOnConnect: options.identity !== undefined });
@@ -72,20 +81,21 @@ export async function serveNodes(options: NodeServerOptions): Promise<NodeServer
 function gateOf(
   { identity, clock, tell }: NodeServerOptions,
   connections: Connections,
-  enter: (raw: Socket, socket: Socket, node: string) => void,
+  enter: (raw: Socket, socket: Socket, caller: Caller) => void,
 ): (socket: Socket) => void {
   if (identity === undefined) {
     return (socket) => {
       socket.on('error', () => undefined);
-      if (connections.begin(socket)) enter(socket, socket, socket.remoteAddress ?? 'unknown');
+      const node = socket.remoteAddress ?? 'unknown';
+      if (connections.begin(socket)) enter(socket, socket, { node, isStillKnown: () => true });
     };
   }
   const gate = createTlsGate({
     identity,
     clock,
-    onKnown: ({ raw, socket, node }) => {
+    onKnown: ({ raw, socket, ...caller }) => {
       tell.over(addressOf(raw));
-      enter(raw, socket, node);
+      enter(raw, socket, caller);
     },
     onRefused: (address, { cause, reason }) => {
       tell.warn(

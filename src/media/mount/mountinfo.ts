@@ -37,7 +37,16 @@ export function parseMountinfo(text: string): readonly MountEntry[] {
   });
 }
 
-/** Undoes the octal escapes (`\040` for a space) that mountinfo and fstab share. */
+/**
+ * Undoes the octal escapes (`\040` for a space) that mountinfo and fstab share, one for each byte.
+ */
 export function undoOctalEscapes(text: string): string {
-  return text.replace(/\\([0-7]{3})/g, (_all, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+  return text.replace(/(?:\\[0-7]{3})+/g, (run) =>
+    Buffer.from(
+      run
+        .split('\\')
+        .slice(1)
+        .map((octal) => Number.parseInt(octal, 8)),
+    ).toString(),
+  );
 }

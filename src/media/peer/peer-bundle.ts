@@ -4,6 +4,7 @@ import type { OfferedBundle } from '../../domain/fleet/fleet-view.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { busyOf } from '../../offers/busy.ts';
 import type { OffersClient } from '../../offers/client/client.ts';
+import { wasCut } from '../../offers/client/read-body.ts';
 import { wireLimits } from '../../offers/limits.ts';
 import { OFFERED_FILES } from '../../offers/offered-bundles.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
@@ -22,6 +23,11 @@ export interface PeerAccess {
   /** Documents that this node has: they are not asked for again. */
   readonly own: BlobSource;
   readonly clock: Clock;
+}
+
+/** A peer, and the sizes that it lists. */
+interface PeerBlobs extends PeerAccess {
+  readonly sizeOf: BlobSource['sizeOf'];
 }
 
 /** How long a peer that is busy is waited for before anything of a bundle is known. */
@@ -58,11 +64,12 @@ export function peerBundle(access: PeerAccess, { bundleId, name, version }: Offe
       throw bundleError('bundle/absent', `${access.name} has no ${file} of bundle ${bundleId}`);
     },
     sizeOf: async (digest, signal) => (await blobs(signal)).get(digest),
-    read: (digest, startByte, signal) => readDocument(access, digest, startByte, signal),
+    read: (digest, startByte, signal) => readDocument(wanted, digest, startByte, signal),
   };
+  const wanted: PeerBlobs = { ...access, sizeOf: reader.sizeOf };
   const source: BlobSource = {
     sizeOf: reader.sizeOf,
-    read: (digest, startByte, signal) => readBlob(access, digest, startByte, signal),
+    read: (digest, startByte, signal) => readBlob(wanted, digest, startByte, signal),
   };
   return { kind: 'bundle', path, reader, blobs: source };
 }
@@ -90,7 +97,7 @@ async function patiently<T>({ name, clock }: PeerAccess, signal: AbortSignal, wo
  * judged.
  */
 async function* readDocument(
-  access: PeerAccess,
+  access: PeerBlobs,
   digest: Digest,
   startByte: number,
   signal: AbortSignal,
@@ -113,35 +120,69 @@ async function* readDocument(
 
 /**
  * A document that this node has comes from its own disk. A peer that is busy or does not answer is
- * left out for a while, so that the caller goes on elsewhere.
+ * left out for a while, so that the caller goes on elsewhere. Never more is read than the size that
+ * the peer lists: its answer may have no end.
  */
 async function* readBlob(
-  { name, client, turn, own }: PeerAccess,
+  access: PeerBlobs,
   digest: Digest,
   startByte: number,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer, void, undefined> {
+  const { name, own, sizeOf } = access;
   if (startByte === 0 && (await own.sizeOf(digest, signal)) !== undefined) {
     yield* own.read(digest, startByte, signal);
     return;
   }
-  try {
+  const sizeBytes = await sizeOf(digest, signal);
+  if (sizeBytes === undefined) throw goneFor(name, `it does not list ${digest}`);
+  let position = startByte;
+  let wasShort = false;
+  while (position < sizeBytes) {
     let given = 0;
-    for await (const chunk of client.read(digest, startByte, signal)) {
-      given += chunk.length;
-      // One that gives a few bytes and fails is left out for longer each time.
-      if (given >= wireLimits.progressBytes) turn.worked();
-      yield chunk;
+    try {
+      for await (const chunk of readOnce(access, { digest, startByte: position, sizeBytes }, signal)) {
+        given += chunk.length;
+        yield chunk;
+      }
+      return;
+    } catch (error) {
+      signal.throwIfAborted();
+      const isShort = given < wireLimits.progressBytes;
+      if (!wasCut(error) || given === 0 || (isShort && wasShort)) throw failureOf(access, digest, error);
+      // A peer cuts an answer when its read fails in the middle. Asked for the rest, it says so.
+      position += given;
+      wasShort = isShort;
     }
-    turn.worked();
-  } catch (error) {
-    signal.throwIfAborted();
-    const busy = busyOf(error);
-    if (busy !== undefined) turn.busy(busy, digest);
-    else if (error instanceof AppError && error.code === 'offers/unreachable') turn.failed();
-    else throw mediaErrorOf(name, error);
-    throw goneFor(name, error);
   }
+}
+
+/** One answer of the peer, up to the end of the blob. */
+async function* readOnce(
+  { client, turn }: PeerBlobs,
+  { digest, startByte, sizeBytes }: { readonly digest: Digest; readonly startByte: number; readonly sizeBytes: number },
+  signal: AbortSignal,
+): AsyncGenerator<Buffer, void, undefined> {
+  const leftBytes = sizeBytes - startByte;
+  let given = 0;
+  for await (const chunk of client.read(digest, startByte, signal)) {
+    const wanted = chunk.subarray(0, leftBytes - given);
+    given += wanted.length;
+    // One that gives a few bytes and fails is left out for longer each time.
+    if (given >= Math.min(wireLimits.progressBytes, leftBytes)) turn.worked();
+    yield wanted;
+    if (given >= leftBytes) return;
+  }
+  turn.worked();
+}
+
+/** The error of a read. A peer that can't give this blob may give others, so it is not left out. */
+function failureOf({ name, turn }: PeerAccess, digest: Digest, error: unknown): unknown {
+  const busy = busyOf(error);
+  if (busy !== undefined) turn.busy(busy, digest);
+  else if (error instanceof AppError && error.code === 'offers/unreachable') turn.failed();
+  else return mediaErrorOf(name, error);
+  return goneFor(name, error);
 }
 
 /** `media/read` for a peer that does not answer as it should; everything else stays as it is. */
@@ -149,7 +190,7 @@ function mediaErrorOf(name: string, error: unknown): unknown {
   if (!(error instanceof AppError) || !error.code.startsWith('offers/')) return error;
   return new AppError({
     code: 'media/read',
-    message: `${name} can't be read: ${reasonOf(error)}`,
+    message: error.code === 'offers/failed' ? reasonOf(error) : `${name} can't be read: ${reasonOf(error)}`,
     disposition: error.disposition === 'reject' ? 'reject' : 'retry',
     cause: error,
   });

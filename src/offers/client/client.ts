@@ -28,8 +28,8 @@ export interface WatchOptions {
 }
 
 /**
- * Reads the wire form. All methods throw AppError `offers/busy` (`wait`), `offers/unreachable`
- * (`retry`), `offers/answer` (`reject`), or whatever aborted the signal.
+ * Reads the wire form. All methods throw AppError `offers/busy` (`wait`), `offers/failed` and
+ * `offers/unreachable` (`retry`), `offers/answer` (`reject`), or whatever aborted the signal.
  */
 export interface OffersClient extends BlobSource {
   /** `/v1/offers`. Undefined when it has not changed. */
@@ -91,9 +91,12 @@ async function ask(
   const body = (await readBody(response, limits, signal)).toString('utf8');
   if (status === 404) return undefined;
   if (status === 503) throw busyError(who, parseBusy(response.headers['retry-after'], body));
+  const isFailed = status === 500;
   throw new AppError<OffersErrorCode>({
-    code: 'offers/unreachable',
-    message: `${who} answers ${asked.path} with status ${status}${reasonIn(body)}`,
+    code: isFailed ? 'offers/failed' : 'offers/unreachable',
+    message: isFailed
+      ? `${who} can't give ${asked.path}${reasonIn(body)}`
+      : `${who} answers ${asked.path} with status ${status}${reasonIn(body)}`,
     disposition: 'retry',
   });
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import type { OffersErrorCode } from '../busy.ts';
 import { wireLimits } from '../limits.ts';
 import { connectionError, type WireConnection } from './wire-connection.ts';
@@ -76,6 +76,13 @@ export async function* streamBody(
   } finally {
     if (!response.complete) response.destroy();
   }
+}
+
+/**
+ * Whether a connection was closed by the other end, as a server does that can't go on with a body.
+ */
+export function wasCut(error: unknown): boolean {
+  return error instanceof AppError && error.code === 'offers/unreachable' && systemCodeOf(error.cause) === 'ECONNRESET';
 }
 
 /**

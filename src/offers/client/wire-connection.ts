@@ -139,7 +139,12 @@ function send(
       settle();
       reject(error);
     });
-    request.on('upgrade', (_response, socket) => socket.destroy());
+    request.on('upgrade', (_response, socket) => {
+      socket.destroy();
+      settle();
+      // Node.js tells no error after this event.
+      reject(new Error('it switches to another protocol'));
+    });
     request.end();
   });
   return { answer, isReused: () => request.reusedSocket };

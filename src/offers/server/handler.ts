@@ -6,7 +6,7 @@ import { closeSignal } from '../../platform/http/close-signal.ts';
 import { sendContentHead } from '../../platform/http/content-head.ts';
 import { respondJson } from '../../platform/http/respond-json.ts';
 import type { Log } from '../../platform/log.ts';
-import { busyOf, respondBusy } from '../busy.ts';
+import { busyOf, type OffersErrorCode, respondBusy } from '../busy.ts';
 import type { OffersDocument } from '../documents.ts';
 import type { ChangingOffers } from '../offered-bundles.ts';
 import { parseWirePath, type WireRoute } from '../paths.ts';
@@ -36,8 +36,8 @@ export function createOffersHandler(options: OffersHandlerOptions): OffersHandle
 
 /**
  * Runs `work` for a GET or HEAD request, and answers what it throws: `offers/busy` as 503,
- * `media/gone` as 404, the rest as 500. Once the head is sent, the connection is closed instead.
- * Never rejects.
+ * `media/gone` as 404, a failed connection to the server behind this one as 502 (RFC 9110, section
+ * 15.6.3), the rest as 500. Once the head is sent, the connection is closed instead. Never rejects.
  */
 export async function answerSafely(
   request: IncomingMessage,
@@ -74,8 +74,12 @@ function answerError(response: ServerResponse, error: unknown, log: Log): void {
     return;
   }
   log.debug({ err: error }, `Offers: a request failed: ${reasonOf(error)}`);
-  respondJson(response, 500, { error: reasonOf(error).slice(0, 300) });
+  const status = error instanceof AppError && BEHIND.has(error.code) ? 502 : 500;
+  respondJson(response, status, { error: reasonOf(error).slice(0, 300) });
 }
+
+/** Errors of a connection to the server that a relay asks, not of what was asked for. */
+const BEHIND: ReadonlySet<string> = new Set<OffersErrorCode>(['offers/unreachable', 'offers/answer']);
 
 /** Answers 404 with a short body. */
 function respondAbsent(response: ServerResponse): void {

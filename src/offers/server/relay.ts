@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { closeSignal } from '../../platform/http/close-signal.ts';
 import { writeFlushed } from '../../platform/http/write-flushed.ts';
 import { createBufferSweep } from '../../platform/sweep-buffers.ts';
-import { streamBody } from '../client/read-body.ts';
+import { streamBody, wasCut } from '../client/read-body.ts';
 import type { WireConnection } from '../client/wire-connection.ts';
 import { wireLimits } from '../limits.ts';
 
@@ -25,7 +25,9 @@ const ANSWERED = ['content-type', 'content-length', 'content-range', 'accept-ran
  * slower one. Only headers of the wire form are passed on.
  *
  * @param path the path at the other server
- * @throws as {@link WireConnection.open}, before the head is sent; once it is, the answer is cut
+ * @throws as {@link WireConnection.open}, before the head is sent; once it is, as `streamBody`.
+ *   `response` is cut already when the answer was, which need not be a fault of the other server:
+ *   whoever asked learns that when it asks for the rest
  */
 export async function relay(
   request: IncomingMessage,
@@ -53,6 +55,9 @@ export async function relay(
       await writeFlushed(response, chunk, signal);
     }
     response.end();
+  } catch (error) {
+    if (wasCut(error)) response.destroy();
+    throw error;
   } finally {
     if (!answer.complete) answer.destroy();
   }

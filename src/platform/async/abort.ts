@@ -109,7 +109,8 @@ function rejectionOf(signal: AbortSignal): Promise<never> {
   return promise;
 }
 
-function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void; reject: (reason: unknown) => void } {
+/** A promise, and the functions that settle it. */
+export function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void; reject: (reason: unknown) => void } {
   let resolve: (value: T) => void = () => undefined;
   let reject: (reason: unknown) => void = () => undefined;
   const promise = new Promise<T>((onResolve, onReject) => {

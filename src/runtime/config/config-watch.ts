@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { watch } from 'chokidar';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/share-runs.ts';
+import { closeWatcher } from '../../platform/files/close-watcher.ts';
 import type { Log } from '../../platform/log.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 
@@ -51,7 +52,7 @@ export function watchConfig(
   return () => {
     isStopped = true;
     clearInterval(timer);
-    void watcher.close();
+    void closeWatcher(watcher);
   };
 }
 

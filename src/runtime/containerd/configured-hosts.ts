@@ -1,6 +1,6 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemCodeOf } from '../../platform/app-error.ts';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
 import { configError } from '../cri/runtime-error.ts';
@@ -10,6 +10,8 @@ import { readHostsToml, withAbsolutePaths } from './hosts-toml.ts';
 export const FILE = 'hosts.toml';
 /** The user's file, while ours has its name. */
 export const SAVED = 'hosts.toml.stickpin-saved';
+/** Our file while it is written. A crash may leave it. */
+const STAGED = `.${FILE}.stickpin-new`;
 /** How the names of folders begin that are being made or removed. */
 export const SCRATCH = '.stickpin-';
 const DEFAULT = '_default';
@@ -23,11 +25,23 @@ export interface Place {
 }
 
 /**
- * The user's configuration in an existing directory: the saved file, otherwise its certificates.
+ * The user's configuration for the registry of an existing directory: what is in it, or what it
+ * hides if it is there for our file alone.
  *
- * @throws AppError `runtime/config` when the file is broken
+ * @param madeDirectory whether stickpin made the directory
+ * @throws AppError `runtime/config` when a file is broken
  */
-export async function ownTable(directory: string): Promise<TomlTable> {
+export async function configuredTable(place: Place, directory: string, madeDirectory: boolean): Promise<TomlTable> {
+  return madeDirectory && (await hasOnlyOurs(directory)) ? inheritedTable(place) : ownTable(directory);
+}
+
+/** Whether nothing but our file is in a directory. */
+export async function hasOnlyOurs(directory: string): Promise<boolean> {
+  return (await readdir(directory)).every((name) => name === FILE || name === STAGED);
+}
+
+/** The saved file, otherwise the certificates. */
+async function ownTable(directory: string): Promise<TomlTable> {
   return (await tableAt(join(directory, SAVED))) ?? (await certificatesIn(directory));
 }
 
@@ -39,23 +53,31 @@ export async function ownTable(directory: string): Promise<TomlTable> {
  * @throws AppError `runtime/config` when the file is broken
  */
 export async function inheritedTable({ certsDirectory, others, registry }: Place): Promise<TomlTable> {
-  if ((await subdirectories(certsDirectory)).includes(DEFAULT)) return absoluteTable(join(certsDirectory, DEFAULT));
+  if (await isFolder(join(certsDirectory, DEFAULT))) return absoluteTable(join(certsDirectory, DEFAULT));
   for (const other of others) {
     const name = await folderFor(other, registry);
     const table = name === undefined ? undefined : await usersTable(join(other, name));
     if (table !== undefined) return table;
-    if ((await subdirectories(other)).includes(DEFAULT)) return absoluteTable(join(other, DEFAULT));
+    if (await isFolder(join(other, DEFAULT))) return absoluteTable(join(other, DEFAULT));
   }
   return {};
 }
 
-/** The name of the folder for a registry. containerd tries `host_port_` before `host:port`. */
+/**
+ * The name of the folder for a registry, or of a link to one, which containerd follows. containerd
+ * tries `host_port_` before `host:port`.
+ *
+ * @throws AppError `runtime/config` when something else has the name
+ */
 export async function folderFor(certsDirectory: string, registry: string): Promise<string | undefined> {
-  const names = await subdirectories(certsDirectory);
-  return [registry.replace(/:(\d+)$/, '_$1_'), registry].find((each) => names.includes(each));
+  for (const name of new Set([registry.replace(/:(\d+)$/, '_$1_'), registry]))
+    if (await isFolder(join(certsDirectory, name))) return name;
+  return undefined;
 }
 
-/** The folders of registries in a directory. Empty when there is no such directory. */
+/**
+ * The folders of registries in a directory, without links. Empty when there is no such directory.
+ */
 export async function subdirectories(directory: string): Promise<string[]> {
   try {
     const entries = await readdir(directory, { withFileTypes: true });
@@ -66,11 +88,33 @@ export async function subdirectories(directory: string): Promise<string[]> {
   }
 }
 
+/**
+ * Whether a folder is there, or a link to one. What can't be read may be in force for containerd,
+ * so that it must not count as missing: the sandbox hides some folders of the node.
+ */
+async function isFolder(path: string): Promise<boolean> {
+  try {
+    if ((await stat(path)).isDirectory()) return true;
+  } catch (error) {
+    const target = await readlink(path).catch(() => undefined);
+    if (target !== undefined)
+      throw configError(
+        `${path} is a link to ${target}, which stickpin can't follow: ${reasonOf(error)}. ` +
+          'Remove the link, or make it lead to a folder outside of /home, /root and /tmp',
+        error,
+      );
+    if (systemCodeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+  throw configError(`${path} is not a folder, so containerd can't use it. Remove it, or put a folder in its place`);
+}
+
 /** What the user has for the registry of this folder. Undefined when the folder is ours. */
 async function usersTable(directory: string): Promise<TomlTable | undefined> {
   const ours = readHostsToml((await readIfPresent(join(directory, FILE))) ?? '');
   if (ours === undefined) return absoluteTable(directory);
-  return ours.madeDirectory ? undefined : withAbsolutePaths(await ownTable(directory), directory);
+  if (ours.madeDirectory && (await hasOnlyOurs(directory))) return undefined;
+  return withAbsolutePaths(await ownTable(directory), directory);
 }
 
 async function absoluteTable(directory: string): Promise<TomlTable> {

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { UnitControl } from '../../ports/node.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
+import { createPathRecord } from '../config/path-record.ts';
 import { createContainers } from '../cri/containers.ts';
 import { createCriClient } from '../cri/cri-client.ts';
 import { createCriObserver, type RuntimeTraits } from '../cri/observe.ts';
@@ -10,9 +11,8 @@ import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { addTag } from './add-tag.ts';
 import { openContentCheck } from './check-content.ts';
 import { createContentClient, storedBlobs } from './content-client.ts';
-import { createFolderRecord } from './folder-record.ts';
 import { createImagesClient } from './images-client.ts';
-import { createMirrorFolders } from './mirror-folders.ts';
+import { createMirrorFolders, FOLDERS_CLEARED_ANYWAY } from './mirror-folders.ts';
 import { configPathMissing, findMirrorPlaces } from './mirror-places.ts';
 import { labelChanges, labelledPins, MARK_LABEL, markedPins } from './pin-label.ts';
 
@@ -80,7 +80,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     for (const change of labelChanges(record === undefined ? [] : [record], [reference]))
       await images.changeLabels(change, signal);
   };
-  const folders = createMirrorFolders(createFolderRecord(options.foldersFile), options.mirror);
+  const folders = createMirrorFolders(createPathRecord(options.foldersFile, FOLDERS_CLEARED_ANYWAY), options.mirror);
   const { certsDirectory, configFile } = options;
   const places = (signal: AbortSignal) => findMirrorPlaces(cri, { certsDirectory, configFile }, signal);
   return {

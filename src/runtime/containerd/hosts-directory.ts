@@ -1,16 +1,16 @@
-import { link, mkdir, readdir, rename, rm, unlink } from 'node:fs/promises';
+import { link, lstat, mkdir, rename, rm, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { AppError } from '../../platform/app-error.ts';
 import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
-import type { TomlTable } from '../config/config-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
-import { writeError } from '../cri/runtime-error.ts';
+import { configError, writeError } from '../cri/runtime-error.ts';
 import {
+  configuredTable,
   FILE,
   folderFor,
+  hasOnlyOurs,
   inheritedTable,
-  ownTable,
   type Place,
   SAVED,
   SCRATCH,
@@ -22,8 +22,10 @@ import { type HostsToml, parseHostsToml, renderHostsToml } from './hosts-toml.ts
 export interface HostsDirectory {
   /**
    * Makes our registry the first host of the registries of exactly these repositories. Every other
-   * `hosts.toml` of ours is removed, and the user's original file is put back. @throws AppError
-   * `runtime/config`, `runtime/write`
+   * `hosts.toml` of ours is removed, and the user's original file is put back.
+   *
+   * @throws AppError `runtime/config` for the first registry whose configuration allows no mirror,
+   *   after all others have theirs; `runtime/write`
    */
   apply(repositories: readonly string[], signal: AbortSignal): Promise<void>;
   /**
@@ -54,10 +56,10 @@ export function createHostsDirectory(
           signal.throwIfAborted();
           await restoreUnless(join(certsDirectory, name), wanted, address);
         }
-        for (const [registry, names] of wanted) {
+        await forEachAllowed(wanted, async ([registry, names]) => {
           signal.throwIfAborted();
           await put({ certsDirectory, others, registry }, names, address);
-        }
+        });
       } catch (error) {
         signal.throwIfAborted();
         throw error instanceof AppError ? error : writeError(certsDirectory, error);
@@ -80,6 +82,22 @@ export function createHostsDirectory(
 }
 
 /**
+ * Acts on each item, also after the runtime's configuration has kept one of them from it.
+ *
+ * @throws the first AppError `runtime/config`, at the end; any other error at once
+ */
+export async function forEachAllowed<T>(items: Iterable<T>, act: (item: T) => Promise<void>): Promise<void> {
+  const faults: AppError[] = [];
+  for (const item of items) {
+    await act(item).catch((error: unknown) => {
+      if (!(error instanceof AppError) || error.code !== 'runtime/config') throw error;
+      faults.push(error);
+    });
+  }
+  if (faults[0] !== undefined) throw faults[0];
+}
+
+/**
  * Whether our file has behind our mirror what the user configures now, since mirrors stay for long.
  * A broken file counts as unchanged, because nothing can be written before it is mended.
  */
@@ -99,10 +117,6 @@ async function isAsConfigured(
   }
 }
 
-async function configuredTable(place: Place, directory: string, madeDirectory: boolean): Promise<TomlTable> {
-  return madeDirectory ? inheritedTable(place) : ownTable(directory);
-}
-
 async function restoreUnless(
   directory: string,
   wanted: ReadonlyMap<string, readonly string[]>,
@@ -118,7 +132,7 @@ async function restoreUnless(
     return;
   }
   if (hasSaved) await rename(join(directory, SAVED), join(directory, FILE));
-  else if (ours.madeDirectory && (await readdir(directory)).length === 1) await removeDirectory(directory);
+  else if (ours.madeDirectory && (await hasOnlyOurs(directory))) await removeDirectory(directory);
   else await unlink(join(directory, FILE));
   if (hasSaved) await syncFolder(directory);
 }
@@ -144,6 +158,11 @@ async function put(place: Place, repositories: readonly string[], address: Mirro
     return;
   }
   const directory = join(certsDirectory, name);
+  if ((await lstat(directory)).isSymbolicLink())
+    throw configError(
+      `${directory} is a link. stickpin writes no mirror behind it, since other registries may use that folder too. ` +
+        'Put a folder with a copy of its files in place of the link',
+    );
   const present = await readIfPresent(join(directory, FILE));
   const ours = parseHostsToml(present ?? '', address);
   if (present !== undefined && ours === undefined) await saveOriginal(directory);

@@ -2,8 +2,8 @@ import { realpath, rmdir } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
-import type { FolderRecord } from './folder-record.ts';
-import { createHostsDirectory } from './hosts-directory.ts';
+import type { PathRecord } from '../config/path-record.ts';
+import { createHostsDirectory, forEachAllowed } from './hosts-directory.ts';
 
 /**
  * The folder that mirrors are written to, then the folders with further configuration of the user
@@ -28,6 +28,15 @@ export interface MirrorFolders {
   rendered(places: readonly MirrorPlace[], signal: AbortSignal): Promise<string[]>;
 }
 
+/** Folders that `systemd/clear-mirrors` looks into without a record. */
+export const FOLDERS_CLEARED_ANYWAY: readonly string[] = [
+  '/etc/containerd/certs.d',
+  '/etc/containerd/certs.d:/etc/docker/certs.d',
+  '/var/lib/rancher/k3s/agent/etc/containerd/certs.d',
+  '/var/lib/rancher/rke2/agent/etc/containerd/certs.d',
+  '/var/snap/microk8s/current/args/certs.d',
+];
+
 const STALE = 'stale ';
 
 /**
@@ -36,7 +45,7 @@ const STALE = 'stale ';
  * INVARIANT: a folder is in the record before the first file of ours is in it, and until the last
  * one is gone. So what a daemon that crashed has left is found.
  */
-export function createMirrorFolders(record: FolderRecord, address: MirrorAddress): MirrorFolders {
+export function createMirrorFolders(record: PathRecord, address: MirrorAddress): MirrorFolders {
   /** Former folders that could not be cleared. They are tried again after the next start. */
   const abandoned = new Set<string>();
   const formerFolders = async (places: readonly MirrorPlace[]) => {
@@ -61,7 +70,7 @@ export function createMirrorFolders(record: FolderRecord, address: MirrorAddress
       const inUse = places.map(([folder]) => folder);
       const former = await formerFolders(places);
       if (repositories.length > 0) await record.write([...former, ...inUse]);
-      for (const place of places) await createHostsDirectory(place, address).apply(repositories, signal);
+      await forEachAllowed(places, (place) => createHostsDirectory(place, address).apply(repositories, signal));
       if (repositories.length === 0) for (const folder of inUse) await removeLiteralDirectory(folder);
       const left: string[] = [];
       for (const folder of former) if (!(await isCleared(folder, signal))) left.push(folder);

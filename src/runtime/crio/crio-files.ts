@@ -1,17 +1,15 @@
-import { mkdir, readlink, symlink } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import { hexOf } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
-import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { rememberLast } from '../../platform/async/remember-last.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { type DurableFile, readIfPresent } from '../../platform/files/durable-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
-import { configError } from '../cri/runtime-error.ts';
 import { HALF_RELOAD, pinFault, refuseFaults } from './config-faults.ts';
 import { effectivePins, readCrioConfig } from './crio-config-walk.ts';
+import { type CrioLinks, createCrioLinks, isLinked } from './crio-links.ts';
 import type { CrioPaths } from './crio-paths.ts';
 import { parsePinsDropIn, recoverPins, renderPinsDropIn } from './pins-drop-in.ts';
 import { mergeRegistries, readRegistriesConfig } from './registries-config.ts';
@@ -80,6 +78,7 @@ interface DropIns {
   readonly paths: CrioPaths;
   readonly address: MirrorAddress;
   readonly signatures: SignatureLookup;
+  readonly links: CrioLinks;
   readonly beforeChange: () => Promise<void>;
   /** Undefined for text that stickpin does not write. */
   readonly mirrorsIn: (text: string) => readonly string[] | undefined;
@@ -101,6 +100,7 @@ export function createCrioFiles(
     paths,
     address,
     signatures: createSignatureLookup(paths, address),
+    links: createCrioLinks(paths, beforeChange),
     beforeChange,
     mirrorsIn: rememberLast((text): readonly string[] | undefined => parseRegistriesDropIn(text, address)),
     pinsIn: rememberLast(parsePinsDropIn),
@@ -166,12 +166,12 @@ async function writePins(dropIns: DropIns, ours: readonly string[], signal: Abor
   // in it.
   const stagingDirectory = dirname(dirname(paths.pinsFile));
   const running = await writeForCrio(dropIns, { path: paths.pinsFile, stagingDirectory }, text);
-  const linked = await ensureLink(dropIns, paths.pinsLink, paths.pinsFile);
+  const linked = await dropIns.links.ensure(paths.pinsLink, paths.pinsFile);
   return { changed: persistent || running || linked, shadowing: ours.length === 0 ? [] : shadowing };
 }
 
 async function writeMirrors(dropIns: DropIns, repositories: readonly string[], signal: AbortSignal): Promise<Written> {
-  const { paths, address, signatures } = dropIns;
+  const { paths, address, signatures, links } = dropIns;
   if (repositories.length === 0 && (await renderedMirrors(dropIns, signal)).length === 0) return UNTOUCHED;
   const config = await foreignRegistries(paths, signal);
   if (repositories.length > 0) refuseFaults(config.faults, 'No image could be pulled');
@@ -180,7 +180,7 @@ async function writeMirrors(dropIns: DropIns, repositories: readonly string[], s
   const kept = await writeDurably({ path: paths.persistentMirrorsFile }, text);
   const written = await writeForCrio(dropIns, { path: paths.mirrorsFile }, text);
   if (repositories.length === 0) await signatures.remove();
-  const linked = repositories.length > 0 && (await ensureLink(dropIns, paths.mirrorsLink, paths.mirrorsFile));
+  const linked = repositories.length > 0 && (await links.ensure(paths.mirrorsLink, paths.mirrorsFile));
   const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
   return { changed: kept || written || linked, shadowing: behind.map(({ file }) => file) };
 }
@@ -253,49 +253,9 @@ async function holdsNoPins(paths: CrioPaths): Promise<boolean> {
 
 const NOTHING_RENDERED = { rendered: [], fault: undefined };
 
-async function isLinked(link: string, target: string): Promise<boolean> {
-  try {
-    return resolve(dirname(link), await readlink(link)) === target;
-  } catch {
-    return false;
-  }
-}
-
 /** Writes a file that CRI-O reads. */
 async function writeForCrio({ beforeChange }: DropIns, file: DurableFile, text: string): Promise<boolean> {
   const isSame = (await readIfPresent(file.path).catch(() => undefined)) === text;
   if (!isSame) await beforeChange();
   return writeDurably(file, text);
-}
-
-/**
- * Makes `link` point to `target`, which must exist: a dangling link would stop CRI-O
- * (docs/runtime-facts.md, fact 2). Returns whether it was missing.
- */
-async function ensureLink({ beforeChange }: DropIns, link: string, target: string): Promise<boolean> {
-  try {
-    const found = resolve(dirname(link), await readlink(link));
-    if (found === target) return false;
-    throw configError(
-      `${link} points to ${found} and should point to ${target}: remove it, then run systemd-tmpfiles --create`,
-    );
-  } catch (error) {
-    if (systemCodeOf(error) === 'EINVAL') {
-      throw configError(
-        `${link} is a file and should be a link to ${target}: move it away, then run systemd-tmpfiles --create`,
-      );
-    }
-    if (systemCodeOf(error) !== 'ENOENT') throw error;
-  }
-  await beforeChange();
-  try {
-    await mkdir(dirname(link), { recursive: true });
-    await symlink(target, link);
-    return true;
-  } catch (error) {
-    throw configError(
-      `${link} is missing and could not be made (${reasonOf(error)}): run systemd-tmpfiles --create`,
-      error,
-    );
-  }
 }

@@ -77,6 +77,19 @@ export function createRebuildStore(
       });
       memory.bundles = [...memory.bundles, bundle];
     },
+    restoreTimes: (bundle, event) => {
+      const before = memory.bundles.find((known) => known.bundleId === bundle.bundleId);
+      memory.trust = writeThrough(recording, () => {
+        bundleRows.setMilestones(bundle);
+        if (bundle.cancelled !== undefined) {
+          cancellations.set(bundle.bundleId, bundle.cancelled.at, bundle.cancelled.media);
+        }
+        if (bundle.resetAt !== before?.resetAt) trustRows.removeKeysOf(bundle.payload.name);
+        append(recording, event);
+        return trustRows.load();
+      });
+      change(memory, bundle.bundleId, bundle);
+    },
   };
 }
 
@@ -107,14 +120,14 @@ export function createActivationStore({ recording, memory, bundleRows }: BundleP
       });
       change(memory, bundleId, { activationRequestedAt: event.at, activationOverrides: overrides });
     },
-    rollBack: (bundleId, event, next) => {
+    rollBack: (bundleId, event, next, reason = event.message) => {
       writeThrough(recording, () => {
-        bundleRows.setRolledBack(bundleId, event.at, event.message);
+        bundleRows.setRolledBack(bundleId, event.at, reason);
         append(recording, event);
         bundleRows.setMark(next.bundleId, 'activationRequestedAt', next.event.at);
         append(recording, next.event);
       });
-      change(memory, bundleId, { rolledBackAt: event.at, rolledBackReason: event.message });
+      change(memory, bundleId, { rolledBackAt: event.at, rolledBackReason: reason });
       change(memory, next.bundleId, { activationRequestedAt: next.event.at });
     },
   };
@@ -188,6 +201,12 @@ export function createPreloadStore(
         const { cancelled: _, ...others } = bundle;
         return media === undefined ? others : { ...others, cancelled: { at: event.at, media } };
       });
+    },
+    setCancelledMedia: (bundleId, media) => {
+      const at = memory.bundles.find((bundle) => bundle.bundleId === bundleId)?.cancelled?.at;
+      if (at === undefined) return;
+      write(recording, () => cancellations.set(bundleId, at, media));
+      change(memory, bundleId, { cancelled: { at, media } });
     },
   };
 }

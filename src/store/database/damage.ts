@@ -25,6 +25,19 @@ export function isCorruption(thrown: unknown): boolean {
 }
 
 /**
+ * The error for an open database whose files were removed: `store/damaged` (`wait`, for a restart).
+ * What SQLite has open is gone with the next end of the daemon.
+ */
+export function removedError(path: string, cause: unknown): AppError {
+  return new AppError({
+    code: 'store/damaged',
+    message: `Files of the state database ${path} were removed while stickpin runs: nothing more is recorded. What is known stays in force, and all pins stay. A restart goes on with the newest copy and pins.json, as far as they are left. Run 'systemctl restart stickpin'`,
+    disposition: 'wait',
+    cause,
+  });
+}
+
+/**
  * The error for a database that was damaged while it was open: `store/damaged` (`wait`, for a
  * restart).
  */

@@ -38,8 +38,11 @@ export interface RenewOptions {
   readonly revive: BundleReviver;
   /** Milliseconds since the epoch, for the new name of a damaged database. */
   readonly now: number;
-  /** The database whose copies are tried. Default: the one that is opened. */
-  readonly copiesOf?: string;
+  /**
+   * The database of which the one that is opened is a temporary copy: its copies are tried, and it
+   * is the one that a loss names. Default: the one that is opened.
+   */
+  readonly of?: string;
 }
 
 /**
@@ -56,14 +59,14 @@ export interface RenewOptions {
  */
 export function openOrRenew<T>(
   path: string,
-  { revive, now, copiesOf = path }: RenewOptions,
+  { revive, now, of = path }: RenewOptions,
   open: () => T,
 ): { readonly opened: T; readonly loss: string | undefined } {
   const startAnew = (damage: string) => {
     const aside = setAside(path, now);
-    const kept = aside === undefined ? '' : `; it is kept as ${aside}`;
-    const what = `The state database ${path} could not be used: ${damage}${kept}. stickpin goes on with`;
-    const copy = restore(path, copiesOf, revive);
+    const kept = aside === undefined || path !== of ? '' : `; it is kept as ${aside}`;
+    const what = `The state database ${of} could not be used: ${damage}${kept}. stickpin goes on with`;
+    const copy = restore(path, of, revive);
     const loss =
       copy === undefined
         ? `${what} a new one: all pins stay, and each release is known again as far as the node has its documents, or when its stick is plugged in`
@@ -72,12 +75,13 @@ export function openOrRenew<T>(
   };
   const cut = existsSync(path) && statSync(path).size > 0 ? walDamage(`${path}-wal`) : undefined;
   const copy = cut === undefined ? undefined : copyAside(path, now);
-  const damage = damageOf(path, revive);
+  const damage = damageOf(path, revive, of);
   if (damage !== undefined) return startAnew(damage);
   try {
     const opened = open();
     if (cut === undefined) return { opened, loss: undefined };
-    const loss = `The log of the state database, ${path}-wal, could not be used: ${cut}. What was recorded last is lost; both are kept as ${copy}. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
+    const kept = path === of ? `; both are kept as ${copy}` : '';
+    const loss = `The log of the state database, ${of}-wal, could not be used: ${cut}. What was recorded last is lost${kept}. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
     return { opened, loss };
   } catch (error) {
     if (!isDamage(error)) throw error;
@@ -95,15 +99,19 @@ function restore(path: string, of: string, revive: BundleReviver): RestoredCopy 
   }
 }
 
-/** Why the database can't be used. Undefined when no damage is found. Changes nothing. */
-function damageOf(path: string, revive: BundleReviver): string | undefined {
+/**
+ * Why the database can't be used. Undefined when no damage is found. Changes nothing.
+ *
+ * @param of the database beside which copies and traces of an earlier daemon are looked for
+ */
+function damageOf(path: string, revive: BundleReviver, of = path): string | undefined {
   for (const suffix of SUFFIXES) {
     const found = lstatSync(`${path}${suffix}`, { throwIfNoEntry: false });
     if (found !== undefined && !found.isFile() && !found.isSymbolicLink()) return `${path}${suffix} is not a file`;
   }
   if (!existsSync(path) || statSync(path).size === 0) {
     const isLost =
-      hasCopy(path) || existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(path), name)));
+      hasCopy(of) || existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(of), name)));
     if (!isLost) return undefined;
     return existsSync(path) ? 'it is empty' : 'it is gone';
   }

@@ -75,8 +75,9 @@ const TRY_EVERY_MS = 1_000;
 function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
   const { path, standbyDirectory, revive, log, now } = options;
   const copy = copyTo(path, standbyDirectory);
-  // If the copy is damaged, the state is empty until the real database can be renamed.
-  const { opened: copied, loss } = openOrRenew(copy, { revive, now, copiesOf: path }, () =>
+  // A damaged database may be renamed already, so that nothing is here. Without a copy of it, the
+  // state is empty until the real one can be written.
+  const { opened: copied, loss } = openOrRenew(copy, { revive, now, of: path }, () =>
     openWith(copy, revive, { refusal }),
   );
   const standby = copied.store;

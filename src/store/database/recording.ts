@@ -1,11 +1,11 @@
 import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
-import type { AppError } from '../../platform/app-error.ts';
+import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import type { Durability, EventRow, StateCopies } from '../../ports/state.ts';
 import { createDiskWatch, type DiskWatch } from '../files/disk-watch.ts';
 import { databaseWriteError } from '../files/write-error.ts';
-import { damagedError, isCorruption } from './damage.ts';
+import { damagedError, isCorruption, removedError } from './damage.ts';
 import { writeCopy } from './state-copies.ts';
 import { createEventRows, type EventRows } from './tables/event-rows.ts';
 import { createWalSync, syncLog, type WalSync } from './wal-sync.ts';
@@ -42,6 +42,8 @@ export interface Recording {
   appended: number;
   /** A change that must not be lost was made since the last copy of the database. */
   isCopyDue: boolean;
+  /** Frames of a transaction that failed may be in the log: see {@link clearLog}. */
+  isLogUnclean: boolean;
 }
 
 /**
@@ -67,6 +69,7 @@ export function createRecording(database: Database, options: RecordingOptions): 
     appended: revision,
     // What was recorded right before the end of the daemon may be in no copy.
     isCopyDue: revision > 0,
+    isLogUnclean: false,
   };
 }
 
@@ -95,8 +98,21 @@ function transact<T>(recording: Recording, work: () => T): T {
     return database.transaction(work)();
   } catch (error) {
     recording.appended = recording.revision;
-    throw damageIn(recording, error) ?? disk.failed(databaseWriteError(database.name, error));
+    const damage = damageIn(recording, error);
+    if (damage !== undefined) throw damage;
+    recording.isLogUnclean = true;
+    clearLog(recording);
+    throw disk.failed(databaseWriteError(database.name, error));
   }
+}
+
+/**
+ * Empties the log after a transaction that failed, as on a full disk. SQLite leaves the frames of
+ * it there, and after a power cut they look like damage of the log. When the disk has no room for
+ * that either, it is tried again.
+ */
+function clearLog(recording: Recording): void {
+  if (recording.isLogUnclean && checkpoint(recording)) recording.isLogUnclean = false;
 }
 
 /**
@@ -106,14 +122,21 @@ function transact<T>(recording: Recording, work: () => T): T {
 export function writeThrough<T>(recording: Recording, work: () => T): T {
   const result = write(recording, work);
   recording.isCopyDue = true;
+  // If it fails, the change is committed nevertheless, and the next checkpoint includes it. If the
+  // disk can't be written, the next change fails.
+  checkpoint(recording);
+  return result;
+}
+
+/** Moves the log into the database and empties it. @returns whether it was possible */
+function checkpoint(recording: Recording): boolean {
   try {
     recording.database.pragma('wal_checkpoint(TRUNCATE)');
+    return true;
   } catch (error) {
-    // The change is committed, and the next checkpoint includes it. If the disk can't be written,
-    // the next change fails.
     damageIn(recording, error);
+    return false;
   }
-  return result;
 }
 
 /**
@@ -133,7 +156,9 @@ export function createDurability(recording: Recording): Durability {
   const { database, disk, walSync } = recording;
   return {
     settled: async (signal) => {
+      clearLog(recording);
       const synced = walSync.settled().catch((error: unknown) => {
+        if (systemCodeOf(error) === 'ENOENT') return logIsRemoved(recording, error);
         throw disk.failed(databaseWriteError(database.name, error));
       });
       // The write to the disk goes on after an abort, for all others that wait for it.
@@ -144,6 +169,14 @@ export function createDurability(recording: Recording): Durability {
       return refusal === undefined ? disk.trouble() : { code: refusal.code, message: refusal.message };
     },
   };
+}
+
+/**
+ * The log was removed: told once, as `trouble()` tells it from then on. There is nothing left that
+ * could be written to the disk, and what is known stays in force.
+ */
+function logIsRemoved(recording: Recording, cause: unknown): void {
+  if (recording.refusal === undefined) throw refuse(recording, removedError(recording.database.name, cause));
 }
 
 /** Implements `StateCopies`. */
@@ -169,8 +202,13 @@ export function createStateCopies(recording: Recording): StateCopies {
  */
 function damageIn(recording: Recording, thrown: unknown): AppError | undefined {
   if (!isCorruption(thrown)) return undefined;
+  return refuse(recording, damagedError(recording.database.name, thrown));
+}
+
+/** From now on every change throws the error; it is told the first time. */
+function refuse(recording: Recording, error: AppError): AppError {
   if (recording.refusal !== undefined) return recording.refusal;
-  recording.refusal = damagedError(recording.database.name, thrown);
-  recording.onDamage(recording.refusal);
-  return recording.refusal;
+  recording.refusal = error;
+  recording.onDamage(error);
+  return error;
 }

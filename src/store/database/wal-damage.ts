@@ -11,7 +11,8 @@ const MAGIC = 0x377f0682;
  * commits are lost.
  *
  * A frame belongs to this log when it has the salts of the header. Frames of an earlier log may
- * follow after the end; they are ignored. The last commit before a power cut may look damaged too.
+ * follow after the end; they are ignored. So are frames of a transaction that failed, as on a full
+ * disk: none of them ends a transaction. The last commit before a power cut may look damaged too.
  * It was not on the disk yet, so nothing depended on it.
  */
 export function walDamage(path: string): string | undefined {
@@ -26,17 +27,17 @@ export function walDamage(path: string): string | undefined {
   const size = FRAME_HEADER + pageSize;
   let at = HEADER;
   for (; at + size <= log.length; at += size) {
-    if (!hasSalts(log, at)) break;
+    if (!saltsMatch(log, at).every(Boolean)) break;
     const next = checksum(
       log.subarray(at + FRAME_HEADER, at + size),
       checksum(log.subarray(at, at + 8), sums, isBigEndian),
       isBigEndian,
     );
-    if (!isEqual(next, log, at + 16)) return `it is damaged from byte ${at} on`;
+    if (!isEqual(next, log, at + 16)) break;
     sums = next;
   }
   for (let later = at; later + FRAME_HEADER <= log.length; later += size) {
-    if (hasSalts(log, later) || hasOneSalt(log, later)) return `it is damaged from byte ${at} on`;
+    if (endsTransaction(log, later) && hasSalts(log, later)) return `it is damaged from byte ${at} on`;
   }
   return undefined;
 }
@@ -68,11 +69,12 @@ function saltsMatch(log: Buffer, at: number): readonly boolean[] {
   return [0, 4].map((offset) => log.readUInt32BE(at + 8 + offset) === log.readUInt32BE(16 + offset));
 }
 
+/** A frame of this log. Where only one of two salts matches, the other one is damaged. */
 function hasSalts(log: Buffer, at: number): boolean {
-  return saltsMatch(log, at).every(Boolean);
+  return saltsMatch(log, at).some(Boolean);
 }
 
-/** One of two salts matches: a frame of this log whose other salt is damaged. */
-function hasOneSalt(log: Buffer, at: number): boolean {
-  return saltsMatch(log, at).some(Boolean);
+/** Only the last frame of a transaction has the size of the database after it. */
+function endsTransaction(log: Buffer, at: number): boolean {
+  return log.readUInt32BE(at + 4) !== 0;
 }

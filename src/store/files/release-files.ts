@@ -16,7 +16,7 @@ const MARKER = '.bundle';
 const STAGED = '.staged-';
 
 /**
- * The attached files of releases, each in `<name>/<version>` below `root`. A folder appears and
+ * The attached files of releases, each in a folder of two levels below `root`. A folder appears and
  * disappears with one rename. Folders without our marker are not ours and are not touched. Earlier
  * versions of stickpin made `<name>-<version>`, with the marker. The folder of a stream never has a
  * marker.
@@ -128,7 +128,7 @@ async function visibleNames(folder: string): Promise<readonly string[]> {
   return names.filter((name) => !name.startsWith('.'));
 }
 
-/** The path of a folder as one file name. The parts contain no `@`. */
+/** The path of a folder as one file name. The name of a stream contains no `@`. */
 function plainName(folder: string): string {
   return folder.replace('/', '@');
 }

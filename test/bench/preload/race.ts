@@ -12,6 +12,8 @@ import { preloadOnce } from './preload-daemon.ts';
 
 const GIB = 1024 ** 3;
 const BY_HAND = [1, 2, 4] as const;
+/** For each GiB: the daemon's in a preload, and of its registry alone while two pull by hand. */
+const CPU_COLUMNS = ['daemon CPU a GiB', 'registry alone'];
 
 /** What `npm run bench -- race PART` measures. */
 const PARTS = ['page-cache', '100', '35'] as const;
@@ -35,8 +37,9 @@ const STICKS: readonly (Course & { readonly bytesPerSecond: number })[] = [
 
 /**
  * Prints a preload with the default settings beside 1, 2 and 4 pulls at once by hand, for both
- * runtimes, from page cache and from disks that are as slow as sticks, and the daemon's processor
- * time for each GiB. Each row is printed as soon as it is measured.
+ * runtimes, from page cache and from disks that are as slow as sticks. Beside the daemon's
+ * processor time for each GiB is that of its registry alone. Each row is printed as soon as it is
+ * measured.
  *
  * @param part one of {@link PARTS}; default all
  */
@@ -47,7 +50,7 @@ export async function benchRace(print: (text: string) => void, part?: string): P
   const isWanted = (course: Course) => part === undefined || course.part === part;
   const folder = mkdtempSync('/var/tmp/stickpin-bench-');
   const hands = BY_HAND.map((parallel) => `${parallel} by hand`);
-  const header = ['from', 'runtime', 'stickpin', ...hands, 'stickpin / quickest', 'aim', 'daemon CPU a GiB', 'peak'];
+  const header = ['from', 'runtime', 'stickpin', ...hands, 'stickpin / quickest', 'aim', ...CPU_COLUMNS, 'peak'];
   const printRow = (row: readonly string[]) => print(`| ${row.join(' | ')} |\n`);
   print(`\n${markdownTable(header, [])}`);
   try {
@@ -84,7 +87,7 @@ async function race(
     if (preload === undefined) continue;
     const hands = BY_HAND.map((parallel) => best.get(`${parallel}`)?.wallMs ?? Number.NaN);
     const ms = (value: number) => `${Math.round(value).toLocaleString('en')} ms`;
-    const ownSeconds = preload.ownCpuMs / 1000 / (bundle.payload.totals.sizeBytes / GIB);
+    const cpuOf = (cost?: Cost) => secondsForEachGib(cost?.ownCpuMs ?? Number.NaN, bundle);
     printRow([
       course.name,
       kind === 'cri-o' ? 'CRI-O double' : kind,
@@ -92,10 +95,16 @@ async function race(
       ...hands.map(ms),
       (preload.wallMs / Math.min(...hands)).toFixed(2),
       `at most ${course.aim}`,
-      `${ownSeconds.toFixed(2)} s`,
+      cpuOf(preload),
+      cpuOf(best.get('2')),
       `${preload.peakMiB.toFixed(0)} MiB`,
     ]);
   }
+}
+
+function secondsForEachGib(cpuMs: number, bundle: SampleBundle): string {
+  const gib = bundle.payload.totals.sizeBytes / GIB;
+  return `${(cpuMs / 1000 / gib).toFixed(2)} s`;
 }
 
 /** By turns, each other turn backwards, so that a neighbour's load falls on all. */

@@ -14,7 +14,10 @@ describe.runIf(have('root'))('the check of the runtime', () => {
     double = await startCrioDouble({ flags: [`--version=${version}`] });
     const { socketPath } = double;
     const findRuntime = async () => createExaminedRuntime({ kind: 'crio', title: 'CRI-O', socketPath });
-    const checks = checkRuntime({ findRuntime, settings: { preload: { min_free_percent: 0 } } });
+    const checks = checkRuntime({
+      findRuntime,
+      settings: { preload: { min_free_percent: 0 }, runtime: { kind: 'auto' } },
+    });
     const found = await Promise.all(checks.map((check) => check.look(AbortSignal.timeout(20_000))));
     return found
       .flat()

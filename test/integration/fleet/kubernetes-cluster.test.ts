@@ -117,6 +117,27 @@ describe('with the ClusterRole of fleet.yaml', () => {
     await eventually(() => expect(test.server.watches()).toBe(1));
   });
 
+  it.each<[string, Fault]>([
+    ['403', { code: 403 }],
+    ['HTML with 504', { code: 504, headers: { 'content-type': 'text/html' }, body: '<h1>Gateway Timeout</h1>' }],
+    ['410', { code: 410 }],
+  ])('lists less and less often while each watch is answered with %s, and says so once', async (_, fault) => {
+    test.server.fail((line) => (WATCHES.test(line) ? fault : undefined));
+    test.server.endWatches();
+    const lists = requests(LISTS);
+    await eventually(() => expect(levels()).toEqual(['warn']), 20_000);
+    expect(log.lines[0]?.message).toMatch(/^The Kubernetes API does not tell changes of nodes: .*\d\d\d/);
+    expect(cluster.trouble()).toBe(log.lines[0]?.message);
+    // Pauses of 0.75, 1.5, 3, 6, 12 and 24 s: 30 s are over after the fewest lists.
+    expect(requests(LISTS) - lists).toBeLessThanOrEqual(10);
+    expect(names()).toEqual(['n1', 'n2', 'n3']);
+    test.server.fail(undefined);
+    await eventually(() => expect(test.server.watches()).toBe(1), 20_000);
+    test.server.bookmark();
+    await eventually(() => expect(cluster.trouble()).toBeUndefined());
+    expect(levels()).toEqual(['warn', 'info']);
+  });
+
   it('begins its list again when the changes since its first page are forgotten', async () => {
     for (let at = 0; at < 500; at += 1) test.server.addNode(`more-${at}`);
     let faults = 1;

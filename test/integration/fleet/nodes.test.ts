@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect as connectPlain, createServer, type Socket } from 'node:net';
@@ -11,6 +12,8 @@ import type { ClusterNode } from '../../../src/fleet/cluster.ts';
 import { clusterNodeOf } from '../../../src/fleet/kubernetes/cluster-node.ts';
 import { type OwnServes, servesAnnotation } from '../../../src/fleet/publish/serves.ts';
 import { busyOf } from '../../../src/offers/busy.ts';
+import { wasCut } from '../../../src/offers/client/read-body.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { messageIds } from '../../../src/platform/message-ids.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -112,6 +115,23 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     expect(one.log.lines.filter(({ level }) => level === 'warn')).toEqual([]);
     await eventually(() => expect(one.statuses.join()).toContain('Gives blobs to worker-2'));
     expect(statSync(two.socket).mode & 0o777).toBe(0o600);
+  });
+
+  it('are not taken for away when they can not read a blob', async () => {
+    const one = await start('worker-1');
+    const { bundleId, blob } = offer(one, randomBytes(3 * MiB));
+    one.offers.read = async function* (_digest, startByte) {
+      if (startByte === 0) yield randomBytes(MiB);
+      throw new AppError({ code: 'media/read', message: 'bad sector', disposition: 'retry' });
+    };
+    const two = await start('worker-2', { nodes: [nodeAt(one, bundleId)] });
+    await two.until(({ peers }) => peers[0]?.bundles.length === 1);
+    const peer = two.peer('worker-1');
+    const cut = await bytesOf(peer.read(blob, 0, signal)).catch((error: unknown) => error);
+    expect(wasCut(cut)).toBe(true);
+    await expect(bytesOf(peer.read(blob, MiB, signal))).rejects.toMatchObject({ code: 'offers/failed' });
+    expect(two.log.lines.filter(({ level }) => level === 'warn')).toEqual([]);
+    await two.until(({ peers }) => peers[0]?.trouble === undefined && peers[0]?.bundles.length === 1);
   });
 
   it('tell when their offers change, and keep no connection while nothing does', async () => {
@@ -312,6 +332,61 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     expect(one.log.lines.filter(({ level }) => level === 'warn').length).toBeLessThan(3);
   });
 
+  /** A connection of a node that is only a client. */
+  async function call(node: TestNode, name: string) {
+    const { certificate, key } = cluster.node(name);
+    const socket = connect({
+      host: '127.0.0.1',
+      port: node.port(),
+      cert: certificate,
+      key,
+      rejectUnauthorized: false,
+    });
+    let text = '';
+    let isClosed = false;
+    socket.on('data', (bytes: Buffer) => {
+      text += bytes.toString('latin1');
+    });
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      isClosed = true;
+    });
+    await once(socket, 'secureConnect');
+    const statuses = () => [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => status);
+    return { socket, statuses, isClosed: () => isClosed };
+  }
+
+  it('answer at most 16 requests of a node at once, also on one connection', async () => {
+    const one = await start('worker-1');
+    const { blob } = offer(one, Buffer.from('small'));
+    const { socket, statuses } = await call(one, 'worker-2');
+    const get = `GET /v1/blobs/${blob} HTTP/1.1\r\nHost: x\r\n\r\n`;
+    socket.write(get.repeat(20));
+    await eventually(() => expect(statuses()).toHaveLength(20));
+    expect(statuses()).toEqual([...Array(16).fill('200'), ...Array(4).fill('503')]);
+    socket.write(get);
+    await eventually(() => expect(statuses().at(20)).toBe('200'));
+    socket.destroy();
+  });
+
+  it('end a connection with its next request once its authority is no longer trusted', async () => {
+    const files = layKubeletFiles(join(base, 'kubelet-renewed'), cluster.node('worker-1'), cluster);
+    const one = await start('worker-1', { kubelet: files.root });
+    const { blob } = offer(one, Buffer.from('small'));
+    const { socket, statuses, isClosed } = await call(one, 'worker-2');
+    const get = `GET /v1/blobs/${blob} HTTP/1.1\r\nHost: x\r\n\r\n`;
+    socket.write(get);
+    await eventually(() => expect(statuses()).toEqual(['200']));
+    const renewed = createAuthority(join(base, 'ca-renewed'), 'kubernetes');
+    files.rotate(renewed.node('worker-1'));
+    files.trust(renewed);
+    await eventually(() => {
+      if (!isClosed()) socket.write(get);
+      expect(isClosed()).toBe(true);
+    }, 15_000);
+    expect(new Set(statuses())).toEqual(new Set(['200']));
+  });
+
   const bad: readonly [what: string, answer: (socket: Socket) => void, line: RegExp][] = [
     [
       'endless headers',
@@ -330,6 +405,12 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     ],
     ['no HTTP', (socket) => void socket.end('SSH-2.0-OpenSSH_9.2\r\n'), /can't be read as an answer/],
     ['nothing', (socket) => socket.destroy(), /does not answer/],
+    [
+      'another protocol',
+      (socket) =>
+        void socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+      /switches to another protocol/,
+    ],
   ];
 
   it.each(bad)('cut a peer off that answers with %s, with one line', async (_what, answer, line) => {

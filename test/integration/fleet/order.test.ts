@@ -29,6 +29,29 @@ const reportOf = (phase: Phase) => {
   return ownReport([ownBundle({ bundleId, name, version, phase, ...(phase === 'activated' && { current: true }) })]);
 };
 
+/** Of a node that runs from the release, or on which the one before it took its place again. */
+const after = (what: 'activation' | 'rollback') => {
+  const isBack = what === 'rollback';
+  const reason = { code: 'engine/rolled-back', message: 'containers of 4.13.6 run again' };
+  const { bundleId, payload } = bundle;
+  return ownReport([
+    ownBundle({
+      bundleId,
+      version: payload.version,
+      phase: 'activated',
+      current: !isBack,
+      ...(isBack ? { reason } : { runs: false }),
+    }),
+    ownBundle({
+      bundleId: before.bundleId,
+      version: '4.13.6',
+      phase: 'proven',
+      current: isBack,
+      ...(isBack && { runs: true }),
+    }),
+  ]);
+};
+
 const isInTrouble =
   (of: string) =>
   ({ name, trouble }: Peer) =>
@@ -76,6 +99,16 @@ describe.runIf(have('openssl'))('nodes that activate one after the other', () =>
     await settled('goes', 'goes', 'fleet/order n2');
     nodes[1]?.report(reportOf('activated'));
     await settled('goes', 'goes', 'goes');
+  }, 120_000);
+
+  it('stop at one that goes back', async () => {
+    for (const node of nodes) node.report(reportOf('ready'));
+    await settled('goes', 'fleet/order n1', 'fleet/order n1');
+    nodes[0]?.report(after('activation'));
+    for (const at of [1, 2]) await sees(at, 'n1', 'activated');
+    expect((await holds()).slice(1)).toEqual(['fleet/order n1', 'fleet/order n1']);
+    nodes[0]?.report(after('rollback'));
+    await settled('goes', 'fleet/rolled-back n1', 'fleet/rolled-back n1');
   }, 120_000);
 
   it('keep the order over a restart while no API server answers and no port is reached', async () => {

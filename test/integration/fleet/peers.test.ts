@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 import { fleetPaths } from '../../../src/offers/fleet-paths.ts';
 import { hostArch, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
@@ -307,6 +308,27 @@ describe('a peer that fails', () => {
     expect(takenBytes('worker-2', 'worker-3')).toBeGreaterThan(0);
   }, 120_000);
 
+  it.each<[string, BlobTrick]>([
+    ['with 404', ({ response }) => response.writeHead(404, { 'content-length': 0 }).end() && true],
+    ['with an empty answer', ({ response }) => response.writeHead(200, { 'content-length': 0 }).end() && true],
+  ])(
+    '%s for layers that it lists is left for another one',
+    async (_how, trick) => {
+      const [first, third] = [await node('worker-1'), await node('worker-3')];
+      for (const harness of [first, third]) {
+        harness.plug(bundle.path);
+        await harness.until(isReady, 30_000);
+      }
+      fleet.onBlob('worker-1', (asked, request) =>
+        layers().some((digest) => digest === asked.digest) ? trick(asked, request) : false,
+      );
+      const second = await node('worker-2');
+      await second.until(isReady, 60_000);
+      expect(takenBytes('worker-2', 'worker-3')).toBe(layerBytes());
+    },
+    120_000,
+  );
+
   it('with wrong bytes is not believed, and another one is asked', async () => {
     const gate = createStickGate();
     const first = await node('worker-1');
@@ -320,6 +342,26 @@ describe('a peer that fails', () => {
     await second.until(isReady, 90_000);
     for (const digest of layers()) expect(gate.starts(digest).length).toBeGreaterThan(1);
   }, 120_000);
+});
+
+describe('a layer that the stick of another node can not give', () => {
+  it('is named, while all others come from there, and is taken from the next node that has it', async () => {
+    const gate = createStickGate();
+    const [bad = ''] = layers();
+    gate.spoilSector(bad as Digest, MIB);
+    const first = await node('worker-1', { watchBundle: gate.watchBundle });
+    first.plug(bundle.path);
+    await first.until(({ bundles }) => bundles[0]?.images.present === 1, 30_000);
+    const second = await node('worker-2');
+    const named = `Blob ${bad} of etcd can't be read from worker-1: worker-1 can't give /v1/blobs/${bad}: ${bad} can't`;
+    await second.until(({ bundles: [now] }) => now?.images.present === 1, 30_000);
+    await eventually(() => {
+      expect(second.log.lines.map(({ message }) => message).join('\n')).toContain(named);
+    }, 60_000);
+    const third = await node('worker-3');
+    third.plug(bundle.path);
+    await second.until(isReady, 90_000);
+  }, 180_000);
 });
 
 describe('a peer that is busy', () => {

@@ -4,6 +4,7 @@ import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { shortBundle } from '../../../src/fleet/publish/node-status.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
+import { applyFields, getNode } from '../../../src/fleet/publisher/own-node.ts';
 import { createPublisher, type Publisher, withdraw } from '../../../src/fleet/publisher/publisher.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
@@ -96,7 +97,7 @@ it('tells annotations, labels and the condition, and leaves those of others', as
     lastHeartbeatTime: expect.stringMatching(/Z$/),
     lastTransitionTime: condition()?.lastHeartbeatTime,
   });
-  expect(node().status.conditions.map(({ type }) => type)).toEqual(['Ready', 'StickpinHealthy']);
+  expect(node().status.conditions.map(({ type }) => type)).toEqual(['StickpinHealthy', 'Ready']);
   expect(node().metadata.labels).toHaveProperty(['kubernetes.io/hostname'], 'n1');
   expect(node().metadata.managedFields.map(({ manager }) => manager)).toEqual(['stickpin']);
 });
@@ -289,4 +290,16 @@ it('takes everything of its own away, and nothing else', async () => {
   expect(node().status.conditions.map(({ type }) => type)).toEqual(['Ready']);
   test.server.removeNode('n1');
   await withdraw(api, 'n1', NEVER_ABORTED);
+  // A server-side apply makes a Node that is not there.
+  expect(() => node()).toThrow();
+});
+
+it('makes no Node that goes away while it is written', async () => {
+  await eventually(isPublished);
+  const known = await getNode(api, 'n1', NEVER_ABORTED);
+  await stop();
+  test.server.removeNode('n1');
+  const applied = applyFields(api, known, { annotations: {}, labels: {} }, NEVER_ABORTED);
+  await expect(applied).rejects.toMatchObject({ code: 'kubernetes/conflict' });
+  expect(() => node()).toThrow();
 });

@@ -142,6 +142,32 @@ describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () =>
     expect(script('uninstall.sh').status).toBe(0);
   });
 
+  it('removes links that the daemon has recorded, and no file in their place', () => {
+    install('--crio', 'yes');
+    const [made, file, other] = [
+      'etc/crio/made.d/99-stickpin.conf',
+      'etc/crio/file.d/99-stickpin.conf',
+      'etc/crio/other.d/mine.conf',
+    ] as const;
+    const record = 'var/lib/stickpin/crio/links';
+    for (const path of [made, file, other, record]) mkdirSync(dirname(installed(path)), { recursive: true });
+    symlinkSync('/run/crio/crio.conf.d/99-stickpin.conf', installed(made));
+    writeFileSync(installed(file), 'mine');
+    symlinkSync('/etc/hostname', installed(other));
+    writeFileSync(installed(record), [made, file, other].map((path) => `/${path}\n`).join(''));
+    expect(script('uninstall.sh').status).toBe(0);
+    expect(files()).toEqual([`/${file}`, `/${other}`]);
+  });
+
+  it('is uninstalled while its file of mirrors has none', () => {
+    install();
+    mkdirSync(installed('run/stickpin'), { recursive: true });
+    writeFileSync(installed('run/stickpin/registries.conf'), '# Written by stickpin while images are loaded.\n');
+    const { status, stderr } = script('uninstall.sh');
+    expect(`${status} ${stderr}`).toBe('0 ');
+    expect(existsSync(installed('etc/systemd/system/crio.service.d'))).toBe(false);
+  });
+
   it.each([0o077, 0o000, 0o027])('sets the same modes whatever the umask is (%o)', (mask) => {
     const before = process.umask(mask);
     try {

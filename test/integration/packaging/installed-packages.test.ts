@@ -30,13 +30,14 @@ const KEPT = ['/etc/stickpin', '/var/lib/stickpin', '/var/lib/stickpin-fleet'];
 
 /**
  * Notes what it is asked to start and stop. Units are enabled and looked up by the true systemctl,
- * in the files; none runs.
+ * in the files; none runs. It reads no units while `/host/broken` is there.
  */
 const SYSTEMCTL = `#!/bin/sh
 case "$*" in
   *preset* | *is-enabled* | *disable*) SYSTEMD_OFFLINE=1 exec /usr/bin/systemctl --root=/ $(echo "$*" | sed 's/ --now//') ;;
   *is-active*) exit 3 ;;
   show*) echo inactive ;;
+  daemon-reload) test ! -e /host/broken ;;
   *) echo "$*" >> /host/asked ;;
 esac
 `;
@@ -85,6 +86,11 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
   /** `rpm` as the page shows it; Debian's knows nothing of the libraries that are there. */
   const rpmCommand = (block: string) =>
     root.runOutside(`rpm() { command rpm --root "$ROOT" --dbpath /var/lib/rpm --nodeps "$@"; }\n${block}`);
+
+  async function bringArchive(): Promise<void> {
+    const archive = await makePackage('archive', work);
+    await cp(archive, join(root.shared, basename(archive)));
+  }
 
   async function expectInstalled(): Promise<void> {
     expect(await root.run('stickpin --version')).toBe(`${packageJson.version}\n`);
@@ -143,8 +149,7 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
   }, 600_000);
 
   it('is a .deb over an archive, whose units an administrator has disabled', async () => {
-    const archive = await makePackage('archive', work);
-    await cp(archive, join(root.shared, basename(archive)));
+    await bringArchive();
     await root.run(page('archive-install'));
     await root.run(`rm ${MADE.filter((path) => path !== GUARD).join(' ')}`);
     await root.run(page('deb-install'));
@@ -153,7 +158,7 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
 
   describe('while systemd runs', () => {
     const systemctl = async (command: string): Promise<string[]> => {
-      await root.run(`rm -f asked; ${command} && touch /host/asked`);
+      await root.run(`rm -f asked; ${command}\ntouch /host/asked`);
       return (await root.run('cat /host/asked; rm /host/asked')).trim().split('\n');
     };
     beforeEach(async () => {
@@ -174,6 +179,39 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
     it('leaves a service that is stopped alone at an update', async () => {
       await root.run('dpkg --install ./stickpin_*.deb');
       expect(await systemctl('dpkg --install ./stickpin_*.deb')).not.toContain(START[1]);
+    }, 600_000);
+
+    it('starts though udev does not run, as in a system container, and tells it', async () => {
+      await root.run("printf '#!/bin/sh\\nexit 1\\n' > udevadm && chmod 755 udevadm && mv udevadm /usr/local/bin");
+      expect(await systemctl('dpkg --install ./stickpin_*.deb 2> told')).toEqual(expect.arrayContaining(START));
+      const told = (await root.run('grep ^setup: told')).trim().split('\n');
+      expect(told).toEqual([
+        expect.stringMatching(/^setup: 'udevadm control --reload' failed, and the installation goes on; run that/),
+        expect.stringMatching(/^setup: 'udevadm trigger .*' failed/),
+      ]);
+    }, 600_000);
+
+    it.each([
+      ['dpkg --install ./stickpin_*.deb', 'dpkg --configure --pending'],
+      [page('archive-install'), page('archive-install')],
+    ])(
+      'starts when an installation that broke off is made again (%#)',
+      async (install, again) => {
+        await bringArchive();
+        expect(await systemctl(`touch broken; if (${install}); then exit 1; fi`)).not.toContain(START[1]);
+        expect(await outsideUsr()).toContain(GUARD);
+        expect(await systemctl(`rm broken; ${again}`)).toEqual(expect.arrayContaining(START));
+        expect(await systemctl(again)).not.toContain(START[1]);
+      },
+      600_000,
+    );
+
+    it('is started by the archive, whose update leaves a service that is stopped alone', async () => {
+      await bringArchive();
+      expect(await systemctl(page('archive-install'))).toEqual(expect.arrayContaining(START));
+      expect(await systemctl(page('archive-install'))).not.toContain(START[1]);
+      await root.run('/usr/lib/stickpin/uninstall');
+      expect(await systemctl(page('archive-install'))).toEqual(expect.arrayContaining(START));
     }, 600_000);
 
     it('is installed where its service is masked, and enables the other units', async () => {
@@ -202,8 +240,7 @@ describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without
   }, 600_000);
 
   it('says on the node which command removes it, and no archive replaces it', async () => {
-    const archive = await makePackage('archive', work);
-    await cp(archive, join(root.shared, basename(archive)));
+    await bringArchive();
     await root.run('dpkg --install ./stickpin_*.deb');
     await expect(root.run('/usr/lib/stickpin/uninstall')).rejects.toThrow(/run 'apt-get remove stickpin'/);
     await expect(root.run(page('archive-install'))).rejects.toThrow(/stickpin is installed as a deb already/);

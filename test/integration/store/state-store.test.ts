@@ -1,13 +1,4 @@
-import {
-  mkdirSync,
-  mkdtempSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type Database from 'better-sqlite3';
@@ -331,8 +322,10 @@ describe('cancelled preloads', () => {
         .store.load()
         .bundles.map((one) => one.cancelled),
     ).toEqual([cancelled, cancelled]);
+    store.setCancelledMedia(other.bundleId, []);
     store.cancel([bundle.bundleId], undefined, event(NOON + 2, 'preload-resumed'));
-    expect(store.load().bundles.map((one) => one.cancelled)).toEqual([undefined, cancelled]);
+    store.setCancelledMedia(bundle.bundleId, []);
+    expect(store.load().bundles.map((one) => one.cancelled)).toEqual([undefined, { at: NOON + 1, media: [] }]);
     expect(openStore().store.load()).toEqual(store.load());
     expect(store.events(undefined, 2).map(({ kind }) => kind)).toEqual(['cancel-requested', 'preload-resumed']);
   });
@@ -446,27 +439,25 @@ describe('a sync of the log to the disk', () => {
     expect([isWritten, store.trouble()]).toEqual([true, undefined]);
   });
 
-  it('is reported as failed until it succeeds, with the name of the file, also behind a link', async () => {
+  it('whose files were removed is reported once, and by each change and trouble(), also behind a link', async () => {
     mkdirSync(dirname(path));
     writeFileSync(join(folder, 'real.db'), '');
     symlinkSync(join(folder, 'real.db'), path);
     const { store } = openStore();
-    const log = join(folder, 'real.db-wal');
     store.append(event(1, 'filler'));
     await store.settled(signal);
     // What SQLite has open goes on; it is not found by its name any more.
-    renameSync(log, `${log}-gone`);
-    const failure = {
-      code: 'store/write',
-      disposition: 'retry',
-      message: expect.stringMatching(/state\.db can't be written: no such file or directory \(ENOENT/),
-    };
+    rmSync(join(folder, 'real.db-wal'));
     store.append(event(2, 'filler'));
-    await expect(store.settled(signal)).rejects.toMatchObject(failure);
-    await expect(store.settled(signal)).rejects.toMatchObject(failure);
-    expect(store.events(undefined, 10)).toHaveLength(2);
-    renameSync(`${log}-gone`, log);
+    const removed = {
+      code: 'store/damaged',
+      message: expect.stringMatching(/state\.db were removed while stickpin runs.*'systemctl restart stickpin'/),
+    };
+    await expect(store.settled(signal)).rejects.toMatchObject({ ...removed, disposition: 'wait' });
+    expect(store.trouble()).toEqual(removed);
+    expect(() => store.append(event(3, 'filler'))).toThrow(expect.objectContaining(removed));
     await store.settled(signal);
+    expect(store.events(undefined, 10)).toHaveLength(2);
   });
 
   it('is complete once the database is closed', async () => {

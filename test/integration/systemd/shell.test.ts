@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { FOLDERS_CLEARED_ANYWAY } from '../../../src/runtime/containerd/folder-record.ts';
+import { FOLDERS_CLEARED_ANYWAY } from '../../../src/runtime/containerd/mirror-folders.ts';
 
 const systemd = new URL('../../../systemd/', import.meta.url);
 
@@ -97,6 +97,24 @@ describe("the guard of CRI-O's drop-in", () => {
     expect(() => lstatSync(join(root, LINK))).toThrow('ENOENT');
   });
 
+  it('removes a link that dangles in another drop-in folder, which the daemon has recorded', () => {
+    const other = 'etc/crio/custom dir/99-stickpin.conf';
+    const whole = 'etc/crio/whole/99-stickpin.conf';
+    for (const [path, target] of [
+      [other, 'run/gone.conf'],
+      [whole, RUN],
+    ] as const) {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      symlinkSync(join(root, target), join(root, path));
+    }
+    put(KEPT, 'pinned\n');
+    put('var/lib/stickpin/crio/links', `${join(root, other)}\n${join(root, whole)}\n`);
+    link();
+    expect(guard()).toBe(0);
+    expect(() => lstatSync(join(root, other))).toThrow('ENOENT');
+    expect([read(whole), read(LINK)]).toEqual(['pinned\n', 'pinned\n']);
+  });
+
   it('leaves a file of the user alone, and works without a link', () => {
     put(LINK, 'mine\n');
     expect(guard()).toBe(0);
@@ -170,6 +188,19 @@ describe('clear-mirrors', () => {
     expect(existsSync(join(root, CERTS, 'made.io'))).toBe(false);
     expect(existsSync(join(root, CERTS, 'other.io/hosts.toml'))).toBe(false);
     expect(read(`${CERTS}/other.io/ca.crt`)).toBe('ca');
+  });
+
+  it('keeps what somebody else has put into a directory of ours', () => {
+    put(`${CERTS}/made.io/hosts.toml`, ours(true));
+    put(`${CERTS}/made.io/.hosts.toml.stickpin-new`, '');
+    put(`${CERTS}/ca.io/hosts.toml`, ours(true));
+    put(`${CERTS}/ca.io/ca.crt`, 'ca');
+    put(`${CERTS}/hidden.io/hosts.toml`, ours(true));
+    put(`${CERTS}/hidden.io/.note`, 'mine');
+    clear();
+    expect(readdirSync(join(root, CERTS)).sort()).toEqual(['ca.io', 'hidden.io']);
+    expect(readdirSync(join(root, CERTS, 'ca.io'))).toEqual(['ca.crt']);
+    expect(readdirSync(join(root, CERTS, 'hidden.io'))).toEqual(['.note']);
   });
 
   it('does not change files of others', () => {

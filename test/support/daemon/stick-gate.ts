@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { BundleReader } from '../../../src/bundle/read/bundle-reader.ts';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { BundleAccess } from '../../../src/media/provider/media-provider.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
 import { eventually } from '../eventually.ts';
 
 /**
@@ -18,6 +19,8 @@ export interface StickGate {
   release(): void;
   /** The next `reads` reads that begin at the start of this blob give another first byte. */
   lie(digest: Digest, reads: number): void;
+  /** Reads of this blob fail at `atByte`, as on a bad sector. */
+  spoilSector(digest: Digest, atByte: number): void;
   /** Where the reads of a blob began, in order. */
   starts(digest: Digest): readonly number[];
   /** How many bytes of it were read, each time counted. */
@@ -28,6 +31,7 @@ export interface StickGate {
 export function createStickGate(): StickGate {
   const starts = new Map<Digest, number[]>();
   const bytes = new Map<Digest, number>();
+  const sectors = new Map<Digest, number>();
   const lies = new Map<Digest, number>();
   let held: { digest: Digest; atByte: number; opened: AbortController; waiting: number } | undefined;
 
@@ -50,6 +54,7 @@ export function createStickGate(): StickGate {
     let at = startByte;
     if (isHeldAt(digest, at)) await wait(signal);
     for await (const chunk of reader.read(digest, startByte, signal)) {
+      if (at + chunk.length > (sectors.get(digest) ?? Number.POSITIVE_INFINITY)) throw badSector(digest);
       bytes.set(digest, (bytes.get(digest) ?? 0) + chunk.length);
       const given = at === 0 ? spoil(digest, chunk) : chunk;
       at += chunk.length;
@@ -78,7 +83,16 @@ export function createStickGate(): StickGate {
       held = undefined;
     },
     lie: (digest, reads) => void lies.set(digest, reads),
+    spoilSector: (digest, atByte) => void sectors.set(digest, atByte),
     starts: (digest) => starts.get(digest) ?? [],
     bytesRead: (digest) => bytes.get(digest) ?? 0,
   };
+}
+
+function badSector(digest: Digest): AppError {
+  return new AppError({
+    code: 'media/read',
+    message: `${digest} can't be read: i/o error (EIO)`,
+    disposition: 'retry',
+  });
 }

@@ -10,7 +10,7 @@ const HOLDS: Readonly<Record<string, readonly { readonly data: object; readonly 
     { data: { from: '>=4.13.0 <4.14.0', current: '4.12.9', isUnreadable: false } },
     { data: { from: LONG, current: LONG, isUnreadable: true, after: LONG }, releasedBy: 'event' },
   ],
-  'rule/barrier': ['bundle', 'activation', 'proof'].flatMap((lacks) => [
+  'rule/barrier': ['bundle', 'trust', 'activation', 'proof'].flatMap((lacks) => [
     { data: { barrier: '4.13.5', reason: 'migrates etcd', lacks }, releasedBy: 'event' },
     { data: { barrier: LONG, reason: WORDS, lacks, after: LONG } },
   ]),
@@ -46,12 +46,20 @@ const HOLDS: Readonly<Record<string, readonly { readonly data: object; readonly 
       data: { kind: 'before-build', least: NOON, hasWindow: true, hasRollout: true, hasEndOfLife: true },
       releasedBy: 'event',
     },
+    {
+      data: { kind: 'far-before-bundle', least: NOON, hasWindow: true, hasRollout: true, hasEndOfLife: true },
+      releasedBy: 'event',
+    },
   ],
   'engine/tag-of-other-stream': [
     { data: { tag: 'quay.io/x:1', stream: 'ocp', other: 'tools', holder: 'tools@1.0.0' } },
     { data: { tag: `quay.example.com/${LONG}:${LONG}`, stream: LONG, other: LONG, holder: `x@${LONG}` } },
   ],
   'fleet/unknown': [{ data: {}, releasedBy: 'event' }],
+  'fleet/rolled-back': [
+    { data: { node: 'worker-3', more: 0, phase: 'activated', reason: 'engine/rolled-back' }, releasedBy: 'event' },
+    { data: { node: LONG, more: 0, absent: LONG }, releasedBy: 'event' },
+  ],
   'fleet/not-ready': [
     { data: { node: 'worker-3', more: 2, phase: 'preloading', percent: 40 }, releasedBy: 'event' },
     { data: { node: LONG, more: 1_000_000, absent: LONG }, releasedBy: 'event' },

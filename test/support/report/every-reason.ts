@@ -220,7 +220,13 @@ export const EVERY_REASON: {
     says: /taken away again|^A tag of/,
   },
   'engine/rolled-back': {
-    data: fc.record({ recorded: words.map((text) => `ocp 4.13.7 was rolled back: ${text}`) }),
-    says: /was rolled back/,
+    data: fc.record(
+      {
+        recorded: words.map((text) => `ocp 4.13.7 was rolled back: ${text}`),
+        open: fc.record({ from: bundle, to: bundle }),
+      },
+      { requiredKeys: ['recorded'] },
+    ),
+    says: /(was|is being) rolled back/,
   },
 };

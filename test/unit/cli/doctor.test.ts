@@ -49,6 +49,19 @@ describe('stickpin doctor', () => {
     });
   });
 
+  it.each([
+    ['bundle/digest', /^copy the bundle to the medium again/],
+    ['bundle/sequence', /^bring a bundle with a higher sequence/],
+    ['bundle/no-key', /^see 'stickpin show stickpin\/a'/],
+  ])('says what to do about a bundle that is rejected with %s', (code, remedy) => {
+    const reason = { code, message: 'no' };
+    const rejected = [{ medium: 'sdb1', path: 'stickpin/a', reason }] as unknown as StatusReport['rejected'];
+    expect(findingsOfReport({ ...REPORT, rejected, protected: [] })[2]).toMatchObject({
+      message: 'stickpin/a on sdb1 is rejected: no',
+      remedy: expect.stringMatching(remedy),
+    });
+  });
+
   it('prints findings for programs', async () => {
     const findings = [{ subject: 'clock', verdict: 'ok', message: 'fine' }] as const;
     expect(JSON.parse((await run(findings, ['--json'])).stdout).findings[0]).toEqual(findings[0]);

@@ -151,6 +151,11 @@ describe('loadSettings', () => {
       /: preload\.parallel must be "auto", or a whole number from 1 to 16/,
     ],
     ['half a pull', '[preload]\nparallel = 1.5', /: preload\.parallel /],
+    [
+      'a file that node_exporter does not read',
+      '[metrics]\ntextfile = "/var/lib/stickpin.txt"',
+      /: metrics\.textfile must end in \.prom, since node_exporter reads no other file/,
+    ],
     ['a relative path', '[paths]\nstate_dir = "var"', /: paths\.state_dir must be an absolute path/],
     [
       'an address that others reach',

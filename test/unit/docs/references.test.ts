@@ -140,6 +140,15 @@ describe.each(docs.map((doc) => [doc.path, doc] as const))('%s', (path, doc) => 
   });
 });
 
+describe('README.md', () => {
+  it('links to each page of docs', () => {
+    const linked = new Set(readDoc('README.md').links.map(({ target }) => target));
+    const pages = docs.map(({ path }) => path).filter((path) => /^docs\/[^/]+$/.test(path));
+    expect(pages.length).toBeGreaterThan(10);
+    expect(pages.filter((path) => !linked.has(path))).toEqual([]);
+  });
+});
+
 describe('docs/cli.md', () => {
   const { text } = readDoc('docs/cli.md');
   const sections = new Map(

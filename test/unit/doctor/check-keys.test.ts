@@ -2,8 +2,13 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { keyProblemLine } from '../../../src/bundle/keys/keys-folder.ts';
+import { formatRevocationRecord } from '../../../src/bundle/keys/revocation-record.ts';
+import { loadTrustedKeys } from '../../../src/bundle/keys/trust.ts';
+import { withRotation } from '../../../src/bundle/keys/with-rotation.ts';
 import { checkKeys } from '../../../src/doctor/check-keys.ts';
 import type { TrustReport } from '../../../src/domain/trust/trust-in-force.ts';
+import { installRole } from '../../support/bundles/role-file.ts';
 import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 
 const { signal } = new AbortController();
@@ -29,13 +34,18 @@ afterEach(() => {
   for (const path of [folder, state]) rmSync(path, { recursive: true, force: true });
 });
 
-const look = async (threshold = 1, inForce?: Partial<TrustReport>) => {
-  const settings = { trust: { keys_dir: folder, threshold }, paths: { state_dir: state } };
+const findings = async (
+  threshold = 1,
+  inForce?: Partial<TrustReport>,
+  require: 'signature' | 'approval' = 'signature',
+) => {
+  const settings = { trust: { keys_dir: folder, threshold, require }, paths: { state_dir: state } };
   const trust = inForce && { ...IN_FORCE, ...inForce };
   const checks = checkKeys({ settings, ownUid: process.getuid?.() ?? 0, trust });
-  const findings = await Promise.all(checks.map((check) => check.look(signal)));
-  return findings.flat().map(({ verdict, message }) => `${verdict}: ${message}`);
+  return (await Promise.all(checks.map((check) => check.look(signal)))).flat();
 };
+const look = async (threshold = 1, inForce?: Partial<TrustReport>) =>
+  (await findings(threshold, inForce)).map(({ verdict, message }) => `${verdict}: ${message}`);
 
 describe('stickpin doctor: keys', () => {
   it('counts keys that a bundle added, which only the daemon knows', async () => {
@@ -44,13 +54,46 @@ describe('stickpin doctor: keys', () => {
     expect(await look(2, brought)).toEqual(['ok: trusted: factory-2026, abababababab (added by bundle ocp@5)']);
   });
 
+  it('asks for no key where bundles are approved instead', async () => {
+    rmSync(folder, { recursive: true });
+    const [first] = await findings(1, undefined, 'approval');
+    expect(first).toMatchObject({ verdict: 'ok', message: expect.stringMatching(/approved.*trusted: no key$/) });
+  });
+
   it('names revoked keys, and does not count one that a bundle revoked though its file is there', async () => {
     const file = join(folder, 'old.revoked');
     writeFileSync(file, `${BROUGHT}\n`, { mode: 0o644 });
     expect(await look()).toEqual(['ok: trusted: factory-2026', 'ok: revoked: abababababab…']);
     const [first, second] = await look(1, { revoked: [{ keyId, revokedBy: 'ocp@6' }, { keyId: BROUGHT }] });
-    expect(first).toBe('fault: no key is trusted, so that no signature counts');
-    expect(second).toBe(`ok: revoked: abababababab…, ${keyId.slice(0, 12)}… (by ocp@6)`);
+    expect(first).toBe('fault: no key is trusted, since factory-2026 is revoked, so that no signature counts');
+    expect(second).toBe(`ok: revoked: abababababab…, ${keyId.slice(0, 12)}… (by bundle ocp@6)`);
+  });
+
+  it('says that the only key is revoked, by whom, and what to do, with the daemon and without it', async () => {
+    const revocations = [
+      { keyId, otherIds: [], at: 1 },
+      { keyId, otherIds: [], byPerson: true, at: 2 },
+    ] as const;
+    const path = join(state, 'revocations.json');
+    writeFileSync(path, formatRevocationRecord({ folders: [folder], revocations }));
+    for (const inForce of [undefined, { revoked: [{ keyId, byPerson: true }] } as const]) {
+      const [first, second] = await findings(1, inForce);
+      expect(first).toMatchObject({
+        message: 'no key is trusted, since factory-2026 is revoked, so that no signature counts',
+        remedy: `copy the .pub file of a new key to ${folder}, or, if the key was revoked by mistake, run 'stickpin trust restore ${keyId.slice(0, 12)}'`,
+      });
+      expect(second?.message).toBe(`revoked: ${keyId.slice(0, 12)}… (by stickpin trust revoke)`);
+    }
+  });
+
+  it('says so of a key that a file revokes too', async () => {
+    writeFileSync(join(folder, 'old.revoked'), `${keyId}\n`, { mode: 0o644 });
+    expect(await look()).toEqual([
+      'fault: no key is trusted, since factory-2026 is revoked, so that no signature counts',
+      `ok: revoked: ${keyId.slice(0, 12)}…`,
+    ]);
+    rmSync(join(folder, 'factory-2026.pub'));
+    expect((await look())[0]).toBe('fault: no key is trusted, so that no signature counts');
   });
 
   it('reports an unreadable revocation as a fault, and another unreadable file as a warning', async () => {
@@ -96,5 +139,16 @@ describe('stickpin doctor: keys', () => {
       JSON.stringify({ schemaVersion: 1, folders: [folder], revocations }),
     );
     expect(await look()).toContain('ok: revoked: abababababab… (by a file that is gone)');
+  });
+
+  it('reports a role with too few keys once, as a fault', async () => {
+    installRole(folder, 'customer', { keys: [sampleKey('customer')], threshold: 2 });
+    const own = await loadTrustedKeys(folder, signal);
+    const { roles, problems } = withRotation(own, { keys: [], revoked: [] });
+    const findings = await look(1, { roles, problems: problems.map(keyProblemLine) });
+    expect(findings).toEqual([
+      'ok: trusted: factory-2026',
+      expect.stringMatching(/^fault: role customer asks for 2 distinct keys, and has customer\/\w{12}: nothing/),
+    ]);
   });
 });

@@ -3,9 +3,9 @@ import type { ExaminedRuntime, MirrorReading } from '../../../src/doctor/check.t
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 
 /** The findings about a node whose runtime answers; `over` tells what is special about it. */
-async function findingsOf(over: Partial<ExaminedRuntime>): Promise<readonly string[]> {
+async function findingsOf(over: Partial<ExaminedRuntime>, kind: 'auto' | 'embedded' = 'auto') {
   const [check] = checkRuntime({
-    settings: { preload: { min_free_percent: 10 } },
+    settings: { preload: { min_free_percent: 10 }, runtime: { kind } },
     findRuntime: async () => ({
       title: 'containerd',
       socketPath: '/run/containerd/containerd.sock',
@@ -37,6 +37,11 @@ it.each([
   const socketPath = '/run/x.sock';
   const [answers] = await findingsOf({ title, socketPath, version: async () => name });
   expect(answers).toBe(`ok ${shown} answers on ${socketPath}`);
+});
+
+it('finds no fault where the images are kept in a folder', async () => {
+  const away = { status: async () => Promise.reject(new Error('not there')) };
+  expect(await findingsOf(away, 'embedded')).toEqual([expect.stringMatching(/^ok the images are kept in a folder/)]);
 });
 
 it('says nothing of the kubelet when the disk is full', async () => {

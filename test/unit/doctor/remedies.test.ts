@@ -42,7 +42,10 @@ describe('what doctor finds wrong', () => {
     new Proxy({} as CrioPaths, { get: (_paths, name) => at(String(name)) }) satisfies CrioPaths as CrioPaths;
   const crioChecks = () => crioChecksOn({ paths: crioPaths(), tmpfiles: [at('tmpfiles')], guard: at('guard') });
   const keyChecks = () => {
-    const settings = { trust: { keys_dir: at('keys.d'), threshold: 1 }, paths: { state_dir: at('state') } };
+    const settings = {
+      trust: { keys_dir: at('keys.d'), threshold: 1, require: 'signature' } as const,
+      paths: { state_dir: at('state') },
+    };
     return checkKeys({ settings, ownUid: process.getuid?.() ?? 0, trust: undefined });
   };
 
@@ -93,7 +96,14 @@ describe('what doctor finds wrong', () => {
       async () => createExaminedRuntime(candidate),
       async () => Promise.reject(new Error('permission denied')),
     ]) {
-      expectRemedies(await wrongIn(checkRuntime({ findRuntime, settings: { preload: { min_free_percent: 15 } } })));
+      expectRemedies(
+        await wrongIn(
+          checkRuntime({
+            findRuntime,
+            settings: { preload: { min_free_percent: 15 }, runtime: { kind: 'auto' } },
+          }),
+        ),
+      );
     }
   });
 

@@ -1,12 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { BASE_ANNOTATION } from '../../../src/domain/model/bundle.ts';
 import type { ImageContent } from '../../../src/domain/model/image/image-content.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf, referenceOf, stored, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
 
 const signal = new AbortController().signal;
 const bundle = verified({ images: { etcd: ['base', 'etcd'], api: ['base', 'api'] } });
 const activated = stored(bundle, { readyAt: 1, activationRequestedAt: 2, activatedAt: 3, provenAt: 4, activeAt: 4 });
+const ready = stored(bundle, { readyAt: 1 });
+const etcdTag = 'quay.example.com/ocp/etcd:4.13.7';
 const truncated: ImageContent = {
   kind: 'broken',
   faults: [{ kind: 'blob', digest: digestOf('layer etcd'), why: 'truncated' }],
@@ -17,12 +20,15 @@ interface Special {
   readonly isDue?: boolean;
   readonly contents?: Record<string, ImageContent>;
   readonly release?: typeof activated;
+  readonly others?: readonly (typeof activated)[];
 }
 
 function nodeWith(over: Special = {}): FakeNode {
-  const node = createFakeNode([over.release ?? activated]);
+  const { release = activated } = over;
+  const node = createFakeNode([release, ...(over.others ?? [])]);
   for (const { reference, tags } of bundle.contents.images) {
-    for (const name of [reference, ...tags]) node.runtime.images.set(name, reference);
+    for (const name of [reference, ...(release.activatedAt === undefined ? [] : tags)])
+      node.runtime.images.set(name, reference);
   }
   for (const [name, content] of Object.entries(over.contents ?? {})) {
     node.runtime.contents.set(referenceOf(name), content);
@@ -133,6 +139,173 @@ describe('the check of images after an unclean boot', () => {
     expect(node.runtime.log.filter((line) => /^(remove|forget)/.test(line))).toEqual([]);
     expect(node.bootMark.isDue).toBe(true);
     expect(checked(node)).toHaveLength(2);
+    await node.stop();
+  });
+
+  it('comes before the activation of a release that is ready', async () => {
+    const node = nodeWith({ isDue: true, release: ready });
+    await node.start();
+    await node.clock.advance(300_000);
+    const order = node.runtime.log.filter((line) => /^(check|pull)/.test(line));
+    expect(checked(node)).toHaveLength(2);
+    expect(order.slice(0, 3)).toEqual([...checked(node), `pull ${etcdTag}`]);
+    expect(node.engine.report()?.bundles[0]?.phase).toBe('activated');
+    await node.stop();
+  });
+
+  it('keeps a release with a damaged image from activation, until it is healed', async () => {
+    const node = nodeWith({ isDue: true, release: ready, contents: { etcd: truncated } });
+    await node.start();
+    await node.clock.advance(300_000);
+    const [held] = node.engine.report()?.bundles ?? [];
+    expect(held?.phase).toBe('ready');
+    expect(held?.activationHolds).toEqual([
+      expect.objectContaining({
+        code: 'engine/content-damaged',
+        message: `its image ${referenceOf('etcd')} is damaged on this node`,
+      }),
+    ]);
+    expect(node.engine.report()?.status).toContain('plug in the stick of ocp 4.13.7');
+    expect(node.runtime.log).not.toContain(`pull ${etcdTag}`);
+    plugStick(node);
+    await node.clock.advance(120_000);
+    expect(node.engine.report()?.bundles[0]?.phase).toBe('activated');
+    const etcd = referenceOf('etcd');
+    const steps = node.runtime.log.filter((line) => line.includes('/etcd'));
+    const pulledAt = steps.indexOf(`pull ${etcd}`);
+    expect(steps.slice(pulledAt, pulledAt + 3)).toEqual([`pull ${etcd}`, `check ${etcd}`, `pull ${etcdTag}`]);
+    await node.stop();
+  });
+
+  it('keeps a release from activation whose damaged image can not be removed', async () => {
+    const node = nodeWith({ isDue: true, release: ready, contents: { etcd: truncated } });
+    node.runtime.removeImage = async () => {
+      throw new Error('image is in use');
+    };
+    await node.start();
+    plugStick(node);
+    await node.clock.advance(1_200_000);
+    const [entry] = node.engine.report()?.bundles ?? [];
+    expect(entry?.activationHolds).toEqual([expect.objectContaining({ code: 'engine/content-damaged' })]);
+    expect(node.runtime.log).not.toContain(`pull ${etcdTag}`);
+    await node.stop();
+  });
+
+  it('says in STATUS that images are checked before the activation, which waits for no end of failed checks', async () => {
+    const node = nodeWith({ isDue: true, release: ready });
+    node.runtime.beforeCheck = async () => {
+      throw new AppError({ code: 'runtime/unreachable', message: 'away', disposition: 'retry' });
+    };
+    await node.start();
+    await node.clock.advance(100_000);
+    expect(node.engine.report()?.status).toBe(
+      'ocp 4.13.7 is ready: 2 images present and pinned. They are checked, then it is activated.',
+    );
+    await node.clock.advance(100_000);
+    expect(node.engine.report()?.bundles[0]?.phase).toBe('activated');
+    expect(told(node, 'could not be checked')).not.toEqual([]);
+    await node.stop();
+  });
+
+  it('keeps a release from activation that was asked for before it was found damaged', async () => {
+    const asked = stored(bundle, { readyAt: 1, activationRequestedAt: 2 });
+    const node = nodeWith({ isDue: true, release: asked, contents: { etcd: truncated } });
+    await node.start();
+    await node.clock.advance(300_000);
+    expect(node.engine.report()?.bundles[0]?.phase).toBe('ready');
+    await node.stop();
+  });
+
+  it('is awaited still after a check of one release by hand', async () => {
+    const tools = stored(verified({ name: 'tools', images: { tool: ['tool'] }, schedule: 'manual' }), { readyAt: 1 });
+    const node = nodeWith({ isDue: true, release: ready, others: [tools] });
+    node.runtime.images.set(referenceOf('tool'), referenceOf('tool'));
+    node.runtime.beforeCheck = async () => {
+      throw new AppError({ code: 'runtime/unreachable', message: 'away', disposition: 'retry' });
+    };
+    await node.start();
+    await node.clock.advance(5_000);
+    node.runtime.beforeCheck = async () => undefined;
+    await node.engine.verifyImages('tools@4.13.7', signal);
+    await node.clock.advance(5_000);
+    expect(checked(node)).toEqual([`check ${referenceOf('tool')}`]);
+    expect(node.engine.report()?.bundles[0]?.phase).toBe('ready');
+    await node.clock.advance(120_000);
+    expect(node.engine.report()?.bundles[0]?.phase).toBe('activated');
+    await node.stop();
+  });
+
+  it('is not made again for a release that is adopted while it runs', async () => {
+    const later = verified({ name: 'tools', images: { tool: ['tool'] } });
+    const node = nodeWith({ isDue: true, release: ready });
+    for (const { digest } of later.contents.layers) node.blobs.set(digest, Buffer.from('x'));
+    node.runtime.beforeCheck = async () => {
+      node.runtime.beforeCheck = async () => undefined;
+      node.plug('sda1', later);
+      await node.clock.sleep(30_000, signal);
+    };
+    await node.start();
+    await node.clock.advance(300_000);
+    expect(node.engine.report()?.bundles.map(({ name, phase }) => [name, phase])).toEqual([
+      ['ocp', 'activated'],
+      ['tools', 'activated'],
+    ]);
+    expect(checked(node)).toEqual([`check ${referenceOf('etcd')}`, `check ${referenceOf('api')}`]);
+    await node.stop();
+  });
+
+  it('goes on when a document of an image can not be read', async () => {
+    const node = nodeWith({ isDue: true, release: ready });
+    const { digest } = bundle.contents.images[0] ?? {};
+    if (digest === undefined) throw new Error('the bundle has no image');
+    node.documents.set(digest, Buffer.from('{}'));
+    node.beforeRead = async (read) => {
+      if (read === digest) throw new AppError({ code: 'store/blob', message: 'i/o error', disposition: 'retry' });
+    };
+    await node.start();
+    await node.clock.advance(60_000);
+    expect(checked(node)).toEqual([`check ${referenceOf('api')}`]);
+    expect(node.engine.report()?.bundles[0]?.phase).toBe('activated');
+    await node.stop();
+  });
+
+  it('is made even while something else fails again and again', async () => {
+    const old = verified({ name: 'old', images: { old: ['old'] } });
+    const retired = stored(old, { readyAt: 1, retiredAt: 2, removeImages: true });
+    const node = nodeWith({ isDue: true, release: ready, others: [retired] });
+    node.runtime.images.set(referenceOf('old'), referenceOf('old'));
+    node.store.setPulledByUs(referenceOf('old'), true);
+    node.runtime.removeImage = async (id) => {
+      node.runtime.log.push(`remove image ${id}`);
+      throw new Error('layer not known');
+    };
+    await node.start();
+    await node.clock.advance(60_000);
+    expect(node.runtime.log).toContain(`remove image ${referenceOf('old')}`);
+    expect(checked(node)).toHaveLength(2);
+    expect(node.engine.report()?.bundles.find(({ name }) => name === 'ocp')?.phase).toBe('activated');
+    await node.stop();
+  });
+
+  it('by hand says that the release is damaged, not that a check is awaited', async () => {
+    const images = { etcd: ['base', 'etcd'], api: ['base', 'api'] };
+    const manual = stored(verified({ images, schedule: 'manual' }), { readyAt: 1 });
+    const node = nodeWith({ release: manual, contents: { etcd: truncated } });
+    await node.start();
+    await node.engine.verifyImages('', signal);
+    await node.clock.advance(60_000);
+    const holds = node.engine.report()?.bundles.flatMap(({ activationHolds = [] }) => activationHolds);
+    expect(holds?.map(({ code }) => code)).toEqual(['engine/manual', 'engine/content-damaged']);
+    await node.stop();
+  });
+
+  it('does not keep a person from the activation of a release with a damaged image', async () => {
+    const node = nodeWith({ isDue: true, release: ready, contents: { etcd: truncated } });
+    await node.start();
+    await node.clock.advance(300_000);
+    node.engine.activate({ bundle: 'ocp@4.13.7' });
+    await node.clock.advance(60_000);
+    expect(node.engine.report()?.bundles[0]?.phase).toBe('activated');
     await node.stop();
   });
 

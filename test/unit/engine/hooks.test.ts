@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
+import { ownFolderOf } from '../../../src/domain/release/hooks/release-folder.ts';
 import type { Policy } from '../../../src/domain/settings/settings.ts';
 import type { HookFailure } from '../../../src/domain/state/hook.ts';
 import { digestOf, found, POLICY, referenceOf, verified } from '../../support/daemon/scenario.ts';
@@ -29,6 +30,14 @@ async function start(hooks: Hooks, before?: FakeNode) {
     for (const [name, imageId] of before.runtime.images) node.runtime.images.set(name, imageId);
     for (const [digest, bytes] of before.documents) node.documents.set(digest, bytes);
   }
+}
+/** Ends the daemon, and starts it with what it recorded. */
+async function restart(hooks: Hooks) {
+  const before = node;
+  await before.stop();
+  await start(hooks, before);
+  await node.start();
+  await node.clock.advance(MINUTE);
 }
 async function plug(bundle: VerifiedBundle) {
   node.plug('sdb1', bundle);
@@ -110,11 +119,7 @@ describe('before-activate', () => {
     await plug(A);
     await node.clock.advance(MINUTE);
     expect([units(), phases()]).toEqual([['before.service'], { '4.13.1': 'ready' }]);
-    const before = node;
-    await before.stop();
-    await start({ 'before-activate': 'before.service' }, before);
-    await node.start();
-    await node.clock.advance(MINUTE);
+    await restart({ 'before-activate': 'before.service' });
     expect([units(), phases()]).toEqual([[], { '4.13.1': 'activated' }]);
   });
 
@@ -129,6 +134,59 @@ describe('before-activate', () => {
     expect(units()).toHaveLength(3);
     expect(node.hooks.runs.at(-1)?.environment).toContain('STICKPIN_VERSION="4.13.1"');
     expect(node.engine.report()?.bundles.find(({ current }) => current)?.version).toBe('4.13.1');
+  });
+
+  it('is told in STATUS and with the release while a rollback waits for it, and nothing as done', async () => {
+    await start({ 'before-activate': 'before.service' });
+    await node.start();
+    await plug(A);
+    node.engine.prove({ bundle: 'ocp@4.13.1' });
+    await plug(B);
+    const hook = pending();
+    node.engine.rollback({ stream: 'ocp' });
+    await node.clock.advance(MINUTE);
+    const [older, newer] = node.engine.report()?.bundles ?? [];
+    const current = () => node.engine.report()?.bundles.find((one) => one.current)?.version;
+    expect(current()).toBe('4.13.2');
+    expect(node.statuses.at(-1)).toBe(
+      "ocp 4.13.1 is not activated again: hook before-activate (before.service) runs. See 'stickpin list'. 1 image present and pinned.",
+    );
+    expect(older).toMatchObject({ phase: 'proven', reason: { code: 'hook' }, activationHolds: [{ code: 'hook' }] });
+    expect(older?.reason?.message).toMatch(/^It is not activated again yet: hook before-activate/);
+    expect(newer?.reason).toMatchObject({
+      code: 'engine/rolled-back',
+      message: expect.stringMatching(
+        /^ocp 4\.13\.2 is being rolled back to ocp 4\.13\.1, which is not activated yet\./,
+      ),
+    });
+    expect(newer?.conditions?.find(({ type }) => type === 'Active')?.message).toContain('is being rolled back');
+    expect(told('bundleRolledBack')).toEqual([
+      expect.stringMatching(/^ocp 4\.13\.2 is given up by hand, to go back to ocp 4\.13\.1\./),
+    ]);
+    hook.end(FAILED);
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toMatch(/^ocp 4\.13\.1 is not activated again: hook before-activate failed once: /);
+    node.hooks.run = async () => undefined;
+    await node.clock.advance(MINUTE);
+    expect(current()).toBe('4.13.1');
+    expect(node.engine.report()?.bundles[1]?.reason?.message).toMatch(
+      /^ocp 4\.13\.2 was rolled back to ocp 4\.13\.1 by hand\./,
+    );
+    expect(node.engine.report()?.bundles[0]?.reason).toBeUndefined();
+  });
+
+  it('of the current release, asked for again, says so and takes nothing away from it', async () => {
+    await start({ 'before-activate': 'before.service' });
+    await node.start();
+    await plug(A);
+    node.engine.prove({ bundle: 'ocp@4.13.1' });
+    node.hooks.run = async () => FAILED;
+    node.engine.activate({ bundle: 'ocp@4.13.1' });
+    await node.clock.advance(0);
+    const [only] = node.engine.report()?.bundles ?? [];
+    expect(only).toMatchObject({ phase: 'proven', reason: { code: 'hook' } });
+    expect(only?.conditions?.find(({ type }) => type === 'Active')?.status).toBe('True');
+    expect(node.statuses.at(-1)).toMatch(/^ocp 4\.13\.1 is not activated again: hook before-activate failed once: /);
   });
 
   it('that never ends delays nothing else', async () => {
@@ -163,6 +221,57 @@ describe('before-activate', () => {
     await node.clock.advance(10 * MINUTE);
     expect([units(), phases()]).toEqual([[], { '4.13.3': 'ready' }]);
     expect(holds('4.13.3')).toMatchObject([{ message: expect.stringContaining('waits for the attached files') }]);
+  });
+});
+
+describe('two releases with the same name and version', () => {
+  const withNotes = (text: string, over: Parameters<typeof verified>[0]) => {
+    const bytes = Buffer.from(text);
+    node.blobs.set(digestOf(bytes), bytes);
+    const file = { name: 'notes', mediaType: 'text/plain', digest: digestOf(bytes), size: bytes.length };
+    return release(1, { ...over, attachments: [file] });
+  };
+  const twins = () => ({
+    first: withNotes('one', { schedule: 'manual' }),
+    second: withNotes('two', { schedule: 'manual', sequence: 2, images: { 'etcd-2': ['e2'] } }),
+  });
+  const folderOf = (bundle: VerifiedBundle) => `/var/lib/stickpin/releases/${ownFolderOf(bundle)}"`;
+  const current = () => node.engine.report()?.bundles.find((one) => one.current)?.bundleId;
+
+  it('find their own files in before-activate, also on the way back', async () => {
+    await start({ 'before-activate': 'before.service' });
+    await node.start();
+    const { first, second } = twins();
+    await plug(first);
+    node.engine.activate({ bundle: first.bundleId });
+    await node.clock.advance(0);
+    node.engine.prove({ bundle: first.bundleId });
+    await plug(second);
+    await node.clock.advance(MINUTE);
+    node.engine.activate({ bundle: second.bundleId });
+    await node.clock.advance(MINUTE);
+    expect(current()).toBe(second.bundleId);
+    node.engine.rollback({ stream: 'ocp' });
+    await node.clock.advance(MINUTE);
+    expect(current()).toBe(first.bundleId);
+    expect(node.hooks.runs.slice(1).map(({ environment }) => environment)).toEqual([
+      expect.stringContaining(folderOf(second)),
+      expect.stringContaining(folderOf(first)),
+    ]);
+  });
+
+  it('both have the hooks that tell of them', async () => {
+    await start({ ready: 'ready.service', proven: 'proven.service' });
+    await node.start();
+    const { first, second } = twins();
+    await plug(first);
+    node.engine.activate({ bundle: first.bundleId });
+    await plug(second);
+    node.engine.prove({ bundle: first.bundleId });
+    await node.clock.advance(MINUTE);
+    expect(units()).toEqual(['ready.service', 'ready.service', 'proven.service']);
+    expect(node.hooks.runs[1]?.environment).toContain(folderOf(second));
+    expect(node.hooks.runs[2]?.environment).toContain(folderOf(first));
   });
 });
 
@@ -218,20 +327,12 @@ describe('hooks that tell of an event', () => {
     await start({});
     await node.start();
     await plug(A);
-    const before = node;
-    await before.stop();
-    await start(HOOKS, before);
-    await node.start();
-    await node.clock.advance(MINUTE);
+    await restart(HOOKS);
     expect(units()).toEqual([]);
     await plug(B);
     await node.clock.advance(MINUTE);
     expect(units().sort()).toEqual(['activated.service', 'ready.service']);
-    const again = node;
-    await again.stop();
-    await start(HOOKS, again);
-    await node.start();
-    await node.clock.advance(MINUTE);
+    await restart(HOOKS);
     expect(units()).toEqual([]);
   });
 
@@ -240,11 +341,17 @@ describe('hooks that tell of an event', () => {
     await node.start();
     pending();
     await plug(A);
-    const before = node;
-    await before.stop();
-    await start({ ready: 'ready.service' }, before);
-    await node.start();
-    await node.clock.advance(MINUTE);
+    await restart({ ready: 'ready.service' });
     expect(units()).toEqual(['ready.service']);
+  });
+
+  it('are not run again when their unit ended while the daemon stopped', async () => {
+    await start({ ready: 'ready.service' });
+    await node.start();
+    node.hooks.run = (_unit, signal) =>
+      new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined)));
+    await plug(A);
+    await restart({ ready: 'ready.service' });
+    expect(units()).toEqual([]);
   });
 });

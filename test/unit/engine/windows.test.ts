@@ -153,6 +153,36 @@ describe('update.strategy', () => {
     );
   });
 
+  it.each([
+    ['before a synchronised clock', 2 * HOUR, true, 'activated', []],
+    ['before a clock that is not synchronised', 2 * HOUR, false, 'ready', ['clock']],
+    ['more than a day before a synchronised clock', 25 * HOUR, true, 'ready', ['clock']],
+  ] as const)('window: a bundle that was made %s', async (_, ahead, isSynchronised, phase, codes) => {
+    await start({ strategy: 'window', windows: [{ ...AFTERNOON, startMinute: 0, lengthMinutes: 24 * 60 }] });
+    // It may have been adopted while the clock was not synchronised.
+    node.clockSynchronised = async () => false;
+    await plug(verified({ created: new Date(NOON + ahead).toISOString() }));
+    expect(entry()?.activationHolds?.map(({ code }) => code)).toEqual(['clock']);
+    node.clockSynchronised = async () => isSynchronised;
+    await node.clock.advance(30_000);
+    expect(entry()?.phase).toBe(phase);
+    expect(entry()?.activationHolds?.map(({ code }) => code) ?? []).toEqual(codes);
+  });
+
+  it('window: a clock that differs from a bundle by more than a day, though it is synchronised, is told', async () => {
+    await start({ strategy: 'window', windows: [AFTERNOON] });
+    node.clockSynchronised = async () => false;
+    await plug(verified({ created: '2026-03-12T12:00:00Z' }));
+    node.clockSynchronised = async () => true;
+    await node.clock.advance(30_000);
+    expect(node.statuses.at(-1)).toContain(
+      "this node's synchronised clock is over 24 h behind a bundle made on 2026-03-12T12:00:00Z",
+    );
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+      /more than 24 h later: one of them is wrong\. Check what the clock is synchronised with/,
+    );
+  });
+
   it('window: a person may activate a release outside of a window, after a confirmation', async () => {
     await start({ strategy: 'window', windows: [AFTERNOON] });
     await plug(verified());

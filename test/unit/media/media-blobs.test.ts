@@ -3,13 +3,19 @@ import type { Digest } from '../../../src/domain/model/digest.ts';
 import { mediaBlobUnion } from '../../../src/media/media-blobs.ts';
 import { createMediaBlobs, forgetMedium, offerMedium } from '../../../src/media/medium-sources.ts';
 import type { PluggedMedium } from '../../../src/media/provider/media-provider.ts';
+import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
+import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
 import { found, verified } from '../../support/daemon/scenario.ts';
+import { eventually } from '../../support/eventually.ts';
+import { heldBytes } from '../../support/held-bytes.ts';
 
 const WHOLE = Buffer.from('the bytes of a manifest');
 const SPOILED = Buffer.from('the bytes of an attack!');
 const DIGEST = digestOf(WHOLE);
 const signal = new AbortController().signal;
+const gone = new AppError({ code: 'media/gone', message: 'worker-2 does not offer it', disposition: 'wait' });
+const MIB = 1024 * 1024;
 
 function medium(label: string, peer: PluggedMedium['peer'] | undefined): PluggedMedium {
   return {
@@ -31,40 +37,54 @@ function union(
     readonly isPeer: boolean;
     /** How many other blobs it lacks; default none. */
     readonly lacks?: number;
+    /** How many chunks of 1 MiB follow its bytes; default none. */
+    readonly moreChunks?: number;
     readonly hasFailed?: true;
+    /** The size that it lists; default that of its bytes. */
+    readonly listedBytes?: number;
+    /** What reads end with. */
+    readonly error?: AppError;
+    /** Whether the node can be read; default true. */
+    readonly isReady?: () => boolean;
   }[]
 ) {
   const reads: string[] = [];
   const warnings: string[] = [];
   const blobs = createMediaBlobs({ warn: (_fields: unknown, text: unknown) => void warnings.push(String(text)) });
-  const offer = ({ label, bytes, isPeer, lacks = 0, hasFailed }: (typeof media)[number]) => {
+  const offer = ({ label, bytes, isPeer, lacks = 0, moreChunks = 0, hasFailed, ...rest }: (typeof media)[number]) => {
+    const { listedBytes = bytes.length, error, isReady = () => true } = rest;
     const missing = Array.from({ length: lacks }, (_none, at) => ({
       digest: digestOf(`${at}`),
       why: 'absent' as const,
     }));
     const judged = { ...found(verified(), missing), path: 'bundle' };
     const source = {
-      sizeOf: async (digest: Digest) => (digest === DIGEST ? bytes.length : undefined),
+      sizeOf: async (digest: Digest) => (digest === DIGEST ? listedBytes : undefined),
       async *read() {
         reads.push(label);
         yield bytes;
+        if (error !== undefined) throw error;
+        for (let chunk = 0; chunk < moreChunks; chunk += 1) yield newBuffer(MIB);
       },
     };
     const bundle = { kind: 'bundle' as const, path: 'bundle', reader: source as never, blobs: source };
-    const plugged = medium(label, isPeer ? () => ({ isReady: true, ...(hasFailed && { hasFailed }) }) : undefined);
+    const plugged = medium(label, isPeer ? () => ({ isReady: isReady(), ...(hasFailed && { hasFailed }) }) : undefined);
     offerMedium(blobs, { plugged, gone: signal, bundles: [bundle], judged: [judged] });
   };
   media.forEach(offer);
-  const read = async () => {
+  const read = async (startByte = 0) => {
     const chunks: Buffer[] = [];
-    for await (const chunk of mediaBlobUnion(blobs).read(DIGEST, 0, signal)) chunks.push(chunk);
+    for await (const chunk of mediaBlobUnion(blobs).read(DIGEST, startByte, signal)) chunks.push(chunk);
     return Buffer.concat(chunks);
   };
   /** Begins a stream, which goes on until the caller ends it. */
   const begin = async () => {
     const chunks = mediaBlobUnion(blobs).read(DIGEST, 0, signal)[Symbol.asyncIterator]();
     await chunks.next();
-    return { end: async () => void (await chunks.return?.()) };
+    const take = async (count: number) => {
+      for (let chunk = 0; chunk < count; chunk += 1) await chunks.next();
+    };
+    return { take, end: async () => void (await chunks.return?.()) };
   };
   /** Finds a medium changed, or there again after it was away. */
   const offerAgain = (label: string, wasAway = false) => {
@@ -137,6 +157,42 @@ describe('blobs of media and of other nodes', () => {
     expect(peers.reads).toEqual(['worker-2', 'worker-3']);
   });
 
+  it('come from another node when the first one ends before the size that it lists', async () => {
+    const { read, copies, reads, warnings } = union(
+      { label: 'worker-2', bytes: Buffer.alloc(5), listedBytes: WHOLE.length, isPeer: true },
+      { label: 'worker-3', bytes: WHOLE, isPeer: true },
+    );
+    await expect(read(1)).rejects.toMatchObject({ code: 'media/read', message: 'it ended after 6 of 23 bytes' });
+    await read(6);
+    expect(reads).toEqual(['worker-2', 'worker-3']);
+    expect(warnings).toEqual([expect.stringMatching(/can't be read from worker-2: it ended .* from worker-3 instead/)]);
+    expect((await copies()).map(({ label, isTrusted }) => [label, isTrusted])).toEqual([
+      ['worker-3', true],
+      ['worker-2', false],
+    ]);
+  });
+
+  it('come from another node when the first one does not have what it lists', async () => {
+    const liar = { label: 'worker-2', bytes: Buffer.alloc(0), listedBytes: WHOLE.length, isPeer: true, error: gone };
+    const { read, reads, warnings } = union(liar, { label: 'worker-3', bytes: WHOLE, isPeer: true });
+    await expect(read()).rejects.toBe(gone);
+    expect(await read()).toEqual(WHOLE);
+    expect(reads).toEqual(['worker-2', 'worker-3']);
+    expect(warnings).toEqual([]);
+    const alone = union(liar);
+    for (let time = 0; time < 2; time += 1) await expect(alone.read()).rejects.toBe(gone);
+    expect(alone.reads).toEqual(['worker-2', 'worker-2']);
+  });
+
+  it('are still trusted of a node that could not be read for a moment', async () => {
+    const isReady = () => reads.length !== 1;
+    const away = { label: 'worker-2', bytes: WHOLE, isPeer: true, error: gone, isReady };
+    const { read, copies, reads } = union(away);
+    await expect(read(1)).rejects.toBe(gone);
+    reads.push('it is ready again');
+    expect((await copies()).map(({ isTrusted }) => isTrusted)).toEqual([true]);
+  });
+
   it('come from a medium again that was damaged and has changed', async () => {
     const media = union(
       { label: 'sdb1', bytes: SPOILED, isPeer: false },
@@ -148,5 +204,14 @@ describe('blobs of media and of other nodes', () => {
     media.offerAgain('sdb1');
     await media.read();
     expect(media.reads).toEqual(['worker-3', 'sdb1']);
+  });
+
+  it('are not in memory any more after the caller has taken the next chunk', async () => {
+    const { begin } = union({ label: 'sdb1', bytes: WHOLE, isPeer: false, moreChunks: 64 });
+    const before = heldBytes();
+    const stream = await begin();
+    await stream.take(64);
+    await eventually(() => expect(heldBytes() - before).toBeLessThan(16 * MIB), 10_000);
+    await stream.end();
   });
 });

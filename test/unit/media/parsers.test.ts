@@ -47,7 +47,15 @@ describe('fstab', () => {
     ID_FS_UUID: '1A2B-3C4D',
     ID_FS_LABEL: 'DATA',
     ID_PART_ENTRY_UUID: 'c0ffee00-01',
-    ID_PART_ENTRY_NAME: 'my part',
+    ID_PART_ENTRY_NAME: 'my\\x20part',
+  };
+  /** As udev has a stick whose label and partition name are `Übung 1`. */
+  const blanks = {
+    DEVNAME: '/dev/sdc1',
+    DEVLINKS: '/dev/disk/by-id/usb-A\\x20B-part1 /dev/disk/by-label/Übung\\x201 /dev/disk/by-partlabel/\\xdcbung',
+    ID_FS_LABEL: 'Übung_1',
+    ID_FS_LABEL_ENC: 'Übung\\x201',
+    ID_PART_ENTRY_NAME: 'Übung\\x201',
   };
 
   it('reads the first column of each line that is not a comment', () => {
@@ -55,6 +63,7 @@ describe('fstab', () => {
       '/dev/sda2',
       'LABEL=a b',
     ]);
+    expect(parseFstab('LABEL=\\303\\234bung\\0401 /x auto')).toEqual(['LABEL=Übung 1']);
   });
 
   it.each([
@@ -65,14 +74,30 @@ describe('fstab', () => {
     'LABEL=DATA',
     'PARTUUID=C0FFEE00-01',
     'PARTLABEL=my part',
+    'ID=usb-x-part1',
+    "LABEL='DATA'",
   ])('recognises the device by %s', (source) => {
     expect(isInFstab([source], stick)).toBe(true);
   });
 
-  it.each(['/dev/sdb', 'UUID=1a2b', 'LABEL=data', 'tmpfs', 'UUID='])('does not count %s as the device', (source) => {
-    expect(isInFstab([source], stick)).toBe(false);
-    expect(isInFstab([source], {})).toBe(false);
+  it.each([
+    'LABEL=Übung\\0401',
+    'LABEL=Übung_1',
+    'PARTLABEL=\\303\\234bung\\0401',
+    'ID=usb-A\\040B-part1',
+    '/dev/disk/by-label/Übung\\x201',
+  ])('recognises names that udev encodes by %s', (source) => {
+    expect(isInFstab(parseFstab(source), blanks)).toBe(true);
+    expect(isInFstab(parseFstab(source), stick)).toBe(false);
   });
+
+  it.each(['/dev/sdb', 'UUID=1a2b', 'LABEL=data', 'tmpfs', 'UUID=', 'LABEL=""', 'ID=usb-x', 'PARTLABEL=DATA'])(
+    'does not count %s as the device',
+    (source) => {
+      expect(isInFstab([source], stick)).toBe(false);
+      expect(isInFstab([source], {})).toBe(false);
+    },
+  );
 });
 
 describe('udev properties', () => {

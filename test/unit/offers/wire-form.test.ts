@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { busyError, busyOf } from '../../../src/offers/busy.ts';
 import { createOffersClient, type OffersClient } from '../../../src/offers/client/client.ts';
+import { wasCut } from '../../../src/offers/client/read-body.ts';
 import { createWireConnection, unixSocket, type WireConnection } from '../../../src/offers/client/wire-connection.ts';
 import { parsePeerPath, wirePaths } from '../../../src/offers/paths.ts';
 import { answerSafely, createOffersHandler } from '../../../src/offers/server/handler.ts';
@@ -15,6 +16,7 @@ import { AppError } from '../../../src/platform/app-error.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { silentLog } from '../../../src/platform/log.ts';
+import { eventually } from '../../support/eventually.ts';
 import { createMemoryOffers, type MemoryOffers } from '../../support/offers/memory-offers.ts';
 
 const never = new AbortController().signal;
@@ -174,7 +176,10 @@ describe('the wire form on a Unix socket', () => {
     bundles.onRead = () => {
       throw new AppError({ code: 'media/read', message: 'bad sector', disposition: 'retry' });
     };
-    await expect(all(client.read(digest, 0, never))).rejects.toMatchObject({ code: 'offers/unreachable' });
+    await expect(all(client.read(digest, 0, never))).rejects.toMatchObject({
+      code: 'offers/failed',
+      message: `worker-2 can't give ${wirePaths.blob(digest)}: bad sector`,
+    });
     bundles.onRead = () => undefined;
     const read = bundles.read;
     bundles.read = async function* (...args) {
@@ -201,6 +206,54 @@ describe('the wire form on a Unix socket', () => {
 });
 
 describe('relay', () => {
+  /** A relay to the server of the test, and its client. */
+  async function startRelay(onError: (error: unknown, isCut: boolean) => void) {
+    const relayed = await serveSocket(join(folder, 'peers.sock'), (request, response) =>
+      answerSafely(request, response, silentLog, () =>
+        relay(request, response, { connection, path: request.url ?? '' }).catch((error: unknown) => {
+          onError(error, response.destroyed);
+          throw error;
+        }),
+      ),
+    );
+    const through = createWireConnection({ who: 'relay', connect: unixSocket(join(folder, 'peers.sock')) });
+    const close = async () => {
+      through.close();
+      await relayed.close();
+    };
+    return { far: createOffersClient(through), close };
+  }
+
+  it('tells a server that is away from one that can not read a blob', async () => {
+    const digest = bundles.blob(randomBytes(1_000));
+    bundles.onRead = () => {
+      throw new AppError({ code: 'media/read', message: 'bad sector', disposition: 'retry' });
+    };
+    const { far, close } = await startRelay(() => undefined);
+    await expect(all(far.read(digest, 0, never))).rejects.toMatchObject({ code: 'offers/failed' });
+    await server.close();
+    await expect(all(far.read(digest, 0, never))).rejects.toMatchObject({
+      code: 'offers/unreachable',
+      message: expect.stringContaining('with status 502: worker-2 does not answer'),
+    });
+    await close();
+  });
+
+  it('cuts an answer that was cut, so that nobody takes its server for one that is away', async () => {
+    const digest = bundles.blob(randomBytes(200_000));
+    bundles.read = async function* (_digest, startByte) {
+      if (startByte === 0) yield Buffer.alloc(100_000);
+      throw new AppError({ code: 'media/read', message: 'bad sector', disposition: 'retry' });
+    };
+    const errors: unknown[] = [];
+    const { far, close } = await startRelay((error, isCut) => errors.push([wasCut(error), isCut]));
+    const error = await all(far.read(digest, 0, never)).catch((thrown: unknown) => thrown);
+    expect(wasCut(error)).toBe(true);
+    await eventually(() => expect(errors).toEqual([[true, true]]));
+    await expect(all(far.read(digest, 100_000, never))).rejects.toMatchObject({ code: 'offers/failed' });
+    await close();
+  });
+
   it('passes requests on under the name of a peer, with ranges, waits and refusals', async () => {
     const bytes = randomBytes(200_000);
     const digest = bundles.blob(bytes);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { AppError } from '../../../src/platform/app-error.ts';
-import type { BlobSource } from '../../../src/ports/blobs.ts';
+import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
+import type { BlobCopy, BlobSource } from '../../../src/ports/blobs.ts';
 import { createBlobUnion } from '../../../src/registry/blob-union.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';
 
@@ -10,10 +11,11 @@ const gone = () => new AppError({ code: 'media/gone', message: 'it is not there'
 const BROKEN = 'broken';
 const source = (blobs: Readonly<Record<string, string>>): BlobSource => ({
   sizeOf: async (digest) => Object.entries(blobs).find(([name]) => digestOf(name) === digest)?.[1].length,
-  read: async function* (digest, startByte) {
+  read: async function* (digest, startByte, _signal, allocate = newBuffer) {
     const bytes = Object.entries(blobs).find(([name]) => digestOf(name) === digest)?.[1];
     if (bytes === undefined) throw gone();
-    yield Buffer.from(bytes.slice(startByte));
+    const chunk = allocate(bytes.length - startByte);
+    yield chunk.subarray(0, chunk.write(bytes.slice(startByte)));
     if (bytes === BROKEN) throw gone();
   },
 });
@@ -27,7 +29,7 @@ const union = createBlobUnion({
       return () => undefined;
     },
     copiesOf: async (digest) => {
-      const read = (startByte: number) => onMedia.read(digest, startByte, signal);
+      const read: BlobCopy['read'] = (startByte, inner, allocate) => onMedia.read(digest, startByte, inner, allocate);
       const copy = { label: 'sdb1', isTrusted: true, read, distrust: () => undefined };
       return (await onMedia.sizeOf(digest, signal)) === undefined ? [] : [copy];
     },
@@ -67,6 +69,14 @@ describe('blob union', () => {
     expect(await labels('both')).toEqual(["this node's own disk", 'sdb1']);
     expect(await labels('b')).toEqual(['sdb1']);
     expect(await labels('c')).toEqual([]);
+  });
+
+  it('reads a copy into the buffer of the caller', async () => {
+    const buffer = Buffer.alloc(8);
+    for (const name of ['a', 'b']) {
+      const [copy] = await union.copiesOf(digestOf(name), signal);
+      for await (const chunk of copy?.read(0, signal, () => buffer) ?? []) expect(chunk.buffer).toBe(buffer.buffer);
+    }
   });
 
   it('changes when the media change', () => {

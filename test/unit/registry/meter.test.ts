@@ -28,6 +28,24 @@ describe('meter', () => {
     expect(meter.sentBytes().get(a)).toBe(10);
   });
 
+  it('counts a blob as open while it is looked for, and keeps nothing of one that was never sent', () => {
+    const meter = createMeter();
+    const sent = meter.open(a);
+    sent.damaged();
+    sent.close();
+    const ends = [meter.lookUp(a), meter.lookUp(b), meter.lookUp(b)];
+    expect([meter.flow([a]), meter.flow([b])]).toMatchObject([
+      { open: 1, opened: 1 },
+      { open: 2, opened: 0 },
+    ]);
+    expect([...meter.damaged()]).toEqual([a]);
+    for (const end of ends) end();
+    expect([meter.flow([a]), meter.flow([b])]).toMatchObject([
+      { open: 0, opened: 1 },
+      { open: 0, opened: 0 },
+    ]);
+  });
+
   it('reports each request for a manifest until it is unsubscribed', () => {
     const meter = createMeter();
     const told: string[] = [];

@@ -4,7 +4,7 @@ import { withdrawalOf } from '../../../domain/adoption/trust-withdrawal.ts';
 import { type BundleId, hexOf } from '../../../domain/model/digest.ts';
 import { type Approvals, isApproved } from '../../../domain/trust/approval.ts';
 import type { Revocations } from '../../../domain/trust/key-rotation.ts';
-import { revocationsInForce, withSeen } from '../../../domain/trust/revocation-record.ts';
+import { revocationsInForce, revokerOf, withSeen } from '../../../domain/trust/revocation-record.ts';
 import type { Role } from '../../../domain/trust/role.ts';
 import type { ShownRole, TrustInForce } from '../../../domain/trust/trust-in-force.ts';
 import { digestOf } from '../../../platform/digest.ts';
@@ -106,16 +106,7 @@ function shownRevocations(
     const ids = formsOf.get(keyId) ?? [keyId];
     const file = byFile.find((one) => ids.includes(one.keyId))?.file;
     if (file !== undefined) return { keyId, file };
-    const known = stored.filter((one) => ids.includes(one.keyId));
-    if (known.some(({ byPerson }) => byPerson)) return { keyId, byPerson: true };
-    const by = known.find(({ bundleId }) => bundleId !== undefined);
-    // What a bundle revoked counts in one place only, unless the administrator revoked it too.
-    const isEverywhere = known.some(({ bundleId }) => bundleId === undefined);
-    return {
-      keyId,
-      ...(by?.bundleId !== undefined && { revokedBy: by.bundleId }),
-      ...(!isEverywhere && by?.role !== undefined && { role: by.role }),
-    };
+    return { keyId, ...revokerOf(stored.filter((one) => ids.includes(one.keyId))) };
   });
 }
 

@@ -1,3 +1,4 @@
+import { newKeyRemedy, revokedClause } from '../../../bundle/keys/all-revoked.ts';
 import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../../../bundle/keys/trust.ts';
 import { withRotation } from '../../../bundle/keys/with-rotation.ts';
@@ -81,6 +82,11 @@ export function takeFolder(node: NodeKeys, next: TrustedKeys): void {
   if (keysNow(node).revision !== before) logKeys(node);
 }
 
+function noKeyText({ revokedKeys }: TrustedKeys, folder: string): string {
+  if (revokedKeys.length === 0) return `No key is trusted: copy the factory's .pub file to ${folder}`;
+  return `No key is trusted, since ${revokedClause(revokedKeys)}: ${newKeyRemedy(revokedKeys, folder)}`;
+}
+
 /** Logs the trusted keys, and the files that can't be used. */
 export function logKeys(node: NodeKeys): void {
   const { settings, log } = node;
@@ -94,10 +100,7 @@ export function logKeys(node: NodeKeys): void {
   if (keys.revocationsUnreadable) {
     log.warn({ messageId: messageIds.revocationsUnreadable }, "No key is trusted while revocations can't be read");
   } else if (names === '') {
-    log.warn(
-      { messageId: messageIds.noKeys },
-      `No key is trusted: copy the factory's .pub file to ${settings.keys_dir}`,
-    );
+    log.warn({ messageId: messageIds.noKeys }, noKeyText(keys, settings.keys_dir));
   } else {
     log.info({ messageId: messageIds.keysChanged }, `Trusted keys: ${names}`);
   }

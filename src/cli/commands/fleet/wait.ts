@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import * as v from 'valibot';
 import { laggingNodes, mayHaveOthers, WAIT_GOALS, type WaitGoal } from '../../../domain/fleet/progress.ts';
@@ -27,24 +28,44 @@ export function registerFleetWait(fleet: Command, context: CommandContext): void
     .action((release: string, options: WaitOptions) => wait(release, options, context));
 }
 
+/** A timer of Node.js that is set to more ends at once. */
+const LONGEST_MS = 24 * 24 * 3_600_000;
+
+/** Pause before the fleet process is asked again. */
+const AGAIN_MS = 1_000;
+
 async function wait(text: string, options: WaitOptions, context: CommandContext): Promise<void> {
   const wanted = releaseOf(text);
   const timeoutMs = timeoutOf(options.timeout);
   const { watchFleet } = await context.adapters();
   let line = '';
+  const tell = (next: string) => {
+    if (next !== line) context.stderr(wrapLines(`${next}\n`, context.stderrColumns, 4));
+    line = next;
+  };
   const follow = async (signal: AbortSignal) => {
     for await (const view of watchFleet(signal)) {
       const lagging = laggingNodes(view.nodes, wanted, options.for);
-      const next = waitLine(lagging, view);
-      if (next !== line) context.stderr(wrapLines(`${next}\n`, context.stderrColumns, 4));
-      line = next;
+      tell(waitLine(lagging, view));
       if (lagging.length === 0 && !mayHaveOthers(view)) return;
       if (timeoutMs === 0) throw timedOut(text, line);
     }
   };
+  /** The fleet process may start anew meanwhile, as after a change of its settings. */
+  const followOn = async (signal: AbortSignal): Promise<void> => {
+    for (;;) {
+      try {
+        return await follow(signal);
+      } catch (error) {
+        if (timeoutMs === 0 || !isAway(error)) throw error;
+        tell(`${error.message}. It is asked again.`);
+      }
+      await delay(AGAIN_MS, undefined, { signal });
+    }
+  };
   const clock = timeoutMs === 0 ? undefined : AbortSignal.timeout(timeoutMs);
   try {
-    await (clock === undefined ? follow(context.signal) : withEither([context.signal, clock], follow));
+    await (clock === undefined ? follow(context.signal) : withEither([context.signal, clock], followOn));
   } catch (error) {
     context.signal.throwIfAborted();
     throw clock?.aborted === true ? timedOut(text, line) : error;
@@ -63,7 +84,12 @@ function releaseOf(text: string): { readonly name: string; readonly version: str
 function timeoutOf(text: string): number {
   const parsed = v.safeParse(duration.schema, /^\d+$/.test(text) ? Number(text) : text);
   if (!parsed.success) throw usage(`--timeout '${text}' is no duration: write it as "30 min" or "2 h"`);
+  if (parsed.output > LONGEST_MS) throw usage(`--timeout '${text}' is more than 24 days`);
   return parsed.output;
+}
+
+function isAway(error: unknown): error is AppError {
+  return error instanceof AppError && error.code === 'fleet/unreachable' && error.disposition === 'retry';
 }
 
 function usage(message: string): AppError {

@@ -11,7 +11,7 @@ import { withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
 import { shortDigests } from '../../output/short-digests.ts';
 import { formatTable, type Layout } from '../../output/table.ts';
-import { releaseFindings } from './release-findings.ts';
+import { rejectionFinding, releaseFindings } from './release-findings.ts';
 
 /** Adds `doctor` to the program. */
 export function registerDoctor(program: Command, context: CommandContext): void {
@@ -58,6 +58,8 @@ async function askDaemon(context: CommandContext): Promise<Answer> {
  * test, and so does one whose daemon does not know the method yet.
  */
 async function reportWithPulls(client: ApiClient, signal: AbortSignal): Promise<StatusReport> {
+  // The test may take as long as it wants, so a daemon that hangs is found by another call.
+  await client.report(signal);
   try {
     await client.checkPulls({}, signal);
   } catch {
@@ -78,12 +80,6 @@ export function findingsOfReport({
   conditions,
 }: StatusReport): readonly Finding[] {
   const daemon = findingsOn('daemon');
-  const refused = rejected.map(({ medium, path, reason }) =>
-    findingsOn('releases').warning(
-      `${path} on ${medium} is rejected: ${reason.message}`,
-      `remove the medium, or bring one with a good copy; 'stickpin show ${path}' tells more`,
-    ),
-  );
   const costs = kept.map(({ name, version, ownBytes }) =>
     findingsOn('protect').ok(
       `${name}@${version} is kept for good and takes ${formatBytes(ownBytes)} that nothing else needs`,
@@ -99,7 +95,7 @@ export function findingsOfReport({
     ...conditions.flatMap(nodeConditionFindings),
     ...unclaimed.map(unclaimedFinding),
     ...bundles.flatMap(releaseFindings),
-    ...refused,
+    ...rejected.map(rejectionFinding),
     ...costs,
   ];
 }

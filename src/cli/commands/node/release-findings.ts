@@ -1,6 +1,8 @@
+import type { BundleErrorCode } from '../../../bundle/bundle-error.ts';
 import { type Finding, findingsOn } from '../../../domain/model/finding.ts';
 import type { ActivationHoldReport, BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import { remedyFor } from '../../../domain/report/reasons/remedies.ts';
+import type { StatusReport } from '../../../domain/report/report.ts';
 import { shownName } from '../../output/shown-name.ts';
 
 /** What is wrong with a release, and what to do. What ends automatically is no warning. */
@@ -19,4 +21,29 @@ export function releaseFindings({ degraded, reason, activationHolds = [], ...bun
 function endsAlone({ code, releasedBy }: ActivationHoldReport): boolean {
   if (code === 'hook') return releasedBy === 'event';
   return releasedBy === 'time' || (releasedBy === 'event' && remedyFor(code, '') === undefined);
+}
+
+/** Codes of rejections that another copy of the bundle would not have. */
+const DAMAGED: ReadonlySet<string> = new Set<BundleErrorCode>([
+  'bundle/incomplete',
+  'bundle/envelope',
+  'bundle/payload',
+  'bundle/digest',
+  'bundle/index',
+  'bundle/layout',
+  'bundle/contents',
+  'bundle/inconsistent',
+  'bundle/bad-signature',
+  'bundle/tar',
+  'media/read',
+]);
+const COPY_AGAIN =
+  "copy the bundle to the medium again, or bring it on another one; 'stickpin bundle verify --full' tells whether a copy is good";
+
+/** What is wrong with a bundle on a medium that this node does not take. */
+export function rejectionFinding({ medium, path, reason }: StatusReport['rejected'][number]): Finding {
+  const { ok, warning } = findingsOn('releases');
+  const message = `${path} on ${medium} is rejected: ${reason.message}`;
+  const remedy = DAMAGED.has(reason.code) ? COPY_AGAIN : remedyFor(reason.code, path);
+  return remedy === undefined ? ok(message) : warning(message, remedy);
 }

@@ -88,7 +88,7 @@ async function recordsOrReason(state: StoredState, signal: AbortSignal): Promise
   }
 }
 
-/** @throws AppError `engine/no-bundle`, `cli/no-state` (`reject`) */
+/** @throws as `findShown`; AppError `cli/no-state` (`reject`) */
 function showPinnedImageSet(name: string, pool: string, context: CommandContext): Promise<void> {
   const { stdout, signal } = context;
   const find = ({ bundles }: Pick<ShowReport, 'bundles'>) =>

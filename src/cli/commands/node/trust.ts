@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
+import { revokerText } from '../../../domain/report/texts/revoker-text.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
@@ -123,17 +124,10 @@ function asText({ keys, roles = [], revoked, problems }: TrustReport, layout: La
         broughtBy === undefined ? oneLine(name) : oneLine(`${name}, added by bundle ${broughtBy}`),
       ]),
     ),
-    ...revoked.map((one) => [one.keyId, 'revoked', oneLine(revokedWhere(one))]),
+    ...revoked.map((one) => [one.keyId, 'revoked', oneLine(revokerText(one))]),
   ];
   const table =
     rows.length === 0 ? 'No key is trusted or revoked.\n' : formatTable(['KEY ID', 'STATE', 'FROM'], rows, layout);
   const lines = [...roles.map(roleText), ...problems].map((line) => `${oneLine(line)}\n`);
   return `${table}${wrapLines(lines.join(''), layout.columns, 4)}`;
-}
-
-function revokedWhere({ file, byPerson, revokedBy, role }: TrustReport['revoked'][number]): string {
-  if (file !== undefined) return file;
-  if (byPerson) return 'stickpin trust revoke';
-  if (revokedBy === undefined) return 'a file that is gone';
-  return `bundle ${revokedBy}${role === undefined ? '' : `, in role ${role} only`}`;
 }

@@ -18,6 +18,6 @@ export function endOfLife({
   if (rule === undefined || path.allowEndOfLife || clockFault !== undefined) return PASS;
   const end = Date.parse(rule);
   if (end > now) return { kind: 'pass', lookAgainAt: end };
-  const data = { endOfLife: rule, isClockUnsure: clockSynchronised === false };
+  const data = { endOfLife: rule, isClockUnsure: !clockSynchronised };
   return { kind: 'hold', hold: { code: 'rule/end-of-life', data, releasedBy: 'person' } };
 }

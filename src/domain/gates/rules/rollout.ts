@@ -38,7 +38,7 @@ export function rollout({
     share: rule.startPercentage ?? 0,
     wariness: wariness.value,
     source: wariness.source,
-    isClockUnsure: clockSynchronised === false,
+    isClockUnsure: !clockSynchronised,
   };
   const turn = turnOf(rule, wariness.value);
   if (turn === undefined) return { kind: 'hold', hold: { code: 'rule/rollout', data, releasedBy: 'person' } };

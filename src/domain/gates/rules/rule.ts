@@ -27,14 +27,3 @@ export function isRuleInForce(bundle: StoredBundle, code: RuleCode): boolean {
 
 /** Rules that are judged by the clock. Who confirmed a wrong clock has confirmed them with it. */
 const TIME_RULES: readonly RuleCode[] = ['rule/rollout', 'rule/end-of-life'];
-
-/**
- * The newest signed `created` of a stream, in milliseconds since the epoch. Of bundles that were
- * known when the stream was reset it does not count.
- */
-export function newestCreated(bundles: readonly StoredBundle[], stream: string): number | undefined {
-  const times = bundles.flatMap(({ payload, resetAt }) =>
-    payload.name === stream && resetAt === undefined ? [Date.parse(payload.created)] : [],
-  );
-  return times.length === 0 ? undefined : Math.max(...times);
-}

@@ -116,4 +116,6 @@ export interface UnreachableRuntime {
   readonly reason: string;
   /** systemd is stopping this unit, so that the runtime was not even asked. */
   readonly stoppingUnit?: string;
+  /** No runtime was found on this node, so that there is nothing to start. */
+  readonly isAbsent?: true;
 }

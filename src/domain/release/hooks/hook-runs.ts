@@ -53,6 +53,8 @@ export function wantedRuns(
  * `before-activate` has succeeded for no activation. Forgets releases that are gone, and that a
  * release was degraded once it is no longer.
  *
+ * @param isStateLost whether releases may be absent only because the database was lost: none is
+ *   forgotten then, since one that is known again has had its hooks
  * @returns `ledger` itself where nothing changes
  */
 export function ledgerAfter(
@@ -60,16 +62,15 @@ export function ledgerAfter(
   bundles: readonly StoredBundle[],
   degraded: Degraded,
   { hooks }: Pick<Policy, 'hooks'>,
+  isStateLost = false,
 ): HookLedger {
+  const isGone = isStateLost ? () => false : isUnknownIn(bundles);
   const next = new Map<HookName, HookRecord>();
   for (const hook of HOOK_NAMES) {
     const unit = hooks[hook];
     const known = ledger.get(hook);
     if (unit === '') continue;
-    next.set(
-      hook,
-      known?.unit === unit ? pruned(hook, known, bundles, degraded) : begun(hook, unit, bundles, degraded),
-    );
+    next.set(hook, known?.unit === unit ? pruned(hook, known, isGone, degraded) : begun(hook, unit, bundles, degraded));
   }
   const isSame = next.size === ledger.size && [...next].every(([hook, record]) => ledger.get(hook) === record);
   return isSame ? ledger : next;
@@ -94,12 +95,21 @@ function begun(hook: HookName, unit: string, bundles: readonly StoredBundle[], d
   return { unit, done: new Map(happened) };
 }
 
-function pruned(hook: HookName, record: HookRecord, bundles: readonly StoredBundle[], degraded: Degraded): HookRecord {
+function isUnknownIn(bundles: readonly StoredBundle[]): (bundleId: BundleId) => boolean {
   const known = new Set(bundles.map(({ bundleId }) => bundleId));
+  return (bundleId) => !known.has(bundleId);
+}
+
+function pruned(
+  hook: HookName,
+  record: HookRecord,
+  isGone: (bundleId: BundleId) => boolean,
+  degraded: Degraded,
+): HookRecord {
   const isOver = (bundleId: BundleId) =>
-    !known.has(bundleId) || (hook === 'degraded' && degraded.get(bundleId) === 'False');
-  const gone = [...record.done.keys()].filter(isOver);
-  if (gone.length === 0) return record;
+    isGone(bundleId) || (hook === 'degraded' && degraded.get(bundleId) === 'False');
+  const over = [...record.done.keys()].filter(isOver);
+  if (over.length === 0) return record;
   return { ...record, done: new Map([...record.done].filter(([bundleId]) => !isOver(bundleId))) };
 }
 

@@ -10,7 +10,9 @@ export interface ReportedRelease {
   readonly adoptedAt?: string;
   readonly readyAt?: string;
   readonly activatedAt?: string;
-  /** Present while its preload is cancelled. `media`: those that were plugged in then. */
+  /**
+   * Present while its preload is cancelled. `media`: those that were plugged in then and still are.
+   */
   readonly cancelled?: { readonly at: string; readonly media: readonly MediumId[] };
   readonly conditions?: readonly {
     readonly type: string;

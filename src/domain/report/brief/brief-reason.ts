@@ -134,8 +134,13 @@ function briefRelease(reason: ReleaseReason): readonly string[] {
       ];
     }
     case 'engine/rolled-back':
-      return [...foreignSentences(reason.data.recorded), SEE_LIST];
+      return [...rolledBackSentences(reason.data), SEE_LIST];
     default:
       return assertNever(reason);
   }
+}
+
+function rolledBackSentences({ recorded, open }: Extract<Reason, { code: 'engine/rolled-back' }>['data']) {
+  if (open === undefined) return foreignSentences(recorded);
+  return [`${briefTitle(open.from)} is being rolled back to ${briefTitle(open.to)}, which is not activated yet.`];
 }

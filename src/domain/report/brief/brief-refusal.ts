@@ -93,7 +93,7 @@ function briefTrust(reason: TrustReason): readonly string[] {
     case 'trust/role': {
       const { bundle, role } = reason.data;
       const what = `${briefTitle(bundle)} is not trusted any more.`;
-      return [what, BRING, `Role ${briefName(role)} does not count for it now: see 'stickpin list'.`, STAYS];
+      return [what, `Role ${briefName(role)} does not count for it now: see 'stickpin list'.`, BRING, STAYS];
     }
     default:
       return assertNever(reason);

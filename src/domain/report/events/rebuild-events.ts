@@ -3,6 +3,8 @@ import { bundleTitle } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { Event } from '../../model/event.ts';
 import type { RebuiltRelease, RefusedRebuild } from '../../release/rebuild/rebuild.ts';
+import { isProven, isRolledBack } from '../../release/recorded-phase.ts';
+import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName, Verdict } from '../../trust/approval.ts';
 import { isRelease } from '../../trust/notice.ts';
 import { reasonText } from '../reasons/reason-text.ts';
@@ -35,6 +37,18 @@ export function refusedRebuildEvent({ bundleId, bundle, reason }: RefusedRebuild
   const title = bundle === undefined ? `bundle ${shortDigest(bundleId)}` : bundleTitle(bundle.payload);
   const message = `What was recorded of ${title} is lost and can't be rebuilt from this node's own documents: ${reasonText(reason)}. Its pins stay. Correct that, or plug in its stick`;
   return { kind: 'releaseNotRebuilt', level: 'warn', bundleId, message };
+}
+
+/** What was recorded last of a known release was lost, and is known from the pin ledger. */
+export function timesRestoredEvent(bundle: StoredBundle): Event {
+  const message = `What was recorded last of ${bundleTitle(bundle.payload)} was lost with the state database and is known again from pins.json: ${state(bundle)}`;
+  return { kind: 'releaseRebuilt', level: 'warn', bundleId: bundle.bundleId, message };
+}
+
+function state(bundle: StoredBundle): string {
+  if (bundle.activatedAt === undefined) return 'it was not activated';
+  if (isRolledBack(bundle)) return 'it was rolled back';
+  return isProven(bundle) ? 'it was proven' : 'it was activated';
 }
 
 /** As {@link verdictRestoredEvent}, for a name that was rejected. */

@@ -45,6 +45,10 @@ export interface BundleReport {
    * while nothing is to be pulled.
    */
   readonly sources?: readonly string[];
+  /**
+   * `present` and `pinned`: what the runtime reports, of a retired release too. Other releases may
+   * have the same images.
+   */
   readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
   readonly sizeBytes: number;
   /** What a bundle of the stream says about this release; the newest sequence wins. */
@@ -139,7 +143,7 @@ function soakEnd(soak: SoakVerdict | undefined, now: number): Pick<BundleReport,
 }
 
 function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] | undefined): BundleReport {
-  const { bundle, phase, hold, media, absentImages, unpinnedImages } = entry;
+  const { bundle, phase, hold, media, absentImages, pinnedImages } = entry;
   const { payload, contents } = bundle;
   const total = contents.images.length;
   const present = total - absentImages.length;
@@ -147,8 +151,6 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
   const why = entry.reason ?? entry.trouble;
   const reason = why === undefined ? heldReason(entry) : shownReason(why);
   const rules = shownRules(payload);
-  const absentPins = absentImages.filter((image) => image.pin).length;
-  const wantPinned = contents.images.filter((image) => image.pin).length - absentPins;
   return {
     bundleId: bundle.bundleId,
     name: payload.name,
@@ -163,7 +165,7 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     ...(bundle.signerKeyIds !== undefined && { signerKeyIds: bundle.signerKeyIds }),
     media,
     ...(isPulling(entry) && { sources: sourcesOf(entry) }),
-    images: { total, present, pinned: wantPinned - unpinnedImages.length },
+    images: { total, present, pinned: pinnedImages.length },
     sizeBytes: payload.totals.sizeBytes,
     adoptedAt: new Date(bundle.adoptedAt).toISOString(),
     ...(bundle.readyAt !== undefined && { readyAt: new Date(bundle.readyAt).toISOString() }),

@@ -3,6 +3,7 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleName, bundleTitle } from '../../model/bundle.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { HookMemory, HookRun } from '../../state/hook.ts';
+import { isAwaited } from '../hold-text.ts';
 import { hookFailureText } from '../texts/hook-text.ts';
 
 /** A hook that runs, waits to be tried again, or failed and is not tried again. */
@@ -18,7 +19,7 @@ export interface HookReport {
   readonly message?: string;
 }
 
-type Bundles = readonly Pick<BundleAssessment, 'bundle' | 'phase'>[];
+type Bundles = readonly Pick<BundleAssessment, 'bundle' | 'phase' | 'isAskedFor'>[];
 
 /** What is to be told of hooks now; empty while none runs and the last run of each was good. */
 export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bundles): readonly HookReport[] {
@@ -51,13 +52,12 @@ export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bu
 }
 
 /**
- * What STATUS adds about hooks, a sentence each. `before-activate` of a release that is ready is
+ * What STATUS adds about hooks, a sentence each. `before-activate` of a release that is awaited is
  * told with that release.
  */
 export function hookNotes({ running, failed, ledger }: HookMemory, bundles: Bundles, now: number): readonly string[] {
   const isToldElsewhere = ({ hook, bundleId }: HookRun) =>
-    hook === 'before-activate' &&
-    bundles.some(({ bundle, phase }) => bundle.bundleId === bundleId && phase === 'ready');
+    hook === 'before-activate' && bundles.some((entry) => entry.bundle.bundleId === bundleId && isAwaited(entry));
   const titleOf = (bundleId: BundleId) => {
     const found = bundles.find(({ bundle }) => bundle.bundleId === bundleId);
     return found === undefined ? 'a release' : bundleTitle(found.bundle.payload);

@@ -1,6 +1,7 @@
 import { plainDocument } from '../../../platform/plain-text.ts';
 import type { Phase } from '../../model/phase.ts';
-import { isRolledBack, reachedPhase } from '../../release/recorded-phase.ts';
+import { rollbackReason } from '../../release/proof/rollback-reason.ts';
+import { reachedPhase } from '../../release/recorded-phase.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName } from '../../trust/approval.ts';
 import { isRelease } from '../../trust/notice.ts';
@@ -63,18 +64,18 @@ function recordedBundle(
   bundles: readonly StoredBundle[],
   wrote: StatusReport | undefined,
 ): RecordedBundle {
-  const { payload, contents, signerKeyIds, readyAt, activatedAt, rolledBackReason } = bundle;
+  const { payload, contents, signerKeyIds, readyAt, activatedAt } = bundle;
   const written = wrote?.bundles.find(({ bundleId }) => bundleId === bundle.bundleId);
   const phase = recordedPhase(bundle, bundles, written);
   const rules = shownRules(payload);
-  const isBack = isRolledBack(bundle) && rolledBackReason !== undefined;
+  const reason = rollbackReason(bundle, bundles);
   const record: RecordedBundle = {
     bundleId: bundle.bundleId,
     name: payload.name,
     version: payload.version,
     sequence: payload.sequence,
     phase,
-    ...(isBack && { reason: shownReason({ code: 'engine/rolled-back', data: { recorded: rolledBackReason } }) }),
+    ...(reason !== undefined && { reason: shownReason(reason) }),
     signedBy: bundle.signedBy,
     ...(signerKeyIds !== undefined && { signerKeyIds }),
     images: { total: contents.images.length },

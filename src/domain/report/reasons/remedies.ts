@@ -60,8 +60,12 @@ const REMEDIES: { readonly [Code in Exclude<Reason, Fault>['code'] | ActivationH
   'engine/manual': ANYWAY,
   'engine/tag-of-other-stream': () => "give up the other release with 'stickpin unpin', or use other tags",
   'engine/pulls-from-elsewhere': () => 'add the image to a bundle under this name, or let the pod use another image',
+  'engine/content-unchecked': undefined,
+  'engine/content-damaged': (title) => `plug in the stick of ${title}; ${ANYWAY(title)}`,
   'fleet/unknown': () => "see 'systemctl status stickpin-fleet' and start it",
   'fleet/nobody-known': undefined,
+  'fleet/rolled-back': (title) =>
+    `see 'stickpin history ${title}' on that node for the cause; then plug in a newer release, or run 'stickpin activate ${title}'`,
   'fleet/not-ready': undefined,
   'fleet/order': undefined,
   'engine/tags-in-motion': undefined,

@@ -25,7 +25,7 @@ export function trustText(reason: TrustReason): string {
     }
     case 'trust/role': {
       const { bundle, signedBy, role, why } = reason.data;
-      return `${bundleTitle(bundle)} is not trusted any more: it was signed by ${signers(signedBy)}, and ${lostRoleText(role, why)}. ${NOT_LOADED}; ${SIGN_AGAIN}`;
+      return `${bundleTitle(bundle)} is not trusted any more: it was signed by ${signers(signedBy)}, and ${lostRoleText(role, why)}. ${NOT_LOADED}; ${ROLE_AGAIN}`;
     }
     default:
       return assertNever(reason);
@@ -48,6 +48,8 @@ function lostRoleText(role: string, why: Extract<TrustReason, { code: 'trust/rol
 }
 
 const NOT_LOADED = 'Nothing more of it is loaded, and it is not activated';
+const ROLE_AGAIN =
+  'its pins stay. Put the role right; or, if another role has its keys now, plug in its stick again; or bring it signed again by a key that is still trusted, or a newer release';
 const SIGN_AGAIN = 'its pins stay. Bring it signed again by a key that is still trusted, or a newer release';
 
 function approvalText(data: Extract<TrustReason, { code: 'trust/approval' }>['data']): string {

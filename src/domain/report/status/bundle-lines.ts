@@ -4,6 +4,7 @@ import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { flawedAmong } from '../../state/bad-blob.ts';
 import { MAX_LINE_LENGTH } from '../brief/fitted.ts';
+import { isAwaited } from '../hold-text.ts';
 import { heldLine } from './held-line.ts';
 import { commandNameAmong, reasonAmong, titleAmong } from './namesake.ts';
 import { isOnStick } from './stick-note.ts';
@@ -46,6 +47,15 @@ export function otherMediumNote(entry: BundleAssessment, bundles: readonly Bundl
     : `${title} is incomplete: plug in the stick that carries the rest.`;
 }
 
+/**
+ * What holds a release that a person or a rollback has asked for and that was activated before.
+ * Undefined when nothing does, or when something else is told of it.
+ */
+export function askedLine({ bundles }: Pick<Assessment, 'bundles'>): string | undefined {
+  const asked = bundles.findLast((entry) => entry.phase !== 'ready' && isAwaited(entry) && entry.reason === undefined);
+  return asked && heldLine(asked, bundles);
+}
+
 /** That a release is ready, and what comes next: a command, or why it is not activated. */
 export function readyLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string {
   const { bundle, phase, activationDue } = entry;
@@ -57,6 +67,8 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
   if (held !== undefined) return held;
   const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
   const ready = `${title} is ready: ${formatCount(images, 'image')} present and pinned.`;
+  const isChecked = entry.holds.some(({ code }) => code === 'engine/content-unchecked');
+  if (activationDue && isChecked) return `${ready} They are checked, then it is activated.`;
   if (activationDue) return `${ready} Activating next.`;
   if (!isAwaited) return `${ready} It is ${phase}${isOnStick(entry) ? '; you may remove the stick.' : '.'}`;
   const line = `${ready} 'stickpin activate ${name}' when you like.`;

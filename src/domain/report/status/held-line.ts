@@ -1,7 +1,9 @@
+import { assertNever } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { ActivationHold } from '../../gates/gates.ts';
+import { CREATED_AHEAD_MS } from '../../time/clock-fault.ts';
 import { MAX_LINE_LENGTH, SEE_LIST, shortened } from '../brief/fitted.ts';
 import { isRuleHold, toldHold } from '../hold-text.ts';
 import { hookClause } from '../texts/hook-text.ts';
@@ -12,7 +14,7 @@ import { stickNote } from './stick-note.ts';
 type Entries = Parameters<typeof titleAmong>[1];
 
 /**
- * Why a release that is ready is not activated, for STATUS: at most 200 characters. The title and
+ * Why a release that is awaited is not activated, for STATUS: at most 200 characters. The title and
  * what holds it come first, then that its stick may go; `stickpin list` has the whole reason.
  * Undefined when nothing holds it of which a person should know.
  */
@@ -21,7 +23,7 @@ export function heldLine(entry: BundleAssessment, bundles: Entries): string | un
   if (hold === undefined) return undefined;
   const { bundle } = entry;
   const title = titleAmong(bundle, bundles);
-  const head = `${title} is not activated: `;
+  const head = `${title} is not activated${bundle.activatedAt === undefined ? '' : ' again'}: `;
   const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
   const advice = adviceFor(hold, command);
   const why = oneLine(shortClause(hold));
@@ -83,7 +85,7 @@ function shortClause(hold: ActivationHold): string {
         ? 'no window opens in the next weeks'
         : `next window ${wallText(hold.data.opensAt, hold.data.timeZone)} (${hold.data.timeZone})`;
     case 'clock':
-      return `the clock of this node is wrong, set it (it is before ${timeText(hold.data.least)})`;
+      return clockWords(hold.data);
     case 'engine/manual':
       return 'a person has to activate it';
     case 'engine/tag-of-other-stream':
@@ -93,15 +95,11 @@ function shortClause(hold: ActivationHold): string {
         ? 'it is not known which images this node uses'
         : `no release has image ${hold.data.image}`;
     case 'fleet/unknown':
-      return 'stickpin-fleet.service does not answer';
     case 'fleet/nobody-known':
-      return 'no other node is known yet';
+    case 'fleet/rolled-back':
     case 'fleet/not-ready':
-      return `waits for ${nodesText(hold.data)} to load it`;
     case 'fleet/order':
-      return hold.data.phase === 'activated'
-        ? `waits for containers of ${hold.data.node} to run from it`
-        : `waits for ${hold.data.node} to activate it`;
+      return fleetWords(hold);
     case 'engine/tags-in-motion':
       return 'another release is being activated';
     case 'engine/activation-failed':
@@ -110,6 +108,31 @@ function shortClause(hold: ActivationHold): string {
       return hookWords(hold.data);
     default:
       return `gate "${gate}" holds it`;
+  }
+}
+
+function clockWords({ kind, least }: Extract<ActivationHold, { readonly code: 'clock' }>['data']): string {
+  return kind === 'far-before-bundle'
+    ? `this node's synchronised clock is over 24 h behind a bundle made on ${timeText(least + CREATED_AHEAD_MS)}`
+    : `the clock of this node is wrong, set it (it is before ${timeText(least)})`;
+}
+
+function fleetWords(hold: Extract<ActivationHold, { readonly code: `fleet/${string}` }>): string {
+  switch (hold.code) {
+    case 'fleet/unknown':
+      return 'stickpin-fleet.service does not answer';
+    case 'fleet/nobody-known':
+      return 'no other node is known yet';
+    case 'fleet/rolled-back':
+      return `it was rolled back on ${hold.data.node}`;
+    case 'fleet/not-ready':
+      return `waits for ${nodesText(hold.data)} to load it`;
+    case 'fleet/order':
+      return hold.data.phase === 'activated'
+        ? `waits for containers of ${hold.data.node} to run from it`
+        : `waits for ${hold.data.node} to activate it`;
+    default:
+      return assertNever(hold);
   }
 }
 
@@ -124,6 +147,7 @@ function barrierWords({
 }: Extract<ActivationHold, { readonly code: 'rule/barrier' }>['data']): string {
   const what = {
     bundle: 'comes first and is not here: plug in its stick',
+    trust: 'comes first and is rejected or not trusted',
     activation: 'comes first',
     proof: 'must be proven first',
   }[lacks];

@@ -12,7 +12,7 @@ import { streamNotes } from '../stream-report.ts';
 import { checkLine } from '../texts/content-text.ts';
 import { wantedReleaseText } from '../texts/fleet-text.ts';
 import { blockedLine } from './blocked-line.ts';
-import { bundleTrouble } from './bundle-lines.ts';
+import { askedLine, bundleTrouble } from './bundle-lines.ts';
 import { copyLine } from './copy-line.ts';
 import { mediaLine } from './media-line.ts';
 import type { Progress } from './progress-text.ts';
@@ -32,6 +32,7 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
     (isStuck ? undefined : workLine(snapshot, progress)) ??
     blockedLine(snapshot) ??
     copyLine(memory, assessment) ??
+    askedLine(assessment) ??
     mediaLine(observed, assessment) ??
     (memory.contentChecks?.running && checkLine(memory.contentChecks.running)) ??
     bundleTrouble(assessment.bundles, assessment) ??

@@ -5,6 +5,11 @@ import { bundleTitle } from '../../model/bundle.ts';
 
 type DataOf<Code extends ActivationHold['code']> = Extract<ActivationHold, { readonly code: Code }>['data'];
 
+/** Which node went back from the release: a clause without full stop. */
+export function rolledBackClause({ node, absent }: DataOf<'fleet/rolled-back'>): string {
+  return `it was rolled back on ${node}, and is not activated on other nodes automatically${leftOut(absent)}`;
+}
+
 /** Which nodes still have to load the release: a clause without full stop. */
 export function notReadyClause(data: DataOf<'fleet/not-ready'>): string {
   const { node, more, absent } = data;

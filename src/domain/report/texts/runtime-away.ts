@@ -24,6 +24,13 @@ export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): Runt
           next: 'They continue automatically when it runs again.',
         };
       }
+      if (runtime.isAbsent === true) {
+        return {
+          word: 'RuntimeUnreachable',
+          what: `There is no container runtime: ${sentence(runtime.reason)}`,
+          next: 'Install or start one; stickpin continues automatically.',
+        };
+      }
       return {
         word: 'RuntimeUnreachable',
         what: `The container runtime does not answer: ${sentence(runtime.reason)}`,

@@ -1,4 +1,6 @@
+import { assertNever } from '../../../platform/app-error.ts';
 import type { RuleHold } from '../../gates/gates.ts';
+import { CREATED_AHEAD_MS } from '../../time/clock-fault.ts';
 import type { Opening } from '../../time/openings.ts';
 import { wallTimeOf } from '../../time/wall-time.ts';
 
@@ -24,13 +26,25 @@ export function windowClause({ opensAt, closesAt, timeZone, ...clock }: DataOf<'
 
 /** Why the clock can't be right, and what can't be judged by it: a clause. */
 export function clockClause({ kind, least, hasWindow, hasRollout, hasEndOfLife }: DataOf<'clock'>): string {
-  const what = kind === 'before-build' ? 'stickpin was built' : 'a bundle of its stream was made';
   const unjudged = [
     ...(hasWindow ? ['the windows of this node'] : []),
     ...(hasRollout ? ['its rollout'] : []),
     ...(hasEndOfLife ? ['its end of life'] : []),
   ];
-  return `the clock of this node is wrong: it shows a time before ${timeText(least)}, when ${what}. Set the clock; until then ${unjudged.join(' and ')} can't be judged`;
+  return `${clockWrong(kind, least)}; until then ${unjudged.join(' and ')} can't be judged`;
+}
+
+function clockWrong(kind: DataOf<'clock'>['kind'], least: number): string {
+  switch (kind) {
+    case 'before-build':
+      return `the clock of this node is wrong: it shows a time before ${timeText(least)}, when stickpin was built. Set the clock`;
+    case 'before-bundle':
+      return `the clock of this node is wrong: it shows a time before ${timeText(least)}, when a bundle of its stream was made. Set the clock`;
+    case 'far-before-bundle':
+      return `the clock of this node is synchronised, and a bundle of its stream says that it was made on ${timeText(least + CREATED_AHEAD_MS)}, more than 24 h later: one of them is wrong. Check what the clock is synchronised with`;
+    default:
+      return assertNever(kind);
+  }
 }
 
 /** What a date says that was judged by a clock of unknown worth. */

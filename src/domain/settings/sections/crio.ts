@@ -11,11 +11,17 @@ export const crioSection = {
       default: '/etc/crio/crio.conf',
       about: 'The main configuration file of CRI-O.',
     },
-    config_dir: { type: absolutePath, default: '/etc/crio/crio.conf.d', about: 'The drop-in folder of CRI-O.' },
+    config_dir: {
+      type: absolutePath,
+      default: '/etc/crio/crio.conf.d',
+      about:
+        'The drop-in folder of CRI-O. `stickpin.service` must be allowed to write to another one (`ReadWritePaths=`).',
+    },
     pins_file: {
       type: absolutePath,
       default: '/run/crio/crio.conf.d/99-stickpin.conf',
-      about: 'The file into which stickpin writes the pins. A link in `crio.config_dir` leads to it.',
+      about:
+        'The file into which stickpin writes the pins. A link in `crio.config_dir` leads to it. Another one in `/run` comes back after a reboot only with the daemon.',
     },
     registries_conf: {
       type: absolutePath,

@@ -9,7 +9,7 @@ export const runtimeSection = {
       type: oneOf(['auto', 'cri-o', 'containerd', 'embedded']),
       default: 'auto',
       about:
-        'The container runtime that gets the images. `auto` looks for CRI-O and containerd. `embedded` keeps the images in a folder and runs nothing.',
+        'The container runtime that gets the images. `auto` looks for CRI-O and containerd; where both answer it takes CRI-O, unless one is in use already. `embedded` keeps the images in a folder and runs nothing.',
     },
     socket: {
       type: absolutePath,

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
 import { sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { runCommand } from '../../../support/run-command.ts';
 
 let root: string;
@@ -124,6 +125,10 @@ describe('a bundle without images', () => {
 });
 
 describe('rules of a release', () => {
+  const image = () => {
+    writeOciLayout(at('layout'), [{ image: sampleImage({ seed: 'it', architecture: 'amd64' }) }]);
+    return ['--image', `quay.example.com/a:1=oci:${at('layout')}`];
+  };
   const advisory = () => ['--advisory', file('a.json', { version: '4.13.5', deadend: true, reason: 'x' })];
 
   it.each(['--barrier', '--deadend'])('give the reason of %s', async (option) => {
@@ -141,7 +146,7 @@ describe('rules of a release', () => {
       '2030-01-01T00:00:00Z',
     ];
     const rollout = ['--rollout-start', '2026-05-01T22:00:00+02:00', '--rollout-minutes', '90'];
-    expect(await create('bundle', ...advisory(), ...rules, ...rollout)).toMatchObject({ exitCode: 0 });
+    expect(await create('bundle', ...image(), ...rules, ...rollout)).toMatchObject({ exitCode: 0 });
     expect((await payloadOf('bundle')).update).toEqual({
       from: '>=4.12.0 <4.13.7',
       deadend: { reason: 'last of its kind' },
@@ -171,9 +176,32 @@ describe('rules of a release', () => {
     expect(refused.stderr.trim().split('\n')).toHaveLength(1);
   });
 
+  it('are refused without images, each by its name', async () => {
+    const rollout = ['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-minutes', '9'];
+    const rules = [
+      '--manual',
+      '--from',
+      '>=9.0.0',
+      '--barrier',
+      'step',
+      ...rollout,
+      '--end-of-life',
+      '2099-01-01T00:00:00Z',
+    ];
+    const refused = await create('bundle', ...advisory(), ...rules);
+    expect(refused).toMatchObject({ exitCode: 2 });
+    expect(refused.stderr.replaceAll('\n', ' ')).toContain(
+      'no image is given, so that --manual, --from, --barrier, --rollout-start, --end-of-life would count for no release',
+    );
+    expect(readdirSync(root).sort()).toEqual(['a.json', 'keys.d']);
+    await create('base', ...image());
+    const delta = await create('bundle', ...advisory(), '--base', at('base'));
+    expect(delta.stderr).toContain('so that --base would count');
+  });
+
   it('make the same bytes again', async () => {
     const rollout = ['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-fraction', '0.1'];
-    const options = [...advisory(), ...rollout, '--revoke-key', 'ab'.repeat(32)];
+    const options = [...image(), ...advisory(), ...rollout, '--revoke-key', 'ab'.repeat(32)];
     for (const out of ['first.stickpin.tar', 'second.stickpin.tar']) await create(out, ...options);
     expect(readFileSync(at('second.stickpin.tar'))).toEqual(readFileSync(at('first.stickpin.tar')));
   });

@@ -61,6 +61,6 @@ describe('what STATUS says of the progress', () => {
     finishUnpacking();
     await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
     const preloading = harness.statuses.filter((status) => status.startsWith('Preloading'));
-    expect(preloading.filter((status) => /B\/s| left/.test(status))).toEqual([]);
+    expect(preloading.filter((status) => / [KMG]iB\/s| left/.test(status))).toEqual([]);
   });
 });

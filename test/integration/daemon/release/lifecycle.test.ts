@@ -101,7 +101,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     const env = `STICKPIN_ETCD=${referenceOf(A, 'etcd')}\nSTICKPIN_API=${referenceOf(A, 'api')}\n`;
     const written = (folder: string) => readFileSync(join(harness.base, folder, 'images.env'), 'utf8');
     const published = (folder: string) => JSON.parse(readFileSync(join(harness.base, folder, 'status.json'), 'utf8'));
-    const stamp = { schemaVersion: 1, writtenAt: expect.any(String), bootId: bootTime().bootId };
+    const stamp = { schemaVersion: 1, writtenAt: expect.any(String), bootId: bootTime().bootId, arch: hostArch };
     const now = () => ({ ...JSON.parse(JSON.stringify(harness.report())), ...stamp });
     await eventually(() => {
       for (const folder of ['state', 'run']) expect(written(folder)).toContain(env);

@@ -8,6 +8,7 @@ import {
   type SampleBundle,
   type SampleBundleOptions,
 } from '../../../support/bundles/sample-bundle.ts';
+import { makeNotice } from '../../../support/bundles/signed-payload.ts';
 import {
   createDaemonHarness,
   type DaemonHarness,
@@ -82,6 +83,64 @@ describe('a daemon that goes through the releases of a stream', () => {
     await untilPhases({ '1.3.0': 'activated*', '1.4.0': 'ready' });
     harness.daemon().engine.prove({ bundle: 'ocp@1.3.0' });
     await untilPhases({ '1.3.0': 'proven', '1.4.0': 'activated*' });
+  });
+
+  it.each(['name', 'digest'] as const)(
+    'does not go past a barrier by itself that a person rejects by its %s, also after a restart',
+    async (by) => {
+      await start();
+      const first = await release(2);
+      await plug(first.path);
+      await untilPhases({ '1.2.0': 'activated*' });
+      harness.daemon().engine.prove({ bundle: first.bundleId });
+      const barrier = await release(3, { update: { barrier: { reason: 'storage is migrated' } }, schedule: 'manual' });
+      await plug(barrier.path, (await release(4)).path);
+      await untilPhases({ '1.3.0': 'ready', '1.4.0': 'ready' });
+      await unplug();
+      const said = harness.daemon().engine.reject({ bundle: by === 'name' ? 'ocp@1.3.0' : barrier.bundleId });
+      expect(said).toContain('It is a barrier of its stream: later releases stay held, until a person activates one');
+      const why = /barrier 1\.3\.0 must be activated and proven first .*rejected or not trusted/;
+      const isHeld = ({ bundles }: StatusReport) => why.test(bundles.at(-1)?.reason?.message ?? '');
+      await harness.until(isHeld);
+      await harness.rounds();
+      await harness.stop();
+      await harness.start();
+      await harness.until(isHeld);
+      await harness.rounds();
+      expect(phases(harness.report())).toMatchObject({ '1.2.0': 'proven*', '1.4.0': 'ready' });
+      expect(() => harness.daemon().engine.activate({ bundle: 'ocp@1.4.0' })).toThrow(why);
+      harness.daemon().engine.activateOverride({ bundle: 'ocp@1.4.0' });
+      await untilPhases({ '1.4.0': 'activated*' });
+    },
+  );
+
+  it('rejects a notice with rules of a release, and goes on as if it was not there', async () => {
+    await start();
+    const first = await release(2);
+    await plug(first.path);
+    await untilPhases({ '1.2.0': 'activated*' });
+    harness.daemon().engine.prove({ bundle: first.bundleId });
+    const update = { barrier: { reason: 'a step' } };
+    const advisories = [{ version: '1.1.0', deadend: true, reason: 'it loses data' }];
+    const notice = makeNotice(factory, { version: '1.3.0', sequence: 3, update, advisories }, [harness.key]);
+    await plug(notice.path, (await release(4)).path);
+    const { rejected, notices } = await untilPhases({ '1.4.0': 'activated*' });
+    expect(rejected.map(({ reason }) => reason.message)).toEqual([
+      expect.stringContaining('update.barrier: a bundle without images has no release'),
+    ]);
+    expect(notices).toEqual([]);
+  });
+
+  it('does not leave a dead end by itself that a person rejects', async () => {
+    await start();
+    const end = await release(2, { update: { deadend: { reason: 'it loses data' } } });
+    await plug(end.path);
+    await untilPhases({ '1.2.0': 'activated*' });
+    expect(harness.daemon().engine.reject({ bundle: 'ocp@1.2.0' })).toContain('It is a dead end of its stream');
+    await plug((await release(3)).path);
+    await untilPhases({ '1.3.0': 'ready' });
+    await harness.rounds();
+    expect(holds('1.3.0')).toEqual(['rule/deadend']);
   });
 
   it('holds a release whose rule "from" excludes the current one, and one behind a dead end that was declared later', async () => {

@@ -37,7 +37,8 @@ describe('files for other programs', () => {
       stateDirectory,
       runDirectory,
       bootId: 'boot-1',
-      clock: { now: () => now },
+      arch: 'amd64',
+      clock: { now: () => now, monotonic: () => now },
       log,
       imagesEnvBefore,
     });
@@ -58,6 +59,7 @@ describe('files for other programs', () => {
       ...JSON.parse(JSON.stringify(report(1))),
       writtenAt: '2026-03-10T12:00:01.000Z',
       bootId: 'boot-1',
+      arch: 'amd64',
     };
     expect([read('run'), read('state')]).toEqual([written, written]);
     expect(readFileSync(at('state/images.env'), 'utf8')).toBe('# none\n');
@@ -94,5 +96,14 @@ describe('files for other programs', () => {
     rmdirSync(at('state/status.json'));
     await publish(report(3));
     expect(read('state')).toMatchObject({ progress: { doneBytes: 3 } });
+  });
+
+  it('writes images.env again after a failure, although nothing changes any more', async () => {
+    mkdirSync(at('state/images.env'), { recursive: true });
+    await publish(report(1));
+    rmdirSync(at('state/images.env'));
+    for (let rounds = 0; rounds < 12; rounds += 1) await publish(report(1));
+    expect(readFileSync(at('state/images.env'), 'utf8')).toBe('# none\n');
+    expect(log.lines).toHaveLength(1);
   });
 });

@@ -14,8 +14,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
+import { digestOf } from '../../../../src/platform/digest.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
-import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { installRole } from '../../../support/bundles/role-file.ts';
+import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { makeNotice } from '../../../support/bundles/signed-payload.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { eventually } from '../../../support/eventually.ts';
 
@@ -86,6 +89,25 @@ it('keeps the files of two streams apart whose names and versions join to the sa
   node.plug(one.path, `${other.path}-b`);
   const notes = (at: string) => readFileSync(join(node.base, 'state/releases', at, 'notes.txt'), 'utf8');
   await eventually(() => expect([notes('ocp-4/1'), notes('ocp/4-1')]).toEqual(['of ocp-4', 'of ocp']), 60_000);
+});
+
+it('keeps the files of a release whose name and version a bundle of a role without images has too', async () => {
+  const advisor = sampleKey('advisor');
+  installRole(node.keysFolder, 'advisor', { keys: [advisor], streams: ['ocp'], repositories: [] });
+  node.plug((await bundleWithNotes()).path);
+  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await eventually(() => expect(existsSync(folder())).toBe(true));
+  node.unplug();
+  const bytes = Buffer.from('of the advisor');
+  const notes = { name: 'notes.txt', mediaType: 'text/plain', digest: digestOf(bytes), size: bytes.length };
+  const over = { version: '4.13.7', sequence: 200, attachments: [notes] };
+  const notice = makeNotice(join(dir, 'notice'), over, [advisor]);
+  writeFileSync(join(notice.path, 'blobs/sha256', hexOf(notes.digest)), bytes);
+  node.plug(notice.path);
+  await node.until(({ notices }) => notices.length === 1);
+  const own = `${folder()}@${hexOf(notice.bundleId).slice(0, 16)}`;
+  await eventually(() => expect(readFileSync(join(own, 'notes.txt'), 'utf8')).toBe('of the advisor'));
+  expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first');
 });
 
 it('names a damaged file, and the release still becomes ready', async () => {

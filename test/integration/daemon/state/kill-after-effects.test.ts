@@ -45,6 +45,7 @@ const STORY_OF: Readonly<Record<Point, Story>> = {
   'record-bad-blobs': 'damaged',
   'heal-images': 'broken-image',
   cancel: 'stopped',
+  'record-media-left': 'stopped',
   'resume-preload': 'stopped',
   'start-restore-tags': 'lost-tag',
   'record-soak': 'life',
@@ -244,6 +245,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       const still = await live(({ status }) => status.includes('cancelled'));
       expect(still.bundles[0]?.images.present).toBe(0);
       node.harness.unplug();
+      await dieAt('record-media-left');
       await dieAt('resume-preload', bundle, () => renameSync(join(node.harness.base, 'pocket'), other));
       await live(isSettled('4.13.7'));
       expect(killedAt).toEqual(pointsOf('stopped'));

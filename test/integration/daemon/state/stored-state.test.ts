@@ -190,11 +190,16 @@ describe('commands after the daemon has ended', () => {
     }
     rmSync(join(harness.settings.paths.state_dir, 'state.db'));
     expect(await run('history')).toMatchObject({
-      exitCode: 1,
+      exitCode: 3,
       stderr: expect.stringMatching(
         /^stickpin: the stickpin daemon does not run, and the database \S+ can't be read: it is missing\n$/,
       ),
     });
+    writeFileSync(join(harness.settings.paths.state_dir, 'state.db'), 'rubbish'.repeat(1_000));
+    const damaged = await run('history');
+    expect(damaged).toMatchObject({ exitCode: 3, stderr: expect.stringContaining("state.db can't be read: ") });
+    // The copy of which this was found is gone.
+    expect(damaged.stderr).not.toContain('stickpin-state-copy');
     expect(copies()).toEqual([]);
   });
 });

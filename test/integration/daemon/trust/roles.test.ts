@@ -125,6 +125,17 @@ describe('a role', () => {
     await node.until(isActivated('customer-app'));
   });
 
+  it('that asks for more keys than it has is named, until it has enough', async () => {
+    await start({ threshold: 2 });
+    const lacks =
+      /role customer asks for 2 distinct keys, and has customer\/\w+: nothing can be trusted by it; add keys/;
+    const { trust } = await node.until((report) => lacks.test(report.trust.problems.join()));
+    expect(trust.roles).toMatchObject([{ name: 'customer', threshold: 2 }]);
+    expect(node.log.lines.some(({ message }) => lacks.test(message))).toBe(true);
+    installRole(node.keysFolder, 'customer', { keys: [customer, sampleKey('second')], threshold: 2 });
+    await node.until((report) => report.trust.problems.length === 0);
+  });
+
   it('with an error in its file does not count: its bundles are refused, and the error is shown', async () => {
     await start({ streams: ['customer/*'] });
     node.plug((await customerBundle()).path);
@@ -176,6 +187,45 @@ describe('a role that changed after its bundle was adopted', () => {
     await node.until(withdrawn);
     installRole(node.keysFolder, 'customer', { keys: [customer] });
     await node.until((again) => again.bundles.length === 1 && again.bundles[0]?.reason === undefined);
+  });
+
+  const renamed = (options: RoleFileOptions = {}) => {
+    rmSync(join(node.keysFolder, 'customer.toml'));
+    installRole(node.keysFolder, 'cust-apps', { keys: [customer], ...options });
+  };
+
+  it('its name: the bundle is trusted again when its stick is plugged in, also after a restart', async () => {
+    await start();
+    node.plug((await customerBundle()).path);
+    await node.until(isActivated('customer-app'));
+    node.unplug();
+    renamed();
+    const lost = await node.until(withdrawn);
+    expect(lost.bundles[0]?.reason?.message).toContain('if another role has its keys now, plug in its stick again');
+    node.plugAgain();
+    const isTrusted = ({ bundles }: StatusReport) => bundles.length === 1 && bundles[0]?.reason === undefined;
+    const report = await node.until(isTrusted);
+    expect(report.bundles[0]?.signedBy).toEqual([`cust-apps/${customer.privateKey.keyId.slice(0, 12)}`]);
+    node.unplug();
+    await node.stop();
+    await node.start();
+    await node.rounds();
+    expect(isTrusted(node.report())).toBe(true);
+  });
+
+  it.each([
+    ['that does not cover it', { repositories: ['registry.example.com/x'] }],
+    ['with a threshold that it does not meet', { keys: [customer, sampleKey('second')], threshold: 2 }],
+  ])('its name, and became one %s: the bundle stays untrusted with its stick too', async (_name, options) => {
+    await start();
+    node.plug((await customerBundle()).path);
+    await node.until(isActivated('customer-app'));
+    node.unplug();
+    renamed(options);
+    await node.until(withdrawn);
+    node.plugAgain();
+    await node.until(({ rejected }) => rejected.length > 0);
+    expect(withdrawn(node.report())).toBe(true);
   });
 
   it('keeps a bundle adopted after its key was removed from the file of the role', async () => {

@@ -175,7 +175,7 @@ describe('a revoked key', () => {
     const report = await node.until((one) => bundleIn(one)?.reason?.code === 'trust/key-revoked');
     expect(bundleIn(report)).toMatchObject({ phase: 'activated', images: bundleIn(before)?.images });
     expect((await node.images()).every((image) => image.pinned)).toBe(true);
-    await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/no-key');
+    await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/revoked-key');
     node.unplug();
     installKeys(node.keysFolder, [next]);
     signAnew(bundle.path, [next]);
@@ -451,7 +451,11 @@ describe('stickpin trust restore', () => {
     revoke(keyId);
     const bundle = await makeSampleBundle({ dir, keys: [node.key] });
     node.plug(bundle.path);
-    await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/no-key');
+    await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/revoked-key');
+    expect(node.report().status).toMatch(/signature by revoked key .* no other key is trusted/);
+    expect(node.log.lines.map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/^No key is trusted, since factory-2026 is revoked: copy .* 'stickpin trust restore/),
+    );
     const file = join(node.keysFolder, `${keyId.slice(0, 8)}.revoked`);
     await expect(node.daemon().restoreKey(keyId, 0)).rejects.toThrow(`revoked by ${file}: remove it`);
     await expect(node.daemon().restoreKey('ab'.repeat(32), 0)).rejects.toThrow('no revoked key has the id');

@@ -140,6 +140,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     cancel: unknown,
     'run-hook': unknown,
     'resume-preload': unknown,
+    'record-media-left': unknown,
     'record-signers': unknown,
     'record-bad-blobs': ({ bundleId, badBlobs }) => change(bundleId, { badBlobs }),
     'record-ready': ({ bundleId }) => change(bundleId, { readyAt: machine.now() }),

@@ -14,14 +14,17 @@ type Texts = Readonly<Record<string, string>>;
 interface Applied {
   readonly apiVersion?: unknown;
   readonly kind?: unknown;
-  readonly metadata?: { readonly name?: unknown; readonly managedFields?: unknown } & Partial<
+  readonly metadata?: { readonly name?: unknown; readonly uid?: unknown; readonly managedFields?: unknown } & Partial<
     Record<Kind, Texts | null>
   >;
   readonly spec?: { readonly taints?: unknown };
   readonly status?: unknown;
 }
 
-const MEMBERS = { document: ['apiVersion', 'kind', 'metadata', 'spec'], metadata: ['name', 'annotations', 'labels'] };
+const MEMBERS = {
+  document: ['apiVersion', 'kind', 'metadata', 'spec'],
+  metadata: ['name', 'uid', 'annotations', 'labels'],
+};
 
 /**
  * The Node after a server-side apply of annotations and labels (Kubernetes, "Server-Side Apply"):
@@ -63,6 +66,11 @@ function checked(what: string, node: NodeObject, document: unknown): Applied {
   }
   if (applied.metadata?.name !== node.metadata.name) {
     throw refusal(400, 'BadRequest', 'the name of the object does not match the name on the URL');
+  }
+  const { uid = node.metadata.uid } = applied.metadata;
+  if (uid !== node.metadata.uid) {
+    const found = `UID in precondition: ${uid}, UID in object meta: ${node.metadata.uid}`;
+    throw refusal(409, 'Conflict', `Operation cannot be fulfilled: ${found}`);
   }
   if (applied.metadata.managedFields != null) invalid(what, 'metadata.managedFields', 'must be nil');
   const unknown = [

@@ -67,5 +67,6 @@ function withCondition(what: string, conditions: readonly NodeCondition[], patch
   }
   const next = { ...(conditions[at] ?? {}), ...members, type } as NodeCondition;
   if (next.status === undefined) invalid(what, 'status.conditions', 'Required value: status');
-  return at < 0 ? [...conditions, next] : conditions.map((condition, index) => (index === at ? next : condition));
+  // A strategic merge puts what is new before what was there.
+  return at < 0 ? [next, ...conditions] : conditions.map((condition, index) => (index === at ? next : condition));
 }

@@ -2,7 +2,7 @@ import { parse } from 'yaml';
 import { applyToNode } from './apply.ts';
 import { type Attributes, nodeOfUser, type User } from './authorizer.ts';
 import { discovery } from './discovery.ts';
-import type { NodeObject } from './node-object.ts';
+import { type NodeObject, newNode } from './node-object.ts';
 import { admitNodeChange } from './node-restriction.ts';
 import type { NodeStore } from './node-store.ts';
 import { applyToStatus, patchNodeStatus } from './patch-node.ts';
@@ -85,7 +85,7 @@ function oneNode(state: ServerState, request: ServerRequest, name: string, isSta
   const resource = isStatus ? 'nodes/status' : 'nodes';
   const verb = method === 'PATCH' ? 'patch' : method === 'DELETE' ? 'delete' : 'get';
   state.authorize(user, { verb, group: '', resource, name });
-  const node = state.store.get(name);
+  const node = state.store.get(name) ?? madeByApply(state, request, name, isStatus);
   if (node === undefined) throw refusal(404, 'NotFound', `nodes "${name}" not found`);
   const form = formOf(request.accept, false);
   if (form === undefined) throw refusal(406, 'NotAcceptable', 'no such form');
@@ -95,6 +95,23 @@ function oneNode(state: ServerState, request: ServerRequest, name: string, isSta
   admitNodeChange(user, node, after);
   if (request.query.getAll('dryRun').includes('All')) return ok(present(after, form));
   return ok(present(state.store.put(after), form));
+}
+
+/** As the API server does: an apply makes what is not there, unless it names a uid. */
+function madeByApply(
+  state: ServerState,
+  { contentType, user, body }: ServerRequest,
+  name: string,
+  isStatus: boolean,
+): NodeObject | undefined {
+  if (contentType !== 'application/apply-patch+yaml' || isStatus) return undefined;
+  state.authorize(user, { verb: 'create', group: '', resource: 'nodes', name });
+  const { uid } = (parse(body) as { metadata?: { uid?: string } }).metadata ?? {};
+  if (uid !== undefined) {
+    throw refusal(409, 'Conflict', `uid mismatch: the object specified uid ${uid}, and no object was found`);
+  }
+  state.store.add(newNode(name));
+  return state.store.get(name);
 }
 
 function patched(state: ServerState, request: ServerRequest, node: NodeObject, isStatus: boolean): NodeObject {

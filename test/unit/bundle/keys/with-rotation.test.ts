@@ -146,3 +146,20 @@ describe('revocations', () => {
     expect(found.plain).toContain(idOf(next));
   });
 });
+
+describe('a role with fewer keys than its threshold', () => {
+  const LACKS = 'role customer asks for 2 distinct keys, and has';
+
+  it('is told, whether its file or a revocation is the reason', async () => {
+    const short = await keys({}, { threshold: 2 });
+    expect(short.problems).toMatch(new RegExp(`^${LACKS} customer/[0-9a-f]{12}: nothing can be trusted by it$`));
+    const byRevocation = await keys({ revoked: [revoked(next, 'customer')] }, { keys: [customer, next], threshold: 2 });
+    expect(byRevocation.problems).toContain(LACKS);
+  });
+
+  it('is not told where a bundle brought the keys that it lacks', async () => {
+    expect((await keys({ keys: [brought(next, 'customer')] }, { threshold: 2 })).problems).toBe('');
+    const gone = { keys: [brought(next, 'customer')], revoked: [revoked(next, 'customer')] };
+    expect((await keys(gone, { threshold: 2 })).problems).toContain(LACKS);
+  });
+});

@@ -11,7 +11,7 @@ const audit = sampleKey('audit', 'ecdsa-p256');
 const stranger = sampleKey('stranger');
 const payload = Buffer.from('{"any":"bytes"}');
 
-function trust(keys: readonly SampleKey[], threshold = 1): Trust {
+function trust(keys: readonly SampleKey[], threshold = 1, revoked: readonly SampleKey[] = []): Trust {
   const loaded = keys.map((key) => ({ name: key.name, ...parsePublicKey(key.publicPem, key.name) }));
   return {
     keys: keysInForce({
@@ -19,7 +19,7 @@ function trust(keys: readonly SampleKey[], threshold = 1): Trust {
       published: loaded,
       roles: [],
       ambiguous: new Set(),
-      revoked: [],
+      revoked: revoked.map(({ privateKey: { keyId } }) => ({ keyId })),
       byFile: [],
       isListed: true,
       problems: [],
@@ -80,6 +80,24 @@ describe('verifyEnvelope', () => {
       disposition: 'wait',
       message: expect.stringContaining("copy the factory's .pub file to /etc/stickpin/keys.d"),
     });
+  });
+
+  it('says that the only key is revoked, whoever signed, and what to do', () => {
+    const id = factory.privateKey.keyId.slice(0, 12);
+    const remedy = `copy the .pub file of a new key to /etc/stickpin/keys.d, or, if the key was revoked by mistake, run 'stickpin trust restore ${id}'`;
+    const only = trust([factory], 1, [factory]);
+    expect(reasonFor(signed(factory), only)).toEqual({
+      code: 'bundle/revoked-key',
+      disposition: 'wait',
+      message: `signature by revoked key ${id}…, which does not count, and no other key is trusted: ${remedy}`,
+    });
+    expect(reasonFor(signed(stranger), only)).toEqual({
+      code: 'bundle/no-key',
+      disposition: 'wait',
+      message: `no key is trusted, since factory-2026 is revoked: ${remedy}`,
+    });
+    const { message } = reasonFor(signed(stranger), trust([factory, audit], 1, [audit, factory]));
+    expect(message).toMatch(/since factory-2026, audit are revoked: .* 'stickpin trust restore KEYID'$/);
   });
 
   it('names an unknown key', () => {

@@ -67,15 +67,28 @@ describe('findShown', () => {
     expect(find(asked)).toEqual(expected);
   });
 
-  it('prefers an adopted bundle to a rejected one with the same name, and the newest of several', () => {
-    const twin = bundle('ocp', '4.13.6', { bundleId: digestOf('twin') });
-    const rejected = [{ ...named, name: 'ocp@4.13.6' }];
-    expect(
-      findShown(
-        { bundles: [older, twin], notices: [], rejected, rejectedNames: [{ ...banned, version: '4.13.6' }] },
-        'ocp@4.13.6',
-      ),
-    ).toBe(twin);
+  const twin = bundle('ocp', '4.13.6', { bundleId: digestOf('twin'), sequence: 2 });
+  const among = (bundles: readonly BundleReport[], rejected: StatusReport['rejected'] = []) =>
+    findShown({ bundles, notices: [], rejected, rejectedNames: [{ ...banned, version: '4.13.6' }] }, 'ocp@4.13.6');
+  const retired = { ...older, phase: 'retired' };
+
+  it('prefers an adopted bundle to a rejected one with the same name, and a live one to a retired one', () => {
+    expect(among([older], [{ ...named, name: 'ocp@4.13.6' }])).toBe(older);
+    expect(among([twin, retired])).toBe(twin);
+    expect(among([retired, { ...twin, phase: 'retired' }])).toMatchObject({ bundleId: twin.bundleId });
+  });
+
+  it('asks for the digest when several have the same name and version', () => {
+    expect(() => among([older, twin])).toThrow(
+      `2 bundles here are called ocp@4.13.6: name the one you mean by its digest, ${older.bundleId} (sequence 1) or ${twin.bundleId} (sequence 2)`,
+    );
+    const [one, other] = [
+      { ...named, name: 'ocp@4.13.6' },
+      { ...nameless, name: 'ocp@4.13.6', bundleId: digestOf('x') },
+    ];
+    expect(() => among([], [one, other])).toThrow('by its digest');
+    // The same bundle on two media is one.
+    expect(among([], [one, { ...one, medium: 'sdc1' }])).toMatchObject({ bundleId: named.bundleId });
   });
 
   it('lists the bundles that an ambiguous name may mean, and names an unknown bundle', () => {

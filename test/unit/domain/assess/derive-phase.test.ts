@@ -142,7 +142,9 @@ describe('the phase of a release', () => {
       when: 'the stick is read again, as after a rescan, and no pull is left',
       over: {
         media: [medium('sdb1', { kind: 'mounted' })],
-        lastCarriers: new Map([[bundle.bundleId, { mediumId: '7-sdb1', label: 'sdb1', isDropFolder: false }]]),
+        lastCarriers: new Map([
+          [bundle.bundleId, { mediumId: '7-sdb1', label: 'sdb1', isDropFolder: false, seenMs: 0 }],
+        ]),
       },
       is: {
         phase: 'held',

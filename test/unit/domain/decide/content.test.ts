@@ -25,6 +25,16 @@ const truncated: ImageContent = {
 };
 const damagedAt = (at: number) => new Map([[etcd, { at, content: truncated }]]);
 const FRESH = NOON - 60_000;
+const DISK_FULL: Partial<Memory> = {
+  failures: [
+    {
+      task: { kind: 'pull', bundleId: bundle.bundleId, reference: etcd },
+      attempts: 1,
+      reason: { code: 'runtime/no-space', message: 'no space left' },
+      retryAt: NOON + 60_000,
+    },
+  ],
+};
 
 /** What follows while the stick is plugged in, no container runs, and `checks` are remembered. */
 function planWith(checks: Partial<ContentChecks>, over: Partial<Memory> = {}) {
@@ -63,6 +73,11 @@ describe('what follows from checks of images', () => {
   const rows: [string, Parameters<typeof planWith>, unknown][] = [
     ['nothing when no check is due', [{}], nothing],
     ['a check that is due', [{ isDue: true }], { effects: [], check: { cause: 'unclean-boot' } }],
+    [
+      'a check that is due even while the disk is full',
+      [{ isDue: true, isAwaited: true }, DISK_FULL],
+      { effects: [], check: { cause: 'unclean-boot' } },
+    ],
     ['no second one in the life of a daemon', [{ isDue: true, endedAt: FRESH }], nothing],
     ['nothing while a check runs', [{ isDue: true, running, results: damagedAt(FRESH) }], nothing],
     ['the removal of a damaged image', [{ results: damagedAt(FRESH) }], heal],
@@ -76,24 +91,21 @@ describe('what follows from checks of images', () => {
     ],
     [
       'nothing while the disk is full, since nothing could be pulled',
-      [
-        { results: damagedAt(FRESH) },
-        {
-          failures: [
-            {
-              task: { kind: 'pull', bundleId: bundle.bundleId, reference: etcd },
-              attempts: 1,
-              reason: { code: 'runtime/no-space', message: 'no space left' },
-              retryAt: NOON + 60_000,
-            },
-          ],
-        },
-      ],
+      [{ results: damagedAt(FRESH) }, DISK_FULL],
       nothing,
     ],
   ];
   it.each(rows)('%s', (_what, given, expected) => {
     expect(planWith(...given)).toEqual(expected);
+  });
+
+  it('checks an image that was removed as damaged only once it is back', () => {
+    const images = allListed(bundle).filter(({ repoDigests }) => !repoDigests.includes(etcd));
+    const scene = observation({
+      runtime: reachable({ images }),
+      contentChecks: { ...NO_CHECKS, healed: [etcd] },
+    });
+    expect(contentPlan(scene, judge(scene, [bundle]).assessment, NOON)).toEqual(nothing);
   });
 
   it('does nothing while anything is pulled', () => {

@@ -97,6 +97,7 @@ function createNode() {
         kept = kept.map((one) => (one.bundleId === effect.bundleId ? { ...one, readyAt: now } : one));
         return;
       case 'resume-preload':
+      case 'record-media-left':
         return;
       case 'cancel':
         running = running.filter((task) => task !== effect.task);

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { releaseFilesPlan, spareAttachments } from '../../../../src/domain/decide/release-files.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
 import { isVersion } from '../../../../src/domain/model/version/version.ts';
+import { ownFolderOf } from '../../../../src/domain/release/hooks/release-folder.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   digestOf,
@@ -72,10 +73,64 @@ describe('releaseFilesPlan', () => {
     expect(plan([], { 'ocp/4.13.7': release.bundleId })).toEqual({ install: [], remove: ['ocp/4.13.7'] });
   });
 
-  it('gives a folder that two bundles want to the one that was adopted last', () => {
-    const again = { ...stored(verified({ attachments, sequence: 8 }), { readyAt: NOON }), adoptedAt: NOON + 1 };
-    expect(plan([ready, again], { 'ocp/4.13.7': release.bundleId }).install).toEqual([['ocp/4.13.7', again.bundleId]]);
-    expect(plan([ready, again], { 'ocp/4.13.7': again.bundleId }).install).toEqual([]);
+  describe('of bundles with the same name and version', () => {
+    const folder = 'ocp/4.13.7';
+    const remade = verified({ attachments, sequence: 8 });
+    const notice = verified({ attachments, images: {}, sequence: 9 });
+    const [ownOld, ownNew, ownNotice] = [release, remade, notice].map(ownFolderOf);
+    const at = (over: Partial<StoredBundle>) => ({ ...ready, ...over });
+    const again = (over: Partial<StoredBundle> = {}) => ({
+      ...stored(remade, { readyAt: NOON }),
+      adoptedAt: NOON + 1,
+      ...over,
+    });
+    const told = { ...stored(notice), adoptedAt: NOON + 2 };
+
+    it('gives each a folder of its own, and theirs to the one that was adopted last', () => {
+      expect(plan([ready, again()], { [folder]: release.bundleId }).install).toEqual([
+        [ownOld, release.bundleId],
+        [folder, remade.bundleId],
+        [ownNew, remade.bundleId],
+      ]);
+      const installed = { [folder]: remade.bundleId, [`${ownOld}`]: release.bundleId, [`${ownNew}`]: remade.bundleId };
+      expect(plan([ready, again()], installed)).toEqual({ install: [], remove: [] });
+    });
+
+    it('gives theirs to the one that was activated last', () => {
+      const active = at({ activatedAt: NOON + 1 });
+      expect(plan([active, again()], { [folder]: release.bundleId }).install).toEqual([
+        [ownOld, release.bundleId],
+        [ownNew, remade.bundleId],
+      ]);
+      const both = { [`${ownOld}`]: release.bundleId, [`${ownNew}`]: remade.bundleId };
+      const after = plan([active, again({ activatedAt: NOON + 2 })], { ...both, [folder]: release.bundleId });
+      expect(after).toEqual({ install: [[folder, remade.bundleId]], remove: [] });
+      const back = plan([at({ activatedAt: NOON + 3 }), again({ activatedAt: NOON + 2 })], {
+        ...both,
+        [folder]: remade.bundleId,
+      });
+      expect(back).toEqual({ install: [[folder, release.bundleId]], remove: [] });
+    });
+
+    it('keeps the folder of one that is left alone, since a hook may use it', () => {
+      const both = { [folder]: release.bundleId, [`${ownOld}`]: release.bundleId, [`${ownNew}`]: remade.bundleId };
+      expect(plan([ready, again({ retiredAt: NOON + 1 })], both)).toEqual({ install: [], remove: [ownNew] });
+    });
+
+    it('never gives theirs to a bundle without images while a release is kept, ready or not', () => {
+      expect(plan([ready, told], { [folder]: release.bundleId }).install).toEqual([
+        [ownOld, release.bundleId],
+        [ownNotice, notice.bundleId],
+      ]);
+      expect(plan([stored(release), told], { [folder]: notice.bundleId })).toEqual({
+        install: [[ownNotice, notice.bundleId]],
+        remove: [folder],
+      });
+      const plain = stored(verified(), { readyAt: NOON });
+      expect(plan([plain, told])).toEqual({ install: [[ownNotice, notice.bundleId]], remove: [] });
+      const retired = at({ retiredAt: NOON + 1 });
+      expect(plan([retired, told]).install).toEqual([[folder, notice.bundleId]]);
+    });
   });
 
   it('keeps streams apart whose names and versions join to the same text', () => {
@@ -140,11 +195,15 @@ describe('releaseFilesPlan', () => {
       });
     });
 
-    it('are replaced by a bundle with the same name and version that was adopted later', () => {
+    it('are moved beside that of a bundle with the same name and version that was adopted later', () => {
       const again = { ...stored(verified({ attachments, sequence: 8 }), { readyAt: NOON }), adoptedAt: NOON + 1 };
       expect(plan([ready, again], { 'ocp-4.13.7': release.bundleId })).toEqual({
-        install: [['ocp/4.13.7', again.bundleId]],
-        remove: ['ocp-4.13.7'],
+        install: [
+          ['ocp/4.13.7', again.bundleId],
+          [ownFolderOf(again), again.bundleId],
+        ],
+        remove: [],
+        move: [`ocp-4.13.7 > ${ownFolderOf(release)}`],
       });
     });
   });

@@ -3,11 +3,15 @@ import type { FleetNode } from '../../../../src/domain/fleet/fleet-view.ts';
 import type { ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
 import { turnOf } from '../../../../src/domain/fleet/turn.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
+import { nodeStatusOf } from '../../../../src/fleet/publish/node-status.ts';
+import type { OwnBundle } from '../../../../src/fleet/publish/own-report.ts';
+import { ownBundle, ownReport } from '../../../support/kubernetes/own-report.ts';
 
 const RELEASE = {
   bundleId: digestFromHex('a'.repeat(64)),
   name: 'ocp',
   version: '4.13.7',
+  arch: 'amd64',
   scheme: undefined,
 };
 const SELF: FleetNode = { name: 'worker-2', isAbsent: false };
@@ -16,6 +20,17 @@ function node(name: string, release?: Partial<ReleaseStatus>, over: Partial<Flee
   const own = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16), phase: 'ready' as const };
   return { name, isAbsent: false, status: { version: 1, releases: release ? [{ ...own, ...release }] : [] }, ...over };
 }
+
+/** A node whose daemon reports these releases: what it tells the others of them. */
+function reporting(name: string, ...bundles: readonly Partial<OwnBundle>[]): FleetNode {
+  const all = bundles.map((over) => ownBundle({ bundleId: RELEASE.bundleId, ...over }));
+  return { name, isAbsent: false, status: nodeStatusOf(ownReport(all)) };
+}
+
+const OLD = { bundleId: digestFromHex('b'.repeat(64)), version: '4.13.6', phase: 'proven' } as const;
+/** The release of the stream that a node has instead. */
+const LATER = { bundleId: digestFromHex('c'.repeat(64)), current: true } as const;
+const ROLLED_BACK = { code: 'engine/rolled-back', message: 'a person took 4.13.6 again' };
 
 const turn = (...nodes: readonly FleetNode[]) =>
   turnOf(RELEASE, { self: 'worker-2', nodes: [...nodes, SELF], peers: [] });
@@ -61,7 +76,9 @@ describe('the order of an activation in a cluster', () => {
   it.each<[string, Partial<ReleaseStatus>]>([
     ['is only ready', { phase: 'ready' }],
     ['runs from an older release', { phase: 'activated', current: true, runs: false }],
-    ['went back', { phase: 'activated', current: false }],
+    ['has another release in force', { phase: 'activated' }],
+    ['has another release in force, and proved it before', { phase: 'proven' }],
+    ['has another release in force, and proved that one too', { phase: 'superseded' }],
   ])('waits for the node before it that %s', (_what, release) => {
     expect(turn(node('worker-1', release), node('worker-3'.replace('3', '1a'), release))).toMatchObject({
       kind: 'before',
@@ -72,9 +89,44 @@ describe('the order of an activation in a cluster', () => {
   it.each<[string, Partial<ReleaseStatus>]>([
     ['has activated it, where no container shows more', { phase: 'activated', current: true }],
     ['runs from it', { phase: 'active', current: true, runs: true }],
-    ['has gone through it', { phase: 'superseded', current: false }],
+    ['has proven it', { phase: 'proven', current: true, runs: true }],
   ])('goes after the node before it %s', (_what, release) => {
     expect(turn(node('worker-1', release))).toEqual({ kind: 'go', absent: [] });
+  });
+
+  it.each<[string, readonly Partial<OwnBundle>[]]>([
+    ['goes back', [{ phase: 'activated', current: true, runs: false, reason: ROLLED_BACK }, OLD]],
+    [
+      'went back',
+      [
+        { phase: 'activated', current: false, reason: ROLLED_BACK },
+        { ...OLD, current: true, runs: true },
+      ],
+    ],
+    [
+      'went back once it was proven',
+      [
+        { phase: 'proven', current: false, reason: ROLLED_BACK },
+        { ...OLD, current: true },
+      ],
+    ],
+  ])('stays where another node %s', (_what, bundles) => {
+    for (const name of ['worker-1', 'worker-3']) {
+      const nodes = [reporting(name, ...bundles), reporting('worker-4', { phase: 'preloading' })];
+      expect(turn(...nodes)).toMatchObject({ kind: 'rolled-back', node: { name } });
+    }
+  });
+
+  it('does not take the phase for what is in force while something else explains it', () => {
+    const reason = { code: 'runtime/unreachable', message: 'crio does not answer' };
+    const back = [{ phase: 'proven', current: false, reason } as const, { ...OLD, current: true }];
+    expect(turn(reporting('worker-1', ...back))).toMatchObject({ kind: 'before', node: { name: 'worker-1' } });
+  });
+
+  it('goes on after a node that went back from it and has a later release by now', () => {
+    const later = { ...LATER, version: '4.13.8', phase: 'activated' } as const;
+    const back = { phase: 'activated', current: false, reason: ROLLED_BACK } as const;
+    expect(turn(reporting('worker-1', back, later))).toEqual({ kind: 'go', absent: [] });
   });
 
   it('does not wait for a node that has a later release of the stream', () => {
@@ -82,6 +134,47 @@ describe('the order of an activation in a cluster', () => {
     expect(turn(later)).toEqual({ kind: 'go', absent: [] });
     const earlier = node('worker-1', { version: '4.13.6', bundle: 'c'.repeat(16), phase: 'proven', current: true });
     expect(turn(earlier)).toMatchObject({ kind: 'not-ready' });
+  });
+
+  it('waits for all nodes with a downgrade: each of them has a later release before', () => {
+    const later = { ...LATER, version: '4.14.0', phase: 'proven' } as const;
+    const names = ['worker-1', 'worker-2', 'worker-3'];
+    const going = (first: Partial<OwnBundle>, last: Partial<OwnBundle>) => {
+      const nodes = [
+        reporting('worker-1', first, { ...later, current: first.current !== true }),
+        reporting('worker-2', { phase: 'ready' }, later),
+        reporting('worker-3', last, later),
+      ];
+      return names.map((self) => turnOf({ ...RELEASE, replaces: '4.14.0' }, { self, nodes, peers: [] }).kind);
+    };
+    expect(going({ phase: 'ready' }, { phase: 'preloading' })).toEqual(['not-ready', 'not-ready', 'before']);
+    expect(going({ phase: 'ready' }, { phase: 'ready' })).toEqual(['go', 'before', 'before']);
+    expect(going({ phase: 'activated', current: true }, { phase: 'ready' })).toEqual(['go', 'go', 'before']);
+  });
+
+  describe('with nodes of another architecture', () => {
+    const arm = (name: string, ...bundles: readonly Partial<OwnBundle>[]): FleetNode => {
+      const all = bundles.map((over) => ownBundle({ bundleId: digestFromHex('e'.repeat(64)), ...over }));
+      return { name, isAbsent: false, status: nodeStatusOf(ownReport(all, { arch: 'arm64' })) };
+    };
+
+    it('does not wait for one that lacks the release: its bundle is not made for it', () => {
+      expect(turn(arm('arm-1'), node('worker-3', {}))).toEqual({ kind: 'go', absent: [] });
+      expect(turn(arm('arm-1', OLD))).toEqual({ kind: 'go', absent: [] });
+      expect(turn(arm('arm-1', { phase: 'retired' }))).toEqual({ kind: 'go', absent: [] });
+    });
+
+    it('waits for one that has the same release in a bundle of its own', () => {
+      expect(turn(arm('arm-1', { phase: 'preloading' }))).toMatchObject({ kind: 'not-ready' });
+      expect(turn(arm('arm-1', { phase: 'ready' }))).toMatchObject({ kind: 'before', node: { name: 'arm-1' } });
+      expect(turn(arm('arm-1', { phase: 'activated', current: true }))).toEqual({ kind: 'go', absent: [] });
+    });
+
+    it('waits for one of the same architecture, and for one that tells none', () => {
+      const same = { name: 'worker-1', isAbsent: false, status: nodeStatusOf(ownReport([], { arch: 'amd64' })) };
+      expect(turn(same)).toMatchObject({ kind: 'not-ready' });
+      expect(turn(node('worker-1'))).toMatchObject({ kind: 'not-ready' });
+    });
   });
 
   it('does not wait for a node that retired the release for a later one', () => {
@@ -102,7 +195,7 @@ describe('the order of an activation in a cluster', () => {
     const names = ['worker-1', 'worker-2', 'worker-3', 'worker-4'];
     for (let activated = 0; activated < names.length; activated += 1) {
       const nodes = names.map((name, at) =>
-        node(name, { phase: at < activated ? 'activated' : 'ready', current: true }),
+        reporting(name, at < activated ? { phase: 'activated', current: true } : { phase: 'ready' }),
       );
       const going = names.filter(
         (self, at) => at >= activated && turnOf(RELEASE, { self, nodes, peers: [] }).kind === 'go',

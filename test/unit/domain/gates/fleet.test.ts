@@ -3,6 +3,7 @@ import type { FleetNode } from '../../../../src/domain/fleet/fleet-view.ts';
 import { fleet } from '../../../../src/domain/gates/fleet.ts';
 import { schedule } from '../../../../src/domain/gates/schedule.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
+import type { VersionScheme } from '../../../../src/domain/model/version/version-scheme.ts';
 import { holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 
@@ -119,8 +120,47 @@ describe('the gate of the fleet', () => {
       'nodes activate it by name, one after the other, and worker-1 does not run from it yet',
       [node('worker-1', { phase: 'activated', runs: false })],
     ],
+    [
+      'it was rolled back on worker-3, and is not activated on other nodes automatically',
+      [node('worker-1', {}), node('worker-3', { phase: 'activated', reason: 'engine/rolled-back' })],
+    ],
   ])('says: %s', (words, nodes) => {
     expect(text({ fleet: view(...nodes) })).toBe(words);
+  });
+
+  it.each<[string, string, string, VersionScheme?]>([
+    ['SemVer', '4.13.7', '4.13.8'],
+    ['tags, as the bundle says', '2.6.2-rev1', '2.6.2-rev2', 'three-tag'],
+    ['tags, as its version shows', '2.6.2-rev1', '2.6.2-rev2'],
+    ['tags, as the version of the other node shows', '2.6.2', '2.6.2-rev2'],
+  ])('does not wait for a node that has a later release: %s', (_what, version, later, versionScheme) => {
+    const release = stored(verified({ version, ...(versionScheme && { versionScheme }) }), { readyAt: NOON });
+    const running = { name: 'ocp', version: later, bundle: 'c'.repeat(16), phase: 'proven', current: true } as const;
+    const past = { name: 'worker-1', isAbsent: false, status: { version: 1, releases: [running] } } as const;
+    expect(text({ bundle: release, bundles: [release], fleet: view(past) })).toBe('pass');
+  });
+
+  it('orders versions by the scheme that the first release of the stream has settled', () => {
+    const settled = stored(verified({ version: '2.6.1', sequence: 6, versionScheme: 'three-tag' }));
+    const release = stored(verified({ version: '2.6.2' }), { readyAt: NOON });
+    const running = {
+      name: 'ocp',
+      version: '2.7.0+x',
+      bundle: 'c'.repeat(16),
+      phase: 'proven',
+      current: true,
+    } as const;
+    const other = { name: 'worker-1', isAbsent: false, status: { version: 1, releases: [running] } } as const;
+    expect(text({ bundle: release, bundles: [release], fleet: view(other) })).toBe('pass');
+    expect(text({ bundle: release, bundles: [settled, release], fleet: view(other) })).toContain('worker-1');
+  });
+
+  it('keeps the order with an allowed downgrade', () => {
+    const later = stored(verified({ version: '4.14.0', sequence: 6 }), { activatedAt: NOON - 1 });
+    const running = { name: 'ocp', version: '4.14.0', bundle: 'c'.repeat(16), phase: 'proven', current: true } as const;
+    const first = { name: 'worker-1', isAbsent: false, status: { version: 1, releases: [running] } } as const;
+    expect(text({ fleet: view(first) })).toBe('pass');
+    expect(text({ fleet: view(first), bundles: [later, bundle] })).toContain('worker-1 does not have it yet');
   });
 
   it('leaves the activation to a person with "manual"', () => {

@@ -75,6 +75,14 @@ describe('a node that goes through the releases of a stream', () => {
     expect(order).toEqual(['1.2.0', '1.3.0', '1.4.0']);
   });
 
+  it('is held by no barrier that a notice calls itself', () => {
+    const { plug, prove, order } = nodeWith();
+    plug(release(2));
+    prove(2);
+    plug(release(3, BARRIER, { images: {}, imageOver: {} }), release(4));
+    expect(order).toEqual(['1.2.0', '1.4.0']);
+  });
+
   it('loads releases in the order of the path, and skipped releases last', () => {
     const first = nodeWith();
     first.plug(release(2));

@@ -37,6 +37,11 @@ describe('retention.incomplete', () => {
     expect(dropped({ now: NOON - 1 })).toEqual([]);
   });
 
+  it('goes by the clock of its own stream: a bundle of another one that is ahead changes nothing', () => {
+    const other = stored(verified({ name: 'customer-x', created: '2099-01-01T00:00:00Z' }));
+    expect(dropped({}, [old, other])).toEqual([bundle.bundleId]);
+  });
+
   it('retires it, with its images as lifecycle.remove_images says', () => {
     const finding = { kind: 'incomplete', bundleId: bundle.bundleId } as const;
     expect(lifecycleEffect(finding, { remove_images: true })).toEqual({
@@ -55,6 +60,15 @@ describe('retention.incomplete', () => {
     { what: 'its images are all there', over: { runtime: reachable({ images: allListed(bundle) }) } },
     { what: 'it was ready before', bundles: [{ ...old, readyAt: NOON - DAY_MS }] },
     { what: 'a person asked for it', bundles: [{ ...old, activationRequestedAt: NOON }] },
+    {
+      what: 'its medium was seen less than 14 days ago, by the uptime',
+      over: {
+        boot: { bootId: 'boot-1', uptimeMs: 14 * DAY_MS },
+        lastCarriers: new Map([
+          [bundle.bundleId, { mediumId: '7-sdb1', label: 'sdb1', isDropFolder: false, seenMs: 1 }],
+        ]),
+      },
+    },
     { what: 'it is retired', bundles: [{ ...old, retiredAt: NOON }] },
     {
       what: 'it is protected',
@@ -65,6 +79,10 @@ describe('retention.incomplete', () => {
       bundles: [old, stored(verified({ version: '4.13.8', sequence: 8, update: { base: bundle.bundleId } }))],
     },
     { what: 'the clock is behind the build', over: { facts: { ...observation().facts, builtAt: NOON + 1 } } },
+    {
+      what: 'the clock is behind its own stream',
+      bundles: [old, stored(verified({ version: '4.13.8', sequence: 8, created: '2099-01-01T00:00:00Z' }))],
+    },
     { what: 'the setting says so', policy: { retention: { ...POLICY.retention, incomplete: 'keep' } } },
   ])('keeps one when $what', ({ over, bundles, policy }) => {
     expect(dropped(over, bundles, policy)).toEqual([]);

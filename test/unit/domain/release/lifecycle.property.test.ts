@@ -247,6 +247,16 @@ function startedByHand(node: Node): void {
   }
 }
 
+/** Somebody starts the release that waits for a person, without asking for its activation. */
+function startedAhead(node: Node): void {
+  const at = RELEASES.length - 1;
+  node.plug(at);
+  node.settle();
+  for (const what of ['etcd', 'api']) node.run(what, at);
+  node.settle();
+  node.pass(90_000);
+}
+
 /** What may happen, each with a name that fast-check prints when a story fails. */
 const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneof(
   { weight: 3, arbitrary: index.map((at) => [`plug ${at}`, (node: Node) => node.plug(at)] as const) },
@@ -258,6 +268,7 @@ const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneo
   },
   { weight: 2, arbitrary: fc.constant(['way back', wayBack] as const) },
   { weight: 1, arbitrary: fc.constant(['started by hand', startedByHand] as const) },
+  { weight: 1, arbitrary: fc.constant(['started ahead', startedAhead] as const) },
   { weight: 1, arbitrary: index.map((at) => [`unplug ${at}`, (node: Node) => node.unplug(at)] as const) },
   {
     weight: 6,

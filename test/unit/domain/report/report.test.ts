@@ -86,6 +86,17 @@ describe('reportOf', () => {
     });
   });
 
+  it('counts what the runtime reports as pinned, of a retired release too', () => {
+    const countsWith = (pins: readonly boolean[]) => {
+      const images = bundle.contents.images.map(({ reference }, at) => listed(reference, pins[at]));
+      return report({ runtime: reachable({ images }) }, [stored(bundle, { readyAt: 1, retiredAt: 2 })]).bundles[0];
+    };
+    const given = countsWith([false, false]);
+    expect(given).toMatchObject({ phase: 'retired', images: { total: 2, present: 2, pinned: 0 } });
+    // Another release has one of its images.
+    expect(countsWith([true, false])?.images).toEqual({ total: 2, present: 2, pinned: 1 });
+  });
+
   it('has the hold with its reason, rejections and an unreachable runtime', () => {
     const media = [medium('sdb1', [refused('bad signature')])];
     const down = report({ media, runtime: { kind: 'unreachable', reason: 'no socket' } }, [stored(bundle)]);

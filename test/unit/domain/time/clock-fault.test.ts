@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { clockFault } from '../../../../src/domain/time/clock-fault.ts';
+import { CREATED_AHEAD_MS, clockFault } from '../../../../src/domain/time/clock-fault.ts';
 
 describe('a clock that can not be right', () => {
   it.each([
@@ -12,5 +12,21 @@ describe('a clock that can not be right', () => {
     ['is before both: the later one counts', 1, 10, 15, { kind: 'before-bundle', least: 15 }],
   ] as const)('%s', (_, now, builtAt, newestCreated, fault) => {
     expect(clockFault(now, builtAt, newestCreated)).toEqual(fault);
+  });
+
+  it.each([
+    ['is before the newest bundle by no more than a day', 15 - CREATED_AHEAD_MS, 15, undefined],
+    [
+      'is before it by more than a day',
+      14 - CREATED_AHEAD_MS,
+      15,
+      { kind: 'far-before-bundle', least: 15 - CREATED_AHEAD_MS },
+    ],
+  ] as const)('and is synchronised %s', (_, now, newestCreated, fault) => {
+    expect(clockFault(now, -CREATED_AHEAD_MS, newestCreated, true)).toEqual(fault);
+  });
+
+  it('and is synchronised is before the build, whatever bundles say', () => {
+    expect(clockFault(9, 10, 15, true)).toEqual({ kind: 'before-build', least: 10 });
   });
 });

@@ -130,11 +130,54 @@ describe('an adopted bundle that a role signed', () => {
 
   it('gets more signers from its medium, each in its role, and one that is a plain key now counts as such', () => {
     const carrier = (again: ReturnType<typeof signedBy>) => [{ found: { bundle: { ...bundle, ...again } } }];
-    expect(newSignersOf(bundle, carrier(signedBy('customer/a')))).toBeUndefined();
-    const more = newSignersOf(bundle, carrier(signedBy('customer/a', 'other/a')));
+    expect(newSignersOf(bundle, carrier(signedBy('customer/a')), true)).toBeUndefined();
+    const more = newSignersOf(bundle, carrier(signedBy('customer/a', 'other/a')), true);
     expect(more?.signerRoles?.map((one) => one.role).sort()).toEqual(['customer', 'other']);
-    const plain = newSignersOf(bundle, carrier({ ...verified({ signedBy: ['customer/a'] }), signerRoles: [] }));
+    const plain = newSignersOf(bundle, carrier({ ...verified({ signedBy: ['customer/a'] }), signerRoles: [] }), true);
     expect(plain).toMatchObject({ signerKeyIds: [keyIdOf('customer/a')] });
     expect(plain?.signerRoles).toBeUndefined();
+  });
+});
+
+describe('a key that is shown in another role than the stored one', () => {
+  const inRole = (name: string, ...roles: readonly string[]) =>
+    stored({
+      ...verified({ signedBy: [`${name}/a`] }),
+      signerKeyIds: ['a', 'b'].slice(0, roles.length),
+      signerRoles: roles.map((one, at) => ({ keyId: 'ab'.charAt(at), role: one })),
+    });
+  const on = (...bundles: readonly ReturnType<typeof inRole>[]) => bundles.map((bundle) => ({ found: { bundle } }));
+  const before = inRole('customer', 'customer');
+
+  it('is taken into it while the bundle is not trusted, under its new name alone', () => {
+    expect(newSignersOf(before, on(inRole('apps', 'apps')), false)).toEqual({
+      signedBy: ['apps/a'],
+      signerKeyIds: ['a'],
+      signerRoles: [{ keyId: 'a', role: 'apps' }],
+    });
+  });
+
+  it('stays in the stored one while the bundle is trusted by it', () => {
+    expect(newSignersOf(before, on(inRole('apps', 'apps')), true)).toBeUndefined();
+  });
+
+  it('stays while a medium still shows the stored one, so that it never moves to and fro', () => {
+    for (const role of ['customer', 'apps']) {
+      const media = on(inRole('customer', 'customer'), inRole('apps', 'apps'));
+      expect(newSignersOf(inRole(role, role), media, false)).toBeUndefined();
+    }
+  });
+
+  it('is moved alone: a key of the old role that no medium shows in the new one stays', () => {
+    const both = inRole('customer', 'customer', 'customer');
+    const moved = newSignersOf(both, on(inRole('apps', 'apps')), false);
+    expect(moved?.signerRoles).toEqual([
+      { keyId: 'a', role: 'apps' },
+      { keyId: 'b', role: 'customer' },
+    ]);
+    const rolesOf = (threshold: number) => [role({ threshold, name: 'customer' }), role({ threshold, name: 'apps' })];
+    const now = { ...both, ...moved };
+    expect(namesOf(now, rules({ roles: rolesOf(2) }))).toEqual([]);
+    expect(namesOf(now, rules({ roles: rolesOf(1) }))).toEqual(['customer', 'apps']);
   });
 });

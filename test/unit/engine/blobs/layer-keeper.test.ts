@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { createLayerKeeper, type LayerKeeper } from '../../../../src/engine/blobs/layer-keeper.ts';
+import { newBuffer } from '../../../../src/platform/files/chunk-buffer.ts';
 import type { BlobUnion, CopyFault, LayerStore } from '../../../../src/ports/blobs.ts';
 import { layer } from '../../../support/daemon/scenario.ts';
 import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
@@ -20,6 +21,8 @@ let kept: Map<Digest, Buffer>;
 /** What each medium gives, one reading after the other; the last stays. */
 let media: Map<string, Buffer[]>;
 let readings: string[];
+/** The memory that the layers were read into. */
+let memory: Set<ArrayBufferLike>;
 /** What a write waits for. */
 let disk: Promise<void>;
 
@@ -69,7 +72,10 @@ function unionOf(): Pick<BlobUnion, 'read' | 'copiesOf'> {
       .sort((a, b) => Number(b.isTrusted) - Number(a.isTrusted));
   return {
     copiesOf: async () => copies(),
-    read: (_digest, _startByte, signal) => read(copies()[0]?.label ?? '', signal),
+    read: (_digest, _startByte, signal, allocate = newBuffer) => {
+      for (let chunk = 0; chunk < 3; chunk += 1) memory.add(allocate(right.length).buffer);
+      return read(copies()[0]?.label ?? '', signal);
+    },
   };
 }
 
@@ -79,6 +85,7 @@ beforeEach(() => {
   kept = new Map();
   media = new Map();
   readings = [];
+  memory = new Set();
   disk = Promise.resolve();
   const layers = memoryStore() as LayerStore;
   keeper = createLayerKeeper({ layers, source: unionOf(), clock, log }, () => undefined);
@@ -98,6 +105,12 @@ describe('the layer keeper', () => {
     await follow();
     expect(kept.get(digest)).toEqual(right);
     expect(lines()).toEqual([]);
+  });
+
+  it('reads a layer into one buffer', async () => {
+    media.set('sdb1', [right]);
+    await follow();
+    expect(memory.size).toBe(1);
   });
 
   it('names a damaged copy, and reads another one the next time', async () => {

@@ -54,6 +54,7 @@ async function callsOf(imageCount: number, takeEffect: MirrorEffect, canAddTags:
         prove: (repository) => void proven.add(repository),
       },
       pullChecker: { answered: () => undefined },
+      stalls: { guard: (_pull, signal, work) => work(signal) },
     },
     new AbortController().signal,
   );

@@ -1,12 +1,16 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { MirrorEffect, RuntimeImage } from '../../../../src/domain/model/image/runtime-image.ts';
 import { activateBundle } from '../../../../src/engine/effects/activate-task.ts';
+import { createStallWatch } from '../../../../src/engine/tasks/stall-watch.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { digestOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import { createVirtualClock } from '../../../support/fake-ports.ts';
 
 const bundle = stored(verified({ images: { etcd: ['etcd'], api: ['api'] } }));
 const [etcd, api] = bundle.contents.images.map(({ reference }) => reference) as [string, string];
 const tagOf = (reference: string) => `${reference.slice(0, reference.indexOf('@'))}:4.13.7`;
+
+const IDLE = { sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0 };
 
 /** A runtime that has the images of the release, and a meter of what it asked our registry for. */
 function createNode() {
@@ -23,6 +27,9 @@ function createNode() {
     [...images.values()].find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name));
   const node = {
     log: [] as string[],
+    clock: createVirtualClock(),
+    /** Names whose pull never ends, after the request to our registry. */
+    hanging: [] as readonly string[],
     /** Whether our registry has the manifests that it is asked for. */
     isSent: true,
     /** Images whose pull by tag our registry answered. */
@@ -69,11 +76,12 @@ function createNode() {
               node.log.push(`remove ${tag}`);
               untag(tag);
             },
-            pull: async (name) => {
+            pull: async (name, signal) => {
               node.log.push(name);
               const [repository = ''] = name.split(/@|:\d/);
               const key = name.includes('@') ? name : name.replace(/:(?=[^:]*$)/, '@');
               if (node.mirrored.has(repository)) manifests.set(key, (manifests.get(key) ?? 0) + 1);
+              if (node.hanging.includes(name)) await node.clock.sleep(Number.MAX_SAFE_INTEGER, signal);
               if (node.failPull !== undefined) throw node.failPull;
               if (name.includes('@')) return;
               const foreign = node.foreign.get(name);
@@ -91,6 +99,7 @@ function createNode() {
             isProven: (repository) => node.proven.has(repository),
             prove: (repository) => void node.proven.add(repository),
           },
+          stalls: createStallWatch({ clock: node.clock, meter: { flow: () => IDLE }, stallMs: 90_000 }),
           pullChecker: { answered: (reference) => void node.answered.push(reference) },
         },
         signal,
@@ -195,6 +204,22 @@ describe('activateBundle', () => {
       node.failPull = new AppError({ code, message: 'no space left on device', disposition: 'wait' });
       await expect(node.activate()).rejects.toMatchObject({ code, message: expect.stringMatching(words) });
     }
+  });
+
+  it.each([
+    { what: 'the first tag', name: tagOf(etcd), isMirrored: true },
+    { what: 'a later tag', name: tagOf(api), isMirrored: true },
+    { what: 'the image that shows the mirror', name: etcd, isMirrored: false },
+  ])('ends when the pull of $what does not', async ({ name, isMirrored }) => {
+    if (!isMirrored) node.mirrored = new Set();
+    node.hanging = [name];
+    const end = node.activate().catch((error: unknown) => error);
+    await node.clock.advance(89_000);
+    expect(node.log.at(-1)).toBe(name);
+    expect(await Promise.race([end, 'not yet'])).toBe('not yet');
+    await node.clock.advance(2_000);
+    const message = expect.stringContaining(`the runtime has given no answer to the pull of ${name} for 90 s.`);
+    expect(await end).toMatchObject({ code: 'engine/stalled', message });
   });
 
   it('throws what aborted it', async () => {

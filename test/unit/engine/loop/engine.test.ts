@@ -925,10 +925,11 @@ describe('engine: cancel', () => {
   const wide = verified({ images: { a: ['a'], b: ['b'], c: ['c'] }, schedule: 'manual' });
   const ended: string[] = [];
   let isSlow = true;
-  const begin = async (initial: readonly StoredBundle[] = []) => {
+  const begin = async (initial: readonly StoredBundle[] = [], isLooked = true) => {
     ended.length = 0;
     isSlow = true;
-    await start(initial, ({ runtime, clock }) => {
+    await start(initial, ({ runtime, clock, media }) => {
+      media.isLooked = isLooked;
       runtime.onPull = async (reference, signal) => {
         if (isSlow && reference !== referenceOf('a')) {
           await clock.sleep(3_600_000, signal).finally(() => ended.push(reference));
@@ -962,14 +963,25 @@ describe('engine: cancel', () => {
   });
 
   it('stays cancelled over a restart with the same stick, and continues with a newly plugged one', async () => {
-    await begin([stored(wide, { cancelled: { at: NOON, media: ['sdb1'] } })]);
+    await begin([stored(wide, { cancelled: { at: NOON, media: ['sdb1'] } })], false);
     isSlow = false;
     node.plug('sdb1', wide);
+    node.media.isLooked = true;
     node.plug('sdc1', verified({ name: 'tools', images: { shell: ['shell'] } }));
     await node.clock.advance(60_000);
     expect(node.engine.report()?.bundles[0]).toMatchObject({ hold: 'cancelled', images: { present: 0 } });
     node.media.unplug('sdb1');
     node.plug('sdd1', wide);
+    await node.clock.advance(0);
+    expect(node.phase('4.13.7')).toBe('ready');
+    expect(node.store.load().bundles[0]?.cancelled).toBeUndefined();
+  });
+
+  it('continues with the same medium once it was away, as a folder or a stick after a boot', async () => {
+    await begin([stored(wide, { cancelled: { at: NOON, media: ['sdb1'] } })]);
+    isSlow = false;
+    expect(node.store.load().bundles[0]?.cancelled).toEqual({ at: NOON, media: [] });
+    node.plug('sdb1', wide);
     await node.clock.advance(0);
     expect(node.phase('4.13.7')).toBe('ready');
     expect(node.store.load().bundles[0]?.cancelled).toBeUndefined();

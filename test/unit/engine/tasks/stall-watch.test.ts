@@ -29,7 +29,7 @@ beforeEach(() => {
   });
 });
 
-function start(name: string, flow: Partial<BlobFlow> = {}, isAsked = true): Pull {
+function start(name: string, flow: Partial<BlobFlow> = {}, isAsked = true, isPresent = false): Pull {
   const layer = digestOf(name);
   const pull: Pull = {
     flow: { ...idle, ...flow },
@@ -40,7 +40,7 @@ function start(name: string, flow: Partial<BlobFlow> = {}, isAsked = true): Pull
     controller: new AbortController(),
   };
   pulls.set(layer, pull);
-  const watched = { what: name, layers: [layer], isAsked: () => pull.isAsked };
+  const watched = { what: name, layers: [layer], isAsked: () => pull.isAsked, isPresent };
   void watch
     .guard(
       watched,
@@ -129,6 +129,18 @@ describe('stall watch', () => {
     await clock.advance(95_000);
     expect(unasked.result).toBe(stalled('etcd', 'the runtime asks for nothing'));
     expect(untaken.result).toBe(stalled('api', 'the runtime takes nothing'));
+  });
+
+  it('ends pulls of images that the runtime has, though it asked, once none is stored', async () => {
+    const storing = start('large', { opened: 4 });
+    const present = ['etcd', 'api'].map((name) => start(name, {}, true, true));
+    await clock.advance(600_000);
+    expect(present.map(({ result }) => result)).toEqual([undefined, undefined]);
+    storing.finish();
+    await clock.advance(95_000);
+    expect(present.map(({ result }) => result)).toEqual(
+      ['etcd', 'api'].map((name) => expect.stringMatching(`no answer to the pull of ${name} for 90 s.* tried again`)),
+    );
   });
 
   it('throws what the pull throws, and what aborted it', async () => {

@@ -75,4 +75,8 @@ it('takes each change of what a node wrote for a sign of life, and not what is r
   write(2_000, written('ready'));
   write(3_000, { ...written('ready'), endpoint: { host: '10.0.0.2', port: 9777 } });
   expect(heard).toEqual(['b', 'b']);
+  // What this node writes itself is no sign that it hears anybody.
+  write(4_000, { ...written('held'), name: 'a' });
+  write(5_000, { ...written('ready'), name: 'a' });
+  expect(heard).toEqual(['b', 'b']);
 });

@@ -35,6 +35,12 @@ describe('nodeStatusOf', () => {
     expect([reasonOf([fleet]), reasonOf([fleet, manual])]).toEqual(['fleet/not-ready', 'engine/manual']);
   });
 
+  it('tells the architecture of the node, also in the annotation', () => {
+    const status = nodeStatusOf(ownReport([ready], { arch: 'arm64' }));
+    expect(parseNodeStatus(JSON.parse(JSON.stringify(publishedStatus(status))))?.arch).toBe('arm64');
+    expect(nodeStatusOf(ownReport([ready]))).not.toHaveProperty('arch');
+  });
+
   it('leaves out what no key signed, and so has no name', () => {
     expect(nodeStatusOf(ownReport([ownBundle({ name: '', version: '', phase: 'held' })])).releases).toEqual([]);
   });

@@ -136,6 +136,28 @@ describe('the hosts directory', () => {
     expect(readdirSync(join(certs, 'quay.io'))).toEqual(['ca.crt', 'client.cert', 'client.key']);
   });
 
+  it('takes in what somebody adds to a directory of ours, in place of _default, and leaves it there', async () => {
+    put('_default/hosts.toml', '[host."https://m.example.com"]\n');
+    await hosts.apply(['quay.io/a'], signal);
+    const ca = put('quay.io/ca.crt', 'ca');
+    expect(await hosts.rendered(signal)).toEqual(['stale quay.io/a']);
+    await hosts.apply(['quay.io/a'], signal);
+    expect(await hosts.rendered(signal)).toEqual(['quay.io/a']);
+    expect(parse(readFileSync(join(certs, 'quay.io/hosts.toml'), 'utf8')).ca).toEqual([ca]);
+    expect(hostsIn('quay.io')).toEqual([OURS]);
+    await hosts.apply([], signal);
+    expect(readdirSync(join(certs, 'quay.io'))).toEqual(['ca.crt']);
+  });
+
+  it('removes a directory of ours in which a crash left a file half-written', async () => {
+    put('_default/hosts.toml', '[host."https://m.example.com"]\n');
+    await hosts.apply(['quay.io/a'], signal);
+    put('quay.io/.hosts.toml.stickpin-new', '');
+    expect(await hosts.rendered(signal)).toEqual(['quay.io/a']);
+    await hosts.apply([], signal);
+    expect(readdirSync(certs)).toEqual(['_default']);
+  });
+
   it('writes into the directory that containerd reads first', async () => {
     put('localhost_5000_/hosts.toml', '');
     await hosts.apply(['localhost:5000/a'], signal);
@@ -151,6 +173,46 @@ describe('the hosts directory', () => {
       message: expect.stringContaining('hosts.toml'),
     });
     expect(readFileSync(file, 'utf8')).toBe('server = \n');
+  });
+
+  it('includes the hosts of a _default and of a further directory behind links', async () => {
+    const shared = mkdtempSync(join(tmpdir(), 'shared-certs-d-'));
+    mkdirSync(join(shared, 'docker/quay.io'), { recursive: true });
+    writeFileSync(join(shared, 'docker/quay.io/ca.crt'), '');
+    mkdirSync(join(shared, 'other'));
+    symlinkSync(join(shared, 'docker/quay.io'), join(shared, 'other/quay.io'));
+    const both = createHostsDirectory([certs, join(shared, 'other')], ADDRESS);
+    await both.apply(['quay.io/a'], signal);
+    const ca = join(shared, 'other/quay.io/ca.crt');
+    expect(parse(readFileSync(join(certs, 'quay.io/hosts.toml'), 'utf8')).ca).toEqual([ca]);
+    writeFileSync(join(shared, 'hosts.toml'), '[host."https://m.example.com"]\n');
+    symlinkSync(shared, join(certs, '_default'));
+    expect(await both.rendered(signal)).toEqual(['stale quay.io/a']);
+    await both.apply(['quay.io/a'], signal);
+    expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
+    rmSync(shared, { recursive: true });
+  });
+
+  it.each([
+    ['a link to a folder', () => symlinkSync(put('shared/ca.crt', '').replace('/ca.crt', ''), join(certs, 'quay.io'))],
+    ['a link to nowhere', () => symlinkSync('../nowhere', join(certs, 'quay.io'))],
+    ['a file', () => put('quay.io', '')],
+  ])('names %s in the place of a folder, and writes the mirrors of other registries', async (_what, make) => {
+    make();
+    await expect(hosts.apply(['quay.io/a', 'ghcr.io/b'], signal)).rejects.toMatchObject({
+      code: 'runtime/config',
+      disposition: 'wait',
+      message: expect.stringContaining(join(certs, 'quay.io')),
+    });
+    expect(await hosts.rendered(signal)).toEqual(['ghcr.io/b']);
+    await hosts.apply([], signal);
+    expect(existsSync(join(certs, 'shared/hosts.toml'))).toBe(false);
+  });
+
+  it('does not take a _default that it can’t read for none', async () => {
+    symlinkSync('../nowhere', join(certs, '_default'));
+    await expect(hosts.apply(['quay.io/a'], signal)).rejects.toThrow(/_default is a link to \.\.\/nowhere/);
+    expect(readdirSync(certs)).toEqual(['_default']);
   });
 
   it('points out mirrors to the registry of an earlier run', async () => {
@@ -189,6 +251,9 @@ describe('the hosts directory', () => {
     expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
     expect(parse(readFileSync(join(certs, 'quay.io/hosts.toml'), 'utf8')).ca).toBe(join(other, 'quay.io/ca.pem'));
     expect(hostsIn('ghcr.io')).toEqual([OURS.replace('quay.io', 'ghcr.io'), 'https://default.example.com']);
+    writeFileSync(join(other, 'ghcr.io/ca.crt'), '');
+    await createHostsDirectory([certs, other], ADDRESS).apply(['ghcr.io/b'], signal);
+    expect(parse(readFileSync(join(certs, 'ghcr.io/hosts.toml'), 'utf8')).ca).toEqual([join(other, 'ghcr.io/ca.crt')]);
     rmSync(other, { recursive: true });
   });
 });

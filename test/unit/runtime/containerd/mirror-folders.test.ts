@@ -2,9 +2,13 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createFolderRecord, FOLDERS_CLEARED_ANYWAY } from '../../../../src/runtime/containerd/folder-record.ts';
+import { createPathRecord } from '../../../../src/runtime/config/path-record.ts';
 import { createHostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
-import { createMirrorFolders, type MirrorFolders } from '../../../../src/runtime/containerd/mirror-folders.ts';
+import {
+  createMirrorFolders,
+  FOLDERS_CLEARED_ANYWAY,
+  type MirrorFolders,
+} from '../../../../src/runtime/containerd/mirror-folders.ts';
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
 const { signal } = new AbortController();
@@ -14,7 +18,7 @@ let folders: MirrorFolders;
 const at = (name: string) => join(base, name);
 const recorded = () => readFileSync(at('record'), 'utf8');
 /** As after a start of the daemon. */
-const start = (file = at('record')) => createMirrorFolders(createFolderRecord(file), ADDRESS);
+const start = (file = at('record')) => createMirrorFolders(createPathRecord(file, FOLDERS_CLEARED_ANYWAY), ADDRESS);
 
 beforeEach(() => {
   base = mkdtempSync(join(tmpdir(), 'mirror-folders-'));
@@ -35,6 +39,20 @@ describe('the folders of mirrors', () => {
     expect(await folders.rendered([[at('a')]], signal)).toEqual(['quay.io/a']);
     await folders.apply([[at('a')]], [], signal);
     expect(recorded()).toBe('');
+  });
+
+  it('get all mirrors that are possible when the configuration of one allows none', async () => {
+    mkdirSync(at('shared'));
+    mkdirSync(at('a'));
+    symlinkSync(at('shared'), at('a/quay.io'));
+    const places = [[at('a')], [at('b'), at('a')]] as const;
+    await expect(folders.apply(places, ['quay.io/a', 'ghcr.io/b'], signal)).rejects.toThrow(at('a/quay.io'));
+    expect([readdirSync(at('a')).sort(), readdirSync(at('b')).sort()]).toEqual([
+      ['ghcr.io', 'quay.io'],
+      ['ghcr.io', 'quay.io'],
+    ]);
+    expect(readdirSync(at('shared'))).toEqual([]);
+    expect(recorded()).toBe(`${at('a')}\n${at('b')}\n`);
   });
 
   it('get no record where there never were mirrors', async () => {
@@ -107,7 +125,7 @@ describe('the folders of mirrors', () => {
     folders = start(at('file/record'));
     await expect(folders.apply([[at('a')]], ['quay.io/a'], signal)).rejects.toMatchObject({ code: 'runtime/write' });
     expect(readdirSync(base)).toEqual(['file']);
-    const record = createFolderRecord(at('file/record'));
+    const record = createPathRecord(at('file/record'), FOLDERS_CLEARED_ANYWAY);
     await record.write(FOLDERS_CLEARED_ANYWAY);
     expect(await record.read()).toEqual(FOLDERS_CLEARED_ANYWAY);
   });

@@ -64,4 +64,23 @@ describe('walDamage', () => {
   it('finds a damaged header', () => {
     for (const at of [0, 8, 16, 24]) expect(damageOf(flipped(at, 3))).toBe('its header is damaged');
   });
+
+  it('ignores what a transaction that failed has left behind the last commit', () => {
+    const path = join(folder, 'failed.db');
+    const database = new Database(path);
+    database.pragma('journal_mode = WAL');
+    database.pragma('cache_size = 10'); // so that pages are in the log before the end of a transaction
+    database.exec('CREATE TABLE bundle (name TEXT)');
+    const insert = database.prepare('INSERT INTO bundle VALUES (?)');
+    const fail = database.transaction(() => {
+      for (let count = 0; count < 100; count += 1) insert.run('x'.repeat(4_000));
+      throw new Error('the disk is full');
+    });
+    expect(fail).toThrow('the disk is full');
+    insert.run('small');
+    copyFileSync(`${path}-wal`, join(folder, 'failed'));
+    database.close();
+    expect(readFileSync(join(folder, 'failed')).length).toBeGreaterThan(HEADER_BYTES + 20 * frameBytes);
+    expect(walDamage(join(folder, 'failed'))).toBeUndefined();
+  });
 });

@@ -30,10 +30,14 @@ function viewOf(...nodes: readonly FleetNode[]): FleetView {
   return { self: 'worker-1', nodes, peers };
 }
 
-/** Runs a command against a fleet process that tells these views, and then nothing more. */
+/**
+ * Runs a command against a fleet process that tells these views, and then nothing more. After an
+ * error it goes on when it is asked again.
+ */
 function run(args: readonly string[], ...views: readonly (FleetView | AppError)[]) {
+  const left = [...views];
   async function* watchFleet(signal: AbortSignal): AsyncGenerator<FleetView> {
-    for (const view of views) {
+    for (let view = left.shift(); view !== undefined; view = left.shift()) {
       if (view instanceof AppError) throw view;
       yield view;
     }
@@ -127,6 +131,22 @@ describe('stickpin fleet wait', () => {
     expect(stderr).toContain('stickpin: ocp@4.13.7 is not there in time');
   });
 
+  it.each(['activated', 'active', 'proven'] as const)(
+    'does not count a node that went back: --for %s',
+    async (goal) => {
+      const old = { ...RELEASE, version: '4.13.6', bundle: 'b'.repeat(16), current: true, phase: 'activated' as const };
+      const back = { ...RELEASE, phase: 'proven' as const, reason: 'engine/rolled-back' };
+      const viewWith = (later: Partial<ReleaseStatus>) =>
+        viewOf(
+          node('worker-1', { phase: 'proven', current: true }),
+          node('worker-2', {}, { status: { version: 1, releases: [{ ...old, ...later }, back] } }),
+        );
+      const args = ['wait', 'ocp@4.13.7', '--for', goal, '--timeout', '0'];
+      expect((await run(args, viewWith({}))).stderr).toContain('waiting for worker-2 (proven (engine/rolled-back))');
+      expect((await run(args, viewWith({ version: '4.13.8' }))).exitCode).toBe(0);
+    },
+  );
+
   it('waits as the labels do for a node that lost images, and for one that could not tell all', async () => {
     const cut = node('worker-2', undefined, { status: { version: 1, releases: [], more: 4 } });
     const view = viewOf(node('worker-1', { phase: 'proven', incomplete: true }), cut);
@@ -154,6 +174,18 @@ describe('stickpin fleet wait', () => {
     ]);
   });
 
+  const away = (disposition: 'retry' | 'reject') =>
+    new AppError({ code: 'fleet/unreachable', message: 'connect ECONNREFUSED', disposition });
+
+  it('goes on when the fleet process starts anew, unless it is to ask once or is switched off', async () => {
+    const views = [viewOf(node('worker-1')), away('retry'), viewOf(node('worker-1', {}), node('worker-2', {}))];
+    const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7'], ...views);
+    expect(stderr).toContain('connect ECONNREFUSED. It is asked again.\n2 nodes done\n');
+    expect(exitCode).toBe(0);
+    expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], away('retry'))).exitCode).toBe(3);
+    expect((await run(['wait', 'ocp@4.13.7'], away('reject'))).exitCode).toBe(3);
+  });
+
   it('gives up after the time', async () => {
     const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7', '--timeout', '20 ms'], viewOf(node('worker-1')));
     expect(exitCode).toBe(1);
@@ -163,6 +195,7 @@ describe('stickpin fleet wait', () => {
   it.each([
     ['a name alone', ['wait', 'ocp']],
     ['a bad time', ['wait', 'ocp@1', '--timeout', 'soon']],
+    ['a time that no timer can have', ['wait', 'ocp@1', '--timeout', '25 d']],
     ['a phase that does not exist', ['wait', 'ocp@1', '--for', 'happy']],
   ])('refuses %s as wrong usage', async (_what, args) => {
     expect((await run(args, viewOf())).exitCode).toBe(2);

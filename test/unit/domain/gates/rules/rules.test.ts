@@ -40,7 +40,14 @@ const CONTEXT = {
   hooks: NO_HOOKS,
   foreignTag: undefined,
 };
-const QUESTION = { bundles: [], path: pathWith([plain]), now: NOON, policy: LAST, facts: FACTS };
+const QUESTION = {
+  bundles: [],
+  path: pathWith([plain]),
+  now: NOON,
+  clockSynchronised: false,
+  policy: LAST,
+  facts: FACTS,
+};
 const rulesOn = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
   ...stored(verified({ update }), { readyAt: NOON }),
   ...over,

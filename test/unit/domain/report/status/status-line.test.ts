@@ -154,7 +154,9 @@ describe('statusLine: the wording of the design', () => {
       when: 'the stick was unmounted by hand during a preload',
       over: {
         media: [medium('sdb1', { kind: 'unmounted' })],
-        lastCarriers: new Map([[bundle.bundleId, { mediumId: '7-sdb1', label: 'sdb1', isDropFolder: false }]]),
+        lastCarriers: new Map([
+          [bundle.bundleId, { mediumId: '7-sdb1', label: 'sdb1', isDropFolder: false, seenMs: 0 }],
+        ]),
         runtime: reachable({ images: some }),
       },
       bundles: [adopted],
@@ -173,7 +175,7 @@ describe('statusLine: the wording of the design', () => {
       over: {
         media: [{ ...medium('/var/lib/stickpin/incoming', []), isDropFolder: true }],
         lastCarriers: new Map([
-          [bundle.bundleId, { mediumId: 'dir:i', label: '/var/lib/stickpin/incoming', isDropFolder: true }],
+          [bundle.bundleId, { mediumId: 'dir:i', label: '/var/lib/stickpin/incoming', isDropFolder: true, seenMs: 0 }],
         ]),
         runtime: reachable({ images: some }),
         running: [pullOf(bundle, 'image-99')],
@@ -190,7 +192,12 @@ describe('statusLine: the wording of the design', () => {
         lastCarriers: new Map([
           [
             bundle.bundleId,
-            { mediumId: '7-/var/lib/stickpin/incoming', label: '/var/lib/stickpin/incoming', isDropFolder: true },
+            {
+              mediumId: '7-/var/lib/stickpin/incoming',
+              label: '/var/lib/stickpin/incoming',
+              isDropFolder: true,
+              seenMs: 0,
+            },
           ],
         ]),
         runtime: reachable({ images: some }),
@@ -201,7 +208,9 @@ describe('statusLine: the wording of the design', () => {
     {
       when: 'a folder was taken away and nothing runs any more',
       over: {
-        lastCarriers: new Map([[bundle.bundleId, { mediumId: 'load:/mnt/a', label: '/mnt/a', isDropFolder: false }]]),
+        lastCarriers: new Map([
+          [bundle.bundleId, { mediumId: 'load:/mnt/a', label: '/mnt/a', isDropFolder: false, seenMs: 0 }],
+        ]),
         runtime: reachable({ images: some }),
       },
       bundles: [adopted],
@@ -283,6 +292,18 @@ describe('statusLine: the wording of the design', () => {
       bundles: [adopted],
       reads:
         'The container runtime does not answer: connect ENOENT /run/crio/crio.sock. ocp 4.13.7 waits for it. Start it; stickpin continues automatically.',
+    },
+    {
+      when: 'no runtime was found',
+      over: {
+        runtime: {
+          kind: 'unreachable',
+          reason: 'neither CRI-O nor containerd was found at its usual socket (runtime.socket can name another)',
+          isAbsent: true,
+        },
+      },
+      reads:
+        'There is no container runtime: neither CRI-O nor containerd was found at its usual socket (runtime.socket can name another). Install or start one; stickpin continues automatically.',
     },
     {
       when: 'the runtime answers and lists no images',

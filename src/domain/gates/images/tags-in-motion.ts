@@ -1,4 +1,4 @@
-import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
 
 /**
  * One release is activated at a time: while the tags of another one are being moved, this one

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { pullsElsewhere } from '../../../../src/domain/gates/pulls-elsewhere.ts';
-import type { ImageUses } from '../../../../src/domain/model/image/image-use.ts';
-import { holdClause } from '../../../../src/domain/report/hold-text.ts';
-import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
+import { pullsElsewhere } from '../../../../../src/domain/gates/images/pulls-elsewhere.ts';
+import type { ImageUses } from '../../../../../src/domain/model/image/image-use.ts';
+import { holdClause } from '../../../../../src/domain/report/hold-text.ts';
+import { NOON, POLICY, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const older = stored(verified({ version: '4.13.6', sequence: 6, images: { etcd: ['base'] } }), { activatedAt: 1 });
 const bundle = stored(verified({ images: { etcd: ['base'], api: ['api'] } }), { readyAt: NOON });

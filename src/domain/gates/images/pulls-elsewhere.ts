@@ -1,7 +1,7 @@
-import { answeredNames } from '../release/pulls/answered-names.ts';
-import { namesOnceActivated } from '../release/pulls/provided-names.ts';
-import { pullsFromElsewhere } from '../release/pulls/pulls-from-elsewhere.ts';
-import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { answeredNames } from '../../release/pulls/answered-names.ts';
+import { namesOnceActivated } from '../../release/pulls/provided-names.ts';
+import { pullsFromElsewhere } from '../../release/pulls/pulls-from-elsewhere.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
 
 /** `image` and `usedBy`: the first one; `more`: how many other images there are. */
 type ElsewhereHold = Hold<

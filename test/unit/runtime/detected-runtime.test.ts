@@ -1,16 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import { createDetectedRuntime } from '../../../../src/app/daemon/runtime.ts';
-import type { RuntimeObservation } from '../../../../src/domain/model/image/runtime-image.ts';
-import type { RuntimeCandidate } from '../../../../src/runtime/detect.ts';
-import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
+import type { RuntimeObservation } from '../../../src/domain/model/image/runtime-image.ts';
+import type { DetectedRuntime, RuntimeCandidate } from '../../../src/runtime/detect.ts';
+import { createDetectedRuntime } from '../../../src/runtime/detected-runtime.ts';
+import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
 
 const signal = new AbortController().signal;
-const candidate = (title: string): RuntimeCandidate => ({
+const MINUTE = 60_000;
+let uptimeMs = 0;
+const clock = { monotonic: () => uptimeMs };
+const candidate = (title: string): DetectedRuntime => ({
   kind: 'containerd',
   title,
   socketPath: `/run/${title}.sock`,
   unitNames: [],
   trace: `/etc/${title}`,
+  answers: true,
 });
 
 /** An adapter that tells its name, and whether it was closed. */
@@ -58,17 +62,28 @@ function fakeAdapter(name: string, answers: () => boolean) {
   };
 }
 
+function detected(found: () => DetectedRuntime, fakes: Readonly<Record<string, ReturnType<typeof fakeAdapter>>>) {
+  const build = ({ title }: RuntimeCandidate) => {
+    const fake = fakes[title];
+    if (fake === undefined) throw new TypeError(`no adapter is called ${title}`);
+    return fake.adapter;
+  };
+  return createDetectedRuntime(async () => found(), build, clock);
+}
+
 describe('the detection of the runtime', () => {
   it('says what to do while there is no runtime, and uses one that appears', async () => {
-    let found: RuntimeCandidate | undefined;
+    let found: DetectedRuntime | undefined;
     const fake = fakeAdapter('a', () => true);
     const runtime = createDetectedRuntime(
       async () => found,
       () => fake.adapter,
+      clock,
     );
-    expect(await runtime.observe(signal)).toMatchObject({
+    expect(await runtime.observe(signal)).toEqual({
       kind: 'unreachable',
-      reason: expect.stringContaining('runtime.socket'),
+      reason: 'neither CRI-O nor containerd was found at its usual socket (runtime.socket can name another)',
+      isAbsent: true,
     });
     await expect(runtime.pull('x', signal)).rejects.toMatchObject({ code: 'runtime/unreachable' });
     found = candidate('a');
@@ -77,18 +92,29 @@ describe('the detection of the runtime', () => {
     expect(fake.pulled).toEqual(['x']);
   });
 
-  it('keeps a runtime that is away for a while, and changes to another one that is found instead', async () => {
+  it('keeps a runtime that is away for a while, and then changes to another one that answers', async () => {
     let isUp = true;
     let found = candidate('a');
     const fakes = { a: fakeAdapter('a', () => isUp), b: fakeAdapter('b', () => true) };
-    const runtime = createDetectedRuntime(
-      async () => found,
-      ({ title }) => fakes[title as 'a' | 'b'].adapter,
-    );
+    const runtime = detected(() => found, fakes);
     await runtime.observe(signal);
     isUp = false;
-    expect(await runtime.observe(signal)).toEqual({ kind: 'unreachable', reason: 'a is away' });
-    expect(fakes.a.isClosed()).toBe(false);
+    const away = { kind: 'unreachable', reason: 'a is away' };
+    expect(await runtime.observe(signal)).toEqual(away);
+    // The other one answers, but the first may only be restarting.
+    found = candidate('b');
+    uptimeMs += 9 * MINUTE;
+    expect(await runtime.observe(signal)).toEqual(away);
+    isUp = true;
+    expect(await runtime.observe(signal)).toMatchObject({ name: 'a' });
+    isUp = false;
+    uptimeMs += 9 * MINUTE;
+    expect(await runtime.observe(signal)).toEqual(away);
+    // One that is only installed is nothing to change to.
+    found = { ...candidate('b'), answers: false };
+    uptimeMs += MINUTE;
+    expect(await runtime.observe(signal)).toEqual(away);
+    expect([fakes.a.isClosed(), fakes.a.mirrored]).toEqual([false, []]);
     found = candidate('b');
     expect(await runtime.observe(signal)).toMatchObject({ name: 'b' });
     expect(fakes.a.isClosed()).toBe(true);
@@ -96,9 +122,18 @@ describe('the detection of the runtime', () => {
     expect(fakes.b.mirrored).toEqual([]);
   });
 
+  it('changes at once from one that has never answered', async () => {
+    let found: DetectedRuntime = { ...candidate('a'), answers: false };
+    const fakes = { a: fakeAdapter('a', () => false), b: fakeAdapter('b', () => false) };
+    const runtime = detected(() => found, fakes);
+    expect(await runtime.observe(signal)).toEqual({ kind: 'unreachable', reason: 'a is away' });
+    found = { ...candidate('b'), answers: false };
+    expect(await runtime.observe(signal)).toEqual({ kind: 'unreachable', reason: 'b is away' });
+  });
+
   it('builds no adapter for a runtime that is found after it was closed', async () => {
-    let find!: (found: RuntimeCandidate) => void;
-    const search = new Promise<RuntimeCandidate>((resolve) => {
+    let find!: (found: DetectedRuntime) => void;
+    const search = new Promise<DetectedRuntime>((resolve) => {
       find = resolve;
     });
     let built = 0;
@@ -108,6 +143,7 @@ describe('the detection of the runtime', () => {
         built += 1;
         return fakeAdapter('a', () => true).adapter;
       },
+      clock,
     );
     const observation = runtime.observe(signal);
     runtime.close();
@@ -120,10 +156,7 @@ describe('the detection of the runtime', () => {
     let isUp = true;
     let found = candidate('a');
     const fakes = { a: fakeAdapter('a', () => isUp), b: fakeAdapter('b', () => true) };
-    const runtime = createDetectedRuntime(
-      async () => found,
-      ({ title }) => fakes[title as 'a' | 'b'].adapter,
-    );
+    const runtime = detected(() => found, fakes);
     let told = 0;
     runtime.onChange(() => {
       told += 1;
@@ -133,6 +166,7 @@ describe('the detection of the runtime', () => {
     expect(told).toBe(1);
     isUp = false;
     found = candidate('b');
+    uptimeMs += 10 * MINUTE;
     await runtime.observe(signal);
     fakes.a.tell();
     expect(told).toBe(1);

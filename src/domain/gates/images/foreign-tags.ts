@@ -1,5 +1,5 @@
-import { bundleName } from '../model/bundle.ts';
-import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
+import { bundleName } from '../../model/bundle.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
 
 type ForeignTagHold = Hold<
   'engine/tag-of-other-stream',

@@ -1,0 +1,85 @@
+import { mkdir, readlink, symlink, unlink } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { createPathRecord, type PathRecord } from '../config/path-record.ts';
+import { configError } from '../cri/runtime-error.ts';
+import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
+
+/** Our links in the drop-in folders of CRI-O. */
+export interface CrioLinks {
+  /**
+   * Makes `link` lead to `target`, which must exist: a dangling link would stop CRI-O
+   * (docs/runtime-facts.md, fact 2). One that tmpfiles.d made for another target is replaced.
+   *
+   * @returns whether anything was changed
+   * @throws AppError `runtime/config` when something of somebody else has the name, or the link
+   *   can't be made; `runtime/write`, `runtime/no-space`
+   */
+  ensure(link: string, target: string): Promise<boolean>;
+}
+
+/** Links that the guard and `packaging/node/remove` know without a record. */
+const USUAL_LINKS: readonly string[] = [CRIO_PATHS.pinsLink, CRIO_PATHS.mirrorsLink];
+/** Where the links lead that tmpfiles.d makes. */
+const USUAL_TARGETS: readonly string[] = [CRIO_PATHS.pinsFile, CRIO_PATHS.mirrorsFile];
+
+/**
+ * {@link CrioLinks} whose record is beside the persistent pins.
+ *
+ * INVARIANT: a link in an unusual folder is in the record before it is made. So whoever takes its
+ * target away finds it.
+ *
+ * @param beforeChange called before a link changes. When it throws, nothing is changed
+ */
+export function createCrioLinks(
+  { persistentPinsFile }: Pick<CrioPaths, 'persistentPinsFile'>,
+  beforeChange: () => Promise<void>,
+): CrioLinks {
+  const record = createPathRecord(join(dirname(persistentPinsFile), 'links'), USUAL_LINKS);
+  return { ensure: (link, target) => ensure(record, beforeChange, link, target) };
+}
+
+/** Whether `link` leads to `target`. */
+export async function isLinked(link: string, target: string): Promise<boolean> {
+  try {
+    return resolve(dirname(link), await readlink(link)) === target;
+  } catch {
+    return false;
+  }
+}
+
+async function ensure(record: PathRecord, beforeChange: () => Promise<void>, link: string, target: string) {
+  const found = await targetOf(link, target);
+  if (found !== undefined && found !== target && !USUAL_TARGETS.includes(found))
+    throw configError(`${link} leads to ${found} and not to ${target}: remove it, and stickpin makes the right link`);
+  if (!USUAL_LINKS.includes(link)) await record.write([...new Set([...(await record.read()), link])]);
+  if (found === target) return false;
+  await beforeChange();
+  try {
+    if (found !== undefined) await unlink(link);
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(target, link);
+    return true;
+  } catch (error) {
+    const advice = USUAL_LINKS.includes(link)
+      ? 'run systemd-tmpfiles --create stickpin-crio.conf'
+      : `let stickpin.service write to ${dirname(link)} (ReadWritePaths= in a drop-in of it), then run ` +
+        "'systemctl daemon-reload' and 'systemctl restart stickpin'";
+    throw configError(`${link} could not be made (${reasonOf(error)}): ${advice}`, error);
+  }
+}
+
+/** Where a link leads. Undefined when there is nothing. */
+async function targetOf(link: string, wanted: string): Promise<string | undefined> {
+  try {
+    return resolve(dirname(link), await readlink(link));
+  } catch (error) {
+    const code = systemCodeOf(error);
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    if (code !== 'EINVAL') throw error;
+    throw configError(
+      `${link} is a file and should be a link to ${wanted}: move it away, and stickpin makes the link`,
+      error,
+    );
+  }
+}
