@@ -29,18 +29,23 @@ export interface ContentPlan {
 }
 
 /**
- * What follows from checks of images, while nothing is pulled or activated: a check is started when
- * one is due; damaged images go when they can be pulled again, and were looked at lately; images of
- * which the check has not shown what they are are looked at again.
+ * What follows from checks of images. A check is started when one is due. Damaged images are
+ * removed when they were checked lately and can be pulled again. Images that could not be checked
+ * are checked again. `isAtRest`: nothing is pulled or activated. Otherwise only a check that is
+ * overdue is started.
  */
-export function contentPlan(memory: Memory, { damaged, bundles }: Assessment, now: number): ContentPlan {
+export function contentPlan(
+  memory: Memory,
+  { damaged, bundles }: Assessment,
+  { now, isAtRest }: { readonly now: number; readonly isAtRest: boolean },
+): ContentPlan {
   const { contentChecks: checks, pullChecks } = memory;
-  if (checks === undefined || checks.running !== undefined) return NOTHING;
+  if (checks === undefined || checks.running !== undefined || !(isAtRest || checks.isOverdue)) return NOTHING;
   // A test pull of an image that is removed meanwhile would bring it back with what is damaged.
   if (pullChecks?.isRunning === true) return NOTHING;
   if (checks.isAwaited) return DUE;
   if (diskFull(memory, now) !== undefined) return NOTHING;
-  const ready = healable(damaged);
+  const ready = isAtRest ? healable(damaged) : [];
   const stale = ready.filter(({ image }) => !isFresh(image.reference, checks, now));
   if (stale.length > 0) return checkAgain(stale.map(({ image }) => image.reference));
   if (ready.length > 0) return { effects: [{ kind: 'heal-images', images: ready.flatMap(healingOf) }] };

@@ -65,7 +65,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ]
     : [];
   const isAtRest = pulls !== undefined && starts.length === 0 && memory.running.length === 0;
-  const content = isAtRest ? contentPlan(memory, assessment, observed.now) : undefined;
+  const content = contentPlan(memory, assessment, { now: observed.now, isAtRest });
   const documents = isAtRest ? documentLook(observed, memory, assessment) : undefined;
   const test = isAtRest ? pullTest(observed, memory, assessment, documents) : undefined;
   return {
@@ -78,14 +78,14 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ...(mirrors.length === 0 ? pins.effects : pins.effects.map(beforeMirrors)),
       ...mirrors,
       ...starts,
-      ...(content?.effects ?? []),
+      ...content.effects,
       ...readyEffects(assessment),
       ...hooks,
       ...assessment.life.findings.map((finding) => lifecycleEffect(finding, policy.lifecycle)),
     ],
     ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
     ...(test?.kind === 'now' && { pullTest: test.test }),
-    ...(content?.check !== undefined && { contentCheck: content.check }),
+    ...(content.check !== undefined && { contentCheck: content.check }),
     ...(documents?.kind === 'now' && { documentLook: documents.look }),
     ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),
     wakeAt: earliest(

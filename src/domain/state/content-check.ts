@@ -43,6 +43,11 @@ export interface ContentChecks {
    * a failure.
    */
   readonly isAwaited: boolean;
+  /**
+   * An activation has waited for a check for so long that the check no longer waits for pulls. A
+   * preload of another stream may take hours.
+   */
+  readonly isOverdue: boolean;
   /** When the last check that was due has ended, in milliseconds since the epoch. */
   readonly endedAt: number | undefined;
   /** By reference. What was pulled since has none. */
@@ -58,6 +63,7 @@ export const NO_CHECKS: ContentChecks = {
   running: undefined,
   isDue: false,
   isAwaited: false,
+  isOverdue: false,
   endedAt: undefined,
   results: new Map(),
   healed: [],

@@ -36,7 +36,8 @@ export interface ContentCheckerDependencies {
  * Checks the content of images beside the rounds. It reads and changes nothing.
  *
  * INVARIANTS: one check at a time, one image at a time. A check that nobody asked for waits while
- * something is pulled or activated, unless somebody waits for its end.
+ * something is pulled or activated, unless a person waits for its end or an activation has waited
+ * for {@link OVERDUE_MS}.
  */
 export interface ContentChecker {
   checks(): ContentChecks;
@@ -69,6 +70,8 @@ export interface ContentChecker {
 
 /** An activation waits for a check no longer once so many have failed in a row. */
 const AWAITED_FAILURES = 3;
+/** How long a check that an activation waits for gives way to pulls. */
+const OVERDUE_MS = 10 * 60_000;
 /** Pause before a check that has met a runtime that did not answer is started again. */
 const AGAIN_MS = 60_000;
 /**
@@ -85,6 +88,8 @@ interface Checking extends ContentCheckerDependencies {
   running: { readonly ended: Promise<void>; state: RunningCheck } | undefined;
   /** Undefined until it is asked for. */
   isAwaited: boolean | undefined;
+  /** Since when an activation may wait for a check. Monotonic milliseconds. */
+  neededSince: number | undefined;
   /** How many checks that were due have failed in a row. */
   failures: number;
   endedAt: number | undefined;
@@ -111,6 +116,7 @@ export function createContentChecker(deps: ContentCheckerDependencies): ContentC
     healings: new Map(),
     running: undefined,
     isAwaited: undefined,
+    neededSince: undefined,
     failures: 0,
     endedAt: undefined,
     waiting: 0,
@@ -157,11 +163,19 @@ function checksOf(checking: Checking): ContentChecks {
     running: running?.state,
     isDue: bootMark.isCheckDue(),
     isAwaited: checking.isAwaited,
+    isOverdue: isOverdue(checking),
     endedAt,
     results: new Map(results),
     healed: [...healed],
     healings: new Map(healings),
   };
+}
+
+function isOverdue(checking: Checking): boolean {
+  const now = checking.clock.monotonic();
+  const isNeeded = checking.isAwaited === true || checking.healed.size > 0;
+  checking.neededSince = isNeeded ? (checking.neededSince ?? now) : undefined;
+  return checking.neededSince !== undefined && now - checking.neededSince >= OVERDUE_MS;
 }
 
 function startDue(checking: Checking, { cause, references }: CheckDue): void {
@@ -274,7 +288,8 @@ function isDamaged(content: ImageContent): boolean {
 
 async function untilAtRest(checking: Checking): Promise<void> {
   const { tasks, clock, ending } = checking;
-  while (tasks.running().length > 0 && checking.waiting === 0) await clock.sleep(REST_MS, ending.signal);
+  while (tasks.running().length > 0 && checking.waiting === 0 && !isOverdue(checking))
+    await clock.sleep(REST_MS, ending.signal);
 }
 
 function advance({ running }: Checking, { bytes = 0, images = 0 }: { bytes?: number; images?: number }): void {

@@ -153,6 +153,34 @@ describe('the check of images after an unclean boot', () => {
     await node.stop();
   });
 
+  it('gives way to the preload of another stream for ten minutes, not longer', async () => {
+    const names = Array.from({ length: 100 }, (_, index) => `tool${index}`);
+    const tools = verified({ name: 'tools', images: Object.fromEntries(names.map((name) => [name, [name]])) });
+    const node = nodeWith({ isDue: true, release: ready });
+    for (const { digest } of tools.contents.layers) node.blobs.set(digest, Buffer.from('x'));
+    node.plug('sda1', tools);
+    const pull = node.runtime.onPull;
+    node.runtime.onPull = async (reference, inner) => {
+      if (reference.includes('/tool')) await node.clock.sleep(40_000, inner);
+      await pull(reference, inner);
+    };
+    node.runtime.isUp = false;
+    await node.start();
+    await node.clock.advance(60_000);
+    node.runtime.isUp = true;
+    await node.clock.advance(9 * 60_000);
+    expect(node.runtime.log).toContain(`pull ${referenceOf('tool0')}`);
+    expect(checked(node)).toEqual([]);
+    expect(node.engine.report()?.bundles.find(({ name }) => name === 'ocp')?.phase).toBe('ready');
+    await node.clock.advance(3 * 60_000);
+    expect(checked(node)).toEqual(
+      expect.arrayContaining([`check ${referenceOf('etcd')}`, `check ${referenceOf('api')}`]),
+    );
+    expect(node.engine.report()?.bundles.find(({ name }) => name === 'ocp')?.phase).toBe('activated');
+    expect(node.engine.report()?.bundles.find(({ name }) => name === 'tools')?.phase).toBe('preloading');
+    await node.stop();
+  });
+
   it('keeps a release with a damaged image from activation, until it is healed', async () => {
     const node = nodeWith({ isDue: true, release: ready, contents: { etcd: truncated } });
     await node.start();

@@ -46,7 +46,7 @@ function planWith(checks: Partial<ContentChecks>, over: Partial<Memory> = {}) {
     contentChecks: { ...NO_CHECKS, ...checks },
     ...over,
   });
-  return contentPlan(scene, judge(scene, [bundle]).assessment, NOON);
+  return contentPlan(scene, judge(scene, [bundle]).assessment, { now: NOON, isAtRest: true });
 }
 
 describe('what follows from checks of images', () => {
@@ -105,7 +105,7 @@ describe('what follows from checks of images', () => {
       runtime: reachable({ images }),
       contentChecks: { ...NO_CHECKS, healed: [etcd] },
     });
-    expect(contentPlan(scene, judge(scene, [bundle]).assessment, NOON)).toEqual(nothing);
+    expect(contentPlan(scene, judge(scene, [bundle]).assessment, { now: NOON, isAtRest: true })).toEqual(nothing);
   });
 
   it('does nothing while anything is pulled', () => {
