@@ -61,6 +61,7 @@ const insides = {
 const bundledPackages = [
   '@grpc/grpc-js',
   '@grpc/proto-loader',
+  '@noble/curves',
   'chokidar',
   'commander',
   'dbus-next',

@@ -1,7 +1,7 @@
 import { createPublicKey, ECDH, type KeyObject } from 'node:crypto';
+import { ed25519 } from '@noble/curves/ed25519.js';
 import { hexOf } from '../../domain/model/digest.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { isEd25519PublicKey } from './ed25519-point.ts';
 
 /** Signature algorithms of bundle format 1; `ecdsa-p256` is with SHA-256 and DER signatures. */
 export type SignatureAlgorithm = 'ed25519' | 'ecdsa-p256';
@@ -50,10 +50,25 @@ export function canonicalKey(key: KeyObject): CanonicalKey | { readonly why: str
 }
 
 function canonicalEd25519(key: KeyObject, der: Buffer): CanonicalKey | { readonly why: string } {
-  if (!isEd25519PublicKey(der.subarray(ED25519_HEAD.length))) {
+  if (!isEd25519Point(der.subarray(ED25519_HEAD.length))) {
     return { why: 'no Ed25519 key pair has its point (RFC 8032): anybody could sign for it' };
   }
   return { keyId: hashOf(der), otherIds: [], algorithm: 'ed25519', key };
+}
+
+/**
+ * Whether 32 bytes are the one encoding of a point that an Ed25519 key pair can have. OpenSSL takes
+ * any 32 bytes. A point of small order verifies signatures that nobody made, and a point with a
+ * part of small order is a second public key of one private key. Encodings whose `y` is not below
+ * the prime would give one point two key ids (RFC 8032, section 5.1.3).
+ */
+function isEd25519Point(encoded: Uint8Array): boolean {
+  try {
+    const point = ed25519.Point.fromBytes(encoded);
+    return !point.is0() && point.isTorsionFree();
+  } catch {
+    return false;
+  }
 }
 
 function canonicalP256(der: Buffer): CanonicalKey | { readonly why: string } {

@@ -1,6 +1,6 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { isEd25519PublicKey } from '../../../../src/bundle/keys/ed25519-point.ts';
+import { canonicalKey } from '../../../../src/bundle/keys/canonical-key.ts';
 import { publicPointOf } from '../../../support/bundles/key-forms.ts';
 
 /**
@@ -24,25 +24,30 @@ const SMALL_ORDER = [
   'eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff',
 ];
 
-describe('isEd25519PublicKey', () => {
+/** OpenSSL takes any 32 bytes for the point of an Ed25519 key. */
+function isKey(point: Buffer): boolean {
+  const der = Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), point]);
+  return !('why' in canonicalKey(createPublicKey({ key: der, format: 'der', type: 'spki' })));
+}
+
+describe('the canonical form of an Ed25519 key', () => {
   it('takes every generated key', () => {
     for (let i = 0; i < 20; i += 1) {
-      expect(isEd25519PublicKey(publicPointOf(generateKeyPairSync('ed25519').publicKey))).toBe(true);
+      expect(isKey(publicPointOf(generateKeyPairSync('ed25519').publicKey))).toBe(true);
     }
   });
 
   it('takes the public key of RFC 8032, section 7.1, test 1', () => {
     const hex = 'd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a';
-    expect(isEd25519PublicKey(Buffer.from(hex, 'hex'))).toBe(true);
+    expect(isKey(Buffer.from(hex, 'hex'))).toBe(true);
   });
 
   it.each(SMALL_ORDER)('refuses the point of small order %s', (hex) => {
-    expect(isEd25519PublicKey(Buffer.from(hex, 'hex'))).toBe(false);
+    expect(isKey(Buffer.from(hex, 'hex'))).toBe(false);
   });
 
-  it('refuses what is not a point of the curve, and what is too short', () => {
-    expect(isEd25519PublicKey(Buffer.from(`02${'00'.repeat(31)}`, 'hex'))).toBe(false);
-    expect(isEd25519PublicKey(Buffer.alloc(31, 9))).toBe(false);
+  it('refuses what is not a point of the curve', () => {
+    expect(isKey(Buffer.from(`02${'00'.repeat(31)}`, 'hex'))).toBe(false);
   });
 
   it('refuses a point that is the sum of a key and a point of small order', () => {
@@ -51,6 +56,6 @@ describe('isEd25519PublicKey', () => {
     const y = BigInt(`0x${Buffer.from(point).reverse().toString('hex')}`);
     const negated = (2n ** 255n - 19n - y) | (2n ** 255n);
     const sum = Buffer.from(negated.toString(16).padStart(64, '0'), 'hex').reverse();
-    expect(isEd25519PublicKey(sum)).toBe(false);
+    expect(isKey(sum)).toBe(false);
   });
 });
