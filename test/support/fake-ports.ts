@@ -19,7 +19,9 @@ import type { StoredBundle } from '../../src/domain/state/state.ts';
 import type { RejectedName, Verdict } from '../../src/domain/trust/approval.ts';
 import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/trust/key-rotation.ts';
 import type { RevocationRecord } from '../../src/domain/trust/revocation-record.ts';
+import type { EngineContext, EngineDependencies } from '../../src/engine/context.ts';
 import { createEngine, type Engine } from '../../src/engine/loop/engine.ts';
+import { createEventRecorder } from '../../src/engine/reporting/event-recorder.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { digestOf } from '../../src/platform/digest.ts';
@@ -487,6 +489,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
 /** A whole node in memory around the real engine. */
 export interface FakeNode {
   readonly engine: Engine;
+  readonly dependencies: EngineDependencies;
   readonly clock: VirtualClock;
   readonly runtime: FakeRuntime;
   readonly media: FakeMedia;
@@ -606,6 +609,140 @@ export function createFakeNode(
       bootMark.isDue = isDue;
     },
   };
+  const dependencies: EngineDependencies = {
+    clock,
+    log,
+    store,
+    pinLedger: {
+      load: () => LEDGER,
+      save: async (ledger) => {
+        node.ledgers.push(ledger);
+      },
+    },
+    floors: { load: () => NO_FLOORS, isWhole: () => true, save: async () => undefined },
+    media,
+    runtime,
+    containers: runtime,
+    content: runtime,
+    storedDocuments: runtimeDocuments && {
+      sizeOf: async (digest) => runtimeDocuments.get(digest)?.length,
+      read: async function* (digest, startByte) {
+        yield runtimeDocuments.get(digest)?.subarray(startByte) ?? Buffer.alloc(0);
+      },
+    },
+    bootMark,
+    policy: { ...POLICY, ...policy },
+    random: () => 0,
+    stallMs: 90_000,
+    documents: {
+      list: async () => new Set(documents.keys()),
+      sizeOf: async (digest) => documents.get(digest)?.length,
+      read,
+      put: async (digest, bytes) => void documents.set(digest, bytes),
+      putStream: async ({ digest }, readFrom) => {
+        const bytes: Buffer[] = [];
+        for await (const chunk of readFrom(0)) bytes.push(chunk);
+        documents.set(digest, Buffer.concat(bytes));
+      },
+      linkTo: async () => false,
+      remove: async (digest) => void documents.delete(digest),
+    },
+    signedBundles: {
+      list: async () => new Set(),
+      isPlugged: () => false,
+      keep: async () => undefined,
+      remove: async () => undefined,
+      judge: async () => ({ kind: 'rejected', path: '', reason: { code: 'media/gone', message: 'gone' } }),
+    },
+    hookRunner: {
+      run: (unit, environment, signal) => {
+        node.hooks.runs.push({ unit, environment });
+        return node.hooks.run(unit, signal);
+      },
+    },
+    hookStore: {
+      load: () => hookLedgers.get(store) ?? new Map(),
+      save: async (ledger, signal) => {
+        signal.throwIfAborted();
+        hookLedgers.set(store, ledger);
+      },
+    },
+    releaseFiles: {
+      list: async () => releases,
+      pathOf: (folder) => `/var/lib/stickpin/releases/${folder}`,
+      install: async (folder, bundleId) => void releases.set(folder, bundleId),
+      remove: async (folder) => void releases.delete(folder),
+      move: async (from, to) => {
+        const bundleId = releases.get(from);
+        if (bundleId !== undefined && releases.delete(from)) releases.set(to, bundleId);
+      },
+    },
+    layers: {
+      list: async () => new Set(),
+      sizeOf: async () => undefined,
+      isBeside: async (path) => path.startsWith('/var'),
+      want: () => undefined,
+      begin: async () => undefined,
+      retain: async () => 0,
+    },
+    source: {
+      sizeOf: async (digest) => blobs.get(digest)?.length,
+      read,
+      onChange: () => () => undefined,
+      copiesOf: async (digest) => [
+        {
+          label: 'sdb1',
+          file: `stickpin/ocp/blobs/${digest.replace(':', '/')}`,
+          isTrusted: !distrusted.has(digest),
+          read: (startByte, signal) => read(digest, startByte, signal),
+          distrust: () => void distrusted.add(digest),
+        },
+      ],
+    },
+    probes: { offer: (repository, seed) => digestOf(`probe of ${repository} ${seed}`) },
+    meter: {
+      totalBytes: () => [...meter.sent.values()].reduce((sum, bytes) => sum + bytes, 0),
+      sentBytes: () => meter.sent,
+      forget: (digest) => void meter.sent.delete(digest),
+      damaged: () => new Set(),
+      onManifestRequest: (listener) => {
+        meter.requested = listener;
+        return () => {
+          meter.requested = () => undefined;
+        };
+      },
+      manifestRequests: (repository, digest) => meter.manifests.get(`${repository}@${digest}`) ?? 0,
+      manifestsSent: (repository, digest) =>
+        meter.hasManifests ? (meter.manifests.get(`${repository}@${digest}`) ?? 0) : 0,
+      waiting: () => meter.waiting,
+      flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),
+      unknownRequests: () => meter.unknown,
+    },
+    trust: {
+      revision: () => trustRevision,
+      revocations: () => node.revocations,
+      roles: () => [],
+      inForce: () => TRUST,
+    },
+    node: {
+      arch: 'amd64',
+      clockSynchronised: () => node.clockSynchronised(),
+      facts: () => node.facts,
+      boot: () => node.boot(),
+    },
+    notifier: {
+      ready: () => undefined,
+      reloading: () => undefined,
+      stopping: () => undefined,
+      status: (line) => {
+        if (statuses.at(-1) !== line) statuses.push(line);
+      },
+    },
+    setCatalog: (next) => {
+      catalog = next;
+    },
+    onStatus: (report) => node.onStatus(report),
+  };
   const node: FakeNode = {
     bootMark,
     hooks: { runs: [], run: async () => undefined },
@@ -629,140 +766,8 @@ export function createFakeNode(
     setTrustRevision: (revision) => {
       trustRevision = revision;
     },
-    engine: createEngine({
-      clock,
-      log,
-      store,
-      pinLedger: {
-        load: () => LEDGER,
-        save: async (ledger) => {
-          node.ledgers.push(ledger);
-        },
-      },
-      floors: { load: () => NO_FLOORS, isWhole: () => true, save: async () => undefined },
-      media,
-      runtime,
-      containers: runtime,
-      content: runtime,
-      storedDocuments: runtimeDocuments && {
-        sizeOf: async (digest) => runtimeDocuments.get(digest)?.length,
-        read: async function* (digest, startByte) {
-          yield runtimeDocuments.get(digest)?.subarray(startByte) ?? Buffer.alloc(0);
-        },
-      },
-      bootMark,
-      policy: { ...POLICY, ...policy },
-      random: () => 0,
-      stallMs: 90_000,
-      documents: {
-        list: async () => new Set(documents.keys()),
-        sizeOf: async (digest) => documents.get(digest)?.length,
-        read,
-        put: async (digest, bytes) => void documents.set(digest, bytes),
-        putStream: async ({ digest }, readFrom) => {
-          const bytes: Buffer[] = [];
-          for await (const chunk of readFrom(0)) bytes.push(chunk);
-          documents.set(digest, Buffer.concat(bytes));
-        },
-        linkTo: async () => false,
-        remove: async (digest) => void documents.delete(digest),
-      },
-      signedBundles: {
-        list: async () => new Set(),
-        isPlugged: () => false,
-        keep: async () => undefined,
-        remove: async () => undefined,
-        judge: async () => ({ kind: 'rejected', path: '', reason: { code: 'media/gone', message: 'gone' } }),
-      },
-      hookRunner: {
-        run: (unit, environment, signal) => {
-          node.hooks.runs.push({ unit, environment });
-          return node.hooks.run(unit, signal);
-        },
-      },
-      hookStore: {
-        load: () => hookLedgers.get(store) ?? new Map(),
-        save: async (ledger, signal) => {
-          signal.throwIfAborted();
-          hookLedgers.set(store, ledger);
-        },
-      },
-      releaseFiles: {
-        list: async () => releases,
-        pathOf: (folder) => `/var/lib/stickpin/releases/${folder}`,
-        install: async (folder, bundleId) => void releases.set(folder, bundleId),
-        remove: async (folder) => void releases.delete(folder),
-        move: async (from, to) => {
-          const bundleId = releases.get(from);
-          if (bundleId !== undefined && releases.delete(from)) releases.set(to, bundleId);
-        },
-      },
-      layers: {
-        list: async () => new Set(),
-        sizeOf: async () => undefined,
-        isBeside: async (path) => path.startsWith('/var'),
-        want: () => undefined,
-        begin: async () => undefined,
-        retain: async () => 0,
-      },
-      source: {
-        sizeOf: async (digest) => blobs.get(digest)?.length,
-        read,
-        onChange: () => () => undefined,
-        copiesOf: async (digest) => [
-          {
-            label: 'sdb1',
-            file: `stickpin/ocp/blobs/${digest.replace(':', '/')}`,
-            isTrusted: !distrusted.has(digest),
-            read: (startByte, signal) => read(digest, startByte, signal),
-            distrust: () => void distrusted.add(digest),
-          },
-        ],
-      },
-      probes: { offer: (repository, seed) => digestOf(`probe of ${repository} ${seed}`) },
-      meter: {
-        totalBytes: () => [...meter.sent.values()].reduce((sum, bytes) => sum + bytes, 0),
-        sentBytes: () => meter.sent,
-        forget: (digest) => void meter.sent.delete(digest),
-        damaged: () => new Set(),
-        onManifestRequest: (listener) => {
-          meter.requested = listener;
-          return () => {
-            meter.requested = () => undefined;
-          };
-        },
-        manifestRequests: (repository, digest) => meter.manifests.get(`${repository}@${digest}`) ?? 0,
-        manifestsSent: (repository, digest) =>
-          meter.hasManifests ? (meter.manifests.get(`${repository}@${digest}`) ?? 0) : 0,
-        waiting: () => meter.waiting,
-        flow: () => ({ sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0, ...meter.flow }),
-        unknownRequests: () => meter.unknown,
-      },
-      trust: {
-        revision: () => trustRevision,
-        revocations: () => node.revocations,
-        roles: () => [],
-        inForce: () => TRUST,
-      },
-      node: {
-        arch: 'amd64',
-        clockSynchronised: () => node.clockSynchronised(),
-        facts: () => node.facts,
-        boot: () => node.boot(),
-      },
-      notifier: {
-        ready: () => undefined,
-        reloading: () => undefined,
-        stopping: () => undefined,
-        status: (line) => {
-          if (statuses.at(-1) !== line) statuses.push(line);
-        },
-      },
-      setCatalog: (next) => {
-        catalog = next;
-      },
-      onStatus: (report) => node.onStatus(report),
-    }),
+    dependencies,
+    engine: createEngine(dependencies),
     start: async () => {
       const controller = new AbortController();
       const ended = node.engine.run(controller.signal);
@@ -797,4 +802,13 @@ export function createRevocationStore(): RevocationStore & { readonly rows: Even
       if (event !== undefined) rows.push(event);
     },
   };
+}
+
+/** The context of an engine in memory, with parts replaced. */
+export function fakeContext(parts: { readonly [Part in keyof EngineContext]?: Partial<EngineContext[Part]> }) {
+  const { dependencies } = createFakeNode();
+  const { log, clock, store } = dependencies;
+  const recorder = createEventRecorder({ log, clock, store });
+  const own = { recorder, wantRound: () => undefined, alive: () => undefined };
+  return { ...dependencies, ...own, ...parts } as EngineContext;
 }

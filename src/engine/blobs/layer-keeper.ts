@@ -2,175 +2,144 @@ import type { KeepPlan } from '../../domain/decide/keep-plan.ts';
 import type { Layer } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import type { Clock } from '../../platform/clock.ts';
 import { oneBuffer } from '../../platform/files/chunk-buffer.ts';
-import type { Log } from '../../platform/log.ts';
-import type { BlobSource, BlobUnion, LayerCopies } from '../../ports/blobs.ts';
+import type { EngineContext } from '../context.ts';
+import { Job } from '../tasks/job.ts';
 import { findBadBlob } from './find-damage.ts';
-
-/** The adapters of {@link createLayerKeeper}. */
-export interface LayerKeeperDependencies {
-  readonly layers: LayerCopies & Pick<BlobSource, 'sizeOf'>;
-  /** Where blobs are found. */
-  readonly source: Pick<BlobUnion, 'read' | 'copiesOf'>;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-/** Copies and removes layers on the node's own disk to match a plan, in parallel to the rounds. */
-export interface LayerKeeper {
-  /**
-   * Follows a new plan. Nothing is copied while `isIdle` is false, so that pulls don't share the
-   * medium.
-   */
-  follow(plan: KeepPlan, isIdle: boolean): void;
-  /**
-   * Bytes that were left to copy when the copy of the current layer began. Undefined while no layer
-   * is copied.
-   */
-  copyingBytes(): number | undefined;
-  /** Aborts the copy and the removals, and waits until they have ended. */
-  stop(): Promise<void>;
-}
 
 /** Pause before the copy of a layer is tried again after a failure. */
 const RETRY_MS = 60_000;
 
-/** The adapters and the state of a keeper. */
-interface Keeping extends LayerKeeperDependencies {
-  /** Called when a copy has ended. */
-  readonly onEnd: () => void;
-  /** When the copy of a layer is tried again after a failure, in monotonic milliseconds. */
-  readonly retryAt: Map<Digest, number>;
-  /** Messages about damage that were logged. */
-  readonly logged: Set<string>;
-  /** The layer that is being copied. */
-  copy: { readonly digest: Digest; readonly controller: AbortController; readonly ended: Promise<void> } | undefined;
-  leftBytes: number;
-  /** Resolves when all removals so far have ended. */
-  removal: Promise<void>;
-  /** Ends the removals. */
-  readonly stopping: AbortController;
-}
-
 /**
- * Creates a keeper without a plan. `onEnd` is called when a copy has ended. INVARIANTS: one copy at
- * a time; one removal at a time, in the order of the plans.
+ * Copies and removes layers on the node's own disk to match a plan, in parallel to the rounds.
+ * INVARIANTS: one copy at a time; one removal at a time, in the order of the plans.
  */
-export function createLayerKeeper(deps: LayerKeeperDependencies, onEnd: () => void): LayerKeeper {
-  const keeping: Keeping = {
-    ...deps,
-    onEnd,
-    retryAt: new Map(),
-    logged: new Set(),
-    copy: undefined,
-    leftBytes: 0,
-    removal: Promise.resolve(),
-    stopping: new AbortController(),
-  };
-  return {
-    follow: (plan, isIdle) => follow(keeping, plan, isIdle),
-    copyingBytes: () => (keeping.copy === undefined ? undefined : keeping.leftBytes),
-    stop: async () => {
-      keeping.stopping.abort();
-      keeping.copy?.controller.abort();
-      await keeping.copy?.ended;
-      await keeping.removal;
-    },
-  };
-}
+export class LayerKeeper {
+  private readonly job: Job;
+  /** The layer that is copied, while the job runs. */
+  private copied: Digest | undefined;
+  private leftBytes = 0;
+  /** When the copy of a layer is tried again after a failure, in monotonic milliseconds. */
+  private readonly retryAt = new Map<Digest, number>();
+  /** Messages about damage that were logged. */
+  private readonly logged = new Set<string>();
+  /** Resolves when all removals so far have ended. */
+  private removal: Promise<void> = Promise.resolve();
+  private readonly ending = new AbortController();
 
-function follow(keeping: Keeping, plan: KeepPlan, isIdle: boolean): void {
-  keeping.layers.want(plan.wanted);
-  keeping.removal = keeping.removal.then(() => removeUnwanted(keeping, plan.wanted));
-  if (keeping.copy !== undefined) {
-    const { digest, controller } = keeping.copy;
-    if (!isIdle || plan.copy.every((layer) => layer.digest !== digest)) controller.abort();
-    return;
+  constructor(private readonly context: EngineContext) {
+    this.job = new Job(context);
   }
-  const now = keeping.clock.monotonic();
-  const due = plan.copy.filter(({ digest }) => now >= (keeping.retryAt.get(digest) ?? 0));
-  keeping.leftBytes = due.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-  const next = isIdle ? due[0] : undefined;
-  if (next !== undefined) start(keeping, next);
-}
 
-/** Never throws. Layers that can't be removed stay until the next plan. */
-async function removeUnwanted(
-  { layers, log, stopping: { signal } }: Keeping,
-  wanted: ReadonlySet<Digest>,
-): Promise<void> {
-  try {
-    const count = await layers.retain(wanted, signal);
-    if (count > 0) log.info({}, `Removed ${count} kept layers that nothing needs any more`);
-  } catch (error) {
-    if (signal.aborted) return;
-    log.warn({ err: error }, `Layers that nothing needs could not be removed: ${reasonOf(error)}`);
+  /**
+   * Follows a new plan. Nothing is copied while `isIdle` is false, so that pulls don't share the
+   * medium.
+   */
+  reconcile(plan: KeepPlan, isIdle: boolean): void {
+    const { layers, clock } = this.context;
+    layers.want(plan.wanted);
+    this.removal = this.removal.then(() => this.removeUnwanted(plan.wanted));
+    if (this.job.isRunning) {
+      if (!isIdle || plan.copy.every(({ digest }) => digest !== this.copied)) this.job.abort();
+      return;
+    }
+    const now = clock.monotonic();
+    const due = plan.copy.filter(({ digest }) => now >= (this.retryAt.get(digest) ?? 0));
+    this.leftBytes = due.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+    const next = isIdle ? due[0] : undefined;
+    if (next !== undefined) this.start(next);
   }
-}
 
-function start(keeping: Keeping, layer: Layer): void {
-  const controller = new AbortController();
-  const ended = copyLayer(keeping, layer, controller.signal)
-    .catch((error: unknown) => {
-      if (controller.signal.aborted) return;
-      postpone(keeping, layer.digest);
-      keeping.log.warn({ err: error, digest: layer.digest }, `${layer.digest} could not be kept: ${reasonOf(error)}`);
-    })
-    .finally(() => {
-      keeping.copy = undefined;
-      keeping.onEnd();
-    });
-  keeping.copy = { digest: layer.digest, controller, ended };
-}
-
-async function copyLayer(keeping: Keeping, { digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> {
-  const { layers, source } = keeping;
-  // A bad copy was already reported by the code that found it. It is trusted again when its medium
-  // changes.
-  const copies = await source.copiesOf(digest, signal);
-  if (!copies.some(({ isTrusted }) => isTrusted)) return postpone(keeping, digest);
-  const writer = await layers.begin(digest, sizeBytes, undefined, signal);
-  if (writer === undefined) {
-    if ((await layers.sizeOf(digest, signal)) === undefined) postpone(keeping, digest);
-    return;
+  /**
+   * Bytes that were left to copy when the copy of the current layer began. Undefined while no layer
+   * is copied.
+   */
+  copyingBytes(): number | undefined {
+    return this.job.isRunning ? this.leftBytes : undefined;
   }
-  try {
-    const chunks = source.read(digest, writer.startByte, signal, oneBuffer());
-    for await (const chunk of chunks) await writer.write(chunk, signal);
-  } catch (error) {
-    // All bytes were read and their digest was wrong. A later error does not change that.
-    if (!writer.isDamaged()) throw error;
-  } finally {
-    await writer.close();
+
+  /** Aborts the copy and the removals, and waits until they have ended. */
+  async stop(): Promise<void> {
+    this.ending.abort();
+    await this.job.stop();
+    await this.removal;
   }
-  if (writer.isDamaged()) await nameDamage(keeping, digest, signal);
-  else if ((await layers.sizeOf(digest, signal)) === undefined) postpone(keeping, digest);
-}
 
-/** Finds and distrusts the bad copy, so that the next try uses another one if there is one. */
-async function nameDamage(keeping: Keeping, digest: Digest, signal: AbortSignal): Promise<void> {
-  const came = `Blob ${digest} was read with wrong bytes`;
-  try {
-    const bad = await findBadBlob([digest], keeping.source, signal);
-    if (bad?.instead === undefined) postpone(keeping, digest);
-    const what =
-      bad === undefined
-        ? `${came}, but its copies have the right ones; it is copied again`
-        : `Blob ${digest} could not be kept on this node: it is damaged on ${bad.at}. Copy the bundle to it again`;
-    logDamage(keeping, digest, what);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-    logDamage(keeping, digest, `${came}; it is copied again later, since pulls need its medium now`);
+  /** Never throws. Layers that can't be removed stay until the next plan. */
+  private async removeUnwanted(wanted: ReadonlySet<Digest>): Promise<void> {
+    const { layers, log } = this.context;
+    try {
+      const count = await layers.retain(wanted, this.ending.signal);
+      if (count > 0) log.info({}, `Removed ${count} kept layers that nothing needs any more`);
+    } catch (error) {
+      if (this.ending.signal.aborted) return;
+      log.warn({ err: error }, `Layers that nothing needs could not be removed: ${reasonOf(error)}`);
+    }
   }
-}
 
-function postpone({ retryAt, clock }: Keeping, digest: Digest): void {
-  retryAt.set(digest, clock.monotonic() + RETRY_MS);
-}
+  private start(layer: Layer): void {
+    const { digest } = layer;
+    this.copied = digest;
+    const copy = async (signal: AbortSignal) => {
+      try {
+        await this.copyLayer(layer, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.postpone(digest);
+        this.context.log.warn({ err: error, digest }, `${digest} could not be kept: ${reasonOf(error)}`);
+      }
+    };
+    this.job.start(copy).catch(() => undefined); // it was stopped
+  }
 
-function logDamage({ logged, log }: Keeping, digest: Digest, what: string): void {
-  if (logged.has(what)) return;
-  logged.add(what);
-  log.warn({ digest }, what);
+  private async copyLayer({ digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> {
+    const { layers, source } = this.context;
+    // A bad copy was already reported by the code that found it. It is trusted again when its
+    // medium changes.
+    const copies = await source.copiesOf(digest, signal);
+    if (!copies.some(({ isTrusted }) => isTrusted)) return this.postpone(digest);
+    const writer = await layers.begin(digest, sizeBytes, undefined, signal);
+    if (writer === undefined) {
+      if ((await layers.sizeOf(digest, signal)) === undefined) this.postpone(digest);
+      return;
+    }
+    try {
+      const chunks = source.read(digest, writer.startByte, signal, oneBuffer());
+      for await (const chunk of chunks) await writer.write(chunk, signal);
+    } catch (error) {
+      // All bytes were read and their digest was wrong. A later error does not change that.
+      if (!writer.isDamaged()) throw error;
+    } finally {
+      await writer.close();
+    }
+    if (writer.isDamaged()) await this.nameDamage(digest, signal);
+    else if ((await layers.sizeOf(digest, signal)) === undefined) this.postpone(digest);
+  }
+
+  /** Finds and distrusts the bad copy, so that the next try uses another one if there is one. */
+  private async nameDamage(digest: Digest, signal: AbortSignal): Promise<void> {
+    const came = `Blob ${digest} was read with wrong bytes`;
+    try {
+      const bad = await findBadBlob([digest], this.context.source, signal);
+      if (bad?.instead === undefined) this.postpone(digest);
+      const what =
+        bad === undefined
+          ? `${came}, but its copies have the right ones; it is copied again`
+          : `Blob ${digest} could not be kept on this node: it is damaged on ${bad.at}. Copy the bundle to it again`;
+      this.logDamage(digest, what);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      this.logDamage(digest, `${came}; it is copied again later, since pulls need its medium now`);
+    }
+  }
+
+  private postpone(digest: Digest): void {
+    this.retryAt.set(digest, this.context.clock.monotonic() + RETRY_MS);
+  }
+
+  private logDamage(digest: Digest, what: string): void {
+    if (this.logged.has(what)) return;
+    this.logged.add(what);
+    this.context.log.warn({ digest }, what);
+  }
 }

@@ -6,67 +6,12 @@ import { type ImageToCheck, imagesToCheck } from '../../domain/release/content/i
 import { checkedEvent } from '../../domain/report/events/content-events.ts';
 import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/content-check.ts';
 import { latestStamp } from '../../domain/state/stamp.ts';
-import { reasonOf } from '../../platform/app-error.ts';
-import { untilAborted } from '../../platform/async/abort.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { Log } from '../../platform/log.ts';
-import type { DocumentStore } from '../../ports/blobs.ts';
-import type { BootMark, ContentPort } from '../../ports/image-content.ts';
-import type { StateReader } from '../../ports/state.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { BootMark, ContentCheck } from '../../ports/image-content.ts';
+import { documentsOf } from '../blobs/image-documents.ts';
+import type { EngineContext } from '../context.ts';
+import { Job } from '../tasks/job.ts';
 import type { Tasks } from '../tasks/tasks.ts';
-import { lookAt } from './image-look.ts';
-
-/** The adapters of {@link createContentChecker}. */
-export interface ContentCheckerDependencies {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly store: StateReader;
-  readonly documents: Pick<DocumentStore, 'sizeOf' | 'read'>;
-  readonly content: ContentPort;
-  /** Default: it is forgotten when the daemon ends. */
-  readonly bootMark?: BootMark;
-  readonly recorder: Pick<EventRecorder, 'tell'>;
-  readonly tasks: Pick<Tasks, 'running'>;
-  /** Asks for a round. */
-  readonly wantRound: () => void;
-}
-
-/**
- * Checks the content of images beside the rounds. It reads and changes nothing.
- *
- * INVARIANTS: one check at a time, one image at a time. A check that nobody asked for waits while
- * something is pulled or activated, unless a person waits for its end or an activation has waited
- * for {@link OVERDUE_MS}.
- */
-export interface ContentChecker {
-  checks(): ContentChecks;
-  /** Starts a check beside the rounds, unless one runs. Its end asks for a round. Never throws. */
-  start(due: CheckDue): void;
-  /**
-   * Checks all images of kept releases, or those of one release, after a check that runs.
-   *
-   * @throws AppError `runtime/unreachable` and others of the runtime room when the runtime does not
-   *   answer; whatever aborted `signal` (the check goes on)
-   */
-  checkNow(only: BundleId | undefined, signal: AbortSignal): Promise<void>;
-  /** Call before a damaged image is removed. */
-  healing(reference: string): void;
-  /**
-   * Call when a damaged image was removed: what was found of it counts no longer, and it is checked
-   * again once it is back.
-   */
-  removed(reference: string): void;
-  /**
-   * Call when an image was pulled: what was found of it counts no longer. One that was damaged is
-   * checked again.
-   */
-  changed(reference: string): void;
-  /** Forgets what was found of images that the runtime does not list any more. */
-  saw(runtime: RuntimeObservation): void;
-  /** Ends the running check. */
-  stop(): Promise<void>;
-}
 
 /** An activation waits for a check no longer once so many have failed in a row. */
 const AWAITED_FAILURES = 3;
@@ -78,26 +23,8 @@ const AGAIN_MS = 60_000;
  * How long a check that nobody asked for waits before it looks again whether the node is at rest.
  */
 const REST_MS = 1_000;
-
-interface Checking extends ContentCheckerDependencies {
-  readonly bootMark: BootMark;
-  readonly ending: AbortController;
-  readonly results: Map<string, ContentResult>;
-  readonly healed: Set<string>;
-  readonly healings: Map<string, number>;
-  running: { readonly ended: Promise<void>; state: RunningCheck } | undefined;
-  /** Undefined until it is asked for. */
-  isAwaited: boolean | undefined;
-  /** Since when an activation may wait for a check. Monotonic milliseconds. */
-  neededSince: number | undefined;
-  /** How many checks that were due have failed in a row. */
-  failures: number;
-  endedAt: number | undefined;
-  /** How many callers wait for the end of a check that runs. */
-  waiting: number;
-  /** Monotonic milliseconds. */
-  failedAt: number;
-}
+/** Errors of a runtime that does not answer. */
+const AWAY: ReadonlySet<string> = new Set(['runtime/unreachable', 'runtime/cancelled', 'runtime/stopping']);
 
 /** A check that is to be made. */
 interface Order {
@@ -105,44 +32,223 @@ interface Order {
   readonly images: readonly ImageToCheck[];
 }
 
-/** A checker that has checked nothing yet. */
-export function createContentChecker(deps: ContentCheckerDependencies): ContentChecker {
-  const checking: Checking = {
-    ...deps,
-    bootMark: deps.bootMark ?? createForgetfulMark(),
-    ending: new AbortController(),
-    results: new Map(),
-    healed: new Set(),
-    healings: new Map(),
-    running: undefined,
-    isAwaited: undefined,
-    neededSince: undefined,
-    failures: 0,
-    endedAt: undefined,
-    waiting: 0,
-    failedAt: Number.NEGATIVE_INFINITY,
-  };
-  return {
-    checks: () => checksOf(checking),
-    start: (due) => startDue(checking, due),
-    checkNow: (only, signal) => checkNow(checking, only, signal),
-    healing: (reference) => {
-      checking.healings.set(reference, (checking.healings.get(reference) ?? 0) + 1);
-    },
-    removed: (reference) => {
-      checking.results.delete(reference);
-      checking.healed.add(reference);
-    },
-    changed: (reference) => {
-      checking.results.delete(reference);
-      if (checking.healings.has(reference)) checking.healed.add(reference);
-    },
-    saw: (runtime) => forgetGone(checking, runtime),
-    stop: async () => {
-      checking.ending.abort();
-      await checking.running?.ended;
-    },
-  };
+/**
+ * Checks the content of images beside the rounds. It reads and changes nothing.
+ *
+ * INVARIANTS: one check at a time, one image at a time. A check that nobody asked for waits while
+ * something is pulled or activated, unless a person waits for its end or an activation has waited
+ * for {@link OVERDUE_MS}.
+ */
+export class ContentChecker {
+  private readonly job: Job;
+  private readonly bootMark: BootMark;
+  private readonly results = new Map<string, ContentResult>();
+  private readonly healed = new Set<string>();
+  private readonly healings = new Map<string, number>();
+  private running: RunningCheck | undefined;
+  /** Undefined until it is asked for. */
+  private isAwaited: boolean | undefined;
+  /** Since when an activation may wait for a check. Monotonic milliseconds. */
+  private neededSince: number | undefined;
+  /** How many checks that were due have failed in a row. */
+  private failures = 0;
+  /** Monotonic milliseconds. */
+  private failedAt = Number.NEGATIVE_INFINITY;
+  private endedAt: number | undefined;
+  /** How many callers wait for the end of a check that runs. */
+  private waiting = 0;
+
+  constructor(
+    private readonly context: EngineContext,
+    private readonly tasks: Tasks,
+  ) {
+    this.job = new Job(context);
+    this.bootMark = context.bootMark ?? createForgetfulMark();
+  }
+
+  checks(): ContentChecks {
+    this.isAwaited ??= this.bootMark.isCheckDue();
+    return {
+      running: this.running,
+      isDue: this.bootMark.isCheckDue(),
+      isAwaited: this.isAwaited,
+      isOverdue: this.isOverdue(),
+      endedAt: this.endedAt,
+      results: new Map(this.results),
+      healed: [...this.healed],
+      healings: new Map(this.healings),
+    };
+  }
+
+  /** Starts a check beside the rounds, unless one runs. Its end asks for a round. Never throws. */
+  start({ cause, references }: CheckDue): void {
+    const { clock, store, log } = this.context;
+    if (this.job.isRunning || clock.monotonic() - this.failedAt < AGAIN_MS) return;
+    const all = imagesToCheck(store.load().bundles);
+    const images = references === undefined ? all : all.filter(({ reference }) => references.includes(reference));
+    // What belongs to no kept release any more is not checked again.
+    const kept = new Set(all.map(({ reference }) => reference));
+    for (const reference of this.healed) if (!kept.has(reference)) this.healed.delete(reference);
+    const work = (signal: AbortSignal) => this.check({ cause, images }, signal);
+    this.job.start(work).catch((error: unknown) => {
+      if (this.job.isStopped) return;
+      this.failures += 1;
+      if (this.failures >= AWAITED_FAILURES) {
+        // The check stays due over a restart of the daemon.
+        this.isAwaited = false;
+        this.healed.clear();
+      }
+      this.failedAt = clock.monotonic();
+      log.warn({ err: error }, `The content of images could not be checked: ${reasonOf(error)}; it is tried again`);
+    });
+  }
+
+  /**
+   * Checks all images of kept releases, or those of one release, after a check that runs.
+   *
+   * @throws AppError `runtime/unreachable` and others of the runtime room when the runtime does not
+   *   answer; whatever aborted `signal` (the check goes on)
+   */
+  async checkNow(only: BundleId | undefined, signal: AbortSignal): Promise<void> {
+    this.waiting += 1;
+    const work = (ending: AbortSignal) => {
+      const images = imagesToCheck(this.context.store.load().bundles, only);
+      for (const { reference } of images) this.healings.delete(reference);
+      return this.check({ cause: 'request', images }, ending);
+    };
+    await this.job.startNext(work, signal).finally(() => {
+      this.waiting -= 1;
+    });
+  }
+
+  /** Call before a damaged image is removed. */
+  healing(reference: string): void {
+    this.healings.set(reference, (this.healings.get(reference) ?? 0) + 1);
+  }
+
+  /**
+   * Call when a damaged image was removed: what was found of it counts no longer, and it is checked
+   * again once it is back.
+   */
+  removed(reference: string): void {
+    this.results.delete(reference);
+    this.healed.add(reference);
+  }
+
+  /**
+   * Call when an image was pulled: what was found of it counts no longer. One that was damaged is
+   * checked again.
+   */
+  changed(reference: string): void {
+    this.results.delete(reference);
+    if (this.healings.has(reference)) this.healed.add(reference);
+  }
+
+  /**
+   * Forgets what was found of images that the runtime does not list any more. A damaged image may
+   * have been removed and pulled by others.
+   */
+  saw(runtime: RuntimeObservation): void {
+    if (runtime.kind !== 'reachable') return;
+    const listed = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
+    for (const [reference, { content }] of this.results) {
+      if (content.kind === 'broken' && !listed.has(reference)) this.results.delete(reference);
+    }
+  }
+
+  /** Ends the running check. */
+  stop(): Promise<void> {
+    return this.job.stop();
+  }
+
+  private isOverdue(): boolean {
+    const now = this.context.clock.monotonic();
+    const isNeeded = this.isAwaited === true || this.healed.size > 0;
+    this.neededSince = isNeeded ? (this.neededSince ?? now) : undefined;
+    return this.neededSince !== undefined && now - this.neededSince >= OVERDUE_MS;
+  }
+
+  private async check(order: Order, signal: AbortSignal): Promise<void> {
+    this.running = { cause: order.cause, done: 0, total: order.images.length, readBytes: 0 };
+    try {
+      await this.checkAll(order, signal);
+    } finally {
+      this.running = undefined;
+    }
+  }
+
+  private async checkAll({ cause, images }: Order, signal: AbortSignal): Promise<void> {
+    const { content, clock, store, recorder } = this.context;
+    const check = content.openContentCheck();
+    // What is adopted while the check runs is pulled after the boot.
+    const coversAll = images.length === imagesToCheck(store.load().bundles).length;
+    const found: ContentResult[] = [];
+    for (const image of images) {
+      if (cause !== 'request') await this.untilAtRest(signal);
+      const seen = await this.lookAt(image, check, signal);
+      const result = { at: clock.now(), content: seen, ...this.sinceWhen(image.reference, seen) };
+      found.push(result);
+      this.results.set(image.reference, result);
+      this.healed.delete(image.reference);
+      if (seen.kind === 'whole') this.healings.delete(image.reference);
+      this.advance({ images: 1 });
+    }
+    this.failures = 0;
+    if (cause === 'unclean-boot') this.endedAt = clock.now();
+    if (cause !== 'again' && coversAll) this.isAwaited = false;
+    if (isNews(cause, found)) recorder.tell(checkedEvent(cause, found));
+    await this.bootMark.setCheckDue(this.staysDue(found), signal);
+  }
+
+  /**
+   * Documents that are not kept are not expected. An image that can't be looked at is `unknown`.
+   *
+   * @throws AppError when the runtime does not answer; whatever aborted `signal`
+   */
+  private async lookAt(
+    { reference, digest, layers }: ImageToCheck,
+    check: ContentCheck,
+    signal: AbortSignal,
+  ): Promise<ImageContent> {
+    try {
+      const documents = await documentsOf(digest, this.context.documents, signal);
+      return await check.check({ reference, documents, layers }, (bytes) => this.advance({ bytes }), signal);
+    } catch (error) {
+      if (!(error instanceof AppError) || AWAY.has(error.code)) throw error;
+      return { kind: 'unknown', reason: { code: error.code, message: error.message } };
+    }
+  }
+
+  /** What earlier looks at an image add to what is seen of it now. */
+  private sinceWhen(reference: string, { kind }: ImageContent): Pick<ContentResult, 'unknownLooks' | 'brokenSince'> {
+    const { unknownLooks = 0, brokenSince } = this.results.get(reference) ?? {};
+    if (kind === 'unknown') return { unknownLooks: unknownLooks + 1 };
+    return kind === 'broken' ? { brokenSince: brokenSince ?? latestStamp(this.context.store.load().bundles) } : {};
+  }
+
+  /**
+   * A restart of the daemon must find damage again, so a check stays due while there is any.
+   * Otherwise it is done when all images are known to be whole.
+   */
+  private staysDue(found: readonly ContentResult[]): boolean {
+    if (found.some(({ content }) => isDamaged(content))) return true;
+    if (!this.bootMark.isCheckDue()) return false;
+    return imagesToCheck(this.context.store.load().bundles).some(({ reference }) => {
+      const content = this.results.get(reference)?.content;
+      return content === undefined || content.kind === 'unknown' || isDamaged(content);
+    });
+  }
+
+  private async untilAtRest(signal: AbortSignal): Promise<void> {
+    while (this.tasks.running().length > 0 && this.waiting === 0 && !this.isOverdue())
+      await this.context.clock.sleep(REST_MS, signal);
+  }
+
+  private advance({ bytes = 0, images = 0 }: { bytes?: number; images?: number }): void {
+    if (this.running === undefined) return;
+    const { done, readBytes } = this.running;
+    this.running = { ...this.running, done: done + images, readBytes: readBytes + bytes };
+  }
 }
 
 /** Remembers until the daemon ends, as in a rehearsal. */
@@ -156,153 +262,11 @@ function createForgetfulMark(): BootMark {
   };
 }
 
-function checksOf(checking: Checking): ContentChecks {
-  const { running, bootMark, endedAt, results, healed, healings } = checking;
-  checking.isAwaited ??= bootMark.isCheckDue();
-  return {
-    running: running?.state,
-    isDue: bootMark.isCheckDue(),
-    isAwaited: checking.isAwaited,
-    isOverdue: isOverdue(checking),
-    endedAt,
-    results: new Map(results),
-    healed: [...healed],
-    healings: new Map(healings),
-  };
-}
-
-function isOverdue(checking: Checking): boolean {
-  const now = checking.clock.monotonic();
-  const isNeeded = checking.isAwaited === true || checking.healed.size > 0;
-  checking.neededSince = isNeeded ? (checking.neededSince ?? now) : undefined;
-  return checking.neededSince !== undefined && now - checking.neededSince >= OVERDUE_MS;
-}
-
-function startDue(checking: Checking, { cause, references }: CheckDue): void {
-  const { clock, store, ending, failedAt } = checking;
-  if (checking.running !== undefined || ending.signal.aborted || clock.monotonic() - failedAt < AGAIN_MS) return;
-  const all = imagesToCheck(store.load().bundles);
-  const images = references === undefined ? all : all.filter(({ reference }) => references.includes(reference));
-  // What belongs to no kept release any more is not checked again.
-  const kept = new Set(all.map(({ reference }) => reference));
-  for (const reference of checking.healed) if (!kept.has(reference)) checking.healed.delete(reference);
-  run(checking, { cause, images }).catch((error: unknown) => {
-    if (ending.signal.aborted) return;
-    checking.failures += 1;
-    if (checking.failures >= AWAITED_FAILURES) awaitNoLonger(checking);
-    checking.failedAt = clock.monotonic();
-    checking.log.warn(
-      { err: error },
-      `The content of images could not be checked: ${reasonOf(error)}; it is tried again`,
-    );
-  });
-}
-
-/** The check stays due over a restart of the daemon. */
-function awaitNoLonger(checking: Checking): void {
-  checking.isAwaited = false;
-  checking.healed.clear();
-}
-
-async function checkNow(checking: Checking, only: BundleId | undefined, signal: AbortSignal): Promise<void> {
-  checking.waiting += 1;
-  try {
-    while (checking.running !== undefined) await untilAborted(checking.running.ended, signal);
-  } finally {
-    checking.waiting -= 1;
-  }
-  checking.ending.signal.throwIfAborted();
-  const images = imagesToCheck(checking.store.load().bundles, only);
-  for (const { reference } of images) checking.healings.delete(reference);
-  await untilAborted(run(checking, { cause: 'request', images }), signal);
-}
-
-/** @throws AppError when the runtime does not answer; whatever ended the checker */
-function run(checking: Checking, order: Order): Promise<void> {
-  const state: RunningCheck = { cause: order.cause, done: 0, total: order.images.length, readBytes: 0 };
-  const work = checkAll(checking, order).finally(() => {
-    checking.running = undefined;
-    checking.wantRound();
-  });
-  checking.running = { state, ended: work.catch(() => undefined) };
-  return work;
-}
-
-async function checkAll(checking: Checking, { cause, images }: Order): Promise<void> {
-  const { ending, content, clock, bootMark, recorder, results, documents } = checking;
-  await Promise.resolve(); // `running` is set first
-  const check = content.openContentCheck();
-  // What is adopted while the check runs is pulled after the boot.
-  const coversAll = images.length === imagesToCheck(checking.store.load().bundles).length;
-  const found: ContentResult[] = [];
-  const onBytes = (bytes: number) => advance(checking, { bytes });
-  for (const image of images) {
-    if (cause !== 'request') await untilAtRest(checking);
-    const seen = await lookAt(image, { check, documents, onBytes }, ending.signal);
-    const result = { at: clock.now(), content: seen, ...sinceWhen(checking, image.reference, seen) };
-    found.push(result);
-    results.set(image.reference, result);
-    checking.healed.delete(image.reference);
-    if (seen.kind === 'whole') checking.healings.delete(image.reference);
-    advance(checking, { images: 1 });
-  }
-  checking.failures = 0;
-  if (cause === 'unclean-boot') checking.endedAt = clock.now();
-  if (cause !== 'again' && coversAll) checking.isAwaited = false;
-  if (isNews(cause, found)) recorder.tell(checkedEvent(cause, found));
-  await bootMark.setCheckDue(isCheckDue(checking, found), ending.signal);
-}
-
-/** What earlier looks at an image add to what is seen of it now. */
-function sinceWhen(
-  { results, store }: Checking,
-  reference: string,
-  { kind }: ImageContent,
-): Pick<ContentResult, 'unknownLooks' | 'brokenSince'> {
-  const { unknownLooks = 0, brokenSince } = results.get(reference) ?? {};
-  if (kind === 'unknown') return { unknownLooks: unknownLooks + 1 };
-  return kind === 'broken' ? { brokenSince: brokenSince ?? latestStamp(store.load().bundles) } : {};
-}
-
 /** That images are still not known was told when it was found. */
 function isNews(cause: CheckCause, found: readonly ContentResult[]): boolean {
   return cause === 'again' ? found.some(({ content }) => content.kind !== 'unknown') : found.length > 0;
 }
 
-/**
- * A restart of the daemon must find damage again, so a check stays due while there is any.
- * Otherwise it is done when all images are known to be whole.
- */
-function isCheckDue({ store, results, bootMark }: Checking, found: readonly ContentResult[]): boolean {
-  if (found.some(({ content }) => isDamaged(content))) return true;
-  if (!bootMark.isCheckDue()) return false;
-  return imagesToCheck(store.load().bundles).some(({ reference }) => {
-    const content = results.get(reference)?.content;
-    return content === undefined || content.kind === 'unknown' || isDamaged(content);
-  });
-}
-
 function isDamaged(content: ImageContent): boolean {
   return content.kind === 'broken' || (content.kind === 'absent' && content.faults.length > 0);
-}
-
-async function untilAtRest(checking: Checking): Promise<void> {
-  const { tasks, clock, ending } = checking;
-  while (tasks.running().length > 0 && checking.waiting === 0 && !isOverdue(checking))
-    await clock.sleep(REST_MS, ending.signal);
-}
-
-function advance({ running }: Checking, { bytes = 0, images = 0 }: { bytes?: number; images?: number }): void {
-  if (running === undefined) return;
-  const { done, readBytes } = running.state;
-  running.state = { ...running.state, done: done + images, readBytes: readBytes + bytes };
-}
-
-/** A damaged image may have been removed and pulled by others. */
-function forgetGone({ results }: Checking, runtime: RuntimeObservation): void {
-  if (runtime.kind !== 'reachable') return;
-  const listed = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
-  for (const [reference, { content }] of results) {
-    if (content.kind === 'broken' && !listed.has(reference)) results.delete(reference);
-  }
 }

@@ -1,34 +1,25 @@
-import type { Log } from '../../platform/log.ts';
-import type { StateCopies } from '../../ports/state.ts';
-import { createFailureLog } from '../reporting/failure-log.ts';
-
-/** The adapters of {@link createCopyKeeper}. */
-export interface CopyKeeperDependencies {
-  readonly store: StateCopies;
-  readonly log: Log;
-}
+import type { EngineContext } from '../context.ts';
+import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';
 
 /** Keeps a copy of the state, for when it is lost. */
-export interface CopyKeeper {
-  /** A failure is logged once and tried again in the next round. Only an abort throws. */
-  follow(signal: AbortSignal): Promise<void>;
-}
+export class CopyKeeper {
+  private readonly failures: FailureLog;
 
-/** Creates a keeper. */
-export function createCopyKeeper({ store, log }: CopyKeeperDependencies): CopyKeeper {
-  const failures = createFailureLog(
-    log,
-    (reason) => `${reason}. The copy of the state is older; it is retried automatically`,
-  );
-  return {
-    follow: async (signal) => {
-      try {
-        await store.keepCopy(signal);
-        failures.succeeded();
-      } catch (error) {
-        signal.throwIfAborted();
-        failures.failed(error);
-      }
-    },
-  };
+  constructor(private readonly context: EngineContext) {
+    this.failures = createFailureLog(
+      context.log,
+      (reason) => `${reason}. The copy of the state is older; it is retried automatically`,
+    );
+  }
+
+  /** A failure is logged once and tried again in the next round. Only an abort throws. */
+  async reconcile(signal: AbortSignal): Promise<void> {
+    try {
+      await this.context.store.keepCopy(signal);
+      this.failures.succeeded();
+    } catch (error) {
+      signal.throwIfAborted();
+      this.failures.failed(error);
+    }
+  }
 }

@@ -10,34 +10,53 @@ import {
   verdictRestoredEvent,
 } from '../../domain/report/events/rebuild-events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
-import type { Policy } from '../../domain/settings/settings.ts';
 import type { Memory } from '../../domain/state/memory.ts';
 import { NO_ROTATION } from '../../domain/trust/key-rotation.ts';
-import type { Log } from '../../platform/log.ts';
-import type { SignedBundles } from '../../ports/signed-bundles.ts';
-import type { RebuildStore, StateReader, VerdictStore } from '../../ports/state.ts';
-import type { TrustPort } from '../../ports/trust.ts';
+import type { EngineContext } from '../context.ts';
 import { rotationEvents } from '../reporting/adoption-events.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
-import { createFailureLog } from '../reporting/failure-log.ts';
+import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';
 import { rotationOf } from './rotation.ts';
 
-/** The adapters of {@link createRebuildKeeper}. */
-export interface RebuildKeeperDependencies {
-  readonly signedBundles: Pick<SignedBundles, 'list' | 'judge'>;
-  readonly store: StateReader & RebuildStore & VerdictStore;
-  readonly trust: Pick<TrustPort, 'roles' | 'revocations'>;
-  readonly policy: Policy;
-  readonly recorder: EventRecorder;
-  readonly log: Log;
-  /** The database is new after a loss, or an earlier copy. Default false. */
-  readonly isStateLost?: boolean;
-  /** Called before each bundle, for the watchdog. */
-  readonly alive: () => void;
-}
-
 /** Rebuilds what was recorded of releases from what the node still has. */
-export interface RebuildKeeper {
+export class RebuildKeeper {
+  /** What was tried last. */
+  private tried = '';
+  /** What was said and done before the loss is recorded again. What is from now on counts. */
+  private areRecordsRestored = false;
+  /** Refusals that were reported. */
+  private readonly refused = new Set<string>();
+  private readonly failures: FailureLog;
+
+  constructor(private readonly context: EngineContext) {
+    this.failures = createFailureLog(
+      context.log,
+      (reason) => `Releases can't be rebuilt now: ${reason}. It is retried automatically`,
+    );
+  }
+
+  /**
+   * Records again what an observation shows to be lost and what can be proven, as
+   * {@link restoreRecords} first. Call it before anything is decided or served: what follows from
+   * the loss alone would take the mirrors of the lost releases away. It is tried once for what is
+   * lost, and again when the keys, the pins or the runtime's answer change. A failure is logged
+   * once and tried again in the next round. Only an abort throws.
+   *
+   * @returns whether anything was recorded
+   */
+  async reconcile(snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {
+    try {
+      const areRestored = this.restoreRecords(snapshot.memory);
+      const areRebuilt = await this.rebuild(snapshot, signal);
+      this.failures.succeeded();
+      return areRestored || areRebuilt;
+    } catch (error) {
+      signal.throwIfAborted();
+      this.tried = '';
+      this.failures.failed(error);
+      return false;
+    }
+  }
+
   /**
    * Records again what people said about bundles, and the times of bundles that an earlier copy of
    * the database does not have. Call it before the ledger is written, which would forget them, and
@@ -46,153 +65,100 @@ export interface RebuildKeeper {
    * @returns whether anything was recorded
    * @throws AppError `store/…`
    */
-  restoreRecords(memory: Pick<Memory, 'pinLedger'>): boolean;
-  /**
-   * Records again what an observation shows to be lost and what can be proven, as
-   * {@link restoreRecords} first. Call
-   * it before anything is decided or served: what follows from the loss alone would take the
-   * mirrors of the lost releases away. It is tried once for what is lost, and again when the keys,
-   * the pins or the runtime's answer change. A failure is logged once and tried again in the next
-   * round. Only an abort throws.
-   *
-   * @returns whether anything was recorded
-   */
-  follow(snapshot: Snapshot, signal: AbortSignal): Promise<boolean>;
-}
-
-/** The adapters, and what was tried last. */
-interface Rebuilding extends RebuildKeeperDependencies {
-  tried: string;
-  /** What was said and done before the loss is recorded again. What is from now on counts. */
-  areRecordsRestored: boolean;
-  /** Refusals that were told. */
-  readonly told: Set<string>;
-}
-
-/** Creates a keeper. */
-export function createRebuildKeeper(deps: RebuildKeeperDependencies): RebuildKeeper {
-  const rebuilding: Rebuilding = {
-    ...deps,
-    tried: '',
-    areRecordsRestored: false,
-    told: new Set(),
-  };
-  const failures = createFailureLog(
-    deps.log,
-    (reason) => `Releases can't be rebuilt now: ${reason}. It is retried automatically`,
-  );
-  return {
-    restoreRecords: (memory) => restoreRecords(rebuilding, memory),
-    follow: async (snapshot, signal) => {
-      try {
-        const areRestored = restoreRecords(rebuilding, snapshot.memory);
-        const areRebuilt = await follow(rebuilding, snapshot, signal);
-        failures.succeeded();
-        return areRestored || areRebuilt;
-      } catch (error) {
-        signal.throwIfAborted();
-        rebuilding.tried = '';
-        failures.failed(error);
-        return false;
-      }
-    },
-  };
-}
-
-function restoreRecords(rebuilding: Rebuilding, { pinLedger }: Pick<Memory, 'pinLedger'>): boolean {
-  const { store, recorder, isStateLost = false } = rebuilding;
-  // In a database that was not lost, what the ledger says beyond it was taken back.
-  if (!isStateLost || rebuilding.areRecordsRestored) return false;
-  const { bundles, verdicts, rejectedNames = [] } = store.load();
-  const lost = lostVerdicts(verdicts, pinLedger);
-  for (const verdict of lost) {
-    const event = verdictRestoredEvent(verdict);
-    store.setVerdict(verdict, recorder.row(event));
-    recorder.log(event);
+  restoreRecords({ pinLedger }: Pick<Memory, 'pinLedger'>): boolean {
+    const { store, recorder, isStateLost = false } = this.context;
+    // In a database that was not lost, what the ledger says beyond it was taken back.
+    if (!isStateLost || this.areRecordsRestored) return false;
+    const { bundles, verdicts, rejectedNames = [] } = store.load();
+    const lost = lostVerdicts(verdicts, pinLedger);
+    for (const verdict of lost) {
+      const event = verdictRestoredEvent(verdict);
+      store.setVerdict(verdict, recorder.row(event));
+      recorder.log(event);
+    }
+    const names = lostNames(rejectedNames, pinLedger);
+    for (const rejected of names) {
+      const event = nameRestoredEvent(rejected);
+      store.rejectName(rejected, recorder.row(event));
+      recorder.log(event);
+    }
+    const later = withLostTimes(bundles, pinLedger);
+    for (const bundle of later) {
+      const event = timesRestoredEvent(bundle);
+      store.restoreTimes(bundle, recorder.row(event));
+      recorder.log(event);
+    }
+    this.areRecordsRestored = true;
+    return lost.length + names.length + later.length > 0;
   }
-  const names = lostNames(rejectedNames, pinLedger);
-  for (const rejected of names) {
-    const event = nameRestoredEvent(rejected);
-    store.rejectName(rejected, recorder.row(event));
-    recorder.log(event);
-  }
-  const later = withLostTimes(bundles, pinLedger);
-  for (const bundle of later) {
-    const event = timesRestoredEvent(bundle);
-    store.restoreTimes(bundle, recorder.row(event));
-    recorder.log(event);
-  }
-  rebuilding.areRecordsRestored = true;
-  return lost.length + names.length + later.length > 0;
-}
 
-async function follow(rebuilding: Rebuilding, snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {
-  const { store } = rebuilding;
-  const { observed, memory, assessment } = snapshot;
-  const stored = store.load();
-  const remembered = rememberedReleases({
-    bundles: stored.bundles,
-    ledger: memory.pinLedger,
-    reported: memory.reportedBefore ?? [],
-  });
-  const { unclaimed } = assessment.pins;
-  const { isStateLost = false } = rebuilding;
-  const hasLost = unclaimed.length > 0 || remembered.length > 0 || isStateLost;
-  if (!hasLost) return false;
-  const isReachable = observed.runtime.kind === 'reachable';
-  const now = JSON.stringify([observed.trustRevision, isReachable, unclaimed, remembered, stored.bundles.length]);
-  if (now === rebuilding.tried) return false;
-  const known = new Set(stored.bundles.map(({ bundleId }) => bundleId));
-  const recorded = new Set(remembered.map(({ bundleId }) => bundleId));
-  // What only pins and tags tell of a bundle waits for the runtime.
-  const isWanted = (bundleId: BundleId) => !known.has(bundleId) && (isReachable || recorded.has(bundleId));
-  const judged = await judgeLost(rebuilding, isWanted, signal);
-  const plan = planRebuild({
-    judged,
-    observed,
-    stored: store.load(),
-    floors: memory.floors,
-    remembered,
-    unclaimed: new Set(unclaimed),
-    isStateLost,
-    policy: rebuilding.policy,
-    place: "this node's own disk",
-  });
-  record(rebuilding, plan);
-  rebuilding.tried = now;
-  return plan.rebuilt.length > 0;
-}
-
-async function judgeLost(
-  { signedBundles, alive }: Rebuilding,
-  isWanted: (bundleId: BundleId) => boolean,
-  signal: AbortSignal,
-): Promise<readonly JudgedDocuments[]> {
-  const judged: JudgedDocuments[] = [];
-  for (const bundleId of await signedBundles.list(signal)) {
-    if (!isWanted(bundleId)) continue;
-    alive();
-    judged.push({ bundleId, found: await signedBundles.judge(bundleId, signal) });
+  private async rebuild(snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {
+    const { store, policy, isStateLost = false } = this.context;
+    const { observed, memory, assessment } = snapshot;
+    const stored = store.load();
+    const remembered = rememberedReleases({
+      bundles: stored.bundles,
+      ledger: memory.pinLedger,
+      reported: memory.reportedBefore ?? [],
+    });
+    const { unclaimed } = assessment.pins;
+    const hasLost = unclaimed.length > 0 || remembered.length > 0 || isStateLost;
+    if (!hasLost) return false;
+    const isReachable = observed.runtime.kind === 'reachable';
+    const now = JSON.stringify([observed.trustRevision, isReachable, unclaimed, remembered, stored.bundles.length]);
+    if (now === this.tried) return false;
+    const known = new Set(stored.bundles.map(({ bundleId }) => bundleId));
+    const recorded = new Set(remembered.map(({ bundleId }) => bundleId));
+    // What only pins and tags tell of a bundle waits for the runtime.
+    const isWanted = (bundleId: BundleId) => !known.has(bundleId) && (isReachable || recorded.has(bundleId));
+    const judged = await this.judgeLost(isWanted, signal);
+    const plan = planRebuild({
+      judged,
+      observed,
+      stored: store.load(),
+      floors: memory.floors,
+      remembered,
+      unclaimed: new Set(unclaimed),
+      isStateLost,
+      policy,
+      place: "this node's own disk",
+    });
+    this.record(plan);
+    this.tried = now;
+    return plan.rebuilt.length > 0;
   }
-  return judged;
-}
 
-/** Keys of a stream that was reset stay away: only records beside the database tell of a reset. */
-function record(rebuilding: Rebuilding, { rebuilt, refused }: RebuildPlan): void {
-  const { store, recorder, policy, trust, told } = rebuilding;
-  for (const release of rebuilt) {
-    const { bundle, evidence } = release;
-    const rules = { threshold: policy.trust.threshold, roles: trust.roles(), revocations: trust.revocations() };
-    const mayRotate = evidence === 'records' && bundle.resetAt === undefined;
-    const rotation = mayRotate ? rotationOf(bundle, rules) : NO_ROTATION;
-    const event = rebuiltEvent(release);
-    store.rebuild(bundle, recorder.row(event), rotation);
-    recorder.log(event);
-    if (mayRotate) for (const rotated of rotationEvents(bundle, rotation)) recorder.tell(rotated);
+  private async judgeLost(
+    isWanted: (bundleId: BundleId) => boolean,
+    signal: AbortSignal,
+  ): Promise<readonly JudgedDocuments[]> {
+    const { signedBundles, alive } = this.context;
+    const judged: JudgedDocuments[] = [];
+    for (const bundleId of await signedBundles.list(signal)) {
+      if (!isWanted(bundleId)) continue;
+      alive();
+      judged.push({ bundleId, found: await signedBundles.judge(bundleId, signal) });
+    }
+    return judged;
   }
-  for (const refusal of refused) {
-    const event = refusedRebuildEvent(refusal);
-    if (!told.has(event.message)) recorder.tell(event);
-    told.add(event.message);
+
+  /** Keys of a stream that was reset stay away: only records beside the database have a reset. */
+  private record({ rebuilt, refused }: RebuildPlan): void {
+    const { store, recorder, policy, trust } = this.context;
+    for (const release of rebuilt) {
+      const { bundle, evidence } = release;
+      const rules = { threshold: policy.trust.threshold, roles: trust.roles(), revocations: trust.revocations() };
+      const mayRotate = evidence === 'records' && bundle.resetAt === undefined;
+      const rotation = mayRotate ? rotationOf(bundle, rules) : NO_ROTATION;
+      const event = rebuiltEvent(release);
+      store.rebuild(bundle, recorder.row(event), rotation);
+      recorder.log(event);
+      if (mayRotate) for (const rotated of rotationEvents(bundle, rotation)) recorder.tell(rotated);
+    }
+    for (const refusal of refused) {
+      const event = refusedRebuildEvent(refusal);
+      if (!this.refused.has(event.message)) recorder.tell(event);
+      this.refused.add(event.message);
+    }
   }
 }

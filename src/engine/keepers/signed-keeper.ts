@@ -1,45 +1,35 @@
 import type { BundleId } from '../../domain/model/digest.ts';
 import { isRetired } from '../../domain/release/recorded-phase.ts';
 import type { Stored } from '../../domain/state/state.ts';
-import type { Log } from '../../platform/log.ts';
-import type { SignedBundles } from '../../ports/signed-bundles.ts';
-import type { StateReader } from '../../ports/state.ts';
-import { createFailureLog } from '../reporting/failure-log.ts';
-
-/** The adapters of {@link createSignedKeeper}. */
-export interface SignedKeeperDependencies {
-  readonly signedBundles: SignedBundles;
-  readonly store: StateReader;
-  readonly log: Log;
-}
+import type { EngineContext } from '../context.ts';
+import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';
 
 /**
  * Keeps what proves the signatures of those bundles that are adopted, not retired and not rejected.
  */
-export interface SignedKeeper {
-  /** A failure is logged once and tried again in a later round. Only an abort throws. */
-  follow(signal: AbortSignal): Promise<void>;
-}
+export class SignedKeeper {
+  private readonly failures: FailureLog;
 
-/** Creates a keeper. */
-export function createSignedKeeper({ signedBundles, store, log }: SignedKeeperDependencies): SignedKeeper {
-  const failures = createFailureLog(log);
-  return {
-    follow: async (signal) => {
-      const stored = store.load();
-      try {
-        const kept = await signedBundles.list(signal);
-        for (const bundleId of wantedOf(stored)) {
-          if (!kept.has(bundleId) && signedBundles.isPlugged(bundleId)) await signedBundles.keep(bundleId, signal);
-        }
-        for (const bundleId of spareOf(kept, stored)) await signedBundles.remove(bundleId, signal);
-        failures.succeeded();
-      } catch (error) {
-        signal.throwIfAborted();
-        failures.failed(error);
+  constructor(private readonly context: EngineContext) {
+    this.failures = createFailureLog(context.log);
+  }
+
+  /** A failure is logged once and tried again in a later round. Only an abort throws. */
+  async reconcile(signal: AbortSignal): Promise<void> {
+    const { signedBundles, store } = this.context;
+    const stored = store.load();
+    try {
+      const kept = await signedBundles.list(signal);
+      for (const bundleId of wantedOf(stored)) {
+        if (!kept.has(bundleId) && signedBundles.isPlugged(bundleId)) await signedBundles.keep(bundleId, signal);
       }
-    },
-  };
+      for (const bundleId of spareOf(kept, stored)) await signedBundles.remove(bundleId, signal);
+      this.failures.succeeded();
+    } catch (error) {
+      signal.throwIfAborted();
+      this.failures.failed(error);
+    }
+  }
 }
 
 function wantedOf({ bundles, verdicts }: Stored): ReadonlySet<BundleId> {

@@ -1,19 +1,20 @@
 import { trustedReleases } from '../../domain/assess/trusted-releases.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import { createLayerKeeper } from '../blobs/layer-keeper.ts';
+import { LayerKeeper } from '../blobs/layer-keeper.ts';
 import { createRunningReleases } from '../commands/running-releases.ts';
+import type { EngineContext, EngineDependencies } from '../context.ts';
 import { createEffects } from '../effects/effects.ts';
-import { createConditionKeeper } from '../keepers/condition-keeper.ts';
-import { createContentChecker } from '../keepers/content-checker.ts';
-import { createCopyKeeper } from '../keepers/copy-keeper.ts';
-import { createDocumentKeeper } from '../keepers/document-keeper.ts';
-import { createFloorKeeper } from '../keepers/floor-keeper.ts';
-import { createHookKeeper } from '../keepers/hook-keeper.ts';
-import { createPinKeeper } from '../keepers/pin-keeper.ts';
-import { createPullChecker } from '../keepers/pull-checker.ts';
-import { createRebuildKeeper } from '../keepers/rebuild-keeper.ts';
-import { createReleaseKeeper } from '../keepers/release-keeper.ts';
-import { createSignedKeeper } from '../keepers/signed-keeper.ts';
+import { ConditionKeeper } from '../keepers/condition-keeper.ts';
+import { ContentChecker } from '../keepers/content-checker.ts';
+import { CopyKeeper } from '../keepers/copy-keeper.ts';
+import { DocumentKeeper } from '../keepers/document-keeper.ts';
+import { FloorKeeper } from '../keepers/floor-keeper.ts';
+import { HookKeeper } from '../keepers/hook-keeper.ts';
+import { PinKeeper } from '../keepers/pin-keeper.ts';
+import { PullChecker } from '../keepers/pull-checker.ts';
+import { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
+import { ReleaseKeeper } from '../keepers/release-keeper.ts';
+import { SignedKeeper } from '../keepers/signed-keeper.ts';
 import { createEventRecorder } from '../reporting/event-recorder.ts';
 import { createRefusals } from '../reporting/refusals.ts';
 import { createStatusPublisher, type StatusPublisher } from '../reporting/status-publisher.ts';
@@ -24,7 +25,7 @@ import { createTasks } from '../tasks/tasks.ts';
 import { createWake } from '../tasks/wake.ts';
 import { followTask } from './act.ts';
 import { createImageUsesLook } from './image-uses.ts';
-import { alive, type EngineDependencies, kick, type Loop, type LoopState } from './loop.ts';
+import { alive, kick, type Loop, type LoopState } from './loop.ts';
 import { lookAtContainers } from './observe.ts';
 import { createPace } from './pace.ts';
 
@@ -40,62 +41,50 @@ export function createLoop(deps: EngineDependencies): Loop {
   const state = initialState(deps);
   const wake = createWake(clock);
   const queue = createRunningQueue();
-  const wantRound = () => kick({ queue, wake });
-  const isAlive = () => alive({ deps, state });
-  const recorder = createEventRecorder({ ...deps, releaseOf: (bundleId) => releaseIn(state, bundleId) });
+  const context: EngineContext = {
+    ...deps,
+    recorder: createEventRecorder({ ...deps, releaseOf: (bundleId) => releaseIn(state, bundleId) }),
+    wantRound: () => kick({ queue, wake }),
+    alive: () => alive({ deps, state }),
+  };
   const failures = createFailureLedger(deps.random);
   const tasks = createTasks((task, end) => followTask(loop, task, end));
-  const mediaJobs = createMediaJobs(clock, wantRound);
-  const floorKeeper = createFloorKeeper(deps);
-  const layerKeeper = createLayerKeeper(deps, wantRound);
-  const releaseKeeper = createReleaseKeeper({ ...deps, recorder, alive: isAlive, wantRound });
-  const hookKeeper = createHookKeeper({ ...deps, recorder, installed: releaseKeeper.installed, wantRound });
-  const pullChecker = createPullChecker({
-    ...deps,
-    releases: () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
-    onAsked: (repository) => effects.mirrorGate.prove(repository),
-    wantRound,
-  });
-  const contentChecker = createContentChecker({ ...deps, tasks, recorder, wantRound });
-  const effects = createEffects({
-    ...deps,
-    pullChecker,
-    hookKeeper,
-    contentChecker,
-    tasks,
-    mediaJobs,
-    failures,
-    recorder,
-    floorKeeper,
-    alive: isAlive,
-  });
+  const mediaJobs = createMediaJobs(clock, context.wantRound);
+  const floorKeeper = new FloorKeeper(context);
+  const layerKeeper = new LayerKeeper(context);
+  const releaseKeeper = new ReleaseKeeper(context);
+  const hookKeeper = new HookKeeper(context, () => releaseKeeper.installed());
+  const pullChecker = new PullChecker(
+    context,
+    () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
+    (repository) => effects.mirrorGate.prove(repository),
+  );
+  const contentChecker = new ContentChecker(context, tasks);
+  const parts = { tasks, mediaJobs, failures, floorKeeper, hookKeeper, contentChecker, pullChecker };
+  const effects = createEffects({ ...context, ...parts });
+  const documentKeeper = new DocumentKeeper(context);
   const loop: Loop = {
+    ...parts,
     deps,
     wake,
     queue,
     pace: createPace(),
-    tasks,
-    mediaJobs,
-    failures,
     effects,
     layerKeeper,
-    copyKeeper: createCopyKeeper(deps),
-    pinKeeper: createPinKeeper(deps),
-    floorKeeper,
+    copyKeeper: new CopyKeeper(context),
+    pinKeeper: new PinKeeper(context),
     releaseKeeper,
-    signedKeeper: createSignedKeeper(deps),
-    rebuildKeeper: createRebuildKeeper({ ...deps, recorder, alive: isAlive }),
-    hookKeeper,
-    pullChecker,
-    contentChecker,
-    documentKeeper: createDocumentKeeper({ ...deps, wantRound }),
+    signedKeeper: new SignedKeeper(context),
+    rebuildKeeper: new RebuildKeeper(context),
+    documentKeeper,
     imageUses: createImageUsesLook(deps),
-    conditionKeeper: createConditionKeeper(deps),
+    conditionKeeper: new ConditionKeeper(context),
     running: createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) }),
-    recorder,
+    recorder: context.recorder,
     refusals: createRefusals(),
     status: statusOf({ deps, state, tasks, layerKeeper, effects, pullChecker, contentChecker }),
     state,
+    background: [mediaJobs, layerKeeper, releaseKeeper, hookKeeper, pullChecker, contentChecker, documentKeeper],
   };
   return loop;
 }

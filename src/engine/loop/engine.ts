@@ -5,8 +5,9 @@ import type { EventRow } from '../../ports/state.ts';
 import { bindCommands, type Commands } from '../commands/commands.ts';
 import { bundleCalled, findBundle } from '../commands/find-bundle.ts';
 import { resumeAll } from '../commands/preload-commands.ts';
+import type { EngineDependencies } from '../context.ts';
 import { createLoop } from './create-loop.ts';
-import { type EngineDependencies, kick } from './loop.ts';
+import { kick } from './loop.ts';
 import { run } from './run.ts';
 import { verifyImages } from './verify-images.ts';
 
@@ -84,9 +85,9 @@ export function createEngine(deps: EngineDependencies): Engine {
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
     note: (event, bundle) => loop.recorder.tell({ ...event, ...bundleNamed(bundle, store) }),
     settled: store.settled,
-    checkPulls: loop.pullChecker.checkNow,
+    checkPulls: (signal) => loop.pullChecker.checkNow(signal),
     verifyImages: (bundle, signal) => verifyImages(loop, bundle, signal),
-    resetFloors: loop.floorKeeper.reset,
+    resetFloors: (stream, record) => loop.floorKeeper.reset(stream, record),
     hasFloor: (stream) => loop.floorKeeper.floors().sequences.has(stream),
     resume: () => {
       resumeAll(deps);

@@ -1,22 +1,11 @@
-import type { Arriving, Catalog } from '../../domain/decide/catalog.ts';
+import type { Catalog } from '../../domain/decide/catalog.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
-import type { Effect } from '../../domain/state/effect.ts';
-import type { KnownRelease } from '../../domain/state/known-release.ts';
-import type { BlobSource, LayerCopies, LayerInventory } from '../../ports/blobs.ts';
-import type { FleetPort } from '../../ports/fleet.ts';
-import type { HookRunner, HookStore } from '../../ports/hooks.ts';
-import type { BootMark } from '../../ports/image-content.ts';
-import type { ServiceNotifier } from '../../ports/node.ts';
-import type { ReleaseFiles } from '../../ports/release-files.ts';
-import type { FloorStore, PinLedgerStore, StateStore } from '../../ports/state.ts';
-import type { StaticPodsPort } from '../../ports/static-pods.ts';
-import type { TrustPort } from '../../ports/trust.ts';
 import type { LayerKeeper } from '../blobs/layer-keeper.ts';
 import type { RunningReleases } from '../commands/running-releases.ts';
-import type { EffectDependencies, Effects } from '../effects/effects.ts';
+import type { EngineDependencies } from '../context.ts';
+import type { Effects } from '../effects/effects.ts';
 import type { ConditionKeeper, Conditions } from '../keepers/condition-keeper.ts';
 import type { ContentChecker } from '../keepers/content-checker.ts';
 import type { CopyKeeper } from '../keepers/copy-keeper.ts';
@@ -38,65 +27,6 @@ import type { Tasks } from '../tasks/tasks.ts';
 import type { Wake } from '../tasks/wake.ts';
 import type { ImageUsesLook } from './image-uses.ts';
 import type { Pace } from './pace.ts';
-
-/** The adapters and settings of the engine. */
-export interface EngineDependencies
-  extends Omit<
-    EffectDependencies,
-    | 'tasks'
-    | 'mediaJobs'
-    | 'failures'
-    | 'recorder'
-    | 'alive'
-    | 'floorKeeper'
-    | 'hookKeeper'
-    | 'contentChecker'
-    | 'pullChecker'
-    | 'store'
-  > {
-  readonly store: StateStore;
-  /** Where layers are kept. */
-  readonly layers: LayerInventory & LayerCopies & Pick<BlobSource, 'sizeOf'>;
-  readonly pinLedger: PinLedgerStore;
-  readonly floors: FloorStore;
-  /**
-   * Manifests and configs that the runtime has of its images. Default: lost ones are not looked
-   * for.
-   */
-  readonly storedDocuments?: Pick<BlobSource, 'sizeOf' | 'read'> | undefined;
-  /** Default: nothing is remembered, and no check is due. */
-  readonly bootMark?: BootMark;
-  /** Problems of the stored state that were found at the start. Default none. */
-  readonly stateProblems?: readonly Fault[];
-  /**
-   * The database is new after a loss, or an earlier copy of the one that was lost. Default false.
-   */
-  readonly isStateLost?: boolean;
-  /** As `Memory.reportedBefore`. */
-  readonly reportedBefore?: readonly KnownRelease[];
-  readonly trust: TrustPort;
-  readonly releaseFiles: ReleaseFiles;
-  readonly hookRunner: HookRunner;
-  readonly hookStore: HookStore;
-  /** Default: there are no static pods. */
-  readonly staticPods?: StaticPodsPort;
-  /** Default: the fleet process does not answer. */
-  readonly fleet?: FleetPort | undefined;
-  readonly notifier: ServiceNotifier;
-  /** 0 to 1, as Math.random. Spreads retries over time. */
-  readonly random: () => number;
-  /** Tells the registry what it may serve. */
-  readonly setCatalog: (catalog: Catalog, arriving: Arriving) => void;
-  /**
-   * Resolves when what follows from the last report is written, so that hooks find it. Default: at
-   * once.
-   */
-  readonly statusSettled?: () => Promise<void>;
-  /** Called with every new report. */
-  readonly onStatus: (report: StatusReport) => void;
-  /** Called after each effect. For a long effect: after its start. */
-  readonly afterEffect?: ((effect: Effect) => void) | undefined;
-}
 
 /** The parts of the engine, and the state that one round passes to the next. */
 export interface Loop {
@@ -126,6 +56,8 @@ export interface Loop {
   readonly refusals: Refusals;
   readonly status: StatusPublisher;
   readonly state: LoopState;
+  /** What runs beside the rounds, to be stopped with them. */
+  readonly background: readonly { stop(): Promise<void> }[];
 }
 
 /** State that changes from round to round. Times are monotonic milliseconds. */

@@ -119,8 +119,8 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
  */
 async function concludeAll(loop: Loop, observed: Observed, known: Remembered, signal: AbortSignal): Promise<Snapshot> {
   const snapshot = conclude(loop, observed, known);
-  if (areFloorsForgotten(snapshot)) await loop.floorKeeper.follow(true, signal);
-  const isRebuilt = await loop.rebuildKeeper.follow(snapshot, signal);
+  if (areFloorsForgotten(snapshot)) await loop.floorKeeper.reconcile(true, signal);
+  const isRebuilt = await loop.rebuildKeeper.reconcile(snapshot, signal);
   return isRebuilt ? conclude(loop, observed, { ...known, floors: loop.floorKeeper.floors() }) : snapshot;
 }
 
@@ -160,16 +160,16 @@ async function keepInLine(
   alive(loop);
   await deps.store.settled(signal);
   alive(loop);
-  await loop.copyKeeper.follow(signal);
+  await loop.copyKeeper.reconcile(signal);
   alive(loop);
   const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
   const isIdle = tasks.running().length === 0 && !isStarting;
-  if (plan !== undefined) loop.layerKeeper.follow(plan, isIdle);
+  if (plan !== undefined) loop.layerKeeper.reconcile(plan, isIdle);
   // Only what could not be recorded before is left.
   if (loop.rebuildKeeper.restoreRecords(memory)) kick(loop);
-  await loop.pinKeeper.follow(assessment.pins, memory.pinLedger, signal);
-  await loop.floorKeeper.follow(areFloorsForgotten(snapshot), signal);
-  await loop.signedKeeper.follow(signal);
-  await loop.releaseKeeper.follow(assessment, signal);
-  await loop.hookKeeper.follow(degradedIn(loop.state.conditions), signal);
+  await loop.pinKeeper.reconcile(assessment.pins, memory.pinLedger, signal);
+  await loop.floorKeeper.reconcile(areFloorsForgotten(snapshot), signal);
+  await loop.signedKeeper.reconcile(signal);
+  await loop.releaseKeeper.reconcile(assessment, signal);
+  await loop.hookKeeper.reconcile(degradedIn(loop.state.conditions), signal);
 }

@@ -37,16 +37,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   } finally {
     stopTicking();
     for (const stop of unsubscribe) stop();
-    await Promise.all([
-      loop.tasks.cancelAll(),
-      loop.mediaJobs.stop(),
-      loop.layerKeeper.stop(),
-      loop.releaseKeeper.stop(),
-      loop.hookKeeper.stop(),
-      loop.pullChecker.stop(),
-      loop.contentChecker.stop(),
-      loop.documentKeeper.stop(),
-    ]);
+    await Promise.all([loop.tasks.cancelAll(), ...loop.background.map((work) => work.stop())]);
   }
 }
 

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, digestFromHex } from '../../../../src/domain/model/digest.ts';
-import { createLayerKeeper, type LayerKeeper } from '../../../../src/engine/blobs/layer-keeper.ts';
+import { LayerKeeper } from '../../../../src/engine/blobs/layer-keeper.ts';
 import { newBuffer } from '../../../../src/platform/files/chunk-buffer.ts';
 import type { BlobUnion, CopyFault, LayerStore } from '../../../../src/ports/blobs.ts';
 import { layer } from '../../../support/daemon/scenario.ts';
-import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
+import { createVirtualClock, fakeContext, type VirtualClock } from '../../../support/fake-ports.ts';
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 
 const hashOf = (bytes: Buffer): Digest => digestFromHex(createHash('sha256').update(bytes).digest('hex'));
@@ -88,13 +88,13 @@ beforeEach(() => {
   memory = new Set();
   disk = Promise.resolve();
   const layers = memoryStore() as LayerStore;
-  keeper = createLayerKeeper({ layers, source: unionOf(), clock, log }, () => undefined);
+  keeper = new LayerKeeper(fakeContext({ layers, source: unionOf(), clock, log }));
 });
 /** A round later: the keeper is told again what is to be kept. */
 const follow = async (ms = 0, isIdle = true) => {
   await clock.advance(ms);
   const copy = kept.has(digest) ? [] : [wanted];
-  keeper.follow({ wanted: new Set([digest]), copy }, isIdle);
+  keeper.reconcile({ wanted: new Set([digest]), copy }, isIdle);
   await clock.advance(0);
 };
 const lines = () => log.lines.map(({ message }) => message);
@@ -153,7 +153,7 @@ describe('the layer keeper', () => {
     await follow();
     await follow(0, false);
     goOn();
-    await keeper.stop();
+    await expect.poll(() => keeper.copyingBytes()).toBeUndefined();
     expect(lines()).toEqual([
       `Blob ${digest} was read with wrong bytes; it is copied again later, since pulls need its medium now`,
     ]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ConditionMarks } from '../../../../src/domain/model/condition.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
-import { createConditionKeeper } from '../../../../src/engine/keepers/condition-keeper.ts';
+import { ConditionKeeper } from '../../../../src/engine/keepers/condition-keeper.ts';
 import {
   allListed,
   judge,
@@ -12,7 +12,7 @@ import {
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
-import { createFakeNode } from '../../../support/fake-ports.ts';
+import { createFakeNode, fakeContext } from '../../../support/fake-ports.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 
 const bundle = verified();
@@ -30,12 +30,12 @@ function setUp() {
       disk.marks = new Map([...disk.marks, ...changed]);
     },
   };
-  let keeper = createConditionKeeper({ store, log });
+  let keeper = new ConditionKeeper(fakeContext({ store, log }));
   return {
     log,
     disk,
     restart: () => {
-      keeper = createConditionKeeper({ store, log });
+      keeper = new ConditionKeeper(fakeContext({ store, log }));
     },
     /** Since when each condition has its status, in seconds after noon. */
     round: (seconds: number, over: Partial<Scene> = {}) => {

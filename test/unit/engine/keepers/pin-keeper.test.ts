@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import type { PinLedger } from '../../../../src/domain/state/pin-ledger.ts';
-import { createPinKeeper } from '../../../../src/engine/keepers/pin-keeper.ts';
+import { PinKeeper } from '../../../../src/engine/keepers/pin-keeper.ts';
 import { storedState } from '../../../support/daemon/scenario.ts';
-import { createRecordingLog } from '../../../support/recording-log.ts';
+import { fakeContext } from '../../../support/fake-ports.ts';
 
 function make() {
   const saved: PinLedger[] = [];
   const pinLedger = { load: () => undefined, save: async (ledger: PinLedger) => void saved.push(ledger) };
   return {
     saved,
-    keeper: createPinKeeper({ pinLedger, store: { load: () => storedState([]) }, log: createRecordingLog() }),
+    keeper: new PinKeeper(fakeContext({ pinLedger, store: { load: () => storedState([]) } })),
   };
 }
 

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { createPullChecker, type PullChecker } from '../../../../src/engine/keepers/pull-checker.ts';
+import { PullChecker } from '../../../../src/engine/keepers/pull-checker.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
-import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
+import { createVirtualClock, fakeContext, type VirtualClock } from '../../../support/fake-ports.ts';
 
 const REFERENCE = referenceOf('etcd');
 const release = stored(verified({ images: { etcd: ['base'] } }), { activatedAt: 1 });
 const TEST = { activation: 'now', reference: REFERENCE, attempts: 1 };
 
-describe('createPullChecker', () => {
+describe('the pull checker', () => {
   const { signal } = new AbortController();
   let clock: VirtualClock;
   let pull: (signal: AbortSignal) => Promise<void>;
@@ -27,11 +27,9 @@ describe('createPullChecker', () => {
     pull = async () => undefined;
     let asked = 0;
     const image = { imageId: 'x', repoTags: [], repoDigests: [REFERENCE], pinned: true };
-    checker = createPullChecker({
+    const context = fakeContext({
       clock,
-      releases: () => [release],
       meter: { manifestRequests: () => asked, manifestsSent: () => (isSent ? asked : 0) },
-      onAsked: (repository) => void proven.push(repository),
       wantRound: () => {
         rounds += 1;
       },
@@ -52,6 +50,11 @@ describe('createPullChecker', () => {
         },
       },
     });
+    checker = new PullChecker(
+      context,
+      () => [release],
+      (repository) => void proven.push(repository),
+    );
   });
   const ended = async () => {
     checker.start(TEST);
@@ -191,7 +194,7 @@ describe('createPullChecker', () => {
     await stopped;
     expect(checker.checks()).toEqual({ isRunning: false, last: undefined });
     checker.start(TEST);
-    await checker.checkNow(signal);
+    await expect(checker.checkNow(signal)).rejects.toMatchObject({ name: 'AbortError' });
     expect(pulls).toHaveLength(1);
   });
 });

@@ -1,0 +1,104 @@
+import type { Arriving, Catalog } from '../domain/decide/catalog.ts';
+import type { Fault } from '../domain/model/reason.ts';
+import type { StatusReport } from '../domain/report/report.ts';
+import type { Policy } from '../domain/settings/settings.ts';
+import type { Effect } from '../domain/state/effect.ts';
+import type { KnownRelease } from '../domain/state/known-release.ts';
+import type { Clock } from '../platform/clock.ts';
+import type { Log } from '../platform/log.ts';
+import type {
+  AttachmentStore,
+  BlobSource,
+  BlobUnion,
+  DocumentStore,
+  LayerCopies,
+  LayerInventory,
+} from '../ports/blobs.ts';
+import type { FleetPort } from '../ports/fleet.ts';
+import type { HookRunner, HookStore } from '../ports/hooks.ts';
+import type { BootMark, ContentPort } from '../ports/image-content.ts';
+import type { MediaPort } from '../ports/media.ts';
+import type { NodePort, ServiceNotifier } from '../ports/node.ts';
+import type { ReleaseFiles } from '../ports/release-files.ts';
+import type { ContainersPort, RuntimePort } from '../ports/runtime.ts';
+import type { SignedBundles } from '../ports/signed-bundles.ts';
+import type { FloorStore, PinLedgerStore, StateStore } from '../ports/state.ts';
+import type { StaticPodsPort } from '../ports/static-pods.ts';
+import type { MirrorProbes, TransferMeter } from '../ports/transfers.ts';
+import type { TrustPort } from '../ports/trust.ts';
+import type { EventRecorder } from './reporting/event-recorder.ts';
+
+/** The adapters and settings of the engine. */
+export interface EngineDependencies {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly policy: Policy;
+  readonly store: StateStore;
+  readonly pinLedger: PinLedgerStore;
+  readonly floors: FloorStore;
+  readonly trust: TrustPort;
+  readonly node: NodePort;
+  readonly media: MediaPort;
+  readonly runtime: RuntimePort;
+  readonly containers: ContainersPort;
+  readonly content: ContentPort;
+  /** All sources of blobs: media and local stores. */
+  readonly source: BlobUnion;
+  /** The store of manifests, configs and attachments of adopted bundles. */
+  readonly documents: DocumentStore & AttachmentStore;
+  /**
+   * Manifests and configs that the runtime has of its images. Default: lost ones are not looked
+   * for.
+   */
+  readonly storedDocuments?: Pick<BlobSource, 'sizeOf' | 'read'> | undefined;
+  /** Where layers are kept. */
+  readonly layers: LayerInventory & LayerCopies & Pick<BlobSource, 'sizeOf'>;
+  /** What proves the signatures of adopted bundles. */
+  readonly signedBundles: SignedBundles;
+  readonly meter: TransferMeter;
+  readonly probes: MirrorProbes;
+  /**
+   * How long a pull may make no progress before it is aborted, in milliseconds (`preload.stall`).
+   */
+  readonly stallMs: number;
+  /** Default: nothing is remembered, and no check is due. */
+  readonly bootMark?: BootMark;
+  /** Problems of the stored state that were found at the start. Default none. */
+  readonly stateProblems?: readonly Fault[];
+  /**
+   * The database is new after a loss, or an earlier copy of the one that was lost. Default false.
+   */
+  readonly isStateLost?: boolean;
+  /** As `Memory.reportedBefore`. */
+  readonly reportedBefore?: readonly KnownRelease[];
+  readonly releaseFiles: ReleaseFiles;
+  readonly hookRunner: HookRunner;
+  readonly hookStore: HookStore;
+  /** Default: there are no static pods. */
+  readonly staticPods?: StaticPodsPort;
+  /** Default: the fleet process does not answer. */
+  readonly fleet?: FleetPort | undefined;
+  readonly notifier: ServiceNotifier;
+  /** 0 to 1, as Math.random. Spreads retries over time. */
+  readonly random: () => number;
+  /** Tells the registry what it may serve. */
+  readonly setCatalog: (catalog: Catalog, arriving: Arriving) => void;
+  /**
+   * Resolves when what follows from the last report is written, so that hooks find it. Default: at
+   * once.
+   */
+  readonly statusSettled?: () => Promise<void>;
+  /** Called with every new report. */
+  readonly onStatus: (report: StatusReport) => void;
+  /** Called after each effect. For a long effect: after its start. */
+  readonly afterEffect?: ((effect: Effect) => void) | undefined;
+}
+
+/** What every part of the engine uses. */
+export interface EngineContext extends EngineDependencies {
+  readonly recorder: EventRecorder;
+  /** Asks for a round. Pulls that would start without one wait for it. */
+  readonly wantRound: () => void;
+  /** Records progress, for the watchdog. */
+  readonly alive: () => void;
+}
