@@ -6,7 +6,9 @@ import { chooseNext } from '../path/choose.ts';
 import { type PlannedPath, pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
 import type { PathRelease } from '../path/stream-path.ts';
 import { hasBegun } from '../release/recorded-phase.ts';
+import { type TagAssessment, type TagGoal, tagGoalsOf } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
+import type { Memory } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { BundleAssessment } from './assess-bundle.ts';
 
@@ -75,4 +77,43 @@ function inOrder(entry: BundleAssessment, next: PathRelease | undefined): Bundle
   if (!entry.activationDue || isRequested(entry.bundle)) return entry;
   const held = askOrder(entry.bundle, next);
   return held.length === 0 ? entry : { ...entry, activationDue: false, holds: [...entry.holds, ...held] };
+}
+
+/** Whether activation is due and all that it needs is there. */
+export function isReadyToActivate({ activationDue, absentImages, unpinnedImages }: BundleAssessment): boolean {
+  return activationDue && absentImages.length === 0 && unpinnedImages.length === 0;
+}
+
+/**
+ * The bundle that is activated: the one whose activation runs, else the first that is ready for it
+ * and that no gate holds.
+ */
+export function activationTarget(
+  { running: tasks }: Pick<Memory, 'running'>,
+  { bundles }: Pick<OrderAssessment, 'bundles'>,
+): BundleAssessment | undefined {
+  const running = tasks.find((task) => task.kind === 'activate');
+  if (running !== undefined)
+    return bundles.find((entry) => entry.bundle.bundleId === running.bundleId && entry.withdrawn === undefined);
+  return bundles.find((entry) => isReadyToActivate(entry) && entry.holds.length === 0);
+}
+
+/** What was concluded about releases and their tags. */
+export interface AssessedTags extends Pick<OrderAssessment, 'bundles'> {
+  readonly tags: TagAssessment;
+}
+
+/**
+ * The tags that are being set or will be set next: those of the bundle to activate, otherwise the
+ * lost tags of a release. The registry serves only these, so catalog and task must use the same
+ * ones.
+ */
+export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: AssessedTags): readonly TagGoal[] {
+  const target = activationTarget(memory, assessment);
+  if (target !== undefined) return tagGoalsOf(target.bundle);
+  const running = memory.running.find((task) => task.kind === 'restore-tags');
+  if (running === undefined) return assessment.tags.due;
+  const entry = assessment.bundles.find(({ bundle }) => bundle.bundleId === running.bundleId);
+  if (entry === undefined || entry.withdrawn !== undefined) return [];
+  return tagGoalsOf(entry.bundle).filter(({ tag }) => running.tags.includes(tag));
 }

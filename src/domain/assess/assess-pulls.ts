@@ -3,8 +3,12 @@ import { answeredNames } from '../release/pulls/answered-names.ts';
 import { providedNames } from '../release/pulls/provided-names.ts';
 import { releasesInForce } from '../release/pulls/pull-check.ts';
 import { type ElsewhereUse, pullsFromElsewhere } from '../release/pulls/pulls-from-elsewhere.ts';
+import { withdrawnAmong } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
+import type { Memory } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
+import { type AssessedTags, tagsInWork } from './assess-order.ts';
+import { trustedReleases } from './trusted-releases.ts';
 
 /** What one round concludes about pulls without a medium. */
 export interface PullAssessment {
@@ -17,17 +21,24 @@ export interface PullAssessment {
   readonly areServed: boolean;
 }
 
-/** `releases`: those that are trusted. `contested`: tags that are left to whoever takes them. */
+/** Judges the names that are used by what our registry answers now. */
 export function assessPulls(
   { imageUses }: Pick<Observed, 'imageUses'>,
-  releases: readonly StoredBundle[],
-  contested: readonly string[],
+  memory: Pick<Memory, 'running'>,
+  assessed: AssessedTags,
   policy: Pick<Policy, 'serve'>,
 ): PullAssessment {
-  const names = providedNames(releases, contested);
+  const names = providedNames(
+    assessed.bundles.map(({ bundle }) => bundle),
+    {
+      contested: assessed.tags.contested.map(({ tag }) => tag),
+      inWork: tagsInWork(memory, assessed).map(({ tag }) => tag),
+      withdrawn: withdrawnAmong(assessed.bundles),
+    },
+  );
   return {
     elsewhere: imageUses && pullsFromElsewhere(imageUses.uses, names, answeredNames(policy)),
-    areServed: policy.serve.activated !== 'off' && hasServedImage(releases, policy),
+    areServed: policy.serve.activated !== 'off' && hasServedImage(trustedReleases(assessed), policy),
   };
 }
 

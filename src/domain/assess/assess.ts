@@ -30,7 +30,6 @@ import { documentReasons } from './assess-documents.ts';
 import { assessOrder, type OrderAssessment } from './assess-order.ts';
 import { assessPaths } from './assess-paths.ts';
 import { assessPulls, type PullAssessment } from './assess-pulls.ts';
-import { trustedReleases } from './trusted-releases.ts';
 
 /** What one round concludes about an adopted bundle without images. */
 export interface NoticeAssessment {
@@ -121,12 +120,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     mirrors: mirrorsIn(observed),
     tags,
     pins,
-    pulls: assessPulls(
-      observed,
-      trustedReleases({ bundles }),
-      tags.contested.map(({ tag }) => tag),
-      policy,
-    ),
+    pulls: assessPulls(observed, memory, { bundles, tags }, policy),
     short,
     life,
     protectedReleases: protectedReleases(releases, policy.lifecycle),

@@ -1,12 +1,12 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
+import { tagsInWork } from '../assess/assess-order.ts';
 import type { Digest } from '../model/digest.ts';
 import { parseReference, repositoryOf } from '../model/reference.ts';
 import { attachedOwners } from '../release/tag-claims.ts';
-import { type TagGoal, tagGoalsOf, tagOwners } from '../release/tags.ts';
+import { type TagGoal, tagGoalsOf, tagOwners, withdrawnAmong } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import { tagsInWork } from './activation.ts';
 import { isServed, repositoriesInWork } from './mirrors.ts';
 import { isPreloading } from './pull-plan.ts';
 
@@ -115,10 +115,11 @@ export function heldTags(
 ): readonly TagGoal[] {
   if (serve.activated !== 'digests-and-tags') return [];
   const contested = new Set(tags.contested.map(({ tag }) => tag));
-  const withdrawn = new Set(bundles.flatMap((entry) => (entry.withdrawn === undefined ? [] : [entry.bundle])));
-  const owners = tagOwners(bundles.map(({ bundle }) => bundle));
+  const owners = tagOwners(
+    bundles.map(({ bundle }) => bundle),
+    withdrawnAmong(bundles),
+  );
   return [...new Set(owners.values())]
-    .filter((owner) => !withdrawn.has(owner))
     .flatMap((owner) => tagGoalsOf(owner).filter(({ tag }) => owners.get(tag) === owner))
     .filter(({ tag }) => !contested.has(tag) && isServed(repositoryOf(tag), serve));
 }

@@ -1,5 +1,6 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
+import { activationTarget } from '../assess/assess-order.ts';
 import { unsupportedReason } from '../assess/runtime-support.ts';
 import { trustedReleases } from '../assess/trusted-releases.ts';
 import { diskFull } from '../preload/space.ts';
@@ -9,7 +10,6 @@ import type { Policy } from '../settings/settings.ts';
 import type { Effect } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
-import { activationTarget } from './activation.ts';
 import { cancelledPulls, mediaLeft, resumptions } from './cancellation.ts';
 import { contentPlan } from './content.ts';
 import type { Decision } from './decision.ts';

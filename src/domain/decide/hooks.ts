@@ -1,4 +1,5 @@
 import type { Assessment } from '../assess/assess.ts';
+import { isReadyToActivate } from '../assess/assess-order.ts';
 import { beforeActivate, wantedRuns } from '../release/hooks/hook-runs.ts';
 import { areFilesInstalled } from '../release/hooks/release-folder.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -7,7 +8,6 @@ import { type HookRun, isSameRun } from '../state/hook.ts';
 import type { Memory } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { isWaiting } from '../state/waiting.ts';
-import { isReadyToActivate } from './activation.ts';
 
 /**
  * The hooks that are started now: `before-activate` of the first release that nothing else holds,

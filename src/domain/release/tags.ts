@@ -24,14 +24,14 @@ export interface StrayTag extends TagGoal {
 
 /** What one round concludes about tags. */
 export interface TagAssessment {
-  /** Tags that ought to name an image of a release, and don't. */
+  /** Tags that are to be restored: they ought to name an image of a release, and don't. */
   readonly stray: readonly StrayTag[];
-  /** Those of them that were taken away again and again: they are left alone. */
+  /** Tags of any release that were taken away again and again: they are left alone. */
   readonly contested: readonly StrayTag[];
-  /** Those of them that are to be given to their images now, all of one release. */
+  /** Stray ones that are to be given to their images now, all of one release. */
   readonly due: readonly StrayTag[];
   /**
-   * Those of them whose repositories need our mirror: the due ones, and those that wait after a
+   * Stray ones whose repositories need our mirror: the due ones, and those that wait after a
    * failure.
    */
   readonly mirrored: readonly StrayTag[];
@@ -77,23 +77,78 @@ export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readon
 }
 
 /**
- * The release to which each tag belongs: of each stream the one that was activated last, and of
- * several streams that name a tag the one that was activated first, since no other may take a tag
- * that is held (`foreignTag`). One that was rolled back
- * or unpinned holds no tags, and none that was activated before it does: to move them there would
- * be an activation that nobody asked for.
+ * The release whose image our registry sends for each tag: of a stream the one that was activated
+ * last of those that name it, also once it is superseded, until it is retired. A tag does not move
+ * back by itself: one that a retired release or one that was rolled back took from a kept release
+ * is nobody's, unless all of them name the same image.
+ *
+ * Of several streams that name a tag it is the one whose lost tags are restored
+ * ({@link restoredReleases}), then the one that was activated first, since no other may take a tag
+ * that is held (`foreignTag`). `withdrawn`: releases that are not trusted any more have no tags.
  */
-export function tagOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string, StoredBundle> {
+export function tagOwners(
+  bundles: readonly StoredBundle[],
+  withdrawn: ReadonlySet<StoredBundle> = new Set(),
+): ReadonlyMap<string, StoredBundle> {
+  const restored = restoredReleases(bundles);
+  const isBefore = (one: StoredBundle, other: StoredBundle) =>
+    restored.has(one) === restored.has(other) ? (one.activatedAt ?? 0) < (other.activatedAt ?? 0) : restored.has(one);
+  const owners = new Map<string, StoredBundle>();
+  for (const stream of new Set(bundles.map(({ payload }) => payload.name))) {
+    const activated = bundles
+      .filter(({ payload, activatedAt }) => payload.name === stream && activatedAt !== undefined)
+      .sort((a, b) => (a.activatedAt ?? 0) - (b.activatedAt ?? 0));
+    for (const [tag, claims] of claimsByTag(activated)) {
+      const owner = ownerOf(claims, withdrawn);
+      const other = owners.get(tag);
+      if (owner !== undefined && (other === undefined || isBefore(owner, other))) owners.set(tag, owner);
+    }
+  }
+  return owners;
+}
+
+/**
+ * Of each stream the release that was activated last: tags that it loses are restored. None of a
+ * stream whose last one was rolled back or retired: to move tags of an older one would be an
+ * activation that nobody asked for.
+ */
+export function restoredReleases(bundles: readonly StoredBundle[]): ReadonlySet<StoredBundle> {
   const newest = new Map<string, StoredBundle>();
   for (const bundle of bundles) {
     const { activatedAt } = bundle;
     const other = newest.get(bundle.payload.name);
     if (activatedAt !== undefined && activatedAt >= (other?.activatedAt ?? 0)) newest.set(bundle.payload.name, bundle);
   }
-  const holders = [...newest.values()]
-    .filter((bundle) => !isRetired(bundle) && !isRolledBack(bundle))
-    .sort((a, b) => (b.activatedAt ?? 0) - (a.activatedAt ?? 0));
-  return new Map(holders.flatMap((bundle) => tagGoalsOf(bundle).map(({ tag }) => [tag, bundle] as const)));
+  return new Set([...newest.values()].filter((bundle) => !isRetired(bundle) && !isRolledBack(bundle)));
+}
+
+/** A release that names a tag, and the image that it names. */
+interface TagClaim {
+  readonly bundle: StoredBundle;
+  readonly digest: Digest;
+}
+
+function claimsByTag(bundles: readonly StoredBundle[]): ReadonlyMap<string, readonly TagClaim[]> {
+  const claims = new Map<string, TagClaim[]>();
+  for (const bundle of bundles) {
+    for (const { tag, digest } of tagGoalsOf(bundle)) {
+      const before = claims.get(tag);
+      if (before === undefined) claims.set(tag, [{ bundle, digest }]);
+      else before.push({ bundle, digest });
+    }
+  }
+  return claims;
+}
+
+/** `claims`: of one stream, in the order of activation. */
+function ownerOf(claims: readonly TagClaim[], withdrawn: ReadonlySet<StoredBundle>): StoredBundle | undefined {
+  const last = claims.at(-1);
+  if (last === undefined) return undefined;
+  const kept = claims.filter(({ bundle }) => !isRetired(bundle));
+  const same = kept.filter(({ digest }) => digest === last.digest);
+  const isTaken = isRetired(last.bundle) || isRolledBack(last.bundle);
+  if (isTaken && same.length < kept.length) return undefined;
+  return same.findLast(({ bundle }) => !withdrawn.has(bundle))?.bundle;
 }
 
 /**
@@ -111,15 +166,16 @@ export function assessTags(
   // While tags move, what was observed of them is no longer true, but for those that nobody moves.
   if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) {
     if (![...times.values()].some(isContested)) return NO_TAGS;
-    return { ...NO_TAGS, contested: compare(holders, runtime).stray.filter((one) => isContested(timesOf(one))) };
+    return { ...NO_TAGS, contested: compare(holders, runtime).lost.filter((one) => isContested(timesOf(one))) };
   }
-  const { stray, met, owned } = compare(holders, runtime);
+  const { lost, met, owned, restored } = compare(holders, runtime);
   const settled = [...new Set(tagsGiven.map(({ tag }) => tag))].filter((tag) => met.has(tag) || !owned.has(tag));
-  if (stray.length === 0) return { ...NO_TAGS, settled };
+  const contested = lost.filter((one) => isContested(timesOf(one)));
+  const stray = lost.filter(({ bundleId }) => restored.has(bundleId));
+  if (stray.length === 0) return { ...NO_TAGS, contested, settled };
   const failed = failures.filter(({ task }) => task.kind === 'restore-tags');
   const isPaused = (bundleId: BundleId) =>
     failed.some((failure) => failure.task.bundleId === bundleId && isWaiting(failure, now));
-  const contested = stray.filter((one) => isContested(timesOf(one)));
   const open = stray.filter((one) => !contested.includes(one));
   const wanted = open.filter((one) => !isPaused(one.bundleId));
   const ready = wanted.filter((one) => dueAt(timesOf(one), now) <= now);
@@ -160,34 +216,41 @@ export function contestReason(
   return { code: 'engine/tag-contested', data: { ...data, ...(names !== undefined && { names }) } };
 }
 
-/** Which tags stray, which name their images, and which a release holds at all. */
-function compare(
-  holders: readonly TagHolder[],
-  { images }: Extract<RuntimeObservation, { kind: 'reachable' }>,
-): { readonly stray: readonly StrayTag[]; readonly met: ReadonlySet<string>; readonly owned: ReadonlySet<string> } {
+/**
+ * Which tags don't name their images, which do, which a release has at all, and the releases whose
+ * lost tags are restored.
+ */
+function compare(holders: readonly TagHolder[], { images }: Extract<RuntimeObservation, { kind: 'reachable' }>) {
   // An activation that comes next, or that failed half-way and is tried again, moves the tags of
   // its stream.
   const activating = holders.filter(({ activationDue, absentImages }) => activationDue && absentImages.length === 0);
   const moving = new Set(activating.map(({ bundle }) => bundle.payload.name));
-  const withdrawn = new Set(holders.flatMap((one) => (one.withdrawn === undefined ? [] : [one.bundle.bundleId])));
   const byName = new Map<string, RuntimeImage>(
     images.flatMap((image) => [...image.repoTags, ...image.repoDigests].map((name) => [name, image] as const)),
   );
-  const owners = tagOwners(holders.map(({ bundle }) => bundle));
-  const stray: StrayTag[] = [];
+  const bundles = holders.map(({ bundle }) => bundle);
+  const restored = restoredReleases(bundles);
+  const owners = tagOwners(bundles, withdrawnAmong(holders));
+  const lost: StrayTag[] = [];
   const met = new Set<string>();
   for (const bundle of new Set(owners.values())) {
-    if (withdrawn.has(bundle.bundleId) || moving.has(bundle.payload.name)) continue;
+    if (restored.has(bundle) && moving.has(bundle.payload.name)) continue;
     for (const goal of tagGoalsOf(bundle)) {
       const { tag, reference } = goal;
       const image = byName.get(reference);
       if (owners.get(tag) !== bundle || image === undefined) continue;
       const tagged = byName.get(tag);
       if (tagged?.imageId === image.imageId) met.add(tag);
-      else stray.push({ ...goal, bundleId: bundle.bundleId, names: tagged && nameOf(tagged) });
+      else lost.push({ ...goal, bundleId: bundle.bundleId, names: tagged && nameOf(tagged) });
     }
   }
-  return { stray, met, owned: new Set(owners.keys()) };
+  const restoredIds = new Set([...restored].map(({ bundleId }) => bundleId));
+  return { lost, met, owned: new Set(owners.keys()), restored: restoredIds };
+}
+
+/** The releases that are not trusted any more. */
+export function withdrawnAmong(holders: readonly Pick<TagHolder, 'bundle' | 'withdrawn'>[]): ReadonlySet<StoredBundle> {
+  return new Set(holders.flatMap(({ bundle, withdrawn }) => (withdrawn === undefined ? [] : [bundle])));
 }
 
 function nameOf({ repoDigests, imageId }: RuntimeImage): string {
@@ -223,7 +286,7 @@ function troublesOf(
     if (stray.some(({ bundleId }) => bundleId === task.bundleId)) troubles.set(task.bundleId, reason);
   }
   for (const { bundle } of holders) {
-    const lost = contested.find(({ bundleId }) => bundleId === bundle.bundleId);
+    const lost = contested.find((one) => one.bundleId === bundle.bundleId && stray.includes(one));
     if (lost !== undefined) troubles.set(bundle.bundleId, contestReason(lost, bundle));
   }
   return troubles;

@@ -1,5 +1,5 @@
 import { assess } from '../../domain/assess/assess.ts';
-import { tagsInWork } from '../../domain/decide/activation.ts';
+import { tagsInWork } from '../../domain/assess/assess-order.ts';
 import { type Catalog, catalogOf, workOf } from '../../domain/decide/catalog.ts';
 import type { ConditionStatus } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';

@@ -111,7 +111,7 @@ describe('stickpin doctor', () => {
     expect(told('PullsFromElsewhere', 'False')).toMatchObject({ verdict: 'ok' });
     expect(told('PullsFromElsewhere', 'True')).toMatchObject({
       verdict: 'warning',
-      remedy: expect.stringContaining('add these images to a bundle'),
+      remedy: expect.stringContaining('add the others to a bundle'),
     });
     expect(told('PullsFromElsewhere', 'Unknown')).toMatchObject({
       verdict: 'warning',

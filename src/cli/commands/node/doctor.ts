@@ -124,7 +124,7 @@ const SHADOWS = "while a release holds a tag, this node sees the release's image
 const LOOK_AT_PULLS =
   "see 'journalctl -u stickpin' and the journal of the runtime, then run 'sudo stickpin doctor' again; until then pods with imagePullPolicy Always need a network";
 const BRING_IMAGES =
-  'add these images to a bundle under these names, or let the pods use names that a release provides; on a node with a network it may stay like this';
+  'activate the release that the message names for an image, add the others to a bundle under these names, or let the pods use names that a release provides; on a node with a network it may stay like this';
 const LOOK_AT_MANIFESTS =
   "correct the file that the message names, or start the runtime, then run 'stickpin doctor' again";
 

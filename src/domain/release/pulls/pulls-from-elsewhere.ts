@@ -10,6 +10,8 @@ export interface ElsewhereUse {
   readonly usedBy: string;
   /** How many others do. */
   readonly more: number;
+  /** The release that provides it once it is activated, as `ocp@4.13.7`. */
+  readonly release?: string;
 }
 
 /** Which of the provided names our registry answers, so that a forced pull of them succeeds. */
@@ -38,9 +40,16 @@ export function pullsFromElsewhere(
   for (const use of uses) {
     if (!isFromElsewhere(use, names, answered)) continue;
     const { usedBy, more } = found.get(use.image) ?? { usedBy: use.usedBy, more: -1 };
-    found.set(use.image, { image: use.image, usedBy, more: more + 1 });
+    const release = releaseOf(use.image, names);
+    found.set(use.image, { image: use.image, usedBy, more: more + 1, ...(release !== undefined && { release }) });
   }
   return [...found.values()];
+}
+
+function releaseOf(image: string, { later }: ProvidedNames): string | undefined {
+  const reference = parsed(image);
+  if (reference === undefined || reference.digest !== undefined) return undefined;
+  return later.get(formatReference({ repository: reference.repository, tag: reference.tag ?? 'latest' }));
 }
 
 function isFromElsewhere({ image, pullPolicy }: ImageUse, names: ProvidedNames, answered: AnsweredNames): boolean {

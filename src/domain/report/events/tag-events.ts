@@ -2,16 +2,17 @@ import { formatCount } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/event.ts';
-import { contestReason, type StrayTag } from '../../release/tags.ts';
+import { contestReason, restoredReleases, type StrayTag } from '../../release/tags.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 
 /** Contested tags that were not reported yet. */
 export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<string>): Event[] {
+  const restored = restoredReleases(bundles.map(({ bundle }) => bundle));
   return tags.contested.flatMap((lost): Event[] => {
-    const holder = bundles.find(({ bundle }) => bundle.bundleId === lost.bundleId);
+    const holder = [...restored].find(({ bundleId }) => bundleId === lost.bundleId);
     if (told.has(lost.tag) || holder === undefined) return [];
-    const message = reasonText(contestReason(lost, holder.bundle));
+    const message = reasonText(contestReason(lost, holder));
     return [{ kind: 'tagContested', level: 'warn', bundleId: lost.bundleId, message }];
   });
 }

@@ -39,13 +39,23 @@ const LOOK_AT_MIRRORS = "'stickpin doctor' tells whether the runtime reads its m
 
 /** Which images come from elsewhere, and what to do. At least one. */
 export function elsewhereText(uses: readonly ElsewhereUse[]): string {
-  const named = uses.slice(0, NAMED).map(({ image, usedBy, more }) => {
+  const named = uses.slice(0, NAMED).map(({ image, usedBy, more, release }) => {
     const others = more === 0 ? '' : ` and ${more} more`;
-    return `${image} (${usedBy}${others})`;
+    const later = release === undefined ? '' : `; ${release} provides it once it is activated`;
+    return `${image} (${usedBy}${others}${later})`;
   });
   const rest = uses.length > NAMED ? `, and ${uses.length - NAMED} more` : '';
   const count = formatCount(uses.length, 'image');
-  return `no activated release answers a pull of ${count}, so that it fails without a network: ${named.join(', ')}${rest}. Add ${uses.length === 1 ? 'it' : 'them'} to a bundle under ${uses.length === 1 ? 'this name' : 'these names'}, or use names that a release provides`;
+  return `no activated release answers a pull of ${count}, so that it fails without a network: ${named.join(', ')}${rest}. ${elsewhereAdvice(uses)}, or use names that a release provides`;
+}
+
+function elsewhereAdvice(uses: readonly ElsewhereUse[]): string {
+  const releases = [...new Set(uses.flatMap(({ release }) => release ?? []))].join(' and ');
+  const lacking = uses.filter(({ release }) => release === undefined).length;
+  if (lacking === 0) return `Activate ${releases}`;
+  const names = lacking === 1 ? 'this name' : 'these names';
+  if (releases === '') return `Add ${lacking === 1 ? 'it' : 'them'} to a bundle under ${names}`;
+  return `Activate ${releases}, and add ${lacking === 1 ? 'the other one' : 'the others'} to a bundle under ${names}`;
 }
 
 type ElsewhereHold = Extract<ActivationHold, { readonly code: 'engine/pulls-from-elsewhere' }>;

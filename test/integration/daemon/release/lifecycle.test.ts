@@ -46,7 +46,11 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     rmSync(factory, { recursive: true, force: true });
   });
 
-  const make = (sequence: number, schedule: 'immediate' | 'manual' = 'immediate'): Promise<SampleBundle> =>
+  const make = (
+    sequence: number,
+    schedule: 'immediate' | 'manual' = 'immediate',
+    tags: { readonly api?: string } = {},
+  ): Promise<SampleBundle> =>
     makeSampleBundle({
       schedule,
       dir: factory,
@@ -55,7 +59,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
       sequence,
       images: ['etcd', 'api'].map((component) => ({
         component,
-        reference: `quay.example.com/ocp/${component}:stable`,
+        reference: `quay.example.com/ocp/${component}:${(component === 'api' && tags.api) || 'stable'}`,
         image: sampleImage({ seed: `${component}-${sequence}`, architecture: hostArch }),
       })),
     });
@@ -174,4 +178,52 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
       .poll(() => history('4.13.1'), { timeout: 60_000 })
       .toEqual([...back, 'activation-requested', 'bundleActivated']);
   }, 150_000);
+
+  it('pulls by a tag that only one release has succeed until it is retired, whichever one is activated', async () => {
+    const [A, B] = await Promise.all([
+      make(1, 'immediate', { api: '4.13.1' }),
+      make(2, 'immediate', { api: '4.13.2' }),
+    ]);
+    const client = connectCri(double.socketPath);
+    /** What a pod with `imagePullPolicy: Always` gets; there is no network. */
+    const pull = async (name: string) => {
+      await client.pullImage(`quay.example.com/ocp/${name}`);
+      const image = (await images()).find(({ repo_tags }) => repo_tags.includes(`quay.example.com/ocp/${name}`));
+      return image?.repo_digests[0];
+    };
+    const own = async () => [await pull('api:4.13.1'), await pull('api:4.13.2')];
+    const both = [referenceOf(A, 'api'), referenceOf(B, 'api')];
+    try {
+      await harness.start();
+      await preload(A);
+      await run(A);
+      await reach('4.13.1 proven');
+      await expect(pull('api:4.13.2')).rejects.toThrow();
+      await preload(B);
+      expect([await own(), await pull('etcd:stable')]).toEqual([both, referenceOf(B, 'etcd')]);
+      await run(B);
+      await reach('4.13.1 superseded, 4.13.2 proven');
+      expect(await own()).toEqual(both);
+      expect(harness.daemon().engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
+      await expect.poll(stable, { timeout: 60_000 }).toBe(referenceOf(A, 'etcd'));
+      await harness.until(({ operation }) => operation === 'idle');
+      expect([await own(), await pull('etcd:stable')]).toEqual([both, referenceOf(A, 'etcd')]);
+      await harness.stop();
+      await harness.start();
+      await eventually(async () => expect(await own()).toEqual(both), 60_000);
+      await run(A);
+      await eventually(
+        () =>
+          harness
+            .daemon()
+            .engine.unpin({ bundle: 'ocp@4.13.2', force: true, removeImages: false }, new AbortController().signal),
+        60_000,
+      );
+      await harness.until((report) => report.bundles.some(({ phase }) => phase === 'retired'));
+      await expect(pull('api:4.13.2')).rejects.toThrow();
+      expect(await pull('api:4.13.1')).toBe(referenceOf(A, 'api'));
+    } finally {
+      client.close();
+    }
+  }, 240_000);
 });

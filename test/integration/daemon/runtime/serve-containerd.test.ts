@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type CriClient, createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import type { SampleImage } from '../../../support/bundles/sample-image.ts';
+import { hostArch, makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { type SampleImage, sampleImage } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { askedFor, publishMoved } from '../../../support/daemon/origin.ts';
 import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
@@ -103,6 +103,31 @@ describe.runIf(have('root', 'mmdebstrap')).each(['1.7', '2'] as const)(
         expect((await cri.imageStatus(tagOf(0), unstopped))?.repoDigests).toContain(referenceOf(0));
         expect(await isPinned(referenceOf(0))).toBe(true);
       }, 60_000);
+    });
+
+    it('is pulled by its own tag while a newer release is activated, until it is retired', async () => {
+      const newer = await makeSampleBundle({
+        dir: factory,
+        keys: [harness.key],
+        version: '4.13.8',
+        sequence: 8,
+        images: ['etcd', 'api'].map((name) => ({
+          reference: `quay.example.com/coreos/${name}:4.13.8`,
+          image: sampleImage({ seed: `${name} 4.13.8`, architecture: hostArch }),
+        })),
+      });
+      harness.unplug();
+      harness.plug(newer.path);
+      await harness.until((report) => report.bundles[1]?.phase === 'activated' && report.operation === 'idle');
+      harness.unplug();
+      origin.forget();
+      await cri.pullImage(tagOf(1), unstopped);
+      expect((await cri.imageStatus(tagOf(1), unstopped))?.repoDigests).toContain(referenceOf(1));
+      expect(askedFor(origin)).toBe(0);
+      await harness.daemon().engine.unpin({ bundle: bundle.bundleId, force: true, removeImages: false }, unstopped);
+      await harness.until((report) => report.bundles[0]?.phase === 'retired');
+      await cri.pullImage(tagOf(1), unstopped);
+      expect(askedFor(origin)).toBeGreaterThan(0);
     });
   },
 );

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { activationTarget, bundleInWork } from '../../../../src/domain/decide/activation.ts';
+import { activationTarget } from '../../../../src/domain/assess/assess-order.ts';
+import { bundleInWork } from '../../../../src/domain/decide/activation.ts';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {

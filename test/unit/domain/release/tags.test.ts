@@ -3,7 +3,7 @@ import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { RuntimeImage } from '../../../../src/domain/model/image/runtime-image.ts';
 import { tagOwners, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
-import { restoredMessage } from '../../../../src/domain/report/events/tag-events.ts';
+import { contestEvents, restoredMessage } from '../../../../src/domain/report/events/tag-events.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
@@ -175,6 +175,15 @@ describe('tags: which ones are restored', () => {
     expect(dueOf(images, [active(newer), active(tools)])).toEqual([tag('etcd2')]);
   });
 
+  it('leaves lost tags of an older release alone, since a pull of them is answered, and still says that one is contested', () => {
+    const images = [...allListed(newer), listed(referenceOf('etcd')), listed(referenceOf('api'))];
+    const tagsGiven = [1, 2, 3].map((at) => ({ tag: tag('etcd', '4.13.6'), at: NOON + at - 10 }));
+    const { assessment } = look(images, [active(older, NOON - 1), active(newer)], { tagsGiven });
+    expect(assessment.tags).toMatchObject({ stray: [], due: [], settled: [], troubles: new Map() });
+    expect(assessment.tags.contested.map((lost) => lost.tag)).toEqual([tag('etcd', '4.13.6')]);
+    expect(contestEvents(assessment, new Set())).toEqual([]);
+  });
+
   it('leaves a tag of two streams to the one that was activated first', () => {
     const tools = verified({ name: 'tools', images: { etcd: ['etcd'] }, ...sharing('etcd', '1.0.0') });
     for (const [first, second] of [
@@ -190,6 +199,93 @@ describe('tags: which ones are restored', () => {
     const images = [listed(referenceOf('etcd'), true, [tag('etcd', '1.0.0')]), ...allListed(is)];
     expect(dueOf(images, [active(tools, NOON + 1), active(is)])).toEqual([]);
     expect(dueOf(images, [active(tools, NOON - 1), active(is)])).toEqual([floating]);
+  });
+});
+
+describe('tags: which pulls are answered', () => {
+  const serve = { serve: { activated: 'digests-and-tags', except: [] } } as const;
+  /** The release of each tag that is answered. */
+  const answered = (bundles: readonly StoredBundle[], over: Partial<Scene> = {}) => {
+    const { observed, assessment } = look(
+      bundles.flatMap((bundle) => allListed(bundle)),
+      bundles,
+      over,
+    );
+    const versions = new Map(
+      bundles.flatMap(({ payload, contents }) => contents.images.map(({ digest }) => [digest, payload.version])),
+    );
+    return Object.fromEntries(
+      [...catalogOf(observed, assessment, { ...UNSERVED, ...serve })].flatMap(([name, { tags }]) =>
+        [...tags].map(([one, digest]) => [`${name}:${one}`, versions.get(digest)] as const),
+      ),
+    );
+  };
+  const back = { rolledBackAt: NOON + 1, rolledBackReason: 'no' };
+  const [own, next] = [{ [tag('etcd', '4.13.6')]: '4.13.6' }, { [tag('etcd2')]: '4.13.7' }];
+
+  it.each<{ when: string; bundles: StoredBundle[]; over?: Partial<Scene>; expected: Record<string, string> }>([
+    {
+      when: 'it was superseded: a tag that only it names; the newer one has the others',
+      bundles: [active(was, NOON - 1, { provenAt: NOON - 1 }), active(is)],
+      expected: { ...own, ...next, [floating]: '4.13.7' },
+    },
+    {
+      when: 'it went back, or the one before it: a tag that both name does not move back by itself',
+      bundles: [active(was, NOON - 1, { provenAt: NOON - 1 }), active(is, NOON, back)],
+      expected: { ...own, ...next },
+    },
+    {
+      when: 'the older one is activated again',
+      bundles: [active(was, NOON + 2), active(is, NOON, back)],
+      expected: { ...own, ...next, [floating]: '4.13.6' },
+    },
+    {
+      when: 'the newer one is retired: what it took stays with nobody',
+      bundles: [active(was, NOON - 1), active(is, NOON, { retiredAt: NOON + 1 })],
+      expected: own,
+    },
+    {
+      when: 'the older one is retired',
+      bundles: [active(was, NOON - 1, { retiredAt: NOON + 1 }), active(is)],
+      expected: { ...next, [floating]: '4.13.7' },
+    },
+    {
+      when: 'the newer one was never activated',
+      bundles: [
+        active(was, NOON - 1),
+        stored({ ...is, payload: { ...is.payload, schedule: 'manual' } }, { readyAt: 1 }),
+      ],
+      expected: { ...own, [floating]: '4.13.6' },
+    },
+    {
+      when: 'the tag is contested',
+      bundles: [active(was, NOON - 1), active(is)],
+      over: {
+        runtime: reachable({ images: [listed(referenceOf('etcd')), ...allListed(is)] }),
+        tagsGiven: [1, 2, 3].map((at) => ({ tag: tag('etcd', '4.13.6'), at: NOON + at - 10 })),
+      },
+      expected: { ...next, [floating]: '4.13.7' },
+    },
+  ])('$when', ({ bundles, over, expected }) => {
+    expect(answered(bundles, over)).toEqual(expected);
+  });
+
+  it('answers a tag that all kept releases give to one image, whatever becomes of the newer one', () => {
+    const same = verified({ images: { etcd: ['etcd'] }, ...sharing('etcd', '4.13.7') });
+    for (const over of [back, { retiredAt: NOON + 1 }]) {
+      const bundles = [active(was, NOON - 1), active(same, NOON, over)];
+      expect(Object.keys(answered(bundles))).toContain(floating);
+    }
+    expect(tagOwners([active(was, NOON - 1), active(same)]).get(floating)?.payload.version).toBe('4.13.7');
+    const [older6, newer7] = [active(was, NOON - 1), active(same)];
+    expect(tagOwners([older6, newer7], new Set([newer7])).get(floating)).toBe(older6);
+    expect(tagOwners([older6, active(is)], new Set()).get(floating)?.payload.version).toBe('4.13.7');
+  });
+
+  it('answers no tag of a release whose trust was withdrawn, and none that it took from another one', () => {
+    const [older6, newer7] = [active(was, NOON - 1), active(is)];
+    expect([...tagOwners([older6, newer7], new Set([newer7])).keys()]).toEqual([tag('etcd', '4.13.6')]);
+    expect([...tagOwners([older6, newer7], new Set([older6])).keys()].sort()).toEqual([tag('etcd2'), floating].sort());
   });
 });
 

@@ -93,6 +93,24 @@ describe('PullsFromElsewhere', () => {
     expect(elsewhere({ uses: uses(30), faults: [], isComplete: true })?.message).toContain(', and 10 more. Add them');
   });
 
+  it('names the release that provides an image once it is activated', () => {
+    const next = stored(verified({ version: '4.13.9', sequence: 9, schedule: 'manual' }), { readyAt: 1 });
+    const image = next.contents.images[0]?.tags[0] ?? '';
+    const used = (count: number) => ({
+      uses: [{ usedBy: 'Pod a, container c', image }, ...uses(count)],
+      faults: [],
+      isComplete: true,
+    });
+    const message = (count: number) =>
+      judged(undefined, { imageUses: used(count) }, [release, next]).PullsFromElsewhere?.message;
+    expect(message(0)).toContain(
+      `${image} (Pod a, container c; ocp@4.13.9 provides it once it is activated). Activate ocp@4.13.9, or use names`,
+    );
+    expect(message(1)).toContain(
+      'Activate ocp@4.13.9, and add the other one to a bundle under this name, or use names',
+    );
+  });
+
   it('is False when every image is provided, and Unknown when something could not be checked', () => {
     const provided = [{ usedBy: 'Pod a, container c', image: TAG }];
     expect(elsewhere({ uses: provided, faults: [], isComplete: true })).toMatchObject({

@@ -13,6 +13,7 @@ const OTHER = digestOf('another one');
 const NAMES: ProvidedNames = {
   tags: new Set(['quay.io/coreos/etcd:v3.5', 'quay.io/coreos/etcd:latest', 'docker.io/library/nginx:1']),
   digests: new Set([`quay.io/coreos/etcd@${DIGEST}`]),
+  later: new Map([['quay.io/coreos/etcd:v3.7', 'ocp@4.13.7']]),
 };
 const ALL: AnsweredNames = { tags: true, digests: true, except: [] };
 const NONE: AnsweredNames = { tags: false, digests: false, except: [] };
@@ -48,6 +49,12 @@ describe('pullsFromElsewhere', () => {
     ['Not An Image', undefined, true],
   ])('counts %s with the policy %s as a pull from elsewhere: %s', (image, policy, expected) => {
     expect(isElsewhere(image, policy)).toBe(expected);
+  });
+
+  it('names the release that provides an image once it is activated', () => {
+    const found = (image: string) => pullsFromElsewhere([use(image)], NAMES, ALL).map(({ release }) => release);
+    expect(found('quay.io/coreos/etcd:v3.7')).toEqual(['ocp@4.13.7']);
+    expect(found('quay.io/coreos/etcd:v3.6')).toEqual([undefined]);
   });
 
   it('counts an image that is pulled each time while our registry does not serve it', () => {
@@ -98,7 +105,7 @@ describe('pullsFromElsewhere', () => {
         const wide = pullsFromElsewhere(all, NAMES, ALL).map(({ image }) => image);
         expect(narrow).toEqual(expect.arrayContaining(wide));
         expect(new Set(wide).size).toBe(wide.length);
-        const nothing = pullsFromElsewhere(all, { tags: new Set(), digests: new Set() }, ALL);
+        const nothing = pullsFromElsewhere(all, { tags: new Set(), digests: new Set(), later: new Map() }, ALL);
         expect(nothing.map(({ image }) => image)).toEqual(expect.arrayContaining(wide));
       }),
     );
