@@ -93,7 +93,7 @@ describe('the check of images after an unclean boot', () => {
     await node.clock.advance(25 * 3_600_000);
     expect(looks()).toBe(8);
     await node.stop();
-  });
+  }, 240_000);
 
   it('is not made again for an image that is not known after a check by hand alone', async () => {
     const unknown: ImageContent = { kind: 'unknown', reason: { code: 'runtime/config', message: 'EIO' } };
