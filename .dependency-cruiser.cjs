@@ -65,7 +65,6 @@ const bundledPackages = [
   'chokidar',
   'commander',
   'dbus-next',
-  'fzstd',
   'pino',
   'prom-client',
   'semver',

@@ -64,3 +64,15 @@ function plainValue(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plainValue(member)]));
 }
+
+/**
+ * A text file as editors and shells write it: UTF-8, or UTF-16 with a byte order mark, which is
+ * left out.
+ *
+ * @param isStrict throws a TypeError where bytes are no such text; otherwise they become `\ufffd`.
+ */
+export function decodeText(bytes: Uint8Array, isStrict = false): string {
+  const mark = `${bytes[0]} ${bytes[1]}`;
+  const encoding = mark === '255 254' ? 'utf-16le' : mark === '254 255' ? 'utf-16be' : 'utf-8';
+  return new TextDecoder(encoding, { fatal: isStrict }).decode(bytes);
+}

@@ -145,12 +145,16 @@ async function fetchAll(
       { withSignatures: withoutSignatures !== true, access, onProgress },
       signal,
     );
-  const unpacked = await readArchives(archives, { folder: join(folder, 'archives'), arch, onProgress }, signal);
+  const { requests: unpacked, notes } = await readArchives(
+    archives,
+    { folder: join(folder, 'archives'), arch, onProgress },
+    signal,
+  );
   const carried = new Set(unpacked.map(({ reference }) => formatReference(reference)));
   const images = options.images.filter(
     ({ isReplaceable, reference }) => !isReplaceable || !carried.has(formatReference(reference)),
   );
-  if (release === undefined) return { requests: [...(await fetch(images, 'images')), ...unpacked], notes: [] };
+  if (release === undefined) return { requests: [...(await fetch(images, 'images')), ...unpacked], notes };
   const [fetched] = await fetch([release], 'release');
   if (fetched === undefined) throw new TypeError('the release was not fetched');
   const payload = await readReleasePayload(fetched, arch, signal);
@@ -158,7 +162,7 @@ async function fetchAll(
   const others = await fetch([...asked, ...added], 'images');
   return {
     requests: [...others.slice(0, asked.length), ...unpacked, fetched, ...others.slice(asked.length)],
-    notes: payload.warnings,
+    notes: [...notes, ...payload.warnings],
   };
 }
 

@@ -85,11 +85,11 @@ async function takeLayer(
   signal: AbortSignal,
 ): Promise<Layer> {
   const take = layer.isDisposable ? moveLayer : copyLayer;
-  const copied = await take(layer.path, to, { expected: layer, onBytes }, signal);
+  const copied = await take(layer, to, { expected: layer, onBytes }, signal);
   if (copied.diffId === layer.diffId) return copied;
   throw bundleError(
     'bundle/source',
-    `layer ${layer.path} unpacks to ${copied.diffId}, and the image's config says ${layer.diffId}`,
+    `${layer.what} unpacks to ${copied.diffId}, and the image's config says ${layer.diffId}`,
   );
 }
 

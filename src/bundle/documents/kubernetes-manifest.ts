@@ -1,4 +1,4 @@
-import { LineCounter, parseAllDocuments } from 'yaml';
+import { LineCounter, parseAllDocuments, visit } from 'yaml';
 import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
 import { podImagesIn } from '../../domain/release/pod-images.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -26,14 +26,8 @@ export interface ManifestDocument {
  * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`.
  */
 export function parseManifestDocuments(text: string, file: string): ManifestDocument[] {
-  const lines = new LineCounter();
-  const documents = parseAllDocuments(text.replace(/^\ufeff/, ''), {
-    merge: true,
-    logLevel: 'error',
-    prettyErrors: false,
-    lineCounter: lines,
-  });
-  return [...documents].map((document, at) => {
+  const { documents, lines } = parseAsKubectl(text.replace(/^\ufeff/, ''));
+  return documents.map((document, at) => {
     const { line } = lines.linePos(document.range[0]);
     const error = document.errors.find(({ code }) => code !== REPEATED);
     if (error !== undefined) throw malformed(file, lines.linePos(error.pos[0]).line, error.message);
@@ -44,6 +38,52 @@ export function parseManifestDocuments(text: string, file: string): ManifestDocu
       throw malformed(file, line, reasonOf(cause));
     }
   });
+}
+
+function parse(text: string) {
+  const lines = new LineCounter();
+  const options = { merge: true, logLevel: 'error', prettyErrors: false, lineCounter: lines } as const;
+  return { documents: [...parseAllDocuments(text, options)], lines };
+}
+
+/** How many characters are parsed again to read quoted texts as kubectl does. */
+const MAX_PARSED_AGAIN = 64 * 1024 * 1024;
+
+/**
+ * YAML wants the further lines of a quoted text indented deeper than its parent. kubectl, helm and
+ * the kubelet don't, and leading blanks of such a line don't count. So they are added.
+ */
+function parseAsKubectl(text: string): ReturnType<typeof parse> {
+  let parsed = parse(text);
+  let indented = indentQuote(text, parsed.documents);
+  for (let left = MAX_PARSED_AGAIN; indented !== undefined && left > 0; left -= text.length) {
+    parsed = parse(indented);
+    indented = indentQuote(indented, parsed.documents);
+  }
+  return parsed;
+}
+
+const QUOTED = /"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'/sy;
+
+/** The text with the first quoted text indented that YAML cuts off. Undefined without one. */
+function indentQuote(text: string, documents: ReturnType<typeof parse>['documents']): string | undefined {
+  const document = documents.find(({ errors }) => errors.some(({ code }) => code !== REPEATED));
+  if (document === undefined) return undefined;
+  let indented: string | undefined;
+  visit(document, {
+    Scalar: (_key, { type, range }) => {
+      if (!range || !type?.startsWith('QUOTE')) return undefined;
+      QUOTED.lastIndex = range[0];
+      const quoted = QUOTED.exec(text)?.[0];
+      if (quoted === undefined || quoted.length <= range[1] - range[0]) return undefined;
+      if (/^(?:---|\.\.\.)(?:\s|$)/m.test(quoted)) return visit.BREAK;
+      const column = range[0] - text.lastIndexOf('\n', range[0]);
+      const wide = quoted.replace(/\n[ \t]*/g, `\n${' '.repeat(column)}`);
+      if (wide !== quoted) indented = text.slice(0, range[0]) + wide + text.slice(range[0] + quoted.length);
+      return visit.BREAK;
+    },
+  });
+  return indented;
 }
 
 /** A sentence about the keys that are repeated in the documents of one file, if there are any. */

@@ -1,6 +1,6 @@
 import type { Image } from '../model/bundle.ts';
 import { formatReference, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
-import type { PodImage } from './pod-images.ts';
+import { isImagePattern, type PodImage } from './pod-images.ts';
 
 /** An image that a workload asks for, and the file that says so. */
 export interface ManifestImage extends PodImage {
@@ -60,6 +60,7 @@ function carriedBy(images: readonly Image[]): Carried {
 
 function problemsOf({ image, pullPolicy }: PodImage, carried: Carried): ManifestProblem[] {
   if (image === '') return [{ kind: 'no-image' }];
+  if (isImagePattern(image)) return [];
   const reference = parsed(image);
   const always = alwaysPulled(image, pullPolicy, reference);
   if (reference === undefined) return [...always, { kind: 'no-full-name', image }];

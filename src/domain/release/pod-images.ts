@@ -21,6 +21,15 @@ export interface PlacedPodImage extends PodImage {
 
 type Json = Readonly<Record<string, unknown>>;
 
+/**
+ * Whether the image of a container is a pattern or a variable, as in policies of Kyverno and
+ * Gatekeeper: `reg.example.com/* | !*:latest`, `{{ element.image }}`. None of these characters can
+ * be in a reference.
+ */
+export function isImagePattern(image: string): boolean {
+  return /[*?|!&]|\{\{/.test(image);
+}
+
 /** Members of a pod's spec that hold containers (Kubernetes API v1, PodSpec). */
 const CONTAINERS = [
   ['initContainers', 'init container'],

@@ -14,7 +14,7 @@ export function sampleCreateOptions(
     arch: 'amd64',
     sequence: 1,
     created: '2026-01-01T00:00:00Z',
-    images: images.map(parseImageRequest),
+    images: images.map((text) => parseImageRequest(text)),
     keys: [],
     ...more,
   };

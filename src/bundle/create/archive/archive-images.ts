@@ -3,11 +3,16 @@ import { type Digest, isDigest } from '../../../domain/model/digest.ts';
 import { parseReference, type Reference } from '../../../domain/model/reference.ts';
 import { digestOf } from '../../../platform/digest.ts';
 import { parseJson } from '../../format/json.ts';
-import { type Descriptor, manifestMediaTypes, mediaTypes } from '../../format/oci-schema.ts';
+import {
+  configMediaTypes,
+  type Descriptor,
+  indexMediaTypes,
+  manifestMediaTypes,
+  mediaTypes,
+} from '../../format/oci-schema.ts';
 import { limits } from '../../limits.ts';
 import { REF_NAME } from '../images/layout-source.ts';
-import { badArchive } from './archive-stream.ts';
-import { type ArchiveMembers, fileOf } from './unpack-archive.ts';
+import { type ArchiveMembers, badArchive, fileOf } from './unpack-archive.ts';
 
 /** An image of an archive. */
 export interface ArchiveImage {
@@ -23,6 +28,8 @@ export interface ArchiveIndex {
   readonly images: readonly ArchiveImage[];
   /** Signatures of images, attestations and SBOMs, which are no images themselves. */
   readonly attached: readonly ArchiveImage[];
+  /** Names of charts, files, referrers and other artifacts, each with its media type. */
+  readonly leftOut: readonly string[];
   /** Manifests that are not in the archive, since they are made of what it lists. */
   readonly made: ReadonlyMap<Digest, Buffer>;
 }
@@ -31,6 +38,10 @@ export interface ArchiveIndex {
 const IMAGE_NAME = 'io.containerd.image.name';
 /** Tags of the scheme of cosign: `sha256-<hex>.sig`. */
 const ATTACHED = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
+/** distribution-spec 1.1, "Referrers Tag Schema": an index of what refers to a manifest. */
+const REFERRERS = /^sha256-[0-9a-f]{64}$/;
+/** Media types of layers: image-spec, Docker. */
+const LAYER = /^application\/vnd\.(?:oci\.image\.layer|docker\.image\.rootfs)\./;
 
 const size = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const text = v.exactOptional(v.string());
@@ -45,6 +56,8 @@ const layoutIndex = v.object({
     }),
   ),
 });
+const typed = v.looseObject({ mediaType: v.string() });
+const anyManifest = v.looseObject({ config: v.exactOptional(typed), layers: v.exactOptional(v.array(typed)) });
 const dockerManifest = v.array(
   v.object({
     Config: v.string(),
@@ -72,17 +85,21 @@ export async function archiveIndexOf(
     return read(fileOf(members, name).digest, limits.indexBytes);
   };
   const index = await load('index.json');
-  if (index !== undefined) return imagesOfLayout(members.path, index);
+  if (index !== undefined) return imagesOfLayout(members, index, read);
   const manifest = await load('manifest.json');
   if (manifest !== undefined) return imagesOfDocker(members, manifest);
   throw badArchive(members.path, 'it has neither index.json nor manifest.json, so it is no archive of images');
 }
 
 /**
- * image-spec, image-layout.md, as skopeo, podman, containerd and Docker from version 25 on write
- * it.
+ * image-spec, image-layout.md, as skopeo, podman, containerd, hauler and Docker from version 25 on
+ * write it.
  */
-function imagesOfLayout(path: string, bytes: Buffer): ArchiveIndex {
+async function imagesOfLayout(
+  { path, files }: ArchiveMembers,
+  bytes: Buffer,
+  read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
+): Promise<ArchiveIndex> {
   const { manifests } = parseJson(bytes, layoutIndex, `index.json of ${path}`, 'bundle/source', limits.treeItems);
   const all = manifests.map(({ mediaType, digest, size, platform, annotations }) => {
     if (!isDigest(digest)) throw badArchive(path, `${JSON.stringify(digest)} in index.json is no sha256 digest`);
@@ -97,18 +114,50 @@ function imagesOfLayout(path: string, bytes: Buffer): ArchiveIndex {
     };
   });
   const named = new Set(all.flatMap(({ reference, descriptor }) => (reference === undefined ? [] : descriptor.digest)));
-  const images = all.flatMap(({ name, reference, ...image }): ArchiveImage[] => {
-    if (reference !== undefined) return [{ ...image, reference }];
+  const stored = new Set([...files.values()].map(({ digest }) => digest));
+  const images: ArchiveImage[] = [];
+  const attached: ArchiveImage[] = [];
+  const leftOut: string[] = [];
+  for (const { name, reference, ...image } of all) {
+    const { digest } = image.descriptor;
+    if (reference !== undefined && ATTACHED.test(reference.tag ?? '')) {
+      attached.push({ ...image, reference });
+      continue;
+    }
     // Under Kubernetes containerd lists an image by its id, too.
-    if (named.has(image.descriptor.digest) || !manifestMediaTypes.has(image.descriptor.mediaType)) return [];
-    const shown = name === undefined ? 'no name' : `no full name, only ${JSON.stringify(name)}`;
-    throw badArchive(
-      path,
-      `image ${image.descriptor.digest} has ${shown}: give it as --image REFERENCE=oci-archive:${path}, or save it by its name`,
-    );
-  });
-  const isAttached = ({ reference }: ArchiveImage) => ATTACHED.test(reference.tag ?? '');
-  return { images: images.filter((image) => !isAttached(image)), attached: images.filter(isAttached), made: new Map() };
+    if (reference === undefined && named.has(digest)) continue;
+    const type = stored.has(digest) ? await artifactTypeOf(image.descriptor, reference, path, read) : undefined;
+    if (type !== undefined) leftOut.push(`${name ?? digest} (${type})`);
+    else if (reference !== undefined) images.push({ ...image, reference });
+    else throw unnamed(path, digest, name);
+  }
+  return { images, attached, leftOut, made: new Map() };
+}
+
+function unnamed(path: string, digest: Digest, name: string | undefined) {
+  const shown = name === undefined ? 'no name' : `no full name, only ${JSON.stringify(name)}`;
+  return badArchive(
+    path,
+    `image ${digest} has ${shown}: give it as --image REFERENCE=oci-archive:${path}, or save it by its name`,
+  );
+}
+
+/**
+ * The media type of what is no container image: a chart, a file, a signature under the name of its
+ * image, and other artifacts. Undefined for an image.
+ */
+async function artifactTypeOf(
+  { mediaType, digest }: Descriptor,
+  reference: Reference | undefined,
+  path: string,
+  read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
+): Promise<string | undefined> {
+  if (!manifestMediaTypes.has(mediaType) || REFERRERS.test(reference?.tag ?? '')) return mediaType;
+  if (indexMediaTypes.has(mediaType)) return undefined;
+  const bytes = await read(digest, limits.manifestBytes);
+  const { config, layers = [] } = parseJson(bytes, anyManifest, `manifest ${digest} of ${path}`, 'bundle/source');
+  if (config !== undefined && !configMediaTypes.has(config.mediaType)) return config.mediaType;
+  return layers.some((layer) => LAYER.test(layer.mediaType)) ? undefined : layers[0]?.mediaType;
 }
 
 /** Docker image specification 1.2, "Combined Image JSON + Filesystem Changeset Format". */
@@ -132,7 +181,7 @@ function imagesOfDocker(members: ArchiveMembers, bytes: Buffer): ArchiveIndex {
       throw badArchive(path, `${JSON.stringify(name)} in manifest.json is no name of an image`);
     });
   });
-  return { images, attached: [], made };
+  return { images, attached: [], leftOut: [], made };
 }
 
 interface Blob {

@@ -2,17 +2,18 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { formatReference } from '../../../domain/model/reference.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
 import { limits } from '../../limits.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
 import type { LayoutRequest } from '../images/plan-images.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
 import { type ArchiveImage, archiveIndexOf } from './archive-images.ts';
-import { badArchive } from './archive-stream.ts';
-import { unpackArchive } from './unpack-archive.ts';
+import { badArchive, unpackArchive } from './unpack-archive.ts';
 
 /**
  * Unpacks archives of images (`docker save`, air-gap archives of k3s and RKE2, OCI layouts; plain,
  * gzip or zstd), each into a layout of its own below `folder`, and requests all of their images.
+ * Notes name what else is in them.
  *
  * @param folder on the filesystem of the bundle; the caller removes it.
  * @throws AppError `bundle/source`, `bundle/no-space`
@@ -25,7 +26,7 @@ export async function readArchives(
     onProgress,
   }: { readonly folder: string; readonly arch: string; readonly onProgress: ProgressListener },
   signal: AbortSignal,
-): Promise<LayoutRequest[]> {
+): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
   let totalBytes = 0;
   for (const path of archives)
     totalBytes += await stat(path).then(
@@ -34,6 +35,7 @@ export async function readArchives(
     );
   const onBytes = countBytes('unpack', totalBytes, onProgress);
   const requests: LayoutRequest[] = [];
+  const notes: string[] = [];
   for (const [at, path] of archives.entries()) {
     const directory = join(folder, String(at));
     const members = await unpackArchive(path, directory, onBytes, signal);
@@ -43,8 +45,9 @@ export async function readArchives(
       if (size > maxBytes) throw badArchive(path, `its list of images has ${size} bytes, and ${maxBytes} are allowed`);
       return readFile(file, { signal });
     };
-    const { images, attached, made } = await archiveIndexOf(members, read);
+    const { images, attached, leftOut, made } = await archiveIndexOf(members, read);
     for (const [digest, bytes] of made) await writeFile(layoutBlobPath(directory, digest), bytes);
+    if (leftOut.length > 0) notes.push(leftOutNote(path, leftOut));
     const chosen = chooseImages(images, arch, path);
     const stored = new Set([...made.keys(), ...[...members.files.values()].map(({ digest }) => digest)]);
     const lacking = chosen.find(({ descriptor }) => !stored.has(descriptor.digest));
@@ -58,10 +61,18 @@ export async function readArchives(
     await writeFile(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
     for (const [position, { reference }] of chosen.entries()) {
       const selector = { kind: 'position', position } as const;
-      requests.push({ reference, directory, selector, isDisposable: true, origin: path });
+      requests.push({ reference, directory, selector, isDisposable: true, origin: path, place: `archive ${path}` });
     }
   }
-  return requests;
+  return { requests, notes };
+}
+
+const MAX_NAMED = 20;
+
+function leftOutNote(path: string, leftOut: readonly string[]): string {
+  const more = leftOut.length > MAX_NAMED ? ` and ${leftOut.length - MAX_NAMED} more` : '';
+  const what = leftOut.length === 1 ? 'is no image, and is left out' : 'are no images, and are left out';
+  return oneLine(`archive ${path}: ${leftOut.slice(0, MAX_NAMED).join(', ')}${more} ${what}`);
 }
 
 /**

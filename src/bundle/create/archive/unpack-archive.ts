@@ -7,9 +7,9 @@ import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 import type { TarHeader } from '../../format/tar-header.ts';
 import { limits } from '../../limits.ts';
-import { layoutBlobPath, sourceError } from '../images/layout-source.ts';
+import { layoutBlobPath, type SourceFile, sourceError } from '../images/layout-source.ts';
+import { damagedFile, streamPacked } from '../layers/packed-file.ts';
 import { createTarWalker } from '../layers/tar-walker.ts';
-import { badArchive, streamArchive } from './archive-stream.ts';
 
 /** A file of an archive, which is a blob of the layout now. */
 export interface StoredFile {
@@ -59,8 +59,10 @@ export async function unpackArchive(
     for (const step of unpacking.steps.splice(0)) await step();
   };
   try {
-    await streamArchive(path, { onFileBytes, onTar }, signal);
-    endOf(walker, path);
+    const onFile = async (chunk: Buffer) => onFileBytes(chunk.length);
+    const file = { path, what: `archive ${path}` };
+    await streamPacked(file, { onHead: (head) => refuseOthers(path, head), onFile, onTar }, signal);
+    endOf(walker, file);
   } finally {
     await unpacking.file?.handle.close();
   }
@@ -182,10 +184,28 @@ async function checkArchive(path: string): Promise<void> {
   if (!found.isFile()) throw badArchive(path, 'it is not a file: give a .tar, .tar.gz or .tar.zst');
 }
 
-function endOf(walker: ReturnType<typeof createTarWalker>, path: string): void {
+/** Packers that Node.js has no reader for, and what unpacks their files. */
+const OTHER_PACKERS = [
+  { magic: Buffer.from('fd377a585a00', 'hex'), name: 'xz', unpacker: 'unxz' },
+  { magic: Buffer.from('BZh'), name: 'bzip2', unpacker: 'bunzip2' },
+  { magic: Buffer.from('04224d18', 'hex'), name: 'lz4', unpacker: 'unlz4' },
+] as const;
+
+function refuseOthers(path: string, head: Buffer): void {
+  const packer = OTHER_PACKERS.find(({ magic }) => head.subarray(0, magic.length).equals(magic));
+  if (packer === undefined) return;
+  throw badArchive(path, `it is packed with ${packer.name}: unpack it with ${packer.unpacker}, and give the .tar`);
+}
+
+function endOf(walker: ReturnType<typeof createTarWalker>, file: SourceFile): void {
   try {
     walker.end();
   } catch (error) {
-    throw error instanceof AppError ? badArchive(path, error.message, error) : error;
+    throw error instanceof AppError ? damagedFile(file, error.message, error) : error;
   }
+}
+
+/** `bundle/source` (`reject`) for an archive that is damaged, or none. */
+export function badArchive(path: string, why: string): AppError {
+  return bundleError('bundle/source', `archive ${path}: ${why}`);
 }

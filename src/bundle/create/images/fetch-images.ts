@@ -48,8 +48,8 @@ export async function fetchImages(
   const total = images.filter(({ source }) => source.kind === 'skopeo').length;
   for (const { source, ...image } of images) {
     if (source.kind === 'layout') {
-      const { directory, selector, isDisposable = false } = source;
-      requests.push({ ...image, directory, selector, isDisposable });
+      const { kind: _, ...layout } = source;
+      requests.push({ ...image, ...layout });
       continue;
     }
     const name = formatReference(image.reference);
@@ -69,7 +69,7 @@ export async function fetchImages(
         }
       });
     }
-    requests.push({ ...image, directory: folder, selector, isDisposable: true });
+    requests.push({ ...image, directory: folder, selector, isDisposable: true, place: source.location });
   }
   if (fetched.length > 0) {
     const named = [...signatures].map(([name, found]) => ({ ...found, annotations: { [REF_NAME]: name } }));

@@ -1,5 +1,5 @@
 import { type Digest, isDigest } from '../../../domain/model/digest.ts';
-import { formatReference, parseReference, type Reference } from '../../../domain/model/reference.ts';
+import { formatReference, parseReference, type Reference, withRegistry } from '../../../domain/model/reference.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
 
@@ -21,6 +21,8 @@ export type ImageSource =
       readonly selector: LayoutSelector;
       /** Whether the layout is ours, so that its layers may be moved out of it. Default false. */
       readonly isDisposable?: boolean;
+      /** What errors call the layout when its path is ours. Default `oci:` and the directory. */
+      readonly place?: string;
     }
   | { readonly kind: 'skopeo'; readonly location: string };
 
@@ -45,16 +47,18 @@ export interface ImageRequest {
  * Reads the argument of `--image`: `[COMPONENT=]REF[=SOURCE]`. REF is `registry/repo`, with a tag,
  * a digest or both; SOURCE is in the syntax of containers-transports(5), by default `docker://REF`.
  *
+ * @param shortNames the registry of a REF without one, which then has a tag or a digest where a
+ *   SOURCE follows; without it such a REF is a fault.
  * @throws AppError `bundle/option`, `domain/reference` (`reject`)
  */
-export function parseImageRequest(text: string): ImageRequest {
+export function parseImageRequest(text: string, shortNames?: string): ImageRequest {
   const [first = '', ...rest] = text.split('=');
-  const isNamed = !first.includes('/') && rest.length > 0;
+  const isNamed = !(shortNames === undefined ? /\// : /[/:@]/).test(first) && rest.length > 0;
   const [reference = '', ...source] = isNamed ? rest : [first, ...rest];
   if (isNamed && !/^[a-z0-9][a-z0-9._-]*$/.test(first)) {
     throw bundleError('bundle/option', `component '${first}' must be a short name such as etcd (a-z 0-9 . _ -)`);
   }
-  const parsed = parseReference(reference);
+  const parsed = parseReference(shortNames === undefined ? reference : withRegistry(reference, shortNames));
   return {
     reference: parsed,
     source: source.length === 0 ? fromRegistry(parsed) : parseImageSource(source.join('=')),

@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { decodeText } from '../../../platform/plain-text.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { type ImageRequest, parseImageRequest } from './image-request.ts';
 
@@ -11,13 +12,13 @@ const MAX_FILE_BYTES = 4 * 1024 * 1024;
  * @throws AppError `bundle/option` (`reject`) that names the file, and the line where one is wrong;
  *   `bundle/source` when it can't be read.
  */
-export async function readImagesFile(path: string, signal: AbortSignal): Promise<ImageRequest[]> {
+export async function readImagesFile(path: string, signal: AbortSignal, shortNames?: string): Promise<ImageRequest[]> {
   try {
     const { size } = await stat(path);
     if (size > MAX_FILE_BYTES) {
       throw bundleError('bundle/option', `${path} has ${size} bytes, and ${MAX_FILE_BYTES} are allowed`);
     }
-    return parseImagesFile(decodeText(await readFile(path, { signal }), path), path);
+    return parseImagesFile(textOf(await readFile(path, { signal }), path), path, shortNames);
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
@@ -25,9 +26,9 @@ export async function readImagesFile(path: string, signal: AbortSignal): Promise
   }
 }
 
-function decodeText(bytes: Buffer, path: string): string {
+function textOf(bytes: Buffer, path: string): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return decodeText(bytes, true);
   } catch (cause) {
     throw bundleError('bundle/option', `images file ${path} is not UTF-8 text: save it as such`, { cause });
   }
@@ -38,19 +39,24 @@ function decodeText(bytes: Buffer, path: string): string {
  * separated by spaces. `#` at the beginning of a line or after a space begins a comment.
  *
  * @param path names the file in errors and in {@link ImageRequest.origin}.
+ * @param shortNames the registry of names without one; without it they are faults.
  * @throws AppError `bundle/option` (`reject`) as `FILE:LINE: why`.
  */
-export function parseImagesFile(text: string, path: string): ImageRequest[] {
+export function parseImagesFile(text: string, path: string, shortNames?: string): ImageRequest[] {
   const lines = text.replace(/^\ufeff/, '').split('\n');
   return lines.flatMap((line, at) => {
     const words = line.replace(/(^|\s)#.*$/s, '').trim();
-    return words === '' ? [] : [parseLine(words.split(/\s+/), `${path}:${at + 1}`)];
+    return words === '' ? [] : [parseLine(words.split(/\s+/), `${path}:${at + 1}`, shortNames)];
   });
 }
 
-function parseLine([image = '', ...settings]: readonly string[], origin: string): ImageRequest {
+function parseLine(
+  [image = '', ...settings]: readonly string[],
+  origin: string,
+  shortNames: string | undefined,
+): ImageRequest {
   try {
-    return { ...parseImageRequest(image), ...parsePin(settings), origin };
+    return { ...parseImageRequest(image, shortNames), ...parsePin(settings), origin };
   } catch (cause) {
     if (!(cause instanceof AppError)) throw cause;
     throw bundleError('bundle/option', `${origin}: ${cause.message}`, { cause });

@@ -7,18 +7,14 @@ import {
 } from '../../../domain/model/reference.ts';
 import type { ManifestImage } from '../../../domain/release/manifest-warnings.ts';
 import { looseImagesIn } from '../../../domain/release/manifests/loose-images.ts';
-import { type PlacedPodImage, placedPodImagesIn } from '../../../domain/release/pod-images.ts';
+import { isImagePattern, type PlacedPodImage, placedPodImagesIn } from '../../../domain/release/pod-images.ts';
 import { reasonOf } from '../../../platform/app-error.ts';
-import { oneLine } from '../../../platform/plain-text.ts';
+import { decodeText, oneLine } from '../../../platform/plain-text.ts';
 import { bundleError } from '../../bundle-error.ts';
-import {
-  type ManifestDocument,
-  parseManifestDocuments,
-  repeatedKeyNotes,
-} from '../../documents/kubernetes-manifest.ts';
+import type { ManifestDocument } from '../../documents/kubernetes-manifest.ts';
 import { fromRegistry, type ImageRequest } from './image-request.ts';
 import { sourceError } from './layout-source.ts';
-import { MAX_MANIFEST_BYTES, manifestFiles, readManifestText } from './manifests.ts';
+import { MAX_MANIFEST_BYTES, manifestFiles, parseManifest, readManifestText } from './manifests.ts';
 
 /** A text that looks like an image and was not taken. */
 interface Untaken {
@@ -36,7 +32,8 @@ export interface ImagesFrom {
   /** Texts outside of pods that look like images, each image once. */
   readonly untaken: readonly Untaken[];
   /**
-   * A sentence for each document that is no Kubernetes object, and for each file that repeats keys.
+   * A sentence for each document that is no Kubernetes object, for each image that is a pattern,
+   * and for each file that repeats keys or is left out.
    */
   readonly notes: readonly string[];
 }
@@ -63,7 +60,8 @@ export async function readImagesFrom(
   signal: AbortSignal,
 ): Promise<ImagesFrom> {
   const found: ImagesFrom[] = [];
-  const add = (text: string, file: string) => found.push(imagesOf(text, file, shortNames));
+  const add = (text: string, file: string) =>
+    found.push(imagesOf(text, file, { shortNames, isInFolder: file !== source && source !== '-' }));
   if (source === '-') add(await readAll(stdin(), signal), STDIN);
   else for (const file of await filesOf(source, signal)) add(await readManifestText(file, signal), file);
   const all = merged(found);
@@ -104,8 +102,12 @@ export function merged(found: readonly ImagesFrom[]): ImagesFrom {
   };
 }
 
-function imagesOf(text: string, file: string, shortNames: string | undefined): ImagesFrom {
-  const all = parseManifestDocuments(text, file);
+function imagesOf(
+  text: string,
+  file: string,
+  { shortNames, isInFolder }: { readonly shortNames: string | undefined; readonly isInFolder: boolean },
+): ImagesFrom {
+  const { documents: all, notes } = parseManifest(text, file, isInFolder);
   const documents = all.filter(({ value }) => value !== null && value !== undefined);
   const placed = documents.flatMap((document) =>
     placedPodImagesIn(document.value).map((image) => ({
@@ -114,7 +116,8 @@ function imagesOf(text: string, file: string, shortNames: string | undefined): I
     })),
   );
   // A container without an image gets a warning of its own.
-  const requests = requestsOf(placed.filter(({ image }) => image.image !== ''));
+  const isPattern = ({ image }: (typeof placed)[number]) => isImagePattern(image.image);
+  const requests = requestsOf(placed.filter((one) => one.image.image !== '' && !isPattern(one)));
   return {
     requests,
     used: placed.map(({ image: { owner: _, field: __, ...image } }) => ({ ...image, file })),
@@ -122,7 +125,12 @@ function imagesOf(text: string, file: string, shortNames: string | undefined): I
       looseImagesIn(document.value).map((loose) => ({ image: loose.image, origin: originOf(file, document, loose) })),
     ),
     notes: [
-      ...repeatedKeyNotes(all, file),
+      ...notes,
+      ...placed
+        .filter(isPattern)
+        .map(({ image: { image }, origin }) =>
+          oneLine(`${origin}: ${JSON.stringify(image)} is a pattern, not an image, and was not taken`),
+        ),
       ...documents.flatMap((document) => (isObjectOfKubernetes(document.value) ? [] : [foreignNote(file, document)])),
     ],
   };
@@ -184,7 +192,7 @@ async function readAll(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): 
     signal.throwIfAborted();
     throw sourceError(STDIN, cause);
   }
-  if (sizeBytes <= MAX_MANIFEST_BYTES) return Buffer.concat(chunks).toString('utf8');
+  if (sizeBytes <= MAX_MANIFEST_BYTES) return decodeText(Buffer.concat(chunks));
   throw bundleError(
     'bundle/source',
     `${STDIN} has more than ${MAX_MANIFEST_BYTES} bytes: give a folder of smaller files instead`,

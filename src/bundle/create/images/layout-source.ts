@@ -17,6 +17,13 @@ import type { LayoutSelector } from './image-request.ts';
 /** image-spec, annotations.md: what the name of an entry of a layout. */
 export const REF_NAME = 'org.opencontainers.image.ref.name';
 
+/** A layer, a document or an archive. */
+export interface SourceFile {
+  readonly path: string;
+  /** How errors call it. */
+  readonly what: string;
+}
+
 /** The path of a blob in an OCI image layout. */
 export function layoutBlobPath(directory: string, digest: Digest): string {
   return join(directory, 'blobs', 'sha256', hexOf(digest));
@@ -29,9 +36,9 @@ export async function readLayoutIndex(directory: string, signal: AbortSignal): P
 }
 
 /** A sentence for each entry of a layout that is left out, since its digest is not a SHA-256. */
-export function leftOutNotes(directory: string, entries: readonly SourceEntry[]): string[] {
+export function leftOutNotes(place: string, entries: readonly SourceEntry[]): string[] {
   return entries.flatMap((found) =>
-    found.kind === 'usable' ? [] : [`oci:${directory}: ${shownEntry(found)} is left out: ${NOT_SHA256}`],
+    found.kind === 'usable' ? [] : [`${place}: ${shownEntry(found)} is left out: ${NOT_SHA256}`],
   );
 }
 
@@ -50,10 +57,11 @@ export function refNameOf(entry: IndexEntry): string | undefined {
 /**
  * The selected entry of a layout's `index.json` (image-spec, image-layout.md).
  *
- * @param manifests all of its entries.
+ * @param place what errors call it.
+ * @param entries all of its entries.
  * @throws AppError `bundle/source` (`reject`) that lists the names to choose from.
  */
-export function findInLayout(directory: string, selector: LayoutSelector, entries: readonly SourceEntry[]): IndexEntry {
+export function findInLayout(place: string, selector: LayoutSelector, entries: readonly SourceEntry[]): IndexEntry {
   const selected = entries.filter((entry, at) => isSelected(entry, at, selector));
   // Without a name, an entry that can't be taken does not stand in the way of the only one that
   // can.
@@ -63,7 +71,7 @@ export function findInLayout(directory: string, selector: LayoutSelector, entrie
   if (first?.kind === 'other-algorithm') {
     throw bundleError(
       'bundle/source',
-      `oci:${directory}: ${shownEntry(first)} can't be taken: ${NOT_SHA256}; copy the image into another layout with SHA-256`,
+      `${place}: ${shownEntry(first)} can't be taken: ${NOT_SHA256}; copy the image into another layout with SHA-256`,
     );
   }
   const [entry] = usable;
@@ -77,13 +85,13 @@ export function findInLayout(directory: string, selector: LayoutSelector, entrie
     };
     throw bundleError(
       'bundle/source',
-      `oci:${directory} (${describe(selector)}): ${wanted[selector.kind]}; choose with oci:${directory}:NAME from: ${names.join(', ') || '(empty)'}`,
+      `${place} (${describe(selector)}): ${wanted[selector.kind]}; choose with ${place}:NAME from: ${names.join(', ') || '(empty)'}`,
     );
   }
   if (!manifestMediaTypes.has(entry.mediaType)) {
     throw bundleError(
       'bundle/source',
-      `oci:${directory}: ${entry.digest} is not an image but ${JSON.stringify(entry.mediaType)}`,
+      `${place}: ${entry.digest} is not an image but ${JSON.stringify(entry.mediaType)}`,
     );
   }
   return entry;
@@ -99,25 +107,28 @@ function nameOf(found: SourceEntry): string | undefined {
  * @throws AppError `bundle/source` (`reject`) when it is absent, too large, or has another size or
  *   digest.
  */
-export async function readLayoutDocument(directory: string, of: Descriptor, signal: AbortSignal): Promise<Buffer> {
-  const path = layoutBlobPath(directory, of.digest);
-  const bytes = await readLimited(path, limits.manifestBytes, signal);
+export async function readLayoutDocument(
+  { path, what }: SourceFile,
+  of: Descriptor,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const bytes = await readLimited(path, limits.manifestBytes, signal, what);
   const found = digestOf(bytes);
   if (found === of.digest && bytes.length === of.size) return bytes;
   throw bundleError(
     'bundle/source',
-    `${path} is damaged: its digest is ${found}, ${bytes.length} bytes; expected ${of.digest}, ${of.size} bytes`,
+    `${what} is damaged: its digest is ${found}, ${bytes.length} bytes; expected ${of.digest}, ${of.size} bytes`,
   );
 }
 
-async function readLimited(path: string, maxBytes: number, signal: AbortSignal): Promise<Buffer> {
+async function readLimited(path: string, maxBytes: number, signal: AbortSignal, what = path): Promise<Buffer> {
   try {
     const { size } = await stat(path);
-    if (size > maxBytes) throw bundleError('bundle/source', `${path} has ${size} bytes, and ${maxBytes} are allowed`);
+    if (size > maxBytes) throw bundleError('bundle/source', `${what} has ${size} bytes, and ${maxBytes} are allowed`);
     return await readFile(path, { signal });
   } catch (cause) {
     signal.throwIfAborted();
-    throw sourceError(path, cause);
+    throw sourceError(what, cause);
   }
 }
 
@@ -125,9 +136,11 @@ async function readLimited(path: string, maxBytes: number, signal: AbortSignal):
  * A failed system call on a source as `bundle/source` (`reject`); an AppError is returned
  * unchanged.
  */
-export function sourceError(path: string, cause: unknown): unknown {
+export function sourceError(what: string, cause: unknown): unknown {
   if (cause instanceof AppError) return cause;
-  return bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
+  // Without the path, which may be ours.
+  const reason = reasonOf(cause).replace(/ '.*'\)$/, ')');
+  return bundleError('bundle/source', `${what} can't be read: ${reason}`, { cause });
 }
 
 function isSelected(entry: SourceEntry, at: number, selector: LayoutSelector): boolean {

@@ -1,8 +1,15 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ManifestImage } from '../../../domain/release/manifest-warnings.ts';
+import { AppError } from '../../../platform/app-error.ts';
+import { decodeText } from '../../../platform/plain-text.ts';
 import { bundleError } from '../../bundle-error.ts';
-import { imagesIn, parseManifestDocuments, repeatedKeyNotes } from '../../documents/kubernetes-manifest.ts';
+import {
+  imagesIn,
+  type ManifestDocument,
+  parseManifestDocuments,
+  repeatedKeyNotes,
+} from '../../documents/kubernetes-manifest.ts';
 import { sourceError } from './layout-source.ts';
 
 /** What a folder of manifests says. */
@@ -22,18 +29,41 @@ const MANIFEST = /\.(?:ya?ml|json)$/i;
  * `*.json` (YAML 1.2 with merge keys) below `directory`, in the order of their paths. Hidden files
  * and folders, and links to folders, are left out. At most 20,000 files of 16 MiB each.
  *
- * @throws AppError `bundle/source` (`reject`) that names the file, and the line where it is
- *   malformed; also when there is no manifest.
+ * @throws AppError `bundle/source` (`reject`) as {@link parseManifest}; also when there is no
+ *   manifest.
  */
 export async function readManifests(directory: string, signal: AbortSignal): Promise<Manifests> {
   const images: ManifestImage[] = [];
   const notes: string[] = [];
   for (const file of await manifestFiles(directory, signal)) {
-    const documents = parseManifestDocuments(await readManifestText(file, signal), file);
+    const { documents, notes: own } = parseManifest(await readManifestText(file, signal), file, true);
     for (const image of imagesIn(documents, file)) images.push(image);
-    notes.push(...repeatedKeyNotes(documents, file));
+    notes.push(...own);
   }
   return { images, notes };
+}
+
+/** A member whose value names an image, in YAML or JSON. */
+const NAMES_IMAGE = /image["']?\s*:/i;
+
+/**
+ * The documents of one file, with notes. A malformed file of a folder is left out with a note where
+ * it names no image: people keep all kinds of files beside their manifests.
+ *
+ * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`
+ */
+export function parseManifest(
+  text: string,
+  file: string,
+  isInFolder: boolean,
+): { readonly documents: readonly ManifestDocument[]; readonly notes: readonly string[] } {
+  try {
+    const documents = parseManifestDocuments(text, file);
+    return { documents, notes: repeatedKeyNotes(documents, file) };
+  } catch (error) {
+    if (!(error instanceof AppError) || !isInFolder || NAMES_IMAGE.test(text)) throw error;
+    return { documents: [], notes: [`${error.message}; the file names no image, and is left out`] };
+  }
 }
 
 /**
@@ -75,7 +105,7 @@ export async function readManifestText(path: string, signal: AbortSignal): Promi
     if (found.size > MAX_MANIFEST_BYTES) {
       throw bundleError('bundle/source', `${path} has ${found.size} bytes, and ${MAX_MANIFEST_BYTES} are allowed`);
     }
-    return await readFile(path, { encoding: 'utf8', signal });
+    return decodeText(await readFile(path, { signal }));
   } catch (cause) {
     signal.throwIfAborted();
     throw sourceError(path, cause);

@@ -15,7 +15,14 @@ import {
 import { limits } from '../../limits.ts';
 import { deriveTags } from './derive-tags.ts';
 import { type ImageRequest, type LayoutSelector, withOrigin } from './image-request.ts';
-import { findInLayout, layoutBlobPath, leftOutNotes, readLayoutDocument, readLayoutIndex } from './layout-source.ts';
+import {
+  findInLayout,
+  layoutBlobPath,
+  leftOutNotes,
+  readLayoutDocument,
+  readLayoutIndex,
+  type SourceFile,
+} from './layout-source.ts';
 import { readSignatures } from './signatures.ts';
 
 /** A request whose source is an OCI image layout on disk. */
@@ -24,11 +31,12 @@ export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
   readonly selector: LayoutSelector;
   /** Whether the layout is ours, so that its layers may be moved out of it. Default false. */
   readonly isDisposable?: boolean;
+  /** What errors call the layout when its path is ours. Default `oci:` and the directory. */
+  readonly place?: string;
 }
 
 /** A layer that is to be copied, and the expected digest of its unpacked content. */
-export interface PlannedLayer extends Descriptor {
-  readonly path: string;
+export interface PlannedLayer extends Descriptor, SourceFile {
   readonly diffId: Digest;
   /** Whether it may be moved instead of copied. */
   readonly isDisposable: boolean;
@@ -110,13 +118,15 @@ async function planImage(
 ): Promise<PlannedImage> {
   const { reference, directory } = request;
   const name = formatReference(reference);
-  const entries = await entriesOf(draft, directory, signal);
-  const top = findInLayout(directory, selectorOf(request), entries);
+  const place = placeOf(request);
+  const entries = await entriesOf(draft, request, signal);
+  const top = findInLayout(place, selectorOf(request), entries);
   if (reference.digest !== undefined && reference.digest !== top.digest) {
-    throw bundleError('bundle/source', `${name}: oci:${directory} holds ${top.digest} instead`);
+    throw bundleError('bundle/source', `${name}: ${place} holds ${top.digest} instead`);
   }
   const read = async (of: Descriptor) => {
-    const bytes = await readLayoutDocument(directory, of, signal);
+    const file = { path: layoutBlobPath(directory, of.digest), what: `blob ${of.digest} of ${name} in ${place}` };
+    const bytes = await readLayoutDocument(file, of, signal);
     draft.documents.set(of.digest, bytes);
     return bytes;
   };
@@ -153,13 +163,18 @@ async function planImage(
 }
 
 /** The entries of a layout, which is read once however many images it has. */
-async function entriesOf(draft: Draft, directory: string, signal: AbortSignal): Promise<readonly SourceEntry[]> {
+async function entriesOf(draft: Draft, request: LayoutRequest, signal: AbortSignal): Promise<readonly SourceEntry[]> {
+  const { directory } = request;
   const known = draft.indexes.get(directory);
   if (known !== undefined) return known;
   const entries = await readLayoutIndex(directory, signal);
   draft.indexes.set(directory, entries);
-  draft.warnings.push(...leftOutNotes(directory, entries));
+  draft.warnings.push(...leftOutNotes(placeOf(request), entries));
   return entries;
+}
+
+function placeOf({ place, directory }: LayoutRequest): string {
+  return place ?? `oci:${directory}`;
 }
 
 function selectorOf({ selector, reference }: LayoutRequest): LayoutSelector {
@@ -185,11 +200,12 @@ async function chooseManifest(
 
 function planLayers(
   draft: Draft,
-  { directory, reference, isDisposable = false }: LayoutRequest,
+  request: LayoutRequest,
   layers: readonly Descriptor[],
   diffIds: readonly Digest[],
 ): number[] {
-  const name = formatReference(reference);
+  const { directory, isDisposable = false } = request;
+  const name = formatReference(request.reference);
   if (layers.length > limits.layersPerImage) {
     throw bundleError(
       'bundle/source',
@@ -207,7 +223,8 @@ function planLayers(
     const known = draft.layers.get(layer.digest);
     if (known !== undefined) return known.at;
     const path = layoutBlobPath(directory, layer.digest);
-    const planned = { ...layer, path, diffId, isDisposable, at: draft.layers.size };
+    const what = `layer ${layer.digest} of ${name} in ${placeOf(request)}`;
+    const planned = { ...layer, path, what, diffId, isDisposable, at: draft.layers.size };
     draft.layers.set(layer.digest, planned);
     return planned.at;
   });

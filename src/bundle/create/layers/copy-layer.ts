@@ -5,7 +5,8 @@ import { digestFromHex } from '../../../domain/model/digest.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { fillTreeFile, keepTreeFile } from '../../../platform/files/durable-file.ts';
 import type { Descriptor } from '../../format/oci-schema.ts';
-import { damagedLayer, streamLayer } from './layer-stream.ts';
+import type { SourceFile } from '../images/layout-source.ts';
+import { damagedFile, streamPacked } from './packed-file.ts';
 import { createTarMeter, type TarMeter } from './tar-meter.ts';
 
 /** The expected layer, and who is told of each chunk that was read. */
@@ -22,7 +23,12 @@ interface LayerOptions {
  * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, no tar or
  *   compressed otherwise; system errors of the target (`ENOSPC`, …) as they are.
  */
-export async function copyLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
+export async function copyLayer(
+  from: SourceFile,
+  to: string,
+  options: LayerOptions,
+  signal: AbortSignal,
+): Promise<Layer> {
   return fillTreeFile(to, (target) => measureLayer(from, options, (chunk) => target.writeFile(chunk), signal));
 }
 
@@ -32,15 +38,20 @@ export async function copyLayer(from: string, to: string, options: LayerOptions,
  *
  * @throws AppError as {@link copyLayer}
  */
-export async function moveLayer(from: string, to: string, options: LayerOptions, signal: AbortSignal): Promise<Layer> {
+export async function moveLayer(
+  from: SourceFile,
+  to: string,
+  options: LayerOptions,
+  signal: AbortSignal,
+): Promise<Layer> {
   const measured = await measureLayer(from, options, async () => undefined, signal);
-  await keepTreeFile(from);
-  await rename(from, to);
+  await keepTreeFile(from.path);
+  await rename(from.path, to);
   return measured;
 }
 
 async function measureLayer(
-  from: string,
+  from: SourceFile,
   { expected, onBytes }: LayerOptions,
   onChunk: (chunk: Buffer) => Promise<void>,
   signal: AbortSignal,
@@ -50,7 +61,7 @@ async function measureLayer(
   const meter = createTarMeter();
   let sizeBytes = 0;
   let uncompressedBytes = 0;
-  const onBlob = async (chunk: Buffer) => {
+  const onFile = async (chunk: Buffer) => {
     blobHash.update(chunk);
     sizeBytes += chunk.length;
     await onChunk(chunk);
@@ -61,10 +72,10 @@ async function measureLayer(
     uncompressedBytes += chunk.length;
     meter.write(chunk);
   };
-  await streamLayer(from, { sizeBytes: expected.size, onBlob, onTar }, signal);
+  await streamPacked(from, { sizeBytes: expected.size, onFile, onTar }, signal);
   const digest = digestFromHex(blobHash.digest('hex'));
   if (digest !== expected.digest || sizeBytes !== expected.size) {
-    throw damagedLayer(
+    throw damagedFile(
       from,
       `its digest is ${digest}, ${sizeBytes} bytes; ${expected.digest} with ${expected.size} was expected`,
     );
@@ -78,10 +89,10 @@ async function measureLayer(
   };
 }
 
-function endOf(meter: TarMeter, from: string): ReturnType<TarMeter['end']> {
+function endOf(meter: TarMeter, from: SourceFile): ReturnType<TarMeter['end']> {
   try {
     return meter.end();
   } catch (error) {
-    throw error instanceof AppError ? damagedLayer(from, error.message, error) : error;
+    throw error instanceof AppError ? damagedFile(from, error.message, error) : error;
   }
 }

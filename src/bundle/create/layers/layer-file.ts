@@ -1,6 +1,7 @@
 import { bundleError } from '../../bundle-error.ts';
 import type { TarHeader } from '../../format/tar-header.ts';
-import { streamLayer } from './layer-stream.ts';
+import type { SourceFile } from '../images/layout-source.ts';
+import { streamPacked } from './packed-file.ts';
 import { createTarWalker } from './tar-walker.ts';
 
 /**
@@ -17,14 +18,14 @@ type LayerEffect =
  * last layer that has the file wins; whiteouts and opaque whiteouts hide lower layers. Layers are
  * gzip, zstd or plain. They are read from the last one down, as far as needed.
  *
- * @param layers paths of the blobs, the lowest layer first.
+ * @param layers the blobs, the lowest layer first.
  * @param path relative, as `release-manifests/image-references`.
  * @returns undefined when there is no such file.
  * @throws AppError `bundle/source` (`reject`) when a layer can't be read, or the file is larger
  *   than `maxBytes` or no regular one.
  */
 export async function readFileInLayers(
-  layers: readonly string[],
+  layers: readonly SourceFile[],
   path: string,
   maxBytes: number,
   signal: AbortSignal,
@@ -37,7 +38,7 @@ export async function readFileInLayers(
   return undefined;
 }
 
-async function effectOf(layer: string, path: string, maxBytes: number, signal: AbortSignal): Promise<LayerEffect> {
+async function effectOf(layer: SourceFile, path: string, maxBytes: number, signal: AbortSignal): Promise<LayerEffect> {
   const folders = foldersAbove(path);
   const whiteouts = new Set([
     ...[...folders, path].map((name) => name.replace(/[^/]*$/, '.wh.$&')),
@@ -57,7 +58,7 @@ async function effectOf(layer: string, path: string, maxBytes: number, signal: A
     if (storedBytes > maxBytes) {
       throw bundleError(
         'bundle/source',
-        `${path} in layer ${layer} has ${storedBytes} bytes, and ${maxBytes} are allowed`,
+        `${path} in ${layer.what} has ${storedBytes} bytes, and ${maxBytes} are allowed`,
       );
     }
     const chunks: Buffer[] = [];
@@ -65,10 +66,10 @@ async function effectOf(layer: string, path: string, maxBytes: number, signal: A
     return (data: Uint8Array) => void chunks.push(Buffer.from(data));
   };
   const walker = createTarWalker(visit);
-  await streamLayer(layer, { onTar: walker.write }, signal);
+  await streamPacked(layer, { onTar: walker.write }, signal);
   if (file === undefined) return { kind: isHidden ? 'hidden' : 'untouched' };
   if (file.type !== '0' && file.type !== '7') {
-    throw bundleError('bundle/source', `${path} in layer ${layer} is not a regular file`);
+    throw bundleError('bundle/source', `${path} in ${layer.what} is not a regular file`);
   }
   return { kind: 'file', bytes: Buffer.concat(file.chunks) };
 }

@@ -65,13 +65,13 @@ export async function readOpenshiftMedium(request: OpenshiftRequest, signal: Abo
   await layoutOfStorage(storage, directory, !isFolder, signal);
   const laidOut = isFolder ? storage : movedTo(storage, directory);
   const selector = { kind: 'digest', digest: release.digest } as const;
-  const { images } = await readReleasePayload({ reference, directory, selector }, release.arch, signal);
+  const { images } = await readReleasePayload({ reference, directory, selector, place: path }, release.arch, signal);
   for (const { component, reference: image } of images) {
     await checkStoredImage(laidOut, image.digest, release.arch, `${component} on ${path}`);
   }
   const payload = new Set<Digest>([release.digest, ...images.map((image) => image.reference.digest)]);
   return {
-    request: { reference, source: { kind: 'layout', directory, selector, isDisposable: !isFolder } },
+    request: { reference, source: { kind: 'layout', directory, selector, isDisposable: !isFolder, place: path } },
     version: release.version,
     arch: release.arch,
     notes: await leftOver(laidOut, payload, path),

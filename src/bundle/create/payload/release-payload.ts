@@ -70,7 +70,7 @@ export async function readReleasePayload(
 ): Promise<ReleasePayload> {
   const name = formatReference(release.reference);
   const plan = await planImages([release], arch, signal);
-  const layers = (plan.images[0]?.layers ?? []).flatMap((at) => plan.layers[at]?.path ?? []);
+  const layers = (plan.images[0]?.layers ?? []).flatMap((at) => plan.layers[at] ?? []);
   const bytes = await readFileInLayers(layers, IMAGE_REFERENCES, limits.manifestBytes, signal);
   if (bytes === undefined) {
     throw bundleError('bundle/source', `${name} is not an OpenShift release image: it has no ${IMAGE_REFERENCES}`);

@@ -47,7 +47,7 @@ export function addImageOptions(command: Command): Command {
     )
     .option(
       '--short-names <registry>',
-      'the registry of short names (nginx:1.25) in --images-from, for example docker.io; without it they are errors',
+      'the registry of short names (nginx:1.25) in --images-from and --images-file, for example docker.io; without it they are errors',
       registryName,
     )
     .option(
@@ -113,10 +113,13 @@ function accessOf({ authfile, tlsVerify, retry }: ImageOptions): RegistryAccess 
   };
 }
 
-async function readImagesFiles({ imagesFile, strict }: ImageOptions, context: CommandContext): Promise<ImageRequest[]> {
+async function readImagesFiles(
+  { imagesFile, shortNames, strict }: ImageOptions,
+  context: CommandContext,
+): Promise<ImageRequest[]> {
   const images: ImageRequest[] = [];
   for (const path of imagesFile) {
-    const listed = await readImagesFile(path, context.signal);
+    const listed = await readImagesFile(path, context.signal, shortNames);
     const empty = listed.length === 0 ? [`${path} lists no image`] : [];
     if (strict) refuseWarnings(empty);
     for (const warning of empty) printWarning(warning, context);

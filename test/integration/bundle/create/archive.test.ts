@@ -182,6 +182,65 @@ describe('bundle create --archive', () => {
     expect(readFileSync(join(at('out'), 'index.json'), 'utf8')).toContain(`quay.io/x/i:${tag}`);
   });
 
+  it('leaves out what a hauler store has beside images: signatures, charts, files, referrers', async () => {
+    const artifact = (config: string, layer: string) => {
+      const bytes = json({
+        schemaVersion: 2,
+        config: { mediaType: config, digest: web.config.digest, size: web.config.sizeBytes },
+        layers: [{ mediaType: layer, digest: web.config.digest, size: web.config.sizeBytes }],
+      });
+      const { mediaType } = web.manifest;
+      return { ...web, top: { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes } };
+    };
+    const signature = artifact(web.config.mediaType, 'application/vnd.dev.cosign.simplesigning.v1+json');
+    const bundle = artifact('application/vnd.oci.empty.v1+json', 'application/vnd.dev.sigstore.bundle.v0.3+json');
+    const chart = artifact('application/vnd.cncf.helm.config.v1+json', 'application/vnd.cncf.helm.chart.content.v1');
+    const file = artifact('application/vnd.content.hauler.file.local.config.v1+json', 'text/plain');
+    const others = [signature, bundle, chart, file];
+    const kind = (what: string) => ({ ...named('quay.io/x/web:1'), kind: `dev.hauler/${what}` });
+    const manifests = [
+      entry(signature, kind('sigs')),
+      entry(bundle, kind('referrers/sha256:00')),
+      entry(web, kind('image')),
+      entry(web, named(`quay.io/x/web:sha256-${'0'.repeat(64)}`)),
+      entry(chart, { 'org.opencontainers.image.ref.name': 'hauler/rancher:2.8.0' }),
+      entry(file, { 'org.opencontainers.image.ref.name': 'v1' }),
+      entry(file),
+    ];
+    const members = others.map(({ top }) => ({ path: `blobs/sha256/${top.digest.slice(7)}`, bytes: top.bytes }));
+    writeFileSync(at('haul.tar.zst'), zstdCompressSync(layout(manifests, ...members, ...blobMembers(web))));
+    const { exitCode, stdout, stderr } = await create('--archive', at('haul.tar.zst'));
+    expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
+    expect(JSON.parse(stdout).payload.totals).toMatchObject({ images: 1, blobs: 3 });
+    expect(JSON.parse(stdout).resolved).toEqual({ 'quay.io/x/web:1': web.top.digest });
+    const notes = stderr.split('\n').filter((line) => line.includes('left out'));
+    expect(notes).toEqual([
+      `warning: archive ${at('haul.tar.zst')}: quay.io/x/web:1 (application/vnd.dev.cosign.simplesigning.v1+json), quay.io/x/web:1 (application/vnd.oci.empty.v1+json), quay.io/x/web:sha256-${'0'.repeat(64)} (${web.top.mediaType}), hauler/rancher:2.8.0 (application/vnd.cncf.helm.config.v1+json), v1 (application/vnd.content.hauler.file.local.config.v1+json), ${file.top.digest} (application/vnd.content.hauler.file.local.config.v1+json) are no images, and are left out`,
+    ]);
+    expect(JSON.parse(stdout).payload.warnings).toHaveLength(1);
+  });
+
+  it('names the archive and the image of a bad blob, and no path of its own', async () => {
+    const [layer, config] = [web.layers[0]?.digest ?? '', web.config.digest];
+    const without = (digest: string) => blobMembers(web).filter(({ path }) => !path.endsWith(digest.slice(7)));
+    const other = sampleImage({ seed: 'other', architecture: 'amd64' });
+    const swapped = entry(web, named('quay.io/x/web:1'), { size: 5 });
+    const file = at('bad.tar');
+    for (const [bytes, why] of [
+      [layout([entry(web, named('quay.io/x/web:1'))], ...without(layer)), `layer ${layer}`],
+      [layout([entry(web, named('quay.io/x/web:1'))], ...without(config)), `blob ${config}`],
+      [layout([swapped], ...blobMembers(web)), `blob ${web.top.digest}`],
+    ] as const) {
+      writeFileSync(file, bytes);
+      const { exitCode, stderr } = await create('--archive', file);
+      expect(exitCode).toBe(1);
+      expect(stderr).toContain(`${why} of quay.io/x/web:1 in archive ${file} `);
+      expect(stderr.replaceAll(file, '')).not.toMatch(/\.fetched|\/blobs\/|out\./);
+    }
+    writeFileSync(file, layout([entry(other, named('quay.io/x/o:1'))], ...blobMembers(other)));
+    expect(await imagesOf('--archive', file)).toHaveLength(1);
+  });
+
   it('chooses by platform among images of one name, and refuses images for another one', async () => {
     const arm = sampleImage({ seed: 'arm', architecture: 'arm64' });
     const both = [arm, web].map((image, at) =>
@@ -263,12 +322,12 @@ describe('a bad archive', () => {
     ],
     ['lists nothing', layout([]), /it lists no image/],
     ['is cut off', good.subarray(0, good.length - 2500), /cut off/],
-    ['is gzip that is cut off', gzipSync(good).subarray(0, 900), /damaged or cut off/],
-    ['is zstd that is cut off', zstdCompressSync(good).subarray(0, 900), /damaged or cut off/],
+    ['is gzip that is cut off', gzipSync(good).subarray(0, 900), /gzip can't be unpacked/],
+    ['is zstd that is cut off', zstdCompressSync(good).subarray(0, 900), /zstd can't be unpacked/],
     [
       'is zstd with other bytes behind it',
       Buffer.concat([zstdCompressSync(good), Buffer.from('more')]),
-      /damaged or cut off/,
+      /zstd can't be unpacked/,
     ],
     [
       'has a damaged blob',

@@ -200,6 +200,31 @@ it('is readable by other users as the umask says', async () => {
   }
 });
 
+/** The beginning of a tar whose one file has 2^40 bytes, none of which are here. */
+const tarOfZeros = (() => {
+  const tar = tarArchive([{ path: 'zeros', bytes: Buffer.alloc(512) }]).subarray(0, 512);
+  // GNU's base-256.
+  tar.fill(0, 124, 136);
+  tar[124] = 0x80;
+  tar[130] = 1;
+  tar.write('        ', 148);
+  const sum = tar.reduce((total, byte) => total + byte, 0);
+  tar.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
+  return tar;
+})();
+
+/** This, and `gib` GiB of zeros behind it, in blocks of one repeated byte (RFC 8878, 3.1.1.2). */
+function zstdBomb(head: Buffer, gib: number): Buffer {
+  const block = (size: number, type: number, isLast = false) => {
+    const bits = Buffer.alloc(3);
+    bits.writeUIntLE((size << 3) | (type << 1) | (isLast ? 1 : 0), 0, 3);
+    return bits;
+  };
+  const zeros = Buffer.concat([block(128 * 1024, 1), Buffer.alloc(1)]);
+  const blocks = Buffer.alloc(gib * 8192 * zeros.length, zeros);
+  return Buffer.concat([Buffer.from('28b52ffd0038', 'hex'), block(head.length, 0), head, blocks, block(0, 0, true)]);
+}
+
 describe('a bundle is not made', () => {
   const bad = (name: string, layer: Buffer, tar = layer): [string, SampleImage] => [
     name,
@@ -210,6 +235,7 @@ describe('a bundle is not made', () => {
   it.each([
     ['of a damaged zstd', ...bad('zstd', Buffer.from('28b52ffd20000700', 'hex')), "zstd can't be unpacked"],
     ['of a zstd that is cut off', ...bad('cut', zstdOf(tar).subarray(0, 2000), tar), "zstd can't be unpacked"],
+    ['of a zstd bomb', ...bad('bomb', zstdBomb(tarOfZeros, 2)), 'it unpacks to more than 1032 times its size'],
     ['of a zstd of something else', ...bad('text', zstdOf(Buffer.alloc(2000, 'text'))), 'not a tar archive'],
     ['of a zstd that unpacks to something else', ...bad('diff', zstdOf(tar), Buffer.from('other')), 'config says'],
     ['of a layer that is not a tar', ...bad('text', Buffer.alloc(2000, 'text')), 'not a tar archive'],

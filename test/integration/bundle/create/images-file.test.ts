@@ -46,6 +46,15 @@ describe('--images-file', () => {
     expect(JSON.parse(stdout).resolved).toEqual({ 'quay.io/x/one:1': first });
   });
 
+  it('takes short names from the registry of --short-names', async () => {
+    const short = ['--short-names', 'docker.io', '--json'];
+    const { stdout, stderr } = await create(['nginx:1.25=A', 'web=bitnami/nginx:2=B'], ...short);
+    expect(Object.keys(JSON.parse(stdout || stderr).resolved)).toEqual([
+      'docker.io/library/nginx:1.25',
+      'docker.io/bitnami/nginx:2',
+    ]);
+  });
+
   it('makes one image of duplicates and of tags of the same digest', async () => {
     const lines = ['quay.io/x/one:1=A', 'quay.io/x/one:1=A', `quay.io/x/one:2@${first}=A`, 'quay.io/x/one:3=B'];
     const { exitCode, stdout, stderr } = await create(lines, '--json');
@@ -81,10 +90,10 @@ describe('--images-file', () => {
   });
 
   it('is UTF-8, and another encoding is an error', async () => {
-    const utf16 = join(root, 'utf16.txt');
-    writeFileSync(utf16, Buffer.from('\ufeffquay.io/x/one:1', 'utf16le'));
-    const made = await create(['quay.io/x/one:1=A'], '--images-file', utf16);
-    expect(made).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`${utf16} is not UTF-8 text`) });
+    const latin = join(root, 'latin.txt');
+    writeFileSync(latin, Buffer.from('# für alle\nquay.io/x/one:1', 'latin1'));
+    const made = await create(['quay.io/x/one:1=A'], '--images-file', latin);
+    expect(made).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`${latin} is not UTF-8 text`) });
     const absent = join(root, 'absent.txt');
     expect(await create(['quay.io/x/one:1=A'], '--images-file', absent)).toMatchObject({
       exitCode: 1,

@@ -74,7 +74,7 @@ describe('--manifests', () => {
   });
 
   it('makes no bundle of a manifest that it can not read, and names the line', async () => {
-    writeFileSync(join(manifests, 'bad.yaml'), 'kind: Pod\nspec: {\n');
+    writeFileSync(join(manifests, 'bad.yaml'), 'kind: Pod\nspec: {image: x\n');
     const made = await create();
     expect(made).toMatchObject({ exitCode: 1, stdout: '' });
     expect(made.stderr).toMatch(/^stickpin: .*bad\.yaml:\d+: is not YAML: [^\n]+\n$/);

@@ -44,6 +44,44 @@ describe('parseManifests', () => {
     expect(repeatedKeyNotes(parseManifestDocuments(pod('c'), 'f.yaml'), 'f.yaml')).toEqual([]);
   });
 
+  it('reads quoted texts as kubectl does: their further lines may be indented less', () => {
+    const long = [
+      'kind: Pod',
+      'metadata:',
+      '  annotations:',
+      '    a: "first \\"',
+      '  second',
+      '',
+      '\tthird',
+      'fourth"',
+      "    b: 'it''s",
+      "  more'",
+      '    flow: {c: "x',
+      'y"}',
+      '    list:',
+      '    - "one',
+      'two"',
+      'spec:',
+      "  containers: [{name: c, image: 'quay.io/x/a:1'}]",
+      '',
+    ].join('\n');
+    const [document, next] = parseManifestDocuments(`${long}---\n${pod('b')}`, 'f.yaml');
+    expect(document?.value).toMatchObject({
+      metadata: {
+        annotations: {
+          a: 'first " second\nthird fourth',
+          b: "it's more",
+          flow: { c: 'x y' },
+          list: ['one two'],
+        },
+      },
+    });
+    expect(next).toMatchObject({ number: 2, line: 18 });
+    expect(imagesOf(long)).toEqual(['quay.io/x/a:1']);
+    const open = `a:\n  b: "x\n---\n${pod('b')}c: "y"\n`;
+    expect(() => parseManifests(open, 'f.yaml')).toThrow(/f\.yaml:2: is not YAML: Missing closing/);
+  });
+
   it.each([
     ['an open map', 'a: {', 'is not YAML'],
     ['a tab', 'a:\n\t- b', 'Tabs are not allowed'],

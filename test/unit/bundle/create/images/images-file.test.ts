@@ -26,6 +26,17 @@ describe('parseImagesFile', () => {
     ]);
   });
 
+  it('takes short names from the registry that is named, and leaves other names alone', () => {
+    const text = 'nginx:1.25\nbitnami/redis:7 pin=false\nown:1=oci:/media:own\nweb=own:2\nquay.io/a/b:1\n';
+    expect(parseImagesFile(text, 'f', 'docker.io').map(({ origin: _, ...request }) => request)).toEqual([
+      parseImageRequest('docker.io/library/nginx:1.25'),
+      { ...parseImageRequest('docker.io/bitnami/redis:7'), pin: false },
+      parseImageRequest('docker.io/library/own:1=oci:/media:own'),
+      parseImageRequest('web=docker.io/library/own:2'),
+      parseImageRequest('quay.io/a/b:1'),
+    ]);
+  });
+
   it('takes an empty list', () => {
     expect(parseImagesFile('\n# nothing\n', 'f')).toEqual([]);
   });
@@ -58,6 +69,13 @@ describe('readImagesFile', () => {
     root = mkdtempSync(join(tmpdir(), 'stickpin-images-'));
   });
   afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+  it('reads UTF-16 with a byte order mark', async () => {
+    writeFileSync(join(root, 'f'), Buffer.from('\ufeffquay.io/a/b:1\r\n', 'utf16le'));
+    expect(await readImagesFile(join(root, 'f'), signal)).toEqual([
+      { ...parseImageRequest('quay.io/a/b:1'), origin: `${join(root, 'f')}:1` },
+    ]);
+  });
 
   it('names a file that is not there, no file or too large', async () => {
     const large = join(root, 'large');

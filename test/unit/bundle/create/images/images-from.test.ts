@@ -5,6 +5,7 @@ import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { merged, readImagesFrom, untakenNotes } from '../../../../../src/bundle/create/images/images-from.ts';
 import { formatReference } from '../../../../../src/domain/model/reference.ts';
+import { manifestWarnings } from '../../../../../src/domain/release/manifest-warnings.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -98,6 +99,49 @@ describe('readImagesFrom', () => {
     ['too much', Buffer.alloc(17 * 1024 * 1024, '#\n'), /standard input has more than 16777216 bytes/],
   ])('refuses %s', async (_name, text, why) => {
     await expect(fromStdin(text)).rejects.toThrow(why);
+  });
+
+  it('leaves out patterns of policies, variables of templates among them, and says where they are', async () => {
+    writeFileSync(
+      join(folder, 'policy.yaml'),
+      `${pod('reg.example.com/* | other/*')}${pod('!*:latest')}${pod('{{ element.image }}')}${pod('quay.io/x/a:1')}`,
+    );
+    const found = await fromPath(folder);
+    expect(names(found)).toEqual(['quay.io/x/a:1']);
+    const note = (document: number, image: string) =>
+      `${join(folder, 'policy.yaml')}: document ${document}, Pod shop/web, spec.containers[0].image: "${image}" is a pattern, not an image, and was not taken`;
+    expect(found.notes).toEqual([
+      note(1, 'reg.example.com/* | other/*'),
+      note(2, '!*:latest'),
+      note(3, '{{ element.image }}'),
+    ]);
+    expect(manifestWarnings(found.used, [])).toMatchObject([{ problem: { image: 'quay.io/x/a:1' } }]);
+  });
+
+  it('leaves out a malformed file of a folder that names no image, and no other one', async () => {
+    writeFileSync(join(folder, 'a.yaml'), pod('quay.io/x/a:1'));
+    writeFileSync(join(folder, 'b.yaml'), '{{- if .Values.on }}\na: {\nimagePullPolicy: Always\n');
+    const found = await fromPath(folder);
+    expect(names(found)).toEqual(['quay.io/x/a:1']);
+    expect(found.notes).toEqual([
+      expect.stringMatching(/b\.yaml:[0-9]: is not YAML: .*; the file names no image, and is left out$/),
+    ]);
+    await expect(fromPath(join(folder, 'b.yaml'))).rejects.toThrow(/b\.yaml:[0-9]: is not YAML/);
+    for (const text of ['a: {\n  image: x\n', '{"a": {"image" : "x"}', 'sidecarImage: x\na: {\n']) {
+      writeFileSync(join(folder, 'b.yaml'), text);
+      await expect(fromPath(folder)).rejects.toThrow(/b\.yaml:[0-9]: is not YAML/);
+    }
+  });
+
+  it.each([
+    ['UTF-8 with a byte order mark', (text: string) => Buffer.from(`\ufeff${text}`)],
+    ['UTF-16LE', (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le')],
+    ['UTF-16BE', (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le').swap16()],
+  ])('reads %s from files and stdin', async (_name, encode) => {
+    const bytes = encode(`# ä\n${pod('quay.io/x/a:1')}`);
+    writeFileSync(join(folder, 'a.yaml'), bytes);
+    expect(names(await fromPath(folder))).toEqual(['quay.io/x/a:1']);
+    expect(names(await fromStdin(bytes))).toEqual(['quay.io/x/a:1']);
   });
 
   it('refuses a path that is absent', async () => {

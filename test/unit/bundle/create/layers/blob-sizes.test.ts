@@ -8,7 +8,7 @@ const large = digestFromHex('bb'.repeat(32));
 const strict = { isTar: false, allowLargeBlobs: false, leftOut: new Set<string>() };
 
 function plan(size: number): Pick<Plan, 'layers' | 'images'> {
-  const layer = { mediaType: 'x', path: 'x', diffId: large, isDisposable: false };
+  const layer = { mediaType: 'x', path: 'x', what: 'x', diffId: large, isDisposable: false };
   const image = { digest: large, mediaType: 'x', tags: [], pin: true, sizeBytes: 9 };
   return {
     layers: [

@@ -18,10 +18,10 @@ afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const file = (text: string, path = PATH): TarMember => ({ path, bytes: Buffer.from(text) });
 
-function put(bytes: Buffer, at: number): string {
+function put(bytes: Buffer, at: number) {
   const path = join(root, `layer-${at}`);
   writeFileSync(path, bytes);
-  return path;
+  return { path, what: 'the layer' };
 }
 
 async function readIn(layers: readonly (readonly TarMember[])[]): Promise<string | undefined> {
@@ -80,18 +80,18 @@ describe('readFileInLayers', () => {
   });
 
   it('refuses what is too large, no regular file, or no layer', async () => {
-    const why = (layer: string, text: string) =>
+    const why = (layer: ReturnType<typeof put>, text: string) =>
       expect(readFileInLayers([layer], PATH, 1000, signal)).rejects.toMatchObject({
         code: 'bundle/source',
         message: expect.stringContaining(text),
       });
-    await why(put(tarArchive([file('x'.repeat(1001))]), 0), `${PATH} in layer ${join(root, 'layer-0')} has 1001 bytes`);
+    await why(put(tarArchive([file('x'.repeat(1001))]), 0), `${PATH} in the layer has 1001 bytes`);
     await why(put(seededBytes('no tar', 5000), 1), 'not a tar archive');
     await why(put(gzipSync(tarArchive([file('x')])).subarray(0, 40), 2), "gzip can't be unpacked");
-    await why(join(root, 'none'), "can't be read");
+    await why({ path: join(root, 'none'), what: 'layer 3' }, "layer 3 can't be read");
     mkdirSync(join(root, 'tree', 'etc', 'app'), { recursive: true });
     symlinkSync('nowhere', join(root, 'tree', PATH));
     expect(spawnSync('tar', ['-C', join(root, 'tree'), '-cf', join(root, 'link'), 'etc']).status).toBe(0);
-    await why(join(root, 'link'), 'is not a regular file');
+    await why({ path: join(root, 'link'), what: 'it' }, 'is not a regular file');
   });
 });

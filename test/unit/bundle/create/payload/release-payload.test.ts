@@ -170,7 +170,7 @@ describe('requestPayload', () => {
 
   it('leaves an image its own source and component', () => {
     const own = [`quay.io/ocp/art:1@${digest}=oci:/srv/etcd`, `mine=quay.io/ocp/art@${other}=oci:/srv/proxy`].map(
-      parseImageRequest,
+      (text) => parseImageRequest(text),
     );
     const { asked, added } = requestPayload(release, payload, own);
     expect(added).toEqual([]);

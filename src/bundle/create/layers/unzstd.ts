@@ -1,5 +1,5 @@
 import { pipeline } from 'node:stream/promises';
-import { createZstdDecompress } from 'node:zlib';
+import { constants, createZstdDecompress } from 'node:zlib';
 import { type ByteInput, createByteInput } from './byte-input.ts';
 
 /** RFC 8878, section 3.1.1: the magic number of a frame, in little endian. */
@@ -9,6 +9,15 @@ const SKIPPABLE = 0x184d2a50;
 /** RFC 8878, section 3.1.1.2.4: the most bytes of a block. */
 const MAX_BLOCK_BYTES = 128 * 1024;
 const SKIP_AT_ONCE = 64 * 1024;
+/** The largest window, 2 GiB, which `zstd --long=31` makes. Memory is taken as it fills. */
+const WINDOW_LOG = 31;
+/**
+ * As much as gzip can reach. Blocks of one repeated byte reach 30,000, and would keep a processor
+ * busy for hours.
+ */
+const MAX_RATIO = 1032;
+/** What may be unpacked of few bytes. */
+const FREE_BYTES = 1024 * 1024 * 1024;
 
 /** A part of a frame. */
 interface Part {
@@ -22,15 +31,19 @@ interface Part {
  * gets a stream of its own.
  *
  * @param chunkSize most bytes of a part that is passed on.
- * @throws RangeError when the data is cut off or is not zstd; errors of node:zlib.
+ * @throws RangeError when the data is cut off, is not zstd, or unpacks to far too much; errors of
+ *   node:zlib.
  */
 export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number): AsyncGenerator<Buffer> {
+  let packedBytes = 0;
+  let unpackedBytes = 0;
   const parts = partsOf(createByteInput(chunks[Symbol.asyncIterator]()));
   for (let next = await parts.next(); !next.done; next = await parts.next()) {
     const first = next.value;
-    const unpacked = createZstdDecompress({ chunkSize });
+    const unpacked = createZstdDecompress({ chunkSize, params: { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG } });
     const frame = async function* () {
       for (let part: Part = first; ; ) {
+        packedBytes += part.bytes.length;
         yield part.bytes;
         if (part.isLast) return;
         const following = await parts.next();
@@ -41,9 +54,22 @@ export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number):
     const fed = pipeline(frame, unpacked);
     // Without this an error would count as unhandled while the loop below waits.
     fed.catch(() => undefined);
-    yield* unpacked as AsyncIterable<Buffer>;
+    for await (const part of unpacked as AsyncIterable<Buffer>) {
+      unpackedBytes += part.length;
+      if (unpackedBytes > FREE_BYTES && unpackedBytes > packedBytes * MAX_RATIO) {
+        throw new RangeError(`it unpacks to more than ${MAX_RATIO} times its size`);
+      }
+      yield part;
+    }
     await fed;
   }
+}
+
+/** Whether a file begins with a frame, or with a frame to skip, which pzstd begins with. */
+export function isZstd(head: Buffer): boolean {
+  if (head.length < 4) return false;
+  const magic = head.readUInt32LE();
+  return magic === FRAME || (magic & 0xfffffff0) >>> 0 === SKIPPABLE;
 }
 
 async function* partsOf(input: ByteInput): AsyncGenerator<Part, undefined> {
