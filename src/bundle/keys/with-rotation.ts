@@ -31,7 +31,9 @@ export function withRotation(own: TrustedKeys, rotation: RotationInForce): Trust
   const taken = new Map<string, string | undefined>([...own.keys, ...ofRoles].map((key) => [key.keyId, key.role]));
   const added: TrustedKey[] = [];
   const isPlain = ({ role }: RotatedKey) => role === undefined;
-  for (const brought of [...rotation.keys.filter(isPlain), ...rotation.keys.filter((key) => !isPlain(key))]) {
+  const inOrder = [...rotation.keys.filter(isPlain), ...rotation.keys.filter((key) => !isPlain(key))];
+  const firstOnes = new Map(inOrder.toReversed().map((key) => [`${key.keyId} ${key.role ?? ''}`, key]));
+  for (const brought of inOrder.filter((key) => firstOnes.get(`${key.keyId} ${key.role ?? ''}`) === key)) {
     const why = whyNot(brought, own, taken, added);
     // Parsed only now: a key takes some milliseconds, and a role may have added thousands.
     const key = why === undefined ? readBrought(brought, [...own.keys, ...ofRoles, ...added], problems) : undefined;

@@ -23,9 +23,17 @@ export interface RevokedKey {
   readonly bundleId: BundleId;
   /** The role in which it counts no more; absent: among the plain keys. */
   readonly role?: string;
+  /**
+   * When its bundle was adopted, of a revocation that an earlier version did not record, in
+   * milliseconds since the epoch.
+   */
+  readonly remadeAt?: number;
 }
 
-/** All that came by rotation, in the order of adoption. Kept when the bundles are gone. */
+/**
+ * All that came by rotation, in the order of adoption: a key once for each bundle that names it.
+ * Kept when the bundles are gone.
+ */
 export interface KeyRotation {
   readonly keys: readonly RotatedKey[];
   readonly revoked: readonly RevokedKey[];

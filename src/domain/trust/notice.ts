@@ -26,8 +26,13 @@ export interface NoticeResult {
 export function noticeResult({ payload }: Pick<VerifiedBundle, 'payload'>, rotation: KeyRotation): NoticeResult {
   const [pems, revoked] = [new Set(payload.trust?.keys), new Set(payload.trust?.revoked)];
   const inRole = ({ role }: { readonly role?: string }) => role === payload.trust?.role;
-  const keysTrusted = rotation.keys.filter((key) => pems.has(key.pem) && inRole(key)).length;
-  const keysRevoked = rotation.revoked.filter((key) => revoked.has(key.keyId) && inRole(key)).length;
+  const keysTrusted = countKeys(rotation.keys.filter((key) => pems.has(key.pem) && inRole(key)));
+  const keysRevoked = countKeys(rotation.revoked.filter((key) => revoked.has(key.keyId) && inRole(key)));
   const areKeysLeft = hasRotation(payload) && keysTrusted + keysRevoked === 0;
   return { advisories: payload.advisories?.length ?? 0, keysTrusted, keysRevoked, areKeysLeft };
+}
+
+/** Several bundles may name the same key. */
+function countKeys(keys: readonly { readonly keyId: string }[]): number {
+  return new Set(keys.map(({ keyId }) => keyId)).size;
 }

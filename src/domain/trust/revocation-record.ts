@@ -1,4 +1,5 @@
 import type { BundleId } from '../model/digest.ts';
+import type { RevokedKey } from './key-rotation.ts';
 
 /** A revocation that was seen once: by a `*.revoked` file, by a person or by a bundle. */
 export interface StoredRevocation {
@@ -37,6 +38,8 @@ export interface SeenRevocation {
   readonly bundleId?: BundleId;
   readonly role?: string;
   readonly byPerson?: true;
+  /** A restore of the key after this time holds. */
+  readonly remadeAt?: RevokedKey['remadeAt'];
 }
 
 /** Nothing was seen yet. */
@@ -68,7 +71,7 @@ export function withFolder(record: RevocationRecord, folder: string): Revocation
 export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation[], at: number): RevocationRecord {
   const entries = new Map(record.revocations.map((entry) => [entryKey(entry), entry]));
   let isNew = false;
-  for (const { keyId, otherIds = [], bundleId, role, byPerson } of seen) {
+  for (const { keyId, otherIds = [], bundleId, role, byPerson, remadeAt } of seen) {
     const key = entryKey({ keyId, bundleId, byPerson });
     const known = entries.get(key);
     const isLifted = known?.restoredAt !== undefined && bundleId === undefined;
@@ -76,7 +79,8 @@ export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation
     if (known !== undefined && !isLifted && ids.length === known.otherIds.length) continue;
     isNew = true;
     const keptAt = known === undefined || isLifted ? at : known.at;
-    const restoredAt = isLifted ? undefined : known?.restoredAt;
+    const restoredAt =
+      known === undefined ? restoredSince(record, [keyId, ...ids], remadeAt) : isLifted ? undefined : known.restoredAt;
     entries.set(key, {
       keyId,
       otherIds: ids,
@@ -88,6 +92,18 @@ export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation
     });
   }
   return isNew ? { ...record, revocations: [...entries.values()] } : record;
+}
+
+/** When a person restored a key last, if that was after `since`; undefined without `since`. */
+function restoredSince(
+  { revocations }: RevocationRecord,
+  ids: readonly string[],
+  since: number | undefined,
+): number | undefined {
+  if (since === undefined) return undefined;
+  const times = revocations.filter((entry) => isOf(entry, ids)).map(({ restoredAt = 0 }) => restoredAt);
+  const last = Math.max(0, ...times);
+  return last > since ? last : undefined;
 }
 
 /**

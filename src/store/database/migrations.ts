@@ -142,4 +142,56 @@ export const MIGRATIONS: readonly string[] = [
   'ALTER TABLE rotated_key ADD COLUMN name TEXT;',
   // Who or what did it. NULL: the event is older than this.
   'ALTER TABLE event ADD COLUMN done_by TEXT;',
+  // A key is brought and revoked by any number of bundles. Before, only the first one was recorded,
+  // so what later bundles said is taken from their payloads. A bundle counts when its history or
+  // another row shows that its keys were taken. When neither is left, its revocations count if a
+  // trusted key signed it; what it brought does not. remade_at: when its bundle was adopted, of a row
+  // that was made here. A key that a person restored after that stays restored.
+  `CREATE TABLE rotated_key_of_bundle (
+     key_id TEXT NOT NULL,
+     role TEXT NOT NULL,
+     pem TEXT NOT NULL,
+     bundle_id TEXT NOT NULL,
+     at INTEGER NOT NULL,
+     sum TEXT,
+     name TEXT,
+     PRIMARY KEY (key_id, role, bundle_id)
+   ) STRICT;
+   INSERT INTO rotated_key_of_bundle SELECT key_id, role, pem, bundle_id, at, sum, name FROM rotated_key ORDER BY rowid;
+   CREATE TABLE revoked_key_of_bundle (
+     key_id TEXT NOT NULL,
+     role TEXT NOT NULL,
+     bundle_id TEXT NOT NULL,
+     at INTEGER NOT NULL,
+     sum TEXT,
+     remade_at INTEGER,
+     PRIMARY KEY (key_id, role, bundle_id)
+   ) STRICT;
+   INSERT INTO revoked_key_of_bundle SELECT key_id, role, bundle_id, at, sum, NULL FROM revoked_key ORDER BY rowid;
+   CREATE TEMP VIEW rotating AS
+     SELECT bundle_id, payload, adopted_at, reset_at, ifnull(payload ->> '$.trust.role', '') AS role,
+       CASE
+         WHEN EXISTS (SELECT 1 FROM event WHERE event.bundle_id = bundle.bundle_id AND kind = 'keysRotated') THEN 'yes'
+         WHEN EXISTS (SELECT 1 FROM event WHERE event.bundle_id = bundle.bundle_id AND kind = 'keysNotRotated') THEN 'no'
+         WHEN bundle_id IN (SELECT bundle_id FROM rotated_key UNION SELECT bundle_id FROM revoked_key) THEN 'yes'
+         WHEN json_array_length(signer_key_ids) > 0 THEN 'unknown'
+         ELSE 'no'
+       END AS taken
+     FROM bundle WHERE json_type(payload, '$.trust') = 'object' ORDER BY adopted_at, rowid;
+   INSERT OR IGNORE INTO rotated_key_of_bundle (key_id, role, pem, bundle_id, at, name)
+     SELECT known.key_id, known.role, known.pem, later.bundle_id, later.adopted_at,
+       later.payload ->> ('$.trust.names."' || known.key_id || '"')
+     FROM rotating AS later, json_each(later.payload, '$.trust.keys') AS brought
+       JOIN rotated_key AS known ON known.pem = brought.value AND known.role = later.role
+     WHERE later.taken = 'yes' AND later.reset_at IS NULL;
+   INSERT OR IGNORE INTO revoked_key_of_bundle (key_id, role, bundle_id, at, remade_at)
+     SELECT known.key_id, known.role, later.bundle_id, later.adopted_at, later.adopted_at
+     FROM rotating AS later, json_each(later.payload, '$.trust.revoked') AS named
+       JOIN revoked_key AS known ON known.key_id = named.value AND known.role = later.role
+     WHERE later.taken <> 'no';
+   DROP VIEW rotating;
+   DROP TABLE rotated_key;
+   ALTER TABLE rotated_key_of_bundle RENAME TO rotated_key;
+   DROP TABLE revoked_key;
+   ALTER TABLE revoked_key_of_bundle RENAME TO revoked_key;`,
 ];

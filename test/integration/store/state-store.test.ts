@@ -1,13 +1,14 @@
 import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type Database from 'better-sqlite3';
+import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reviveBundle } from '../../../src/app/daemon/revive-bundle.ts';
 import type { EventRow } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
 import { createStateStore } from '../../../src/store/database/state-store.ts';
+import { sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { digestOf, NOON, verified } from '../../support/daemon/scenario.ts';
 import { eventually } from '../../support/eventually.ts';
 
@@ -335,16 +336,79 @@ describe('trust', () => {
   const keyId = 'a'.repeat(64);
   const rotation = { keys: [{ keyId, pem: 'PEM', bundleId: bundle.bundleId }], revoked: [] };
 
-  it('keeps keys with the bundle that added them, each once', () => {
+  it('keeps keys with each bundle that added or revoked them', () => {
     const { store } = openStore();
-    store.adopt(bundle, event(1, 'adopted'), rotation);
-    store.adopt(other, event(2, 'adopted'), {
+    const second = {
       keys: [{ keyId, pem: 'OTHER', bundleId: other.bundleId }],
       revoked: [{ keyId, bundleId: other.bundleId }],
-    });
-    const wanted = { ...rotation, revoked: [{ keyId, bundleId: other.bundleId }] };
+    };
+    store.adopt(bundle, event(1, 'adopted'), { ...rotation, revoked: [{ keyId, bundleId: bundle.bundleId }] });
+    store.adopt(other, event(2, 'adopted'), second);
+    const wanted = {
+      keys: [...rotation.keys, ...second.keys],
+      revoked: [{ keyId, bundleId: bundle.bundleId }, ...second.revoked],
+    };
     expect(store.load().rotation).toEqual(wanted);
     expect(openStore().store.load().rotation).toEqual(wanted);
+  });
+
+  it('keep a key that bundles of two streams brought when one stream is reset', () => {
+    const { store } = openStore();
+    const second = { keys: [{ keyId, pem: 'PEM', bundleId: other.bundleId }], revoked: [] };
+    store.adopt(bundle, event(1, 'adopted'), rotation);
+    store.adopt(other, event(2, 'adopted'), second);
+    store.resetStream(bundle.payload.name, event(3, 'streamReset'));
+    expect(openStore().store.load().rotation.keys).toEqual(second.keys);
+  });
+
+  it.each([
+    { history: ['keysRotated'], signers: [], brought: 2, revoked: 2 },
+    { history: ['keysNotRotated'], signers: [keyId], brought: 1, revoked: 1 },
+    { history: [], signers: [keyId], brought: 1, revoked: 2 },
+    { history: [], signers: [], brought: 1, revoked: 1 },
+  ])('makes rows again that an earlier version lost: $history, signers $signers', (lost) => {
+    const next = sampleKey('next');
+    const [keyId, pem] = [next.privateKey.keyId, next.publicPem];
+    mkdirSync(dirname(path), { recursive: true });
+    const old = new Database(path);
+    const before = MIGRATIONS.findIndex((step) => step.includes('rotated_key_of_bundle'));
+    for (const step of MIGRATIONS.slice(0, before)) old.exec(step);
+    old.pragma(`user_version = ${before}`);
+    const gone = 'b'.repeat(64);
+    const trust = { keys: [pem], names: { [keyId]: 'next' }, revoked: [gone] };
+    for (const { bundleId, contents, payload } of [bundle, other]) {
+      old
+        .prepare(
+          `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, adopted_at)
+           VALUES (?, ?, ?, 1, ?, ?, '[]', ?, ?)`,
+        )
+        .run(
+          bundleId,
+          payload.name,
+          payload.version,
+          JSON.stringify({ ...payload, trust }),
+          JSON.stringify(contents),
+          JSON.stringify(lost.signers),
+          bundleId === bundle.bundleId ? 1 : 7,
+        );
+    }
+    old.prepare("INSERT INTO rotated_key VALUES (?, '', ?, ?, 1, NULL, 'next')").run(keyId, pem, bundle.bundleId);
+    old.prepare("INSERT INTO revoked_key VALUES (?, '', ?, 1, NULL)").run(gone, bundle.bundleId);
+    for (const kind of lost.history) {
+      old.prepare("INSERT INTO event (at, kind, bundle_id, message) VALUES (7, ?, ?, '')").run(kind, other.bundleId);
+    }
+    old.close();
+    const { rotation: made } = openStore().store.load();
+    const later = { bundleId: other.bundleId };
+    expect(made.keys).toEqual(
+      [bundle, other].slice(0, lost.brought).map(({ bundleId }) => ({ keyId, pem, name: 'next', bundleId })),
+    );
+    expect(made.revoked).toEqual(
+      [
+        { keyId: gone, bundleId: bundle.bundleId },
+        { keyId: gone, ...later, remadeAt: 7 },
+      ].slice(0, lost.revoked),
+    );
   });
 
   it('keeps the last verdict about a digest', () => {

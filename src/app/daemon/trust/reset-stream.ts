@@ -37,7 +37,9 @@ export async function resetStream(
   const own = bundles.filter(({ payload }) => payload.name === stream);
   if (own.length === 0 && !engine.hasFloor(stream)) throw noStream(stream);
   const ids = new Set<string>(own.map(({ bundleId }) => bundleId));
-  const keys = rotation.keys.filter(({ bundleId }) => ids.has(bundleId)).length;
+  const countOf = (brought: typeof rotation.keys) =>
+    new Set(brought.map(({ keyId, role = '' }) => `${keyId} ${role}`)).size;
+  const keys = countOf(rotation.keys) - countOf(rotation.keys.filter(({ bundleId }) => !ids.has(bundleId)));
   const by = uid === undefined ? 'somebody' : `user ${uid}`;
   const forgotten = keys === 0 ? '' : `, and ${formatCount(keys, 'key')} that its bundles added no longer count`;
   const message = `Stream ${stream} was reset by ${by}: any sequence is accepted again, and advisories of bundles that are known do not count${forgotten}`;

@@ -13,9 +13,7 @@ export interface TrustState {
 /** The tables about trust. Call the writers within a transaction; they don't open one. */
 export interface TrustRows {
   load(): TrustState;
-  /**
-   * Adds keys and revocations. Known ones stay as they are, so that nothing undoes a revocation.
-   */
+  /** Adds the keys and revocations of a bundle. Those it has stay as they are. */
   addRotation(rotation: KeyRotation, at: number): void;
   /** Forgets the keys that bundles of a stream brought. What they revoked stays revoked. */
   removeKeysOf(stream: string): void;
@@ -39,16 +37,21 @@ interface KeyRow {
   readonly role: string;
 }
 
+interface RevokedRow extends Omit<KeyRow, 'pem' | 'name'> {
+  /** NULL: the row was written when its bundle was adopted. */
+  readonly remade_at: number | null;
+}
+
 /**
  * Prepares the statements over the tables `verdict`, `rejected_name`, `rotated_key`, `revoked_key`
  * and `revocation_record`.
  */
 export function createTrustRows(database: Database): TrustRows {
   const insertKey = database.prepare(
-    'INSERT INTO rotated_key (key_id, role, pem, name, bundle_id, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key_id, role) DO NOTHING',
+    'INSERT INTO rotated_key (key_id, role, pem, name, bundle_id, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',
   );
   const insertRevoked = database.prepare(
-    'INSERT INTO revoked_key (key_id, role, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id, role) DO NOTHING',
+    'INSERT INTO revoked_key (key_id, role, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',
   );
   const removeKeys = database.prepare(
     'DELETE FROM rotated_key WHERE bundle_id IN (SELECT bundle_id FROM bundle WHERE name = ?)',
@@ -75,8 +78,8 @@ export function createTrustRows(database: Database): TrustRows {
   const keys = database.prepare<[], KeyRow>(
     'SELECT key_id, pem, name, bundle_id, role FROM rotated_key ORDER BY rowid',
   );
-  const revoked = database.prepare<[], Omit<KeyRow, 'pem' | 'name'>>(
-    'SELECT key_id, bundle_id, role FROM revoked_key ORDER BY rowid',
+  const revoked = database.prepare<[], RevokedRow>(
+    'SELECT key_id, bundle_id, role, remade_at FROM revoked_key ORDER BY rowid',
   );
   return {
     load: () => ({
@@ -89,7 +92,10 @@ export function createTrustRows(database: Database): TrustRows {
       rejectedNames: names.all().map(({ reason, ...row }) => ({ ...row, ...(reason !== null && { reason }) })),
       rotation: {
         keys: keys.all().map(({ pem, name, ...row }) => ({ ...namedIn(row), pem, ...(name !== null && { name }) })),
-        revoked: revoked.all().map(namedIn),
+        revoked: revoked.all().map(({ remade_at: remadeAt, ...row }) => ({
+          ...namedIn(row),
+          ...(remadeAt !== null && { remadeAt }),
+        })),
       },
     }),
     addRotation: (rotation, at) => {

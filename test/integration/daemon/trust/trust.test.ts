@@ -2,11 +2,15 @@ import { createHash, createPublicKey } from 'node:crypto';
 import { chmodSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
+import { formatRevocationRecord, readRevocationRecord } from '../../../../src/bundle/keys/revocation-record.ts';
 import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import type { BundleReport } from '../../../../src/domain/report/parts/bundle-report.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import { MIGRATIONS } from '../../../../src/store/database/migrations.ts';
 import { otherForm } from '../../../support/bundles/key-forms.ts';
 import { installKeys, makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { makeNotice, signAnew } from '../../../support/bundles/signed-payload.ts';
@@ -507,4 +511,99 @@ describe('stickpin trust restore', () => {
     await node.until(isActivated);
     expect(node.report().trust.revoked).toEqual([]);
   });
+
+  /** Two notices that revoke the same key, and a key that signs them. */
+  function revokingTwice() {
+    const [old, next] = [sampleKey('factory-2025'), sampleKey('factory-2027')];
+    const { keyId } = old.privateKey;
+    const notices = ['2026.1.1', '2026.1.2'].map((version, index) =>
+      makeNotice(dir, { version, sequence: 100 + index, trust: { revoked: [keyId] } }, [next]),
+    );
+    return { keys: [old, next], keyId, notices };
+  }
+  const plugNotices = async (paths: readonly string[]) => {
+    for (const path of paths) {
+      const { notices: before } = await node.until(() => true);
+      node.plug(path);
+      await node.until(({ notices }) => notices.length === before.length + 1);
+      node.unplug();
+    }
+  };
+
+  it('is undone by a later bundle that revokes the key again, over a restart', async () => {
+    const { keys, keyId, notices } = revokingTwice();
+    node = await createDaemonHarness({ keys });
+    await node.start();
+    await plugNotices(notices.slice(0, 1).map(({ path }) => path));
+    await node.daemon().restoreKey(keyId, 0);
+    await node.until(({ trust }) => trust.revoked.length === 0);
+    await plugNotices(notices.slice(1).map(({ path }) => path));
+    const revoked = [{ keyId, revokedBy: 'ocp@2026.1.2' }];
+    await node.until(({ trust }) => trust.revoked.length === 1);
+    expect(node.report().trust.revoked).toEqual(revoked);
+    await node.stop();
+    await node.start();
+    expect((await node.until(() => true)).trust.revoked).toEqual(revoked);
+  });
+
+  it.each([
+    { restored: 'before', shiftMs: -1, isRevoked: true },
+    { restored: 'after', shiftMs: 1, isRevoked: false },
+  ])(
+    'counts as it was meant when an earlier version lost the second revocation, restored $restored it',
+    async ({ shiftMs, isRevoked }) => {
+      const { keys, keyId, notices } = revokingTwice();
+      node = await createDaemonHarness({ keys });
+      await node.start();
+      await plugNotices(notices.map(({ path }) => path));
+      await node.stop();
+      const [first, second] = notices.map(({ bundleId }) => bundleId);
+      const state = join(node.base, 'state');
+      const secondAt = asBeforeBundlesOfKeys(join(state, 'state.db'), second);
+      const record = await readRevocationRecord(join(state, 'revocations.json'));
+      const text = formatRevocationRecord({
+        folders: record?.folders ?? [],
+        revocations: (record?.revocations ?? [])
+          .filter(({ bundleId }) => bundleId === first)
+          .map((entry) => ({ ...entry, restoredAt: secondAt + shiftMs })),
+      });
+      writeFileSync(join(state, 'revocations.json'), text);
+      const database = new Database(join(state, 'state.db'));
+      database.prepare('UPDATE revocation_record SET document = ?, sum = NULL').run(text);
+      database.close();
+      const expected = isRevoked ? [{ keyId, revokedBy: 'ocp@2026.1.2' }] : [];
+      for (let starts = 0; starts < 2; starts += 1) {
+        await node.start();
+        await node.until(({ trust }) => isDeepStrictEqual(trust.revoked, expected));
+        await node.stop();
+      }
+      const kept = await readRevocationRecord(join(state, 'revocations.json'));
+      expect(kept?.revocations.find(({ bundleId }) => bundleId === second)?.restoredAt).toBe(
+        isRevoked ? undefined : secondAt + shiftMs,
+      );
+      await node.start();
+    },
+  );
 });
+
+/**
+ * Takes a database back to the schema in which a key had one row for each role. The row of
+ * `lost` is not recorded, as it was then. Returns when that bundle was adopted.
+ */
+function asBeforeBundlesOfKeys(path: string, lost: string | undefined): number {
+  const database = new Database(path);
+  const version = MIGRATIONS.findIndex((step) => step.includes('rotated_key_of_bundle'));
+  database.prepare('DELETE FROM revoked_key WHERE bundle_id = ?').run(lost);
+  for (const [table, columns] of [
+    ['rotated_key', 'key_id, role, pem, bundle_id, at, sum, name'],
+    ['revoked_key', 'key_id, role, bundle_id, at, sum'],
+  ] as const) {
+    database.exec(`CREATE TABLE old AS SELECT ${columns} FROM ${table}; DROP TABLE ${table};
+                   CREATE TABLE ${table} (${columns}, PRIMARY KEY (key_id, role));
+                   INSERT INTO ${table} SELECT * FROM old; DROP TABLE old;`);
+  }
+  database.pragma(`user_version = ${version}`);
+  const at = database.prepare('SELECT adopted_at FROM bundle WHERE bundle_id = ?').pluck().get(lost);
+  database.close();
+  return Number(at);
+}
