@@ -1,14 +1,14 @@
 import { parseContents } from '../../bundle/format/contents-schema.ts';
-import { parsePayload } from '../../bundle/format/schema.ts';
+import { parseStoredPayload } from '../../bundle/format/schema.ts';
 import type { BundleReviver } from '../../store/database/tables/load-bundles.ts';
 
 /**
  * Parses the documents that the database keeps of an adopted bundle. Their size is not limited
  * again: it was when the bundle was adopted.
  *
- * @throws AppError as `parsePayload()` and `parseContents()`
+ * @throws AppError as `parseStoredPayload()` and `parseContents()`
  */
 export const reviveBundle: BundleReviver = ({ payload, contents }) => ({
-  payload: parsePayload(Buffer.from(payload)),
+  payload: parseStoredPayload(Buffer.from(payload)),
   contents: parseContents(Buffer.from(contents), Number.POSITIVE_INFINITY),
 });

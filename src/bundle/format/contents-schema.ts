@@ -7,6 +7,8 @@ import { count, digest, sizeUpTo } from './schema.ts';
 const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
 const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
 
+const word = v.pipe(v.string(), v.maxLength(limits.textLength, `must have at most ${limits.textLength} characters`));
+
 const layer = v.strictObject({
   digest,
   sizeBytes: count,
@@ -22,7 +24,7 @@ const document = { digest, size: sizeUpTo(limits.manifestBytes) };
 const attachedTag = v.strictObject({
   tag: v.pipe(v.string(), v.regex(ATTACHED_TAG, 'must be sha256-<64 hex digits>.sig, .att or .sbom')),
   ...document,
-  mediaType: v.string(),
+  mediaType: word,
   blobs: v.pipe(
     v.array(v.strictObject(document)),
     v.maxLength(limits.attachedBlobs, `must have at most ${limits.attachedBlobs} entries`),
@@ -30,10 +32,10 @@ const attachedTag = v.strictObject({
 });
 
 const image = v.strictObject({
-  reference: v.string(),
+  reference: word,
   digest,
-  mediaType: v.string(),
-  tags: v.optional(v.array(v.string()), () => []),
+  mediaType: word,
+  tags: v.optional(v.pipe(v.array(word), v.maxLength(limits.treeItems)), () => []),
   component: v.exactOptional(
     v.pipe(v.string(), v.regex(COMPONENT, 'must be a short name such as etcd'), v.maxBytes(limits.nameBytes)),
   ),
@@ -47,8 +49,9 @@ const image = v.strictObject({
   ),
 });
 
-const contents = v.strictObject({
-  layers: v.array(layer),
+/** How many layers and tags a bundle may have is checked by `checkContents()`. */
+export const contentsSchema = v.strictObject({
+  layers: v.pipe(v.array(layer), v.maxLength(limits.treeItems)),
   images: v.pipe(v.array(image), v.maxLength(limits.images, `must have at most ${limits.images} images`)),
 });
 
@@ -60,5 +63,5 @@ const contents = v.strictObject({
  * @throws AppError `bundle/contents`
  */
 export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {
-  return parseJson(bytes, contents, 'contents.json', 'bundle/contents', maxItems);
+  return parseJson(bytes, contentsSchema, 'contents.json', 'bundle/contents', maxItems);
 }

@@ -21,11 +21,13 @@ export interface Envelope {
 
 // Loose: DSSE (envelope.md) wants unknown members ignored. Nothing but the payload is signed
 // anyway.
-const envelope = v.looseObject({
-  payloadType: v.string(),
-  payload: v.string(),
+const text = v.pipe(v.string(), v.maxLength(limits.envelopeBytes));
+/** DSSE v1 in JSON. */
+export const envelopeSchema = v.looseObject({
+  payloadType: text,
+  payload: text,
   signatures: v.pipe(
-    v.array(v.looseObject({ keyid: v.nullish(v.string(), ''), sig: v.string() })),
+    v.array(v.looseObject({ keyid: v.nullish(text, ''), sig: text })),
     v.maxLength(limits.signatures, `must have at most ${limits.signatures} entries`),
   ),
 });
@@ -47,7 +49,7 @@ export function preAuthenticationEncoding(payloadType: string, payload: Uint8Arr
  */
 export function parseEnvelope(bytes: Uint8Array): Envelope {
   if (bytes.length > limits.envelopeBytes) throw malformed(`larger than ${limits.envelopeBytes} bytes`);
-  const parsed = parseJson(bytes, envelope, 'bundle.dsse.json', 'bundle/envelope');
+  const parsed = parseJson(bytes, envelopeSchema, 'bundle.dsse.json', 'bundle/envelope');
   checkPayloadType(parsed.payloadType);
   const payload = decodeBase64(parsed.payload, 'payload');
   if (payload.length > limits.payloadBytes) throw malformed(`payload is larger than ${limits.payloadBytes} bytes`);

@@ -35,7 +35,11 @@ const digest = v.custom<Digest>(
   'must be sha256:<64 lower-case hex digits>',
 );
 const size = v.pipe(v.number(), v.safeInteger('must be an integer'), v.minValue(0, 'must not be negative'));
-const descriptorFields = { mediaType: v.string(), digest, size };
+const word = v.pipe(v.string(), v.maxLength(limits.textLength, `must have at most ${limits.textLength} characters`));
+function list<Item extends v.GenericSchema>(item: Item) {
+  return v.pipe(v.array(item), v.maxLength(limits.treeItems, `must have at most ${limits.treeItems} entries`));
+}
+const descriptorFields = { mediaType: word, digest, size };
 const descriptor = v.object(descriptorFields);
 
 /** image-spec, annotations.md: what the name of an entry of a layout. */
@@ -45,23 +49,38 @@ const REF_NAME = 'org.opencontainers.image.ref.name';
 // are not kept either.
 const indexEntry = v.object({
   ...descriptorFields,
-  platform: v.exactOptional(
-    v.object({ architecture: v.string(), os: v.string(), variant: v.exactOptional(v.string()) }),
-  ),
-  annotations: v.exactOptional(v.object({ [REF_NAME]: v.exactOptional(v.string()) })),
+  platform: v.exactOptional(v.object({ architecture: word, os: word, variant: v.exactOptional(word) })),
+  annotations: v.exactOptional(v.object({ [REF_NAME]: v.exactOptional(word) })),
 });
-const ownMediaType = { mediaType: v.exactOptional(v.string()) };
-const index = v.object({ schemaVersion: v.literal(2), ...ownMediaType, manifests: v.array(indexEntry) });
-const manifest = v.object({
+/**
+ * A document that is a manifest and an index at once means different images to different programs
+ * (CVE-2021-41190), so it is neither.
+ */
+const absent = (what: string) => v.exactOptional(v.never(`must not be in ${what}, it makes the document ambiguous`));
+function ownMediaType(isOwn: (mediaType: string) => boolean, what: string) {
+  return v.exactOptional(v.pipe(word, v.check(isOwn, `must be that of ${what}, it makes the document ambiguous`)));
+}
+/** The `index.json` of a bundle, or an image index. */
+export const indexSchema = v.object({
   schemaVersion: v.literal(2),
-  ...ownMediaType,
-  config: descriptor,
-  layers: v.array(descriptor),
+  mediaType: ownMediaType((type) => !manifestMediaTypes.has(type) || indexMediaTypes.has(type), 'an index'),
+  manifests: list(indexEntry),
+  config: absent('an index'),
+  layers: absent('an index'),
 });
-const config = v.object({
-  architecture: v.exactOptional(v.string()),
-  os: v.exactOptional(v.string()),
-  rootfs: v.object({ diff_ids: v.array(digest) }),
+/** An image manifest. */
+export const manifestSchema = v.object({
+  schemaVersion: v.literal(2),
+  mediaType: ownMediaType((type) => !indexMediaTypes.has(type), 'a manifest'),
+  config: descriptor,
+  layers: list(descriptor),
+  manifests: absent('a manifest'),
+});
+/** An image config. */
+export const configSchema = v.object({
+  architecture: v.exactOptional(word),
+  os: v.exactOptional(word),
+  rootfs: v.object({ diff_ids: list(digest) }),
 });
 
 /** An OCI content descriptor (descriptor.md); `size` in bytes. */
@@ -69,27 +88,29 @@ export type Descriptor = v.InferOutput<typeof descriptor>;
 /** An entry of an image index: a descriptor with its platform. */
 export type IndexEntry = v.InferOutput<typeof indexEntry>;
 /** An image index (image-index.md) or Docker's manifest list. */
-export type ImageIndex = v.InferOutput<typeof index>;
+export type ImageIndex = v.InferOutput<typeof indexSchema>;
 /** An image manifest (manifest.md) or Docker's schema 2. */
-export type ImageManifest = v.InferOutput<typeof manifest>;
+export type ImageManifest = v.InferOutput<typeof manifestSchema>;
 /** The fields of an image config (config.md) that are read here. */
-export type ImageConfig = v.InferOutput<typeof config>;
+export type ImageConfig = v.InferOutput<typeof configSchema>;
 
 /** Parses an image index. @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
-  return parseJson(bytes, index, what, code);
+  return parseJson(bytes, indexSchema, what, code);
 }
 
 /**
  * As {@link parseIndex}, for the `index.json` of a bundle, which lists all of its images and tags.
  */
 export function parseLayoutIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
-  return parseJson(bytes, index, what, code, limits.treeItems);
+  return parseJson(bytes, indexSchema, what, code, limits.treeItems);
 }
 
 const sourceIndex = v.object({
   schemaVersion: v.literal(2),
-  manifests: v.array(v.looseObject({ digest: v.string() })),
+  manifests: list(v.looseObject({ digest: word })),
+  config: absent('an index'),
+  layers: absent('an index'),
 });
 
 /** An entry of a layout that a bundle is made of. */
@@ -121,7 +142,7 @@ export function parseSourceIndex(bytes: Uint8Array, what: string, code: BundleEr
 
 /** Parses an image manifest. @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseManifest(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageManifest {
-  return parseJson(bytes, manifest, what, code);
+  return parseJson(bytes, manifestSchema, what, code);
 }
 
 /** An image manifest or an index. `mediaType`: the Content-Type with which it is sent. */
@@ -145,8 +166,8 @@ export function parseImageDocument(
   const value = decodeJson(bytes, what, code);
   const type = mediaType ?? typeOf(value);
   return indexMediaTypes.has(type)
-    ? { ...validateJson(value, index, what, code), kind: 'index', mediaType: type }
-    : { ...validateJson(value, manifest, what, code), kind: 'manifest', mediaType: type };
+    ? { ...validateJson(value, indexSchema, what, code), kind: 'index', mediaType: type }
+    : { ...validateJson(value, manifestSchema, what, code), kind: 'manifest', mediaType: type };
 }
 
 function typeOf(value: unknown): string {
@@ -157,7 +178,7 @@ function typeOf(value: unknown): string {
 
 /** Parses an image config. @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseConfig(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageConfig {
-  return parseJson(bytes, config, what, code);
+  return parseJson(bytes, configSchema, what, code);
 }
 
 /**

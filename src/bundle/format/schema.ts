@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { type Advisory, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { isTagRange } from '../../domain/model/version/tag-range.ts';
-import { isVersion, isVersionRange } from '../../domain/model/version/version.ts';
+import { isVersion, isVersionRange, MAX_RANGE_LENGTH } from '../../domain/model/version/version.ts';
 import {
   fitsScheme,
   impliedScheme,
@@ -12,6 +12,7 @@ import {
 } from '../../domain/model/version/version-scheme.ts';
 import { isKeyName } from '../../domain/trust/key-rotation.ts';
 import { isRoleName } from '../../domain/trust/role.ts';
+import { clip } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey } from '../keys/keys.ts';
 import { limits } from '../limits.ts';
@@ -54,9 +55,14 @@ export const count = v.pipe(
   v.minValue(0, 'must not be negative'),
 );
 const sequence = v.pipe(count, v.minValue(1, 'must be at least 1'));
-const time = v.pipe(v.string(), v.check(isTimestamp, 'must be a time such as 2026-01-31T12:00:00Z (RFC 3339)'));
+const time = v.pipe(
+  v.string(),
+  v.maxLength(limits.nameBytes),
+  v.check(isTimestamp, 'must be a time such as 2026-01-31T12:00:00Z (RFC 3339)'),
+);
 const version = v.pipe(
   v.string(),
+  v.maxLength(limits.nameBytes),
   v.check(isVersion, 'must be a SemVer version or <app>[-rev<N>[-b<build>]], at most 128 characters'),
 );
 const text = v.pipe(
@@ -93,7 +99,11 @@ const rollout = v.strictObject({
 
 const update = v.strictObject({
   from: v.exactOptional(
-    v.pipe(v.string(), v.check(isAnyRange, 'must be a range of versions such as ">=4.12.0 <4.13.7"')),
+    v.pipe(
+      v.string(),
+      v.maxLength(MAX_RANGE_LENGTH, `must have at most ${MAX_RANGE_LENGTH} characters`),
+      v.check(isAnyRange, 'must be a range of versions such as ">=4.12.0 <4.13.7"'),
+    ),
   ),
   barrier: v.exactOptional(reason),
   deadend: v.exactOptional(reason),
@@ -142,11 +152,13 @@ const advisory = v.strictObject({
 const keyId = v.pipe(v.string(), v.regex(KEY_ID, 'must be a key id: 64 lower-case hex digits'));
 
 const KEY_NAME = 'must be the name of a key: at most 64 of a-z, A-Z, 0-9, ".", "_" and "-", a letter or digit first';
-const keyName = v.pipe(v.string(), v.check(isKeyName, KEY_NAME));
+const keyName = v.pipe(v.string(), v.maxLength(limits.nameBytes, KEY_NAME), v.check(isKeyName, KEY_NAME));
+
+const ROLE_NAME = 'must be the name of a role: a-z, 0-9 and -';
 
 const keyChange = v.pipe(
   v.strictObject({
-    role: v.exactOptional(v.pipe(v.string(), v.check(isRoleName, 'must be the name of a role: a-z, 0-9 and -'))),
+    role: v.exactOptional(v.pipe(v.string(), v.maxLength(limits.nameBytes), v.check(isRoleName, ROLE_NAME))),
     keys: v.exactOptional(
       v.pipe(
         v.array(v.unknown()),
@@ -154,7 +166,12 @@ const keyChange = v.pipe(
         v.array(publicKey),
       ),
     ),
-    names: v.exactOptional(v.record(keyId, keyName)),
+    names: v.exactOptional(
+      v.pipe(
+        v.record(keyId, keyName),
+        v.maxEntries(limits.payloadKeys, `must name at most ${limits.payloadKeys} keys`),
+      ),
+    ),
     revoked: v.exactOptional(items(keyId)),
   }),
   v.check(
@@ -199,13 +216,7 @@ const members = v.strictObject({
   ),
   warnings: v.exactOptional(v.pipe(v.array(text), v.maxLength(limits.images))),
   annotations: v.exactOptional(
-    v.pipe(
-      v.record(text, text),
-      v.check(
-        (all) => Object.keys(all).length <= limits.payloadItems,
-        `must have at most ${limits.payloadItems} entries`,
-      ),
-    ),
+    v.pipe(v.record(text, text), v.maxEntries(limits.payloadItems, `must have at most ${limits.payloadItems} entries`)),
   ),
 });
 
@@ -213,7 +224,7 @@ const members = v.strictObject({
  * All versions in a payload must follow one scheme: the one that it names, or the scheme of its
  * version.
  */
-const payload = v.pipe(
+export const payloadSchema = v.pipe(
   members,
   v.rawCheck(({ dataset, addIssue }) => {
     if (!dataset.typed) return;
@@ -265,7 +276,19 @@ export function parsePayload(bytes: Uint8Array): Payload {
       `payload: schemaVersion ${JSON.stringify(found).slice(0, 40)} is not known, this stickpin reads version 1: update stickpin`,
     );
   }
-  return validateJson(value, payload, 'payload', 'bundle/payload');
+  return validateJson(value, payloadSchema, 'payload', 'bundle/payload');
+}
+
+/**
+ * As {@link parsePayload}, for a payload of an adopted bundle: an `update.from` longer than is read
+ * now does not count as a fault. It is cut, and stays too long to be read.
+ */
+export function parseStoredPayload(bytes: Uint8Array): Payload {
+  const value = decodeJson(bytes, 'payload', 'bundle/payload') as Partial<Payload> | null;
+  const { from, ...update } = value?.update ?? {};
+  if (typeof from !== 'string' || from.length <= MAX_RANGE_LENGTH) return parsePayload(bytes);
+  const parsed = validateJson({ ...value, update }, payloadSchema, 'payload', 'bundle/payload');
+  return { ...parsed, update: { ...parsed.update, from: clip(from, MAX_RANGE_LENGTH + 1) } };
 }
 
 /**

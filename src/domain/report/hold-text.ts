@@ -4,6 +4,7 @@ import type { ActivationHold, RuleHold } from '../gates/gates.ts';
 import { bundleName, bundleTitle } from '../model/bundle.ts';
 import type { Phase } from '../model/phase.ts';
 import { RULE_CODES } from '../model/rule-code.ts';
+import { MAX_RANGE_LENGTH } from '../model/version/version.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
 import { nobodyKnownClause, notReadyClause, orderClause, rolledBackClause } from './texts/fleet-text.ts';
@@ -87,6 +88,9 @@ const MANUAL: Readonly<Record<HeldData<'engine/manual'>['by'], string>> = {
 type DataOf<Code extends RuleHold['code']> = Extract<RuleHold, { readonly code: Code }>['data'];
 
 function fromClause({ from, current, isUnreadable, after }: DataOf<'rule/from'>): string {
+  if (from.length > MAX_RANGE_LENGTH) {
+    return `its rule "from" has more than ${MAX_RANGE_LENGTH} characters, so that it is not read: have the release made again`;
+  }
   if (isUnreadable) return `its rule "from" (${from}) can't be compared with the current release ${current}`;
   const turn = after === undefined ? '' : `; ${after} is activated first`;
   return `its rule "from" allows it only from ${from}, and the current release is ${current}${turn}`;

@@ -28,7 +28,8 @@ function atMost(most: number) {
   return v.maxLength<string[], number, string>(most, `must have at most ${most} entries`);
 }
 
-const role = v.strictObject({
+/** The file of a role in TOML. */
+export const roleSchema = v.strictObject({
   threshold: v.pipe(
     v.number('must be a whole number from 1'),
     v.safeInteger('must be a whole number'),
@@ -50,6 +51,7 @@ const role = v.strictObject({
     v.array(
       v.pipe(
         v.string('must be a text'),
+        v.maxLength(limits.roleFileBytes),
         v.check(
           isRepositoryPrefix,
           'must be a registry, or a registry with a path, such as "registry.example.com/cust": host in lower case, no tag, no / at the end',
@@ -64,6 +66,7 @@ const role = v.strictObject({
     v.array(
       v.pipe(
         v.string('must be a text'),
+        v.maxLength(limits.roleFileBytes),
         v.check(
           (text) => PEM.test(text) || isKeyFileName(text),
           'must be the name of a file in this folder that does not end in .pub, .revoked or .toml, or a public key in PEM',
@@ -87,7 +90,7 @@ export function parseRoleFile(text: string, path: string, name: string): RoleFil
   if (!isRoleName(name)) {
     throw roleError(path, 'its name is not valid for a role: use 1 to 63 of a-z, 0-9 and -, then .toml');
   }
-  const result = v.safeParse(role, parseToml(text, path));
+  const result = v.safeParse(roleSchema, parseToml(text, path));
   if (!result.success) throw roleError(path, whyOf(result.issues[0]));
   const { threshold, streams, repositories, may_rotate: mayRotate, keys } = result.output;
   const sources = keys.map(
@@ -116,7 +119,12 @@ function whyOf(issue: v.BaseIssue<unknown>): string {
 }
 
 function isKeyFileName(text: string): boolean {
-  return KEY_FILE.test(text) && !OTHER_KINDS.test(text);
+  return KEY_FILE.test(text) && !isOfOtherKind(text);
+}
+
+/** Whether a file of the folder is a plain key, a list of revocations or a role. */
+export function isOfOtherKind(file: string): boolean {
+  return OTHER_KINDS.test(file);
 }
 
 /** Canonical, like all references of bundles: any other form would never match. */

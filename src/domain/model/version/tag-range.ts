@@ -1,7 +1,7 @@
 import { compareSchemeTags, parseSchemeTag, type SchemeTag } from './version.ts';
 
-/** Longest range that is read. */
-const MAX_RANGE_LENGTH = 512;
+/** Longest range of tags that is read, in characters. */
+const MAX_TAG_RANGE_LENGTH = 512;
 const COMPARATOR = /^(>=|<=|>|<|=)?([^<>=^~*\s]+)$/;
 
 interface Comparator {
@@ -33,7 +33,7 @@ export function isTagWithin(version: string, range: string): boolean | undefined
 }
 
 function parseTagRange(text: string): readonly (readonly Comparator[])[] | undefined {
-  if (text.length > MAX_RANGE_LENGTH) return undefined;
+  if (text.length > MAX_TAG_RANGE_LENGTH) return undefined;
   const alternatives = text.split('||').map((part) => comparatorsOf(part.trim().replace(/([<>=])\s+/g, '$1')));
   return alternatives.every((all) => all !== undefined) ? alternatives : undefined;
 }

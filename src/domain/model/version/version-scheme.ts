@@ -1,9 +1,8 @@
 import compare from 'semver/functions/compare.js';
-import satisfies from 'semver/functions/satisfies.js';
 import valid from 'semver/functions/valid.js';
 import { assertNever } from '../../../platform/app-error.ts';
 import { isTagRange, isTagWithin } from './tag-range.ts';
-import { compareSchemeTags, isVersion, isVersionRange, parseSchemeTag } from './version.ts';
+import { compareSchemeTags, isVersion, isVersionRange, parseSchemeTag, versionRange } from './version.ts';
 
 /**
  * How the versions of a stream are written and ordered: as SemVer 2.0.0, or as tags
@@ -79,10 +78,10 @@ export function compareVersions(a: string, b: string, scheme: VersionScheme = 's
  *   is none of it.
  */
 export function isInRange(version: string, range: string, scheme: VersionScheme = 'semver'): boolean | undefined {
-  if (!isRangeOf(range, scheme) || !fitsScheme(version, scheme)) return undefined;
+  if (!fitsScheme(version, scheme)) return undefined;
   switch (scheme) {
     case 'semver':
-      return satisfies(version, range, { includePrerelease: true });
+      return versionRange(range)?.test(version);
     case 'three-tag':
       return isTagWithin(version, range);
     default:

@@ -1,7 +1,9 @@
+import Range from 'semver/classes/range.js';
 import valid from 'semver/functions/valid.js';
-import validRange from 'semver/ranges/valid.js';
 
 const MAX_VERSION_LENGTH = 128;
+/** Longest SemVer range that is read, in characters. */
+export const MAX_RANGE_LENGTH = 1024;
 /**
  * `<app>[-rev<N>[-b<build>]]` of the three-tag scheme; what a tag may not hold (`+`, `~`, `:`) is
  * not allowed.
@@ -39,7 +41,35 @@ export function isVersion(text: string): boolean {
  * text is none.
  */
 export function isVersionRange(text: string): boolean {
-  return text.trim() !== '' && validRange(text) !== null;
+  return versionRange(text) !== undefined;
+}
+
+/**
+ * Parsed ranges by their text. A range of some hundred comparators takes milliseconds, and each
+ * round compares all releases of a stream.
+ */
+const parsedRanges = new Map<string, Range | undefined>();
+const MAX_PARSED_RANGES = 256;
+
+/**
+ * A SemVer range as {@link isVersionRange} says; undefined for a text that is none. Pre-releases
+ * count as the versions that they are.
+ */
+export function versionRange(text: string): Range | undefined {
+  if (text.length > MAX_RANGE_LENGTH || text.trim() === '') return undefined;
+  if (parsedRanges.has(text)) return parsedRanges.get(text);
+  if (parsedRanges.size >= MAX_PARSED_RANGES) parsedRanges.clear();
+  const range = parseRange(text);
+  parsedRanges.set(text, range);
+  return range;
+}
+
+function parseRange(text: string): Range | undefined {
+  try {
+    return new Range(text, { includePrerelease: true });
+  } catch {
+    return undefined;
+  }
 }
 
 /**

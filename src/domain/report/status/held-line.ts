@@ -1,5 +1,5 @@
 import { assertNever } from '../../../platform/app-error.ts';
-import { oneLine } from '../../../platform/plain-text.ts';
+import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { ActivationHold } from '../../gates/gates.ts';
@@ -63,7 +63,7 @@ function shortClause(hold: ActivationHold): string {
     case 'engine/not-next':
       return `${hold.data.next} is activated instead`;
     case 'rule/from':
-      return `rule "from" needs ${hold.data.from}, ${hold.data.current} is current`;
+      return `rule "from" needs ${clip(hold.data.from, 100)}, ${hold.data.current} is current`;
     case 'rule/barrier':
       return barrierWords(hold.data);
     case 'rule/downgrade':

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { mediaTypes, parseImageDocument } from '../../../../src/bundle/format/oci-schema.ts';
+import {
+  mediaTypes,
+  parseImageDocument,
+  parseIndex,
+  parseLayoutIndex,
+  parseManifest,
+} from '../../../../src/bundle/format/oci-schema.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
 const { ociManifest, ociIndex, ociConfig, dockerManifest, dockerList } = mediaTypes;
@@ -17,8 +23,8 @@ describe('parseImageDocument', () => {
     ['a manifest that names itself', { ...manifest, mediaType: dockerManifest }, undefined, 'manifest', dockerManifest],
     ['an index that names itself', { ...index, mediaType: dockerList }, undefined, 'index', dockerList],
     ['an artifact', { ...manifest, mediaType: 'application/x-other' }, undefined, 'manifest', 'application/x-other'],
-    ['a manifest that was sent as one', { ...manifest, ...index }, ociManifest, 'manifest', ociManifest],
-    ['an index that was sent as one', { ...manifest, ...index }, dockerList, 'index', dockerList],
+    ['a manifest that was sent as one', manifest, ociManifest, 'manifest', ociManifest],
+    ['an index that was sent as one', index, dockerList, 'index', dockerList],
     ['a manifest that was sent without a known type', manifest, '', 'manifest', ''],
   ])('tells what %s is', (_what, value, mediaType, kind, type) => {
     const document = parse(value, mediaType);
@@ -37,6 +43,22 @@ describe('parseImageDocument', () => {
     ['an index that says it is a manifest', { ...index, mediaType: ociManifest }, /document x: config/],
   ])('refuses %s', (_what, value, message) => {
     expect(() => parse(value)).toThrow(message);
+  });
+
+  it.each([
+    ['a manifest with manifests', { ...manifest, ...index }, ociManifest, /manifests: must not be in a manifest/],
+    ['an index with layers', { ...index, layers: [] }, ociIndex, /layers: must not be in an index/],
+    ['an index with a config', { ...index, config }, dockerList, /config: must not be in an index/],
+    ['a manifest that says it is an index', { ...manifest, mediaType: ociIndex }, ociManifest, /mediaType: must be/],
+    ['an index that says it is a manifest', { ...index, mediaType: ociManifest }, ociIndex, /mediaType: must be/],
+  ])('refuses %s, also where only one of the two may be', (_what, value, mediaType, message) => {
+    const bytes = Buffer.from(JSON.stringify(value));
+    const isIndex = mediaType !== ociManifest;
+    const parsers = [parseImageDocument, isIndex ? parseIndex : parseManifest, isIndex ? parseLayoutIndex : undefined];
+    for (const parser of parsers) {
+      const parsed = () => parser?.(bytes, 'document x', 'bundle/inconsistent', mediaType);
+      if (parser !== undefined) expect(parsed).toThrow(message);
+    }
   });
 
   it('refuses more structure than a document may have before it parses it', () => {

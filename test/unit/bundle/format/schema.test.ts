@@ -1,7 +1,11 @@
 import fc from 'fast-check';
+import type * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
-import { parseContents } from '../../../../src/bundle/format/contents-schema.ts';
-import { isTimestamp, parsePayload } from '../../../../src/bundle/format/schema.ts';
+import { contentsSchema, parseContents } from '../../../../src/bundle/format/contents-schema.ts';
+import { envelopeSchema } from '../../../../src/bundle/format/dsse.ts';
+import { configSchema, indexSchema, manifestSchema } from '../../../../src/bundle/format/oci-schema.ts';
+import { isTimestamp, parsePayload, parseStoredPayload, payloadSchema } from '../../../../src/bundle/format/schema.ts';
+import { roleSchema } from '../../../../src/bundle/keys/roles/role-file.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 
 import { sampleKey } from '../../../support/bundles/sample-bundle.ts';
@@ -171,5 +175,68 @@ describe('isTimestamp', () => {
     '2026-01-31 12:00:00Z',
   ])('refuses %s', (text) => {
     expect(isTimestamp(text)).toBe(false);
+  });
+});
+
+describe('every text, list and map of a document', () => {
+  interface Node {
+    readonly type: string;
+    readonly pipe?: readonly (Node & { readonly kind: string; readonly requirement?: unknown })[];
+    readonly entries?: Readonly<Record<string, Node>>;
+    readonly wrapped?: Node;
+    readonly item?: Node;
+    readonly key?: Node;
+    readonly value?: Node;
+  }
+  const LIMITS = ['max_length', 'max_bytes', 'max_entries', 'max_size', 'length'];
+  const LIMITED = ['string', 'array', 'record'];
+  const WITHOUT_PARTS = ['boolean', 'custom', 'literal', 'never', 'number', 'picklist', 'unknown'];
+
+  function isBoundedPattern(pattern: unknown): boolean {
+    const shape = pattern instanceof RegExp ? pattern.source.replace(/\\.|\[[^\]]*\]/g, 'x') : '*';
+    return /^\^.*\$$/.test(shape) && !/[*+]|\{\d*,\}/.test(shape);
+  }
+
+  function stepsOf({ pipe: [first, ...others] = [] }: Node): NonNullable<Node['pipe']> {
+    return [...(first === undefined ? [] : stepsOf(first)), ...others];
+  }
+
+  /** Paths of what may be of any size. `before`: steps whose limits hold too. */
+  function unlimited(node: Node, path: string, before: NonNullable<Node['pipe']> = []): readonly string[] {
+    const steps = [...before, ...stepsOf(node)];
+    const isLimited = steps.some(
+      ({ type, requirement }) => LIMITS.includes(type) || (type === 'regex' && isBoundedPattern(requirement)),
+    );
+    const known = ['object', 'strict_object', 'loose_object', 'exact_optional', 'optional', 'nullish', ...LIMITED];
+    if (![...known, ...WITHOUT_PARTS].includes(node.type)) return [`${path}: unknown kind ${node.type}`];
+    return [
+      ...(LIMITED.includes(node.type) && !isLimited ? [path] : []),
+      ...Object.entries(node.entries ?? {}).flatMap(([name, entry]) => unlimited(entry, `${path}.${name}`)),
+      ...[node.wrapped, node.item, node.key, node.value].flatMap((part) => (part ? unlimited(part, path) : [])),
+      ...stepsOf(node).flatMap((step) => (step.kind === 'schema' ? unlimited(step, path, steps) : [])),
+    ];
+  }
+
+  it.each<[string, v.GenericSchema]>([
+    ['payload', payloadSchema],
+    ['contents.json', contentsSchema],
+    ['index.json', indexSchema],
+    ['manifest', manifestSchema],
+    ['config', configSchema],
+    ['envelope', envelopeSchema],
+    ['role', roleSchema],
+  ])('has a maximum in %s', (name, schema) => {
+    expect(unlimited(schema as unknown as Node, name)).toEqual([]);
+  });
+
+  it('limits the range of update.from, and reads it of a bundle that was adopted before', () => {
+    const from = Array.from({ length: 20_000 }, (_, at) => `4.12.${at}`).join(' || ');
+    const stored = bytes({ ...good, update: { from, base: digest } });
+    expect(() => parsePayload(stored)).toThrow(/update\.from: must have at most 1024 characters/);
+    const { update, ...payload } = parseStoredPayload(stored);
+    expect(payload).toEqual(good);
+    expect(update).toMatchObject({ base: digest, from: expect.stringMatching(/^4\.12\.0 \|\| .*…$/) });
+    expect(update?.from).toHaveLength(1025);
+    expect(parseStoredPayload(bytes(full))).toEqual(parsePayload(bytes(full)));
   });
 });

@@ -30,6 +30,13 @@ const report = (bundle = release) => {
 };
 
 describe('what holds an activation', () => {
+  it('says that a range of a stored release is too long to be read, in few words', () => {
+    const from = `${'4.13.6 || '.repeat(103)}4.13.6`;
+    const { bundles, status } = report(stored(verified({ update: { from } }), { readyAt: NOON }));
+    expect(bundles[0]?.activationHolds?.[0]?.message).toMatch(/^its rule "from" has more than 1024 characters/);
+    expect(`${status}${bundles[0]?.activationHolds?.[0]?.message}`.length).toBeLessThan(600);
+  });
+
   it('is in the report with all holds and what ends each', () => {
     expect(report().bundles[0]?.activationHolds).toMatchObject([
       { gate: 'from', code: 'rule/from', releasedBy: 'person' },

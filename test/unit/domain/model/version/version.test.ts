@@ -29,6 +29,8 @@ describe('isVersionRange', () => {
     expect(isVersionRange('4.12.x || 4.13.x')).toBe(true);
     expect(isVersionRange(' ')).toBe(false);
     expect(isVersionRange('newer than 4')).toBe(false);
+    expect(isVersionRange(`${'4.12.0 || '.repeat(102)}4.0`)).toBe(true);
+    expect(isVersionRange(`${'4.12.0 || '.repeat(102)}4.12.0`)).toBe(false);
   });
 });
 
