@@ -11,6 +11,8 @@ export const limits = {
   payloadBytes: 256 * KiB,
   /** Signatures of one envelope. */
   signatures: 64,
+  /** Pairs of a signature and a trusted key that are tried for one envelope. */
+  signatureTries: 256,
   /** Keys in a folder of trusted keys. */
   keys: 64,
   /** One key file. */

@@ -46,7 +46,7 @@ export async function judgeBundle(
   signal: AbortSignal,
   documents: Documents = documentsHere,
 ): Promise<JudgedBundle> {
-  const verified = verifyEnvelope(await readEnvelope(reader, signal), trust);
+  const verified = await verifyEnvelope(await readEnvelope(reader, signal), trust);
   const payload = parsePayload(verified.payload);
   checkStream(verified, payload, trust);
   const tree = await readTree(reader, payload, documents, signal);

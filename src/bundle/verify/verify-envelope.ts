@@ -7,6 +7,7 @@ import { shortKeyId } from '../keys/keys.ts';
 import { keyProblemLine } from '../keys/keys-folder.ts';
 import { isSignatureBy } from '../keys/signing/signature.ts';
 import type { Trust, TrustedKey, TrustedKeys } from '../keys/trust.ts';
+import { limits } from '../limits.ts';
 
 /** A payload with enough trusted signatures. What the keys may sign is checked later. */
 export interface VerifiedPayload {
@@ -27,8 +28,9 @@ export function bundleIdOf(payload: Uint8Array): BundleId {
 }
 
 /**
- * Decides whether an envelope may be trusted (DSSE protocol.md). Pure. Every trusted key is tried
- * on every signature, the one that `keyid` hints at first; each key counts once. Enough are
+ * Decides whether an envelope may be trusted (DSSE protocol.md). No I/O. Each signature is tried
+ * with the key that `keyid` hints at, then with the other trusted keys, {@link
+ * limits.signatureTries} times in all; each key counts once. Enough are
  * `threshold` plain keys, or the role's own threshold of keys of one role; what the role may sign
  * is checked when the payload is parsed. A payload that is trusted by digest needs no signature.
  *
@@ -38,7 +40,7 @@ export function bundleIdOf(payload: Uint8Array): BundleId {
  *   signed by others only; `bundle/revoked-key` signed with a revoked key (`wait` where no
  *   other key is trusted); `bundle/threshold` signed by too few.
  */
-export function verifyEnvelope(envelope: Envelope, trust: Trust): VerifiedPayload {
+export async function verifyEnvelope(envelope: Envelope, trust: Trust): Promise<VerifiedPayload> {
   const keys = allKeys(trust.keys);
   const bundleId = bundleIdOf(envelope.payload);
   const isVouched = trust.vouched?.has(bundleId) === true;
@@ -46,7 +48,7 @@ export function verifyEnvelope(envelope: Envelope, trust: Trust): VerifiedPayloa
   if (envelope.signatures.length === 0 && !isVouched) {
     throw bundleError('bundle/unsigned', 'bundle.dsse.json carries no signature: sign it with stickpin bundle sign');
   }
-  const signers = signersOf(envelope, keys);
+  const signers = await signersOf(envelope, keys);
   if (!isVouched && !areEnough(signers, trust)) throw tooFew(envelope, trust, signers);
   return { bundleId, payload: envelope.payload, signers, isVouched };
 }
@@ -61,20 +63,32 @@ function areEnough(signers: readonly TrustedKey[], { keys, threshold }: Trust): 
   return countIn(undefined) >= threshold || keys.roles.some((role) => countIn(role.name) >= role.threshold);
 }
 
-function signersOf(envelope: Envelope, keys: readonly TrustedKey[]): readonly TrustedKey[] {
+async function signersOf(envelope: Envelope, keys: readonly TrustedKey[]): Promise<readonly TrustedKey[]> {
   const covered = preAuthenticationEncoding(envelope.payloadType, envelope.payload);
   const signers = new Map<string, TrustedKey>();
-  for (const signature of envelope.signatures) {
-    const signer = signerOf(signature, keys, covered);
-    if (signer !== undefined) signers.set(signer.keyId, signer);
+  const matched = new Set<EnvelopeSignature>();
+  let tries = 0;
+  for (const [of, key] of pairsOf(envelope, keys)) {
+    if (matched.has(of) || signers.has(key.keyId)) continue;
+    if (tries === limits.signatureTries) break;
+    tries += 1;
+    if (!(await isSignatureBy(key, of.signature, covered))) continue;
+    matched.add(of);
+    signers.set(key.keyId, key);
   }
   return [...signers.values()];
 }
 
-function signerOf(of: EnvelopeSignature, keys: readonly TrustedKey[], covered: Buffer): TrustedKey | undefined {
-  const hinted = keys.filter((key) => key.keyId === of.keyId);
-  const others = keys.filter((key) => key.keyId !== of.keyId);
-  return [...hinted, ...others].find((key) => isSignatureBy(key, of.signature, covered));
+/** Signatures and the keys to try on them, hinted ones first. */
+function* pairsOf(
+  { signatures }: Envelope,
+  keys: readonly TrustedKey[],
+): Generator<readonly [EnvelopeSignature, TrustedKey]> {
+  for (const isHinted of [true, false]) {
+    for (const of of signatures) {
+      for (const key of keys) if ((key.keyId === of.keyId) === isHinted) yield [of, key];
+    }
+  }
 }
 
 function noKey({ signatures }: Envelope, { keys }: Trust) {
@@ -127,6 +141,14 @@ function tooFew(envelope: Envelope, { keys, threshold }: Trust, signers: readonl
     );
   }
   if (signers.length === 0) {
+    const pairs = envelope.signatures.length * allKeys(keys).length;
+    if (pairs > limits.signatureTries) {
+      const most = `only ${limits.signatureTries} pairs of a signature and a key are tried`;
+      return bundleError(
+        'bundle/unknown-key',
+        `none of its ${envelope.signatures.length} signatures was found to be by a key in ${keys.folder}, and ${most}: have it signed again with stickpin bundle sign, which names the key`,
+      );
+    }
     const ids = claimed.map(({ keyId }) => shortKeyId(keyId)).join(', ');
     return bundleError(
       'bundle/unknown-key',

@@ -6,17 +6,22 @@ export function makeSignature({ algorithm, key }: PrivateKey, covered: Uint8Arra
   return algorithm === 'ed25519' ? sign(null, covered, key) : sign('sha256', covered, { key, dsaEncoding: 'der' });
 }
 
-/** Whether `signature` is `key`'s over `covered`. A malformed signature does not count. */
+/**
+ * Whether `signature` is `key`'s over `covered`. A malformed signature does not count. It is
+ * checked in a thread of the pool: a payload of the largest size takes a millisecond or more.
+ */
 export function isSignatureBy(
   { algorithm, key }: Pick<PublicKey, 'algorithm' | 'key'>,
   signature: Uint8Array,
   covered: Uint8Array,
-): boolean {
-  try {
-    return algorithm === 'ed25519'
-      ? verify(null, covered, key, signature)
-      : verify('sha256', covered, { key, dsaEncoding: 'der' }, signature);
-  } catch {
-    return false;
-  }
+): Promise<boolean> {
+  return new Promise((resolve) => {
+    const done = (error: Error | null, isValid: boolean): void => resolve(error === null && isValid);
+    try {
+      if (algorithm === 'ed25519') verify(null, covered, key, signature, done);
+      else verify('sha256', covered, { key, dsaEncoding: 'der' }, signature, done);
+    } catch {
+      resolve(false);
+    }
+  });
 }

@@ -25,7 +25,7 @@ export async function signMessage(key: SigningKey, message: Buffer, signal: Abor
   if (!('signRemotely' in key)) return makeSignature(key, message);
   const signature = await key.signRemotely(message, signal);
   signal.throwIfAborted();
-  if (isSignatureBy(key, signature, message)) return signature;
+  if (await isSignatureBy(key, signature, message)) return signature;
   throw unfit(key, signature);
 }
 

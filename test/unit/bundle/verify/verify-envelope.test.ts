@@ -32,9 +32,12 @@ function signed(...keys: readonly SampleKey[]): Envelope {
   return keys.map((key) => key.privateKey).reduce(signEnvelope, unsignedEnvelope(payload));
 }
 
-function reasonFor(envelope: Envelope, trusted: Trust): { code: string; message: string; disposition: string } {
+async function reasonFor(
+  envelope: Envelope,
+  trusted: Trust,
+): Promise<{ code: string; message: string; disposition: string }> {
   try {
-    verifyEnvelope(envelope, trusted);
+    await verifyEnvelope(envelope, trusted);
   } catch (error) {
     const { code, message, disposition } = error as { code: string; message: string; disposition: string };
     return { code, message, disposition };
@@ -43,8 +46,8 @@ function reasonFor(envelope: Envelope, trusted: Trust): { code: string; message:
 }
 
 describe('verifyEnvelope', () => {
-  it('gives the payload, its digest and who signed', () => {
-    const { signers, ...verified } = verifyEnvelope(signed(stranger, factory, audit), trust([factory, audit]));
+  it('gives the payload, its digest and who signed', async () => {
+    const { signers, ...verified } = await verifyEnvelope(signed(stranger, factory, audit), trust([factory, audit]));
     expect(verified).toEqual({ bundleId: bundleIdOf(payload), payload, isVouched: false });
     expect(signers.map(({ name, keyId }) => [name, keyId]).sort()).toEqual([
       ['audit', audit.privateKey.keyId],
@@ -52,101 +55,129 @@ describe('verifyEnvelope', () => {
     ]);
   });
 
-  it('takes keyid as a hint only', () => {
+  it('takes keyid as a hint only', async () => {
     const envelope = signed(factory);
     const lying = envelope.signatures.map((signature) => ({ ...signature, keyId: audit.privateKey.keyId }));
     const silent = envelope.signatures.map((signature) => ({ ...signature, keyId: '' }));
     for (const signatures of [lying, silent]) {
-      expect(verifyEnvelope({ ...envelope, signatures }, trust([factory, audit])).signers).toMatchObject([
+      expect((await verifyEnvelope({ ...envelope, signatures }, trust([factory, audit]))).signers).toMatchObject([
         { name: 'factory-2026' },
       ]);
     }
   });
 
-  it('counts a key once, however often it signed', () => {
+  it('counts a key once, however often it signed', async () => {
     const envelope = signed(audit);
     const again = signed(audit).signatures;
     const twice = { ...envelope, signatures: [...envelope.signatures, ...again] };
-    expect(reasonFor(twice, trust([factory, audit], 2))).toMatchObject({
+    expect(await reasonFor(twice, trust([factory, audit], 2))).toMatchObject({
       code: 'bundle/threshold',
       message: expect.stringContaining('signed by audit only, and 2 distinct trusted keys'),
     });
-    expect(verifyEnvelope(signed(factory, audit), trust([factory, audit], 2)).signers).toHaveLength(2);
+    expect((await verifyEnvelope(signed(factory, audit), trust([factory, audit], 2))).signers).toHaveLength(2);
   });
 
-  it('says where to put a key when none is installed', () => {
-    expect(reasonFor(signed(factory), trust([]))).toMatchObject({
+  it('says where to put a key when none is installed', async () => {
+    expect(await reasonFor(signed(factory), trust([]))).toMatchObject({
       code: 'bundle/no-key',
       disposition: 'wait',
       message: expect.stringContaining("copy the factory's .pub file to /etc/stickpin/keys.d"),
     });
   });
 
-  it('says that the only key is revoked, whoever signed, and what to do', () => {
+  it('says that the only key is revoked, whoever signed, and what to do', async () => {
     const id = factory.privateKey.keyId.slice(0, 12);
     const remedy = `copy the .pub file of a new key to /etc/stickpin/keys.d, or, if the key was revoked by mistake, run 'stickpin trust restore ${id}'`;
     const only = trust([factory], 1, [factory]);
-    expect(reasonFor(signed(factory), only)).toEqual({
+    expect(await reasonFor(signed(factory), only)).toEqual({
       code: 'bundle/revoked-key',
       disposition: 'wait',
       message: `signature by revoked key ${id}…, which does not count, and no other key is trusted: ${remedy}`,
     });
-    expect(reasonFor(signed(stranger), only)).toEqual({
+    expect(await reasonFor(signed(stranger), only)).toEqual({
       code: 'bundle/no-key',
       disposition: 'wait',
       message: `no key is trusted, since factory-2026 is revoked: ${remedy}`,
     });
-    const { message } = reasonFor(signed(stranger), trust([factory, audit], 1, [audit, factory]));
+    const { message } = await reasonFor(signed(stranger), trust([factory, audit], 1, [audit, factory]));
     expect(message).toMatch(/since factory-2026, audit are revoked: .* 'stickpin trust restore KEYID'$/);
   });
 
-  it('names an unknown key', () => {
-    const { code, message } = reasonFor(signed(stranger), trust([factory]));
+  it('names an unknown key', async () => {
+    const { code, message } = await reasonFor(signed(stranger), trust([factory]));
     expect(code).toBe('bundle/unknown-key');
     expect(message).toContain(`unknown key ${stranger.privateKey.keyId.slice(0, 12)}…`);
   });
 
-  it('distinguishes a changed payload from an unknown key', () => {
+  it('distinguishes a changed payload from an unknown key', async () => {
     const tampered = { ...signed(factory), payload: Buffer.from('{"any":"Bytes"}') };
-    expect(reasonFor(tampered, trust([factory, audit]))).toMatchObject({
+    expect(await reasonFor(tampered, trust([factory, audit]))).toMatchObject({
       code: 'bundle/bad-signature',
       message: expect.stringContaining('signature by factory-2026'),
     });
   });
 
-  it('covers the payload type', () => {
+  it('covers the payload type', async () => {
     const other = { ...signed(factory), payloadType: 'application/vnd.stickpin.bundle.v1' };
-    expect(reasonFor(other, trust([factory])).code).toBe('bundle/bad-signature');
+    expect((await reasonFor(other, trust([factory]))).code).toBe('bundle/bad-signature');
   });
 
-  it('refuses an envelope without signatures', () => {
-    expect(reasonFor(unsignedEnvelope(payload), trust([factory])).code).toBe('bundle/unsigned');
+  it('refuses an envelope without signatures', async () => {
+    expect((await reasonFor(unsignedEnvelope(payload), trust([factory]))).code).toBe('bundle/unsigned');
   });
 
   it.each([Buffer.alloc(0), Buffer.alloc(64), Buffer.from('3006020100020100', 'hex')])(
     'takes junk for no signature (%#)',
-    (signature) => {
+    async (signature) => {
       const envelope = { ...unsignedEnvelope(payload), signatures: [{ keyId: '', signature }] };
-      expect(reasonFor(envelope, trust([factory, audit])).code).toBe('bundle/unknown-key');
+      expect((await reasonFor(envelope, trust([factory, audit]))).code).toBe('bundle/unknown-key');
     },
   );
 
-  it('says that a key is revoked, which is not the same as unknown', () => {
+  it('says that a key is revoked, which is not the same as unknown', async () => {
     const revoking = trust([audit]);
     const trusted = { ...revoking, keys: { ...revoking.keys, revokedIds: new Set([factory.privateKey.keyId]) } };
-    expect(reasonFor(signed(factory), trusted).code).toBe('bundle/revoked-key');
-    expect(reasonFor(signed(stranger), trusted).code).toBe('bundle/unknown-key');
+    expect((await reasonFor(signed(factory), trusted)).code).toBe('bundle/revoked-key');
+    expect((await reasonFor(signed(stranger), trusted)).code).toBe('bundle/unknown-key');
   });
 
-  it('needs no signature for a digest that is vouched for, and that digest alone', () => {
+  it('needs no signature for a digest that is vouched for, and that digest alone', async () => {
     const vouched = new Set([bundleIdOf(payload)]);
     for (const envelope of [unsignedEnvelope(payload), signed(stranger)]) {
-      expect(verifyEnvelope(envelope, { ...trust([]), vouched })).toMatchObject({ signers: [], isVouched: true });
+      expect(await verifyEnvelope(envelope, { ...trust([]), vouched })).toMatchObject({ signers: [], isVouched: true });
       const other = { ...envelope, payload: Buffer.from('{}') };
-      expect(() => verifyEnvelope(other, { ...trust([factory]), vouched })).toThrow();
+      await expect(verifyEnvelope(other, { ...trust([factory]), vouched })).rejects.toThrow();
     }
-    expect(verifyEnvelope(signed(factory), { ...trust([factory], 2), vouched }).signers).toMatchObject([
+    expect((await verifyEnvelope(signed(factory), { ...trust([factory], 2), vouched })).signers).toMatchObject([
       { name: 'factory-2026' },
     ]);
+  });
+
+  it('tries the keys that are hinted at first, and a limited number of the others', async () => {
+    const others = Array.from({ length: 5 }, (_, at) => sampleKey(`other-${at}`));
+    const junk = Array.from({ length: 63 }, () => ({ keyId: '', signature: Buffer.alloc(64) }));
+    const { signatures, ...envelope } = signed(factory);
+    const keys = trust([...others, factory]);
+    const hinted = { ...envelope, signatures: [...junk, ...signatures] };
+    expect((await verifyEnvelope(hinted, keys)).signers).toMatchObject([{ name: 'factory-2026' }]);
+    const unhinted = { ...envelope, signatures: [...junk, ...signatures.map((one) => ({ ...one, keyId: '' }))] };
+    expect(await reasonFor(unhinted, keys)).toMatchObject({
+      code: 'bundle/unknown-key',
+      message: expect.stringMatching(/none of its 64 signatures .* only 256 pairs .* are tried/),
+    });
+  });
+
+  it('leaves the thread that calls it free', async () => {
+    const { signatures, ...envelope } = signed(factory);
+    const junk = Array.from({ length: 63 }, () => ({ keyId: '', signature: Buffer.alloc(64) }));
+    let turns = 0;
+    const count = () => {
+      turns += 1;
+      timer = setImmediate(count);
+    };
+    let timer = setImmediate(count);
+    await verifyEnvelope({ ...envelope, signatures: [...junk, ...signatures] }, trust([factory, audit]));
+    clearImmediate(timer);
+    expect(turns).toBeGreaterThan(1);
   });
 });
