@@ -6,7 +6,7 @@ import { limits } from '../../limits.ts';
 import { parsePublicKey } from '../keys.ts';
 import { isDiskFault, type KeyProblem, readGuardedKeyFile } from '../keys-folder.ts';
 import type { TrustedKey } from '../trusted-keys.ts';
-import { parseRoleFile, type RoleKeySource, roleError } from './role-file.ts';
+import { isOfOtherKind, parseRoleFile, type RoleKeySource, roleError } from './role-file.ts';
 
 /** The result of reading the role files of a folder. */
 export interface LoadedRoles {
@@ -32,8 +32,13 @@ export interface RolesFolder {
   readonly plain: readonly TrustedKey[];
 }
 
-interface LoadedRole {
+/** The keys of one file, even of a file with a fault. */
+interface KeysOfFile {
   readonly file: string;
+  readonly keys: readonly Pick<TrustedKey, 'keyId'>[];
+}
+
+interface LoadedRole extends KeysOfFile {
   readonly role: Role;
   readonly keys: readonly TrustedKey[];
 }
@@ -41,30 +46,34 @@ interface LoadedRole {
 /**
  * Loads the roles of a folder, one `*.toml` file each. Never throws for the content. A role with a
  * fault in its file, or in a key file that it names, is left out. So is a role with a key that is
- * also in a `*.pub` file or in another role; such a key counts nowhere, since it is unclear what it
- * may sign.
+ * also in a `*.pub` file or in another role, also one with a fault; such a key counts nowhere,
+ * since it is unclear what it may sign.
  */
 export async function loadRoles(from: RolesFolder, signal: AbortSignal): Promise<LoadedRoles> {
   const problems: KeyProblem[] = [];
   const keyFiles = new Set<string>();
   const read: LoadedRole[] = [];
+  const faulty: KeysOfFile[] = [];
   for (const file of from.names.filter((name) => name.endsWith('.toml'))) {
     try {
       read.push(await readRole(file, from, keyFiles, signal));
     } catch (error) {
       signal.throwIfAborted();
       problems.push(problemOf(file, error));
+      faulty.push({ file, keys: await keysIn(file, from, signal) });
     }
   }
-  const { ambiguous, places } = ambiguousAmong(read, from.plain);
-  const sound = read.filter(({ file, keys }) => {
+  const { ambiguous, places } = ambiguousAmong([...read, ...faulty], from.plain);
+  const isShared = ({ file, keys }: KeysOfFile): boolean => {
     const twice = keys.find(({ keyId }) => ambiguous.has(keyId));
-    if (twice === undefined) return true;
+    if (twice === undefined) return false;
     const where = (places.get(twice.keyId) ?? []).join(' and ');
     const why = `key ${twice.keyId.slice(0, 12)}… is in ${where}, and does not count in any of them`;
     problems.push(problemOf(file, roleError(join(from.folder, file), why)));
-    return false;
-  });
+    return true;
+  };
+  const sound = read.filter((one) => !isShared(one));
+  for (const one of faulty) isShared(one);
   return {
     roles: sound.map(({ role }) => role),
     keys: sound.flatMap(({ keys }) => keys),
@@ -94,6 +103,37 @@ async function readRole(
   if (twice !== undefined) throw roleError(path, `keys names key ${twice.keyId.slice(0, 12)}… twice`);
   return { file, role, keys: keys.sort((a, b) => (a.name < b.name ? -1 : 1)) };
 }
+
+/**
+ * The keys that a role file with a fault names, as far as they can be found in its text: public
+ * keys in PEM, and files of the folder. Never throws but for an abort.
+ */
+async function keysIn(
+  file: string,
+  { folder, names, ownUid }: RolesFolder,
+  signal: AbortSignal,
+): Promise<KeysOfFile['keys']> {
+  const read = (one: string) =>
+    readGuardedKeyFile(join(folder, one), ownUid, signal, { maxBytes: limits.roleFileBytes, mayBeLink: true }).then(
+      ({ text }) => text,
+      () => '',
+    );
+  const text = (await read(file)).replaceAll('\\n', '\n');
+  const named = names.filter((name) => !isOfOtherKind(name) && text.includes(name)).slice(0, limits.roleKeys);
+  const texts = [text, ...(await Promise.all(named.map(read)))];
+  signal.throwIfAborted();
+  return texts
+    .flatMap((one) => one.match(PEM_KEYS) ?? [])
+    .flatMap((pem) => {
+      try {
+        return [parsePublicKey(pem, file)];
+      } catch {
+        return [];
+      }
+    });
+}
+
+const PEM_KEYS = /-----BEGIN PUBLIC KEY-----[^-]*-----END PUBLIC KEY-----/g;
 
 interface StrictRead {
   /** The role's file, for errors. */
@@ -131,10 +171,10 @@ function keyOf(
 }
 
 /** Keys of roles that are in a second place too, and the names of these files. */
-function ambiguousAmong(roles: readonly LoadedRole[], plain: readonly TrustedKey[]) {
+function ambiguousAmong(roles: readonly KeysOfFile[], plain: readonly TrustedKey[]) {
   const places = new Map<string, string[]>();
   const add = (keyId: string, file: string) => void places.set(keyId, [...(places.get(keyId) ?? []), file]);
-  for (const { file, keys } of roles) for (const { keyId } of keys) add(keyId, file);
+  for (const { file, keys } of roles) for (const keyId of new Set(keys.map((key) => key.keyId))) add(keyId, file);
   for (const { keyId, name } of plain) if (places.has(keyId)) add(keyId, `${name}.pub`);
   const ambiguous = new Set([...places].flatMap(([keyId, files]) => (files.length > 1 ? [keyId] : [])));
   return { ambiguous, places };

@@ -171,7 +171,7 @@ describe('a file of a role', () => {
     for (const name of ['Customer', 'a.b', '-a', 'a'.repeat(64)]) installRole(folder, name, { keys: [customer] });
     const { roles, problems } = await load();
     expect(roles).toEqual([]);
-    expect(problems).toHaveLength(4);
+    expect(new Set(problems.map(({ file }) => file)).size).toBe(4);
   });
 
   it('leaves a key out everywhere that stands in a *.pub too, in whatever form', async () => {
@@ -222,5 +222,47 @@ describe('a file of a role', () => {
       revisions.add((await load()).revision);
     }
     expect(revisions.size).toBe(6);
+  });
+});
+
+describe('a key that is in a role with a fault too', () => {
+  const faults: readonly (readonly [string, () => unknown])[] = [
+    ['that is not TOML', () => installFile(folder, 'other.toml', `${roleText({ keys: [customer] })}\n= nothing`)],
+    ['with an unknown member', () => installFile(folder, 'other.toml', `${roleText({ keys: [customer] })}\nx = 1`)],
+    [
+      'that names its key by a file',
+      () => {
+        installFile(folder, 'cust.pem', customer.publicPem);
+        installFile(folder, 'other.toml', `${roleText({ keys: ['cust.pem'] })}\nx = 1`);
+      },
+    ],
+    [
+      'that has its key in one line',
+      () => installFile(folder, 'other.toml', `keys = [${JSON.stringify(customer.publicPem)}]`),
+    ],
+    [
+      'that names another key that is bad',
+      () => installFile(folder, 'other.toml', roleText({ keys: ['absent.pem', customer] })),
+    ],
+  ];
+
+  it.each(faults)('counts in no role, beside one %s', async (_what, install) => {
+    role();
+    install();
+    const { roles, problems } = await load();
+    expect(roles).toEqual([]);
+    expect(problems.map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/is in customer\.toml and other\.toml, and does not count in any of them/),
+    );
+  });
+
+  it.each(faults)('counts not as a plain key, beside one %s', async (_what, install) => {
+    installKeys(folder, [customer]);
+    install();
+    const { keys, problems } = await load();
+    expect(keys.map(({ name }) => name)).toEqual(['factory']);
+    expect(problems.map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/is in other\.toml and customer\.pub, and does not count in any of them/),
+    );
   });
 });
