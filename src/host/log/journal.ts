@@ -1,5 +1,5 @@
 import type { Log, LogFields } from '../../platform/log.ts';
-import { plainDocument, plainLines } from '../../platform/plain-text.ts';
+import { plainDocument, plainLines, plainText } from '../../platform/plain-text.ts';
 import { createDatagramSender, type DatagramSender } from '../notify/datagram-sender.ts';
 import { errorFields } from './error-fields.ts';
 import { isLogged, type LogLevel, SYSLOG_PRIORITY } from './log-level.ts';
@@ -43,14 +43,14 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
   const { err, ...others } = fields;
   const all = { ...(err === undefined ? {} : errorFields(err)), ...others };
   return [
-    // With control characters other than line ends journalctl shows `[… blob data]` instead of the
-    // text.
-    ['MESSAGE', Buffer.from(plainLines(message))],
+    // With control characters journalctl shows `[… blob data]` instead of the text. A line end, as
+    // in the name of a folder on a stick, would begin a line that looks like another message.
+    ['MESSAGE', Buffer.from(plainText(message))],
     ['PRIORITY', Buffer.from(String(SYSLOG_PRIORITY[level]))],
     ['SYSLOG_IDENTIFIER', Buffer.from('stickpin')],
     ...Object.entries(all).flatMap(([key, value]) => {
       const name = fieldName(key);
-      return name === undefined || value === undefined ? [] : [[name, Buffer.from(textOf(value))] as const];
+      return name === undefined || value === undefined ? [] : [[name, Buffer.from(textOf(key, value))] as const];
     }),
   ];
 }
@@ -68,8 +68,8 @@ function fieldName(key: string): string | undefined {
   return name === '' || name.length > 64 ? undefined : name;
 }
 
-function textOf(value: unknown): string {
-  if (typeof value === 'string') return plainLines(value);
+function textOf(key: string, value: unknown): string {
+  if (typeof value === 'string') return key === 'errorStack' ? plainLines(value) : plainText(value);
   if (typeof value === 'object') return JSON.stringify(plainDocument(value));
   return String(value);
 }

@@ -1,7 +1,7 @@
 import { fstatSync } from 'node:fs';
 import type { DestinationStream } from 'pino';
 import type { Log, LogFields } from '../../platform/log.ts';
-import { plainDocument, plainLines } from '../../platform/plain-text.ts';
+import { plainDocument, plainLines, plainText } from '../../platform/plain-text.ts';
 import { errorFields } from './error-fields.ts';
 import { createJournalLog } from './journal.ts';
 import type { LogLevel } from './log-level.ts';
@@ -63,7 +63,7 @@ async function createJsonLog(level: LogLevel, destination: DestinationStream | u
   const at = (name: LogLevel) => (fields: LogFields, message: string) => {
     const { err, ...others } = fields;
     const all = { ...others, ...(err === undefined ? {} : errorFields(err)) };
-    logger[name](Object.fromEntries(Object.entries(all).map(plainField)), plainLines(message));
+    logger[name](Object.fromEntries(Object.entries(all).map(plainField)), plainText(message));
   };
   return {
     debug: at('debug'),
@@ -74,7 +74,7 @@ async function createJsonLog(level: LogLevel, destination: DestinationStream | u
   };
 }
 
-/** Keeps line ends, for example in stacks. */
+/** Keeps line ends of stacks. */
 function plainField([name, value]: readonly [string, unknown]): [string, unknown] {
-  return [name, typeof value === 'string' ? plainLines(value) : plainDocument(value)];
+  return [name, name === 'errorStack' ? plainLines(String(value)) : plainDocument(value)];
 }

@@ -41,7 +41,7 @@ describe('journal log', () => {
 
   it('writes messages that journalctl shows as text, for any text from a medium', async () => {
     log.warn({}, 'Rejected stickpin/e\u001b[31mvil: not JSON\n{\u0007}');
-    await eventually(() => expect(entries()[0]?.MESSAGE).toBe('Rejected stickpin/e [31mvil: not JSON\n{ }'));
+    await eventually(() => expect(entries()[0]?.MESSAGE).toBe('Rejected stickpin/e [31mvil: not JSON { }'));
   });
 
   it('writes message, priority, identifier and fields', async () => {
@@ -80,7 +80,7 @@ describe('journal log', () => {
   it('writes a value of many lines in binary form, so that it cannot forge a field', async () => {
     log.info({ note: 'a\nPRIORITY=0\nb' }, 'first\nsecond');
     await eventually(() =>
-      expect(entries()[0]).toMatchObject({ MESSAGE: 'first\nsecond', NOTE: 'a\nPRIORITY=0\nb', PRIORITY: '6' }),
+      expect(entries()[0]).toMatchObject({ MESSAGE: 'first second', NOTE: 'a PRIORITY=0 b', PRIORITY: '6' }),
     );
   });
 

@@ -8,9 +8,9 @@ import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon
 
 /**
  * A bidirectional override, a zero-width space, a line separator, a terminal's escape and its 8-bit
- * form.
+ * form, and a line end.
  */
-const HOSTILE = 'a\u202eb\u200bc\u2028d\u001b[2Je\u009b2Jf';
+const HOSTILE = 'a\u202eb\u200bc\u2028d\u001b[2Je\u009b2J\nf';
 const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
 let node: DaemonHarness;
@@ -40,10 +40,10 @@ it('takes control and format characters out of key names, file names and texts o
   renameSync(stranger.path, hostile);
   node.plug(notice.path, hostile);
   const report = await node.until(({ rejected, notices }) => rejected.length === 1 && notices.length === 1);
-  expect(report.trust.keys.map(({ name }) => name)).toEqual(['abc d [2Je 2Jf']);
-  expect(report.notices[0]?.signedBy).toEqual(['abc d [2Je 2Jf']);
+  expect(report.trust.keys.map(({ name }) => name)).toEqual(['abc d [2Je 2J f']);
+  expect(report.notices[0]?.signedBy).toEqual(['abc d [2Je 2J f']);
   expect(report.notices[0]?.advisories[0]?.reason).toBe('abc d');
-  expect(report.rejected[0]?.path).toContain('abc d [2Je 2Jf');
+  expect(report.rejected[0]?.path).toContain('abc d [2Je 2J f');
   const history = node.daemon().engine.history(undefined, 100);
   for (const text of [...textsIn(report), ...textsIn(history), ...node.statuses]) expect(text).not.toMatch(FORBIDDEN);
 });
