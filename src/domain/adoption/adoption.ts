@@ -20,6 +20,11 @@ export interface AdoptionContext {
   readonly allowDowngrade?: boolean;
   /** How far a sequence may be above the highest known one of its stream; 0: any. Default 0. */
   readonly maxSequenceStep?: number;
+  /**
+   * From what the step counts, by stream: see {@link sequencesOf} when the stick was plugged in.
+   * Default: from the highest sequence that is known now.
+   */
+  readonly stepFrom?: ReadonlyMap<string, number>;
   /** Pins that belong to no known release. Default none. */
   readonly unclaimed?: ReadonlySet<string>;
   /** It was adopted here before, and what was recorded of it is lost. Default false. */
@@ -103,16 +108,34 @@ function refuseSequence({ payload }: VerifiedBundle, context: AdoptionContext): 
 }
 
 /**
+ * The sequence at which each stream is: the highest that was activated, or else the highest that
+ * was adopted.
+ */
+export function sequencesOf(bundles: readonly StoredBundle[], floors: Floors): ReadonlyMap<string, number> {
+  const sequences = new Map<string, number>();
+  for (const { payload, resetAt } of bundles) {
+    if (resetAt !== undefined) continue;
+    sequences.set(payload.name, Math.max(sequences.get(payload.name) ?? 0, payload.sequence));
+  }
+  const activated = [...floorsNow(floors, bundles).sequences].filter(([, sequence]) => sequence > 0);
+  return new Map([...sequences, ...activated]);
+}
+
+/**
  * `trust.max_sequence_step`: a sequence far above all others would shut its stream. The first
- * bundle of a stream, also after a reset, may have any.
+ * bundle of a stream, also after a reset, may have any. What came from a stick does not raise the
+ * limit of what else is on it, so that one stick can't climb.
  */
 function refuseStep({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
-  const { bundles, floors, maxSequenceStep = 0 } = context;
+  const { bundles, floors, maxSequenceStep = 0, stepFrom } = context;
   const { name, sequence } = payload;
   const own = bundles.filter((known) => known.payload.name === name && known.resetAt === undefined);
-  const highest = Math.max(sequenceFloor(bundles, name, floors), ...own.map((known) => known.payload.sequence));
-  if (maxSequenceStep === 0 || highest === 0 || sequence - highest <= maxSequenceStep) return undefined;
-  const data = { kind: 'step', bundle: labelOf(payload), sequence, highest, step: maxSequenceStep } as const;
+  const known = own.map((one) => one.payload.sequence);
+  const highest = Math.max(sequenceFloor(bundles, name, floors), ...known);
+  if (maxSequenceStep === 0 || highest === 0) return undefined;
+  const from = stepFrom === undefined ? highest : (stepFrom.get(name) ?? Math.min(highest, ...known));
+  if (sequence - from <= maxSequenceStep) return undefined;
+  const data = { kind: 'step', bundle: labelOf(payload), sequence, highest: from, step: maxSequenceStep } as const;
   return { code: 'bundle/sequence', data };
 }
 

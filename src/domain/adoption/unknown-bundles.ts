@@ -7,7 +7,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored } from '../state/state.ts';
 import { admit, admitUnapproved } from './admission.ts';
-import { isClaim } from './adoption.ts';
+import { isClaim, sequencesOf } from './adoption.ts';
 
 /** A bundle, and the plugged medium on which it lies. */
 export interface FoundOn {
@@ -53,6 +53,8 @@ export interface Adoption {
 
 /** The bundles on plugged media that are not adopted yet, by what is to become of them. */
 export interface UnknownBundles {
+  /** For the next round: {@link Memory.arrivals}. */
+  readonly arrivals: Memory['arrivals'];
   readonly awaiting: readonly Awaiting[];
   readonly rejections: readonly Rejection[];
   readonly adoptions: readonly Adoption[];
@@ -70,7 +72,7 @@ export function sortUnknown(
   found: readonly FoundOn[],
   known: ReadonlySet<BundleId>,
   observed: Observed,
-  { floors }: Pick<Memory, 'floors'>,
+  { floors, arrivals: before }: Pick<Memory, 'floors' | 'arrivals'>,
   stored: Stored,
   policy: Policy,
   unclaimed: ReadonlySet<string>,
@@ -79,6 +81,7 @@ export function sortUnknown(
   const adoptions: Adoption[] = [];
   const awaiting: Awaiting[] = [];
   const approvals = approvalsIn(stored, policy);
+  const arrivals = arrivalsOf(observed.media, before, () => sequencesOf(stored.bundles, floors));
   for (const { medium, found: bundle } of found) {
     const where = { mediumId: medium.mediumId, label: medium.label };
     if (bundle.kind === 'rejected') {
@@ -100,8 +103,10 @@ export function sortUnknown(
     const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
     const allowDowngrade = policy.update.allow_downgrade;
     const maxSequenceStep = policy.trust.max_sequence_step;
+    const stepFrom = arrivals.get(medium.mediumId);
     const context = {
       ...observed,
+      ...(stepFrom !== undefined && { stepFrom }),
       floors,
       maxSequenceStep,
       bundles: [...stored.bundles, ...adopting],
@@ -130,5 +135,20 @@ export function sortUnknown(
         assertNever(admission);
     }
   }
-  return { rejections, adoptions, awaiting };
+  return { rejections, adoptions, awaiting, arrivals };
+}
+
+/**
+ * Where the streams were when each stick was plugged in. The drop folder, folders that were loaded
+ * and other nodes are always there, so that they count from what is known now.
+ */
+function arrivalsOf(
+  media: readonly Medium[],
+  before: Memory['arrivals'],
+  now: () => ReadonlyMap<string, number>,
+): Memory['arrivals'] {
+  const sticks = media.filter(
+    ({ mediumId, isDropFolder, peer }) => !isDropFolder && peer === undefined && !mediumId.startsWith('load:'),
+  );
+  return new Map(sticks.map(({ mediumId }) => [mediumId, before.get(mediumId) ?? now()]));
 }

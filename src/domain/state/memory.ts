@@ -1,4 +1,5 @@
 import type { BundleId } from '../model/digest.ts';
+import type { MediumId } from '../model/medium.ts';
 import type { Fault } from '../model/reason.ts';
 import type { FailedBlob } from './bad-blob.ts';
 import type { ContentChecks } from './content-check.ts';
@@ -97,6 +98,8 @@ export interface Memory {
    * same one again.
    */
   readonly exhaustedBundles: readonly BundleId[];
+  /** At which sequence each stream was when each plugged stick was seen first, by stream. */
+  readonly arrivals: ReadonlyMap<MediumId, ReadonlyMap<string, number>>;
   /** What carried each bundle when it was last seen. */
   readonly lastCarriers: LastCarriers;
   /** Why media could not be read, up to the last round. Default none. */

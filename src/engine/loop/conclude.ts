@@ -41,6 +41,7 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
     obstacle: diskTrouble ?? state.obstacle ?? loop.mediaJobs.obstacle(),
     exhaustedBundles: exhaustedIn(snapshot),
     lastCarriers: carriersIn(snapshot),
+    arrivals: snapshot?.assessment.arrivals ?? new Map(),
     mediaFaults: mediaFaultsIn(snapshot?.observed.media ?? [], snapshot?.memory.mediaFaults ?? new Map()),
   };
 }

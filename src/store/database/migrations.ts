@@ -145,8 +145,8 @@ export const MIGRATIONS: readonly string[] = [
   // A key is brought and revoked by any number of bundles. Before, only the first one was recorded,
   // so what later bundles said is taken from their payloads. A bundle counts when its history or
   // another row shows that its keys were taken. When neither is left, its revocations count if a
-  // trusted key signed it; what it brought does not. remade_at: when its bundle was adopted, of a row
-  // that was made here. A key that a person restored after that stays restored.
+  // trusted key signed it; what it brought does not. remade_at: when its bundle was adopted, of a
+  // row that was made here. A key that a person restored after that stays restored.
   `CREATE TABLE rotated_key_of_bundle (
      key_id TEXT NOT NULL,
      role TEXT NOT NULL,

@@ -197,6 +197,7 @@ export function observation(over: Partial<Scene> = {}): Scene {
     keeping: new Map(),
     exhaustedBundles: [],
     lastCarriers: new Map(),
+    arrivals: new Map(),
     runtime: reachable(),
     running: [],
     failures: [],

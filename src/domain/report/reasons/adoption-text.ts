@@ -40,7 +40,7 @@ function sequenceText(data: Extract<AdoptionReason, { code: 'bundle/sequence' }>
     }
     case 'step': {
       const { bundle, sequence, highest, step } = data;
-      return `${bundleName(bundle)} has sequence ${sequence}, more than ${step} (trust.max_sequence_step) above ${highest}, the highest of ${bundle.name} that is known here. If it is meant, run 'stickpin trust reset ${bundle.name}' and plug it in again`;
+      return `${bundleName(bundle)} has sequence ${sequence}, more than ${step} (trust.max_sequence_step) above ${highest}, where ${bundle.name} was when it was plugged in. Plug it in again once a release in between is activated. If it is meant, run 'stickpin trust reset ${bundle.name}' and plug it in again`;
     }
     case 'same': {
       const { bundle, bundleId, sequence, known, knownId } = data;

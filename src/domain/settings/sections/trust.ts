@@ -21,7 +21,7 @@ export const trustSection = {
       type: wholeNumber(0),
       default: 0,
       about:
-        'How far the sequence of an unknown bundle may be above the highest known one of its stream. 0: any distance, since a sequence may be a timestamp.',
+        'How far the sequence of an unknown bundle may be above the highest one of its stream that was activated here when its stick was plugged in. 0: any distance, since a sequence may be a timestamp.',
     },
     require: {
       type: oneOf(['signature', 'approval', 'both'], 'must be "signature", "approval" or "both"'),

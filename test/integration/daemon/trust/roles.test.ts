@@ -353,6 +353,24 @@ describe('stickpin trust', () => {
     await node.until(({ bundles }) => bundles.some((one) => one.version === version(3) && one.phase === 'activated'));
   });
 
+  it('lets one stick climb no further than one step while it is plugged in', async () => {
+    await start({}, { settings: { trust: { max_sequence_step: 100 } } });
+    node.plug((await release(1, 5_000)).path);
+    await node.until(isActivated('ocp'));
+    node.unplug();
+    await node.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
+    const [second, third] = [await release(2, 5_100), await release(3, 5_200)];
+    node.plug(second.path, third.path);
+    const isAt = (at: number) => (report: StatusReport) =>
+      report.bundles.some((one) => one.version === version(at) && one.phase === 'activated');
+    await node.until((report) => isAt(2)(report) && report.rejected.length === 1);
+    expect((await rejection())?.message).toMatch(/has sequence 5200, more than 100 .* above 5000/);
+    node.unplug();
+    await node.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
+    node.plug(second.path, third.path);
+    await node.until(isAt(3));
+  });
+
   it('a created time in 2098 expires no bundle of another stream, and reset ends its effect on its own stream', async () => {
     await start();
     node.plug((await customerBundle({ created: '2098-01-01T00:00:00Z' })).path);
