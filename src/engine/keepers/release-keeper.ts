@@ -19,14 +19,15 @@ const SMALL_BYTES = 16 * 1024 * 1024;
  * which may be as bad.
  */
 const INSTALL_DEADLINE_MS = 30_000;
-/** Pause before large files are installed again after that failed; doubled each time. */
+/** Pause before files are installed again after that failed; doubled each time. */
+const PAUSE_MS = 1_000;
+const PAUSE_MAX_MS = 30_000;
 const LARGE_PAUSE_MS = 30_000;
 const LARGE_PAUSE_MAX_MS = 600_000;
 const GONE_PAUSE_MS = 1_000;
 
-/** Large files could not be installed. */
-interface LargeFailure {
-  readonly why: string;
+/** Files could not be installed. */
+interface InstallFailure {
   readonly error: unknown;
   readonly count: number;
   /** When it is tried again, in monotonic milliseconds. */
@@ -51,7 +52,7 @@ export class ReleaseKeeper {
   /** Attachments that are also documents of images and therefore stay. */
   private readonly shared = new Set<Digest>();
   private folders: ReadonlyMap<string, BundleId> = new Map();
-  private readonly failed = new Map<BundleId, LargeFailure>();
+  private readonly failed = new Map<BundleId, InstallFailure>();
 
   constructor(private readonly context: EngineContext) {
     this.job = new Job(context);
@@ -105,40 +106,61 @@ export class ReleaseKeeper {
     }
     for (const entry of plan.install.filter((one) => !isLarge(one))) {
       alive();
-      await attempt(notInstalled(entry), () =>
-        withDeadline('Reading them', INSTALL_DEADLINE_MS, signal, (inner) => this.install(entry, inner)),
-      );
+      await attempt(notInstalled(entry), () => this.installSmall(entry, signal));
     }
     const after = await releaseFiles.list(signal);
     // Hooks wait for the files of their release.
     if (!isSame(this.folders, after)) wantRound();
     this.folders = after;
     const large = plan.install.filter(isLarge);
-    for (const { bundle } of large) {
-      const failed = this.failed.get(bundle.bundleId);
-      if (failed !== undefined) await attempt(failed.why, () => Promise.reject(failed.error));
+    for (const entry of large) {
+      const failed = this.failed.get(entry.bundle.bundleId);
+      if (failed !== undefined) await attempt(notInstalled(entry), () => Promise.reject(failed.error));
     }
     this.startLarge(large);
   }
 
+  /** @throws the last failure until its pause is over */
+  private async installSmall(entry: ReleaseFolder, signal: AbortSignal): Promise<void> {
+    const before = this.failed.get(entry.bundle.bundleId);
+    if (before !== undefined && this.isWaiting(entry)) throw before.error;
+    try {
+      await withDeadline('Reading them', INSTALL_DEADLINE_MS, signal, (inner) => this.install(entry, inner));
+      this.failed.delete(entry.bundle.bundleId);
+    } catch (error) {
+      signal.throwIfAborted();
+      this.note(entry, error);
+      throw error;
+    }
+  }
+
   /** Installs the first of these whose pause is over, beside the rounds. */
   private startLarge(entries: readonly ReleaseFolder[]): void {
-    const { clock } = this.context;
-    const now = clock.monotonic();
-    const next = entries.find(({ bundle }) => now >= (this.failed.get(bundle.bundleId)?.retryAt ?? now));
+    const next = entries.find((entry) => !this.isWaiting(entry));
     if (next === undefined) return;
-    const { bundleId } = next.bundle;
     const work = async (signal: AbortSignal) => {
       try {
         await this.install(next, signal);
-        this.failed.delete(bundleId);
+        this.failed.delete(next.bundle.bundleId);
       } catch (error) {
-        const count = (this.failed.get(bundleId)?.count ?? 0) + 1;
-        const retryAt = clock.monotonic() + pauseAfter(error, count);
-        this.failed.set(bundleId, { why: notInstalled(next), error, count, retryAt });
+        this.note(next, error);
       }
     };
     this.job.start(work).catch(() => undefined); // it was stopped
+  }
+
+  private isWaiting({ bundle }: ReleaseFolder): boolean {
+    return this.context.clock.monotonic() < (this.failed.get(bundle.bundleId)?.retryAt ?? 0);
+  }
+
+  private note(entry: ReleaseFolder, error: unknown): void {
+    const { bundleId } = entry.bundle;
+    const count = (this.failed.get(bundleId)?.count ?? 0) + 1;
+    const [firstMs, longestMs] = isLarge(entry) ? [LARGE_PAUSE_MS, LARGE_PAUSE_MAX_MS] : [PAUSE_MS, PAUSE_MAX_MS];
+    // What is on no medium costs nothing to look for again.
+    const isGone = error instanceof AppError && error.code === 'media/gone';
+    const pauseMs = isGone ? GONE_PAUSE_MS : Math.min(longestMs, firstMs * 2 ** Math.min(10, count - 1));
+    this.failed.set(bundleId, { error, count, retryAt: this.context.clock.monotonic() + pauseMs });
   }
 
   private async install({ folder, bundle, files }: ReleaseFolder, signal: AbortSignal): Promise<void> {
@@ -188,12 +210,6 @@ function notInstalled({ bundle }: ReleaseFolder): string {
 
 function isSame(one: ReadonlyMap<string, BundleId>, other: ReadonlyMap<string, BundleId>): boolean {
   return one.size === other.size && [...one].every(([folder, bundleId]) => other.get(folder) === bundleId);
-}
-
-/** What is on no medium costs nothing to look for again. */
-function pauseAfter(error: unknown, count: number): number {
-  if (error instanceof AppError && error.code === 'media/gone') return GONE_PAUSE_MS;
-  return Math.min(LARGE_PAUSE_MAX_MS, LARGE_PAUSE_MS * 2 ** Math.min(10, count - 1));
 }
 
 function imagesOf({ bundles, adoptions }: Assessment): ReadonlySet<Digest> {

@@ -16,7 +16,7 @@ import { underWayMs } from './pace.ts';
  * records are on the disk: after a power cut there must be no effect whose record is lost. A task
  * waits for the records itself, because it must be listed at once so that it can be cancelled.
  *
- * @returns why the first one failed; undefined when none did
+ * @returns the effects, and why each of them failed
  * @throws whatever aborted `signal`
  */
 export async function act(
@@ -24,9 +24,9 @@ export async function act(
   wanted: readonly Effect[],
   assessment: Assessment,
   signal: AbortSignal,
-): Promise<Fault | undefined> {
+): Promise<ReadonlyMap<Effect, Fault | undefined>> {
   const { deps, effects, recorder } = loop;
-  let first: Fault | undefined;
+  const executed = new Map<Effect, Fault | undefined>();
   for (const effect of wanted) {
     alive(loop);
     try {
@@ -34,13 +34,13 @@ export async function act(
       signal.throwIfAborted();
       await execute(effects.executors, effect, assessment, signal);
       deps.afterEffect?.(effect);
+      executed.set(effect, undefined);
     } catch (error) {
       signal.throwIfAborted();
-      const reason = recorder.tellFailure(effect, assessment, error);
-      first ??= reason;
+      executed.set(effect, recorder.tellFailure(effect, assessment, error));
     }
   }
-  return first;
+  return executed;
 }
 
 /**

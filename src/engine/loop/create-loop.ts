@@ -27,7 +27,7 @@ import { followTask } from './act.ts';
 import { createImageUsesLook } from './image-uses.ts';
 import { alive, kick, type Loop, type LoopState } from './loop.ts';
 import { lookAtContainers } from './observe.ts';
-import { createPace } from './pace.ts';
+import { Pace } from './pace.ts';
 
 /** What the journal says of a bundle beside its digest. */
 function releaseIn({ snapshot }: LoopState, bundleId: BundleId) {
@@ -68,7 +68,7 @@ export function createLoop(deps: EngineDependencies): Loop {
     deps,
     wake,
     queue,
-    pace: createPace(),
+    pace: new Pace(clock),
     effects,
     layerKeeper,
     copyKeeper: new CopyKeeper(context),

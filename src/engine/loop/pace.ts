@@ -1,9 +1,11 @@
 import type { Decision } from '../../domain/decide/decision.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type { Effect } from '../../domain/state/effect.ts';
+import type { Clock } from '../../platform/clock.ts';
 
 /**
- * Pause after a round that failed or wanted exactly the same effects as the round before. Doubled
- * each time, up to {@link REPEAT_MAX_MS}.
+ * Pause before an effect is executed again that failed or changed nothing. Doubled each time, up to
+ * {@link REPEAT_MAX_MS}.
  */
 const REPEAT_MS = 1_000;
 const REPEAT_MAX_MS = 30_000;
@@ -39,10 +41,17 @@ export interface Pause {
   readonly atMostMs: number;
 }
 
+/** The effects of a decision that are executed now. */
+export interface DueEffects {
+  readonly effects: readonly Effect[];
+  /** Why the first of the others failed, which is tried again later. */
+  readonly obstacle: Fault | undefined;
+}
+
 /** The result of a round. */
 export interface RoundEnd {
-  /** Whether an effect failed. */
-  readonly failed: boolean;
+  /** The effects that were executed, and why each of them failed. */
+  readonly executed: ReadonlyMap<Effect, Fault | undefined>;
   /**
    * Whether tasks ran before this round. One more task changes nothing that a round would report,
    * and its end asks for a round.
@@ -50,31 +59,107 @@ export interface RoundEnd {
   readonly wasRunning: boolean;
   /** The longest time without a round when there is nothing to do, in milliseconds. */
   readonly latestMs: number;
-  readonly now: number;
 }
 
-/** Returns the pause after a round with this decision and this result. */
-export type Pace = (decision: Decision, end: RoundEnd) => Pause;
+/** What is remembered of an effect that was executed. */
+interface Tried {
+  /** How often in a row it failed, or was executed for a decision that stayed the same. */
+  readonly vain: number;
+  readonly pauseMs: number;
+  /** When it may be executed again, in monotonic milliseconds. */
+  readonly dueAt: number;
+  readonly fault: Fault | undefined;
+}
 
 /**
- * Decides the pauses between rounds: none after successful effects, a growing pause after effects
- * that failed or changed nothing, otherwise until the next due time.
+ * Decides when effects are executed and how long rounds pause.
+ *
+ * INVARIANT: an effect that failed or changed nothing waits longer each time, whatever asks for
+ * rounds. It delays no other effect.
  */
-export function createPace(): Pace {
-  let lastWanted = '';
-  let stuck = 0;
-  return ({ effects, wakeAt }, { failed, wasRunning, latestMs, now }) => {
-    const wanted = JSON.stringify(effects);
-    const isStuck = effects.length > 0 && (failed || wanted === lastWanted);
-    lastWanted = wanted;
-    stuck = isStuck ? stuck + 1 : 0;
-    if (isStuck) {
-      const pauseMs = Math.min(REPEAT_MAX_MS, latestMs, REPEAT_MS * 2 ** Math.min(10, stuck - 1));
-      return { atLeastMs: REPEAT_MS, atMostMs: pauseMs - REPEAT_MS };
+export class Pace {
+  private readonly clock: Pick<Clock, 'now' | 'monotonic'>;
+  private readonly tried = new Map<string, Tried>();
+  private lastDecided = '';
+
+  constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
+    this.clock = clock;
+  }
+
+  /** Call once a round. */
+  due(wanted: readonly Effect[]): DueEffects {
+    this.forget(new Set(wanted.map(keyOf)));
+    const waiting = wanted.filter((effect) => this.isWaiting(effect));
+    const effects = wanted.filter((effect) => !waiting.includes(effect));
+    // The reload that pins leave to the mirrors would not be made.
+    const isReloadLeft = waiting.some(({ kind }) => kind === 'apply-mirrors');
+    return {
+      effects: isReloadLeft ? effects.map(withOwnReload) : effects,
+      obstacle: waiting.map((effect) => this.tried.get(keyOf(effect))?.fault).find((fault) => fault !== undefined),
+    };
+  }
+
+  /**
+   * The pause after a round: none after effects that may have changed something, otherwise until
+   * the next due time.
+   */
+  after({ effects, wakeAt }: Decision, { executed, wasRunning, latestMs }: RoundEnd): Pause {
+    const decided = JSON.stringify(effects);
+    const isSame = decided === this.lastDecided;
+    this.lastDecided = decided;
+    const longestMs = Math.min(REPEAT_MAX_MS, latestMs);
+    for (const [effect, fault] of executed)
+      this.note(effect, { fault, isVain: fault !== undefined || isSame, longestMs });
+    const isVain = [...executed.keys()].some((effect) => this.isWaiting(effect));
+    const atLeastMs = isVain ? REPEAT_MS : 0;
+    const isUnderWay = effects.every(
+      (effect) => this.isWaiting(effect) || ASK_AT_END.has(effect.kind) || (effect.kind === 'start' && wasRunning),
+    );
+    if (!isUnderWay) return { atLeastMs, atMostMs: 0 };
+    const untilDue = (wakeAt ?? Number.MAX_SAFE_INTEGER) - this.clock.now();
+    const untilTried = effects.filter((effect) => this.isWaiting(effect)).map((effect) => this.leftMs(effect));
+    return { atLeastMs, atMostMs: Math.max(0, Math.min(latestMs, untilDue, ...untilTried) - atLeastMs) };
+  }
+
+  private note(
+    effect: Effect,
+    {
+      fault,
+      isVain,
+      longestMs,
+    }: { readonly fault: Fault | undefined; readonly isVain: boolean; readonly longestMs: number },
+  ): void {
+    const vain = isVain ? (this.tried.get(keyOf(effect))?.vain ?? 0) + 1 : 0;
+    const pauseMs = vain === 0 ? 0 : Math.min(longestMs, REPEAT_MS * 2 ** Math.min(10, vain - 1));
+    this.tried.set(keyOf(effect), { vain, pauseMs, dueAt: this.clock.monotonic() + pauseMs, fault });
+  }
+
+  /**
+   * An effect that is not wanted any more had its result. One that failed may only be unwanted for
+   * a moment, as while the runtime restarts.
+   */
+  private forget(wanted: ReadonlySet<string>): void {
+    const now = this.clock.monotonic();
+    for (const [key, { fault, dueAt, pauseMs }] of this.tried) {
+      if (!wanted.has(key) && (fault === undefined || now >= dueAt + pauseMs)) this.tried.delete(key);
     }
-    const isUnderWay = effects.every(({ kind }) => ASK_AT_END.has(kind) || (kind === 'start' && wasRunning));
-    if (!isUnderWay) return { atLeastMs: 0, atMostMs: 0 };
-    const untilDue = Math.max(0, (wakeAt ?? Number.MAX_SAFE_INTEGER) - now);
-    return { atLeastMs: 0, atMostMs: Math.min(latestMs, untilDue) };
-  };
+  }
+
+  private isWaiting(effect: Effect): boolean {
+    return this.leftMs(effect) > 0;
+  }
+
+  private leftMs(effect: Effect): number {
+    return (this.tried.get(keyOf(effect))?.dueAt ?? 0) - this.clock.monotonic();
+  }
+}
+
+function keyOf(effect: Effect): string {
+  return JSON.stringify(withOwnReload(effect));
+}
+
+function withOwnReload(effect: Effect): Effect {
+  if (effect.kind !== 'apply-pins') return effect;
+  const { mirrorsFollow: _left, ...alone } = effect;
+  return alone;
 }

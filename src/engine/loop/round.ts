@@ -69,7 +69,9 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
     return { atLeastMs: 0, atMostMs: AWAY_MS };
   }
   loop.status.publish();
-  state.obstacle = await act(loop, decision.effects, assessment, signal);
+  const due = loop.pace.due(decision.effects);
+  const executed = await act(loop, due.effects, assessment, signal);
+  state.obstacle = due.obstacle ?? [...executed.values()].find((fault) => fault !== undefined);
   if (state.obstacle === undefined && decision.pullTest !== undefined) loop.pullChecker.start(decision.pullTest);
   // It reads only, and an activation may wait for it.
   if (decision.contentCheck !== undefined) loop.contentChecker.start(decision.contentCheck);
@@ -77,11 +79,10 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
     loop.documentKeeper.start(decision.documentLook);
   }
   goOn(loop, queue.decided(state.obstacle === undefined ? decision.pullQueue : undefined));
-  return loop.pace(decision, {
-    failed: state.obstacle !== undefined,
+  return loop.pace.after(decision, {
+    executed,
     wasRunning: memory.running.length > 0,
     latestMs: observed.runtime.kind !== 'reachable' || diskTrouble !== undefined ? AWAY_MS : ROUND_MS,
-    now: clock.now(),
   });
 }
 

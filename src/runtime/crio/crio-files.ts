@@ -14,13 +14,8 @@ import type { CrioPaths } from './crio-paths.ts';
 import { parsePinsDropIn, recoverPins, renderPinsDropIn } from './pins-drop-in.ts';
 import { mergeRegistries, readRegistriesConfig } from './registries-config.ts';
 import { parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop-in.ts';
+import type { Reload } from './reload.ts';
 import { createSignatureLookup, type SignatureLookup } from './signature-lookup.ts';
-
-/** The result of a write: whether bytes changed, and foreign files that override ours. */
-interface Written {
-  readonly changed: boolean;
-  readonly shadowing: readonly string[];
-}
 
 /** The result of {@link CrioFiles.inspectPins}. */
 interface InspectedPins {
@@ -35,11 +30,11 @@ export interface CrioFiles {
    * registries configuration the pins are written too, but take effect only with the next start of
    * CRI-O; see {@link CrioFiles.refuseHalfReload}.
    *
-   * @returns whether bytes changed, and foreign files that override our pins
+   * @returns foreign files that override our pins
    * @throws AppError `runtime/config` when a foreign file is broken: ours is not written, since any
    *   reload would fail
    */
-  writePins(references: readonly string[], signal: AbortSignal): Promise<Written>;
+  writePins(references: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
   /**
    * Throws when a reload stops half-way, so that pins are not in effect (docs/runtime-facts.md,
    * fact 5).
@@ -56,7 +51,7 @@ export interface CrioFiles {
    * As {@link CrioFiles.writePins}, for mirrors. An empty list is written even if foreign files are
    * broken.
    */
-  writeMirrors(repositories: readonly string[], signal: AbortSignal): Promise<Written>;
+  writeMirrors(repositories: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
   /**
    * `rendered`: the references of ours that both copies hold; none when a copy isn't what would be
    * rendered now (lost, changed, not linked, or others changed their pins), so that it is rendered
@@ -79,7 +74,7 @@ interface DropIns {
   readonly address: MirrorAddress;
   readonly signatures: SignatureLookup;
   readonly links: CrioLinks;
-  readonly beforeChange: () => Promise<void>;
+  readonly change: Reload['change'];
   /** Undefined for text that stickpin does not write. */
   readonly mirrorsIn: (text: string) => readonly string[] | undefined;
   readonly pinsIn: typeof parsePinsDropIn;
@@ -89,19 +84,19 @@ interface DropIns {
 /**
  * {@link CrioFiles} below the given paths.
  *
- * @param beforeChange called before what CRI-O reads changes. When it throws, nothing is changed
+ * @param change makes each change of what CRI-O reads. Default: no reload follows
  */
 export function createCrioFiles(
   paths: CrioPaths,
   address: MirrorAddress,
-  beforeChange: () => Promise<void> = async () => undefined,
+  change: Reload['change'] = async (_state, make) => void (await make()),
 ): CrioFiles {
   const dropIns: DropIns = {
     paths,
     address,
     signatures: createSignatureLookup(paths, address),
-    links: createCrioLinks(paths, beforeChange),
-    beforeChange,
+    links: createCrioLinks(paths, change),
+    change,
     mirrorsIn: rememberLast((text): readonly string[] | undefined => parseRegistriesDropIn(text, address)),
     pinsIn: rememberLast(parsePinsDropIn),
     pinsFoundIn: rememberLast(recoverPins),
@@ -154,35 +149,39 @@ async function isReloadWhole(paths: CrioPaths, signal: AbortSignal): Promise<boo
   }
 }
 
-async function writePins(dropIns: DropIns, ours: readonly string[], signal: AbortSignal): Promise<Written> {
+async function writePins(dropIns: DropIns, ours: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
   const { paths } = dropIns;
-  if (ours.length === 0 && (await holdsNoPins(paths))) return UNTOUCHED;
+  if (ours.length === 0 && (await holdsNoPins(paths))) return [];
   const { pins: foreign, shadowing, faults } = await foreignPins(paths, signal);
   refuseFaults(faults, 'CRI-O would fail to reload, so the pins stay as they are');
   const text = renderPinsDropIn({ ours, foreign });
   await keepUnreadable(paths);
-  const persistent = await writeDurably({ path: paths.persistentPinsFile }, text);
+  await writeDurably({ path: paths.persistentPinsFile }, text);
   // New files are staged in the parent of CRI-O's directory, so that no half-written file appears
   // in it.
   const stagingDirectory = dirname(dirname(paths.pinsFile));
-  const running = await writeForCrio(dropIns, { path: paths.pinsFile, stagingDirectory }, text);
-  const linked = await dropIns.links.ensure(paths.pinsLink, paths.pinsFile);
-  return { changed: persistent || running || linked, shadowing: ours.length === 0 ? [] : shadowing };
+  await writeForCrio(dropIns, { path: paths.pinsFile, stagingDirectory }, text);
+  await dropIns.links.ensure(paths.pinsLink, paths.pinsFile);
+  return ours.length === 0 ? [] : shadowing;
 }
 
-async function writeMirrors(dropIns: DropIns, repositories: readonly string[], signal: AbortSignal): Promise<Written> {
+async function writeMirrors(
+  dropIns: DropIns,
+  repositories: readonly string[],
+  signal: AbortSignal,
+): Promise<readonly string[]> {
   const { paths, address, signatures, links } = dropIns;
-  if (repositories.length === 0 && (await renderedMirrors(dropIns, signal)).length === 0) return UNTOUCHED;
+  if (repositories.length === 0 && (await renderedMirrors(dropIns, signal)).length === 0) return [];
   const config = await foreignRegistries(paths, signal);
   if (repositories.length > 0) refuseFaults(config.faults, 'No image could be pulled');
   const text = renderRegistriesDropIn(repositories, address, config.entries);
   if (repositories.length > 0) await signatures.write();
-  const kept = await writeDurably({ path: paths.persistentMirrorsFile }, text);
-  const written = await writeForCrio(dropIns, { path: paths.mirrorsFile }, text);
+  await writeDurably({ path: paths.persistentMirrorsFile }, text);
+  await writeForCrio(dropIns, { path: paths.mirrorsFile }, text);
   if (repositories.length === 0) await signatures.remove();
-  const linked = repositories.length > 0 && (await links.ensure(paths.mirrorsLink, paths.mirrorsFile));
+  if (repositories.length > 0) await links.ensure(paths.mirrorsLink, paths.mirrorsFile);
   const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
-  return { changed: kept || written || linked, shadowing: behind.map(({ file }) => file) };
+  return behind.map(({ file }) => file);
 }
 
 async function inspectPins({ paths, pinsIn }: DropIns, signal: AbortSignal): Promise<InspectedPins> {
@@ -244,8 +243,6 @@ async function keepUnreadable({ persistentPinsFile, pinsFile }: CrioPaths): Prom
 }
 
 /** Whether nothing need be written: a node without bundles is left unchanged. */
-const UNTOUCHED = { changed: false, shadowing: [] } as const;
-
 async function holdsNoPins(paths: CrioPaths): Promise<boolean> {
   const texts = await readBothPins(paths);
   return texts.every((text) => parsePinsDropIn(text ?? '')?.ours.length === 0);
@@ -254,8 +251,8 @@ async function holdsNoPins(paths: CrioPaths): Promise<boolean> {
 const NOTHING_RENDERED = { rendered: [], fault: undefined };
 
 /** Writes a file that CRI-O reads. */
-async function writeForCrio({ beforeChange }: DropIns, file: DurableFile, text: string): Promise<boolean> {
-  const isSame = (await readIfPresent(file.path).catch(() => undefined)) === text;
-  if (!isSame) await beforeChange();
-  return writeDurably(file, text);
+async function writeForCrio({ change }: DropIns, file: DurableFile, text: string): Promise<void> {
+  const read = () => readIfPresent(file.path);
+  if ((await read().catch(() => undefined)) === text) await writeDurably(file, text);
+  else await change(read, () => writeDurably(file, text));
 }

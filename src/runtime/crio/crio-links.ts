@@ -4,6 +4,7 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { createPathRecord, type PathRecord } from '../config/path-record.ts';
 import { configError } from '../cri/runtime-error.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
+import type { Reload } from './reload.ts';
 
 /** Our links in the drop-in folders of CRI-O. */
 export interface CrioLinks {
@@ -11,11 +12,10 @@ export interface CrioLinks {
    * Makes `link` lead to `target`, which must exist: a dangling link would stop CRI-O
    * (docs/runtime-facts.md, fact 2). One that tmpfiles.d made for another target is replaced.
    *
-   * @returns whether anything was changed
    * @throws AppError `runtime/config` when something of somebody else has the name, or the link
    *   can't be made; `runtime/write`, `runtime/no-space`
    */
-  ensure(link: string, target: string): Promise<boolean>;
+  ensure(link: string, target: string): Promise<void>;
 }
 
 /** Links that the guard and `packaging/node/remove` know without a record. */
@@ -29,14 +29,14 @@ const USUAL_TARGETS: readonly string[] = [CRIO_PATHS.pinsFile, CRIO_PATHS.mirror
  * INVARIANT: a link in an unusual folder is in the record before it is made. So whoever takes its
  * target away finds it.
  *
- * @param beforeChange called before a link changes. When it throws, nothing is changed
+ * @param change makes each change of a link
  */
 export function createCrioLinks(
   { persistentPinsFile }: Pick<CrioPaths, 'persistentPinsFile'>,
-  beforeChange: () => Promise<void>,
+  change: Reload['change'],
 ): CrioLinks {
   const record = createPathRecord(join(dirname(persistentPinsFile), 'links'), USUAL_LINKS);
-  return { ensure: (link, target) => ensure(record, beforeChange, link, target) };
+  return { ensure: (link, target) => ensure(record, change, link, target) };
 }
 
 /** Whether `link` leads to `target`. */
@@ -48,18 +48,21 @@ export async function isLinked(link: string, target: string): Promise<boolean> {
   }
 }
 
-async function ensure(record: PathRecord, beforeChange: () => Promise<void>, link: string, target: string) {
+async function ensure(record: PathRecord, change: Reload['change'], link: string, target: string): Promise<void> {
   const found = await targetOf(link, target);
   if (found !== undefined && found !== target && !USUAL_TARGETS.includes(found))
     throw configError(`${link} leads to ${found} and not to ${target}: remove it, and stickpin makes the right link`);
   if (!USUAL_LINKS.includes(link)) await record.write([...new Set([...(await record.read()), link])]);
-  if (found === target) return false;
-  await beforeChange();
+  if (found === target) return;
+  const read = () => readlink(link).catch(() => undefined);
+  await change(read, () => make(link, target, found !== undefined));
+}
+
+async function make(link: string, target: string, isThere: boolean): Promise<void> {
   try {
-    if (found !== undefined) await unlink(link);
+    if (isThere) await unlink(link);
     await mkdir(dirname(link), { recursive: true });
     await symlink(target, link);
-    return true;
   } catch (error) {
     const advice = USUAL_LINKS.includes(link)
       ? 'run systemd-tmpfiles --create stickpin-crio.conf'

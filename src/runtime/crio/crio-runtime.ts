@@ -77,7 +77,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
       withDeadline(`The reload of ${unit}`, reloadTimeoutMs, signal, (inner) => units.reloadUnit(unit, inner)),
     isWhole: (signal) => files.isReloadWhole(signal),
   });
-  const files = createCrioFiles(paths, options.mirror, reload.announce);
+  const files = createCrioFiles(paths, options.mirror, reload.change);
   return {
     ...createContainers(cri),
     ...createDropInPorts(files, reload),
@@ -125,24 +125,23 @@ function listenersOf(paths: CrioPaths, stop: UnitStop, log: Log) {
 function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & MirrorsPort {
   return {
     applyPins: async (references, { force, mirrorsFollow = false }, signal) => {
-      const { changed, shadowing } = await files.writePins(references, signal);
-      if (changed || force) reload.owe();
+      const shadowing = await files.writePins(references, signal);
+      if (force) reload.owe();
       if (!mirrorsFollow) await reload.run(signal);
       if (references.length > 0) await files.refuseHalfReload(signal);
       refuseShadowing(shadowing, SHADOWED_PINS);
     },
     applyMirrors: async (mirrors, signal) => {
       const repositories = mirrors.map(({ repository }) => repository);
-      let written: Awaited<ReturnType<CrioFiles['writeMirrors']>>;
+      let shadowing: readonly string[];
       try {
-        written = await files.writeMirrors(repositories, signal);
+        shadowing = await files.writeMirrors(repositories, signal);
       } catch (error) {
         if (!signal.aborted) await reload.run(signal);
         throw error;
       }
-      if (written.changed) reload.owe();
       await reload.run(signal);
-      refuseShadowing(written.shadowing, 'configures the same repositories and so takes our mirrors away');
+      refuseShadowing(shadowing, 'configures the same repositories and so takes our mirrors away');
     },
   };
 }

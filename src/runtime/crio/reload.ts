@@ -5,12 +5,15 @@ import { writeDurably } from '../config/durable-file.ts';
 /** Reloads CRI-O when it owes one. */
 export interface Reload {
   /**
-   * Call before a file changes that CRI-O reads. When this resolves, a restart of the daemon makes
-   * the reload too.
+   * Changes something that CRI-O reads. A reload is owed then, also when `make` throws after the
+   * change, but not when it throws without one. Before the change, the marker is on the disk, so
+   * that a restart of the daemon makes the reload too.
    *
-   * @throws AppError `runtime/write`, `runtime/no-space` (`wait`): the file must not be changed
+   * @param state reads what is to be changed
+   * @throws AppError `runtime/write`, `runtime/no-space` (`wait`): nothing was changed; whatever
+   *   `make` throws
    */
-  announce(): Promise<void>;
+  change(state: () => Promise<string | undefined>, make: () => Promise<unknown>): Promise<void>;
   /** The next {@link Reload.run} reloads. */
   owe(): void;
   /** Reloads if a reload is owed. A reload that fails stays owed. */
@@ -44,9 +47,20 @@ export function createReload({ markerPath, isStopping, reload, isWhole }: Reload
   /** Undefined until the file was looked at. */
   let isOwed: boolean | undefined;
   return {
-    announce: async () => {
-      isOwed = true;
+    change: async (state, make) => {
+      const wasMarked = await isMarked(markerPath);
+      isOwed ??= wasMarked;
+      const read = () => state().catch(() => undefined);
+      const before = await read();
       await writeDurably({ path: markerPath }, MARKER);
+      try {
+        await make();
+        isOwed = true;
+      } catch (error) {
+        if ((await read()) !== before) isOwed = true;
+        else if (!wasMarked) await rm(markerPath, { force: true }).catch(() => undefined);
+        throw error;
+      }
     },
     owe: () => {
       isOwed = true;

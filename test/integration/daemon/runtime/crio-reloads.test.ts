@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
@@ -14,11 +14,12 @@ import {
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
+import { mounting, mountSmallDisk } from '../../../support/files/small-disk.ts';
 import { freePort } from '../../../support/free-port.ts';
 import { have } from '../../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
-describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000 }, () => {
+describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeout: 60_000 }, () => {
   const key = sampleKey('factory-2026');
   let factory: string;
   let bundle: SampleBundle;
@@ -26,6 +27,8 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
   let harness: DaemonHarness;
   let reloads: number;
   let failure: Error | undefined;
+  /** As systemd tells over D-Bus that a unit was reloaded. */
+  let unitListeners: Set<() => void>;
 
   beforeAll(async () => {
     await trixieRoot();
@@ -33,6 +36,7 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
   beforeEach(async () => {
     reloads = 0;
     failure = undefined;
+    unitListeners = new Set();
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     bundle = await makeSampleBundle({ dir: join(factory, 'first'), keys: [key] });
     double = await startCrioDouble({ skopeo: skopeoArgv() });
@@ -59,8 +63,12 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
           if (failure !== undefined) throw failure;
           reloads += 1;
           await double.reloadAndWait();
+          for (const listener of unitListeners) listener();
         },
-        onUnitChange: () => () => undefined,
+        onUnitChange: (_unit, listener) => {
+          unitListeners.add(listener);
+          return () => unitListeners.delete(listener);
+        },
       },
     });
     await harness.start();
@@ -129,6 +137,30 @@ describe.runIf(have('root', 'mmdebstrap'))('reloads of CRI-O', { timeout: 60_000
     await harness.until(isAtRest);
     expect(reloads).toBe(2);
     await restarted();
+    expect(reloads).toBe(2);
+  });
+
+  it('are one for changed pins while the mirrors can not be written, and one for a mark that was left', async () => {
+    const { crio } = crioSettings(double);
+    const disk = mountSmallDisk('tmpfs', 64 * 1024);
+    onTestFinished(disk.dispose);
+    disk.readOnly();
+    await start({ crio: { ...crio, registries_dir: disk.path } });
+    harness.plug(bundle.path);
+    await harness.until(({ status }) => status.includes('99-stickpin.conf could not be made'));
+    await expect.poll(() => reloads, { timeout: 60_000 }).toBe(1);
+    const isTried = () => harness.until(({ status }) => status.includes('could not be made'));
+    for (let tries = 0; tries < 3; tries += 1) {
+      await harness.rounds();
+      await isTried();
+    }
+    expect(reloads).toBe(1);
+    await harness.stop();
+    writeFileSync(join(harness.settings.paths.run_dir, 'crio-reload-owed'), 'left by a start before');
+    await harness.start();
+    await expect.poll(() => reloads, { timeout: 60_000 }).toBe(2);
+    await harness.rounds();
+    await isTried();
     expect(reloads).toBe(2);
   });
 

@@ -1028,6 +1028,53 @@ describe('engine: faults that must not stop it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
+  it.each(['fails', 'has no effect'])(
+    'waits longer each time before an effect that %s, whatever asks for rounds',
+    async (how) => {
+      await start([], ({ runtime }) => {
+        const { observe } = runtime;
+        runtime.observe = async (signal) => {
+          const seen = await observe(signal);
+          return seen.kind === 'reachable' ? { ...seen, renderedMirrors: [] } : seen;
+        };
+        runtime.applyMirrors = async () => {
+          runtime.log.push('mirrors');
+          runtime.emit();
+          if (how === 'fails') throw fault('runtime/write', '/etc is read-only');
+        };
+      });
+      node.plug('sdb1', bundle);
+      for (let second = 0; second < 600; second += 1) {
+        node.runtime.emit();
+        await node.clock.advance(1_000);
+      }
+      const tries = node.runtime.log.filter((entry) => entry === 'mirrors').length;
+      expect(tries).toBeGreaterThan(15);
+      expect(tries).toBeLessThanOrEqual(28);
+    },
+  );
+
+  it('applies pins with their own reload while the mirrors wait for another try', async () => {
+    const options: (boolean | undefined)[] = [];
+    await start([], ({ runtime }) => {
+      const { applyPins } = runtime;
+      runtime.applyPins = async (references, given, signal) => {
+        options.push(given.mirrorsFollow);
+        await applyPins(references, given, signal);
+      };
+      runtime.applyMirrors = async () => {
+        throw fault('runtime/write', '/etc is read-only');
+      };
+      runtime.pinsHold = false;
+      for (const name of ['api', 'etcd']) have(runtime, name);
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(30_000);
+    expect(options.filter(Boolean).length).toBeGreaterThan(0);
+    // A reload that waits for mirrors that are not tried would never be made.
+    expect(options.filter((follow) => !follow).length).toBeGreaterThan(0);
+  });
+
   it('is not blocked by a stick that is very slow to read, and reads it only once', async () => {
     await start();
     const { read } = node.media;

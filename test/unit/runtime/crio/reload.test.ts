@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createReload, type ReloadDependencies } from '../../../../src/runtime/crio/reload.ts';
+import { createReload, type Reload, type ReloadDependencies } from '../../../../src/runtime/crio/reload.ts';
 
 const { signal } = new AbortController();
 
@@ -14,9 +14,16 @@ describe('a reload that is owed', () => {
     base = mkdtempSync(join(tmpdir(), 'stickpin-reload-'));
     markerPath = join(base, 'run/crio-reload-owed');
     reloads = 0;
+    text = '';
   });
   afterEach(() => rmSync(base, { recursive: true, force: true }));
 
+  let text: string;
+  const write = async () => {
+    text += '.';
+  };
+  /** Changes what CRI-O reads. */
+  const change = (reload: Reload, make: () => Promise<void> = write) => reload.change(async () => text, make);
   const create = (over: Partial<ReloadDependencies> = {}) =>
     createReload({
       markerPath,
@@ -41,14 +48,14 @@ describe('a reload that is owed', () => {
         seen.push(existsSync(markerPath));
       },
     });
-    await reload.announce();
+    await change(reload);
     await reload.run(signal);
     await reload.run(signal);
     expect([seen, existsSync(markerPath)]).toEqual([[true], false]);
   });
 
   it('is made by the next one after a kill, once', async () => {
-    await create().announce();
+    await change(create());
     const next = create();
     await next.run(signal);
     await next.run(signal);
@@ -66,7 +73,7 @@ describe('a reload that is owed', () => {
   it('stays owed when it fails, and while the runtime is being stopped', async () => {
     const failure = new Error('no');
     const failing = create({ reload: () => Promise.reject(failure) });
-    await failing.announce();
+    await change(failing);
     await expect(failing.run(signal)).rejects.toBe(failure);
     await create({ isStopping: () => true }).run(signal);
     expect([reloads, existsSync(markerPath)]).toEqual([0, true]);
@@ -74,14 +81,41 @@ describe('a reload that is owed', () => {
 
   it('stays on the disk when a broken file stopped it, and is not repeated by the same daemon', async () => {
     const reload = create({ isWhole: async () => false });
-    await reload.announce();
+    await change(reload);
     await reload.run(signal);
     await reload.run(signal);
     expect([reloads, existsSync(markerPath)]).toEqual([1, true]);
   });
 
+  it('is none for a change that failed, unless the failure came after the change or an earlier mark is there', async () => {
+    const fail = async () => {
+      throw new Error('read-only');
+    };
+    const reload = create();
+    await expect(change(reload, fail)).rejects.toThrow('read-only');
+    await reload.run(signal);
+    expect([reloads, existsSync(markerPath)]).toEqual([0, false]);
+    await expect(
+      change(reload, async () => {
+        text = 'changed';
+        await fail();
+      }),
+    ).rejects.toThrow('read-only');
+    await reload.run(signal);
+    expect([reloads, existsSync(markerPath)]).toEqual([1, false]);
+    mkdirSync(join(base, 'run'), { recursive: true });
+    writeFileSync(markerPath, '');
+    const next = create();
+    await expect(change(next, fail)).rejects.toThrow('read-only');
+    await next.run(signal);
+    await expect(change(next, fail)).rejects.toThrow('read-only');
+    await next.run(signal);
+    expect([reloads, existsSync(markerPath)]).toEqual([2, false]);
+  });
+
   it('keeps a file from being changed when it can not be announced', async () => {
     writeFileSync(join(base, 'run'), 'a file');
-    await expect(create().announce()).rejects.toMatchObject({ code: 'runtime/write' });
+    await expect(change(create())).rejects.toMatchObject({ code: 'runtime/write' });
+    expect(text).toBe('');
   });
 });
