@@ -2,7 +2,8 @@ import type { Fault } from '../model/reason.ts';
 
 /** How a pull of an image that is present has ended. */
 export type PullCheckEnd =
-  | { readonly kind: 'answered' }
+  /** `isProbe`: a probe from the same repository was pulled, since a pull takes pins away. */
+  | { readonly kind: 'answered'; readonly isProbe?: boolean }
   /** The pull succeeded, and the runtime did not ask our registry: another one answered. */
   | { readonly kind: 'not-asked' }
   /** The pull succeeded, but our registry did not send the manifest: another one answered. */

@@ -22,6 +22,10 @@ const ANSWERED_MS = 60_000;
 /**
  * Tests whether pulls are answered: it lets the runtime pull an image that is present, by its
  * digest. That changes no image, no tag and no pin, and transfers no layer.
+ *
+ * INVARIANT: no pin is taken away, not even for a moment, since a kill then would leave an image
+ * unpinned. Where a pull does that, a pinned image is not pulled: the runtime pulls a probe from
+ * the same repository.
  */
 export class PullChecker {
   private readonly job: Job;
@@ -31,11 +35,13 @@ export class PullChecker {
 
   /**
    * @param releases that are trusted now
+   * @param arePinsLost whether a pull of a pinned image takes its pin away
    * @param onAsked called when a test pull asked our registry for an image of this repository
    */
   constructor(
     private readonly context: EngineContext,
     private readonly releases: () => readonly StoredBundle[],
+    private readonly arePinsLost: () => boolean = () => false,
     private readonly onAsked: (repository: string) => void = () => undefined,
   ) {
     this.job = new Job(context);
@@ -75,10 +81,7 @@ export class PullChecker {
     await untilAborted(this.run({ ...subject, activation: activationKey(bundles), attempts }), signal);
   }
 
-  /**
-   * Starts no more tests. A running one gets a second to end: on some runtimes a pull takes the pin
-   * away until its end, and one that is aborted may do so afterwards.
-   */
+  /** Starts no more tests. A running one gets a second to end. */
   stop(): Promise<void> {
     return this.job.stop(LAST_MS);
   }
@@ -106,7 +109,7 @@ export class PullChecker {
 
   /** @throws whatever ended the checker */
   private async testPull(reference: string, ending: AbortSignal): Promise<PullCheckEnd> {
-    const { clock, runtime, meter } = this.context;
+    const { clock, runtime, meter, probes } = this.context;
     const { repository, digest } = parseReference(reference);
     const deadline = new AbortController();
     const isTimedOut = () => deadline.signal.aborted;
@@ -116,10 +119,15 @@ export class PullChecker {
     return withEither([ending, deadline.signal], async (signal) => {
       try {
         // An image that is gone would be pulled in full.
-        if (digest === undefined || (await runtime.image(reference, signal)) === undefined)
-          return { kind: 'image-gone' };
-        const probe = await untilAborted(probeMirror(repository, digest, { runtime, meter }, signal), signal);
+        const image = digest && (await runtime.image(reference, signal));
+        if (digest === undefined || image === undefined) return { kind: 'image-gone' };
+        const isProbe = image.pinned && this.arePinsLost();
+        const pulled = isProbe ? probes.offer(repository, `test ${clock.now()}`) : digest;
+        const probing = probeMirror(repository, pulled, { runtime, meter }, signal);
+        // The pull of a probe fails, maybe late, where another registry is asked too.
+        const probe = isProbe ? await probing : await untilAborted(probing, signal);
         if (probe.isAsked) this.onAsked(repository);
+        if (isProbe && probe.isSent) return { kind: 'answered', isProbe };
         if (probe.failure === undefined) return pulledEnd(probe);
         ending.throwIfAborted();
         if (isTimedOut()) return { kind: 'timed-out', afterMs: PULL_MS };

@@ -57,6 +57,7 @@ export function createLoop(deps: EngineDependencies): Loop {
   const pullChecker = new PullChecker(
     context,
     () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
+    () => arePinsLost(state),
     (repository) => effects.mirrorGate.prove(repository),
   );
   const contentChecker = new ContentChecker(context, tasks);
@@ -87,6 +88,11 @@ export function createLoop(deps: EngineDependencies): Loop {
     background: [mediaJobs, layerKeeper, releaseKeeper, hookKeeper, pullChecker, contentChecker, documentKeeper],
   };
   return loop;
+}
+
+function arePinsLost({ snapshot }: LoopState): boolean {
+  const runtime = snapshot?.observed.runtime;
+  return runtime?.kind === 'reachable' && runtime.arePinsLostByPulls === true;
 }
 
 function initialState({ clock }: EngineDependencies): LoopState {

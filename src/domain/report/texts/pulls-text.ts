@@ -11,7 +11,9 @@ const NAMED = 20;
 export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 'end'>): string {
   switch (end.kind) {
     case 'answered':
-      return `the runtime pulled ${reference}, and stickpin's registry answered it`;
+      return end.isProbe === true
+        ? `the runtime asked stickpin's registry for the repository of ${reference}, and was answered`
+        : `the runtime pulled ${reference}, and stickpin's registry answered it`;
     case 'not-asked':
       return `the runtime pulled ${reference} from another registry and did not ask stickpin's, so that the pull fails without a network. ${LOOK_AT_MIRRORS}`;
     case 'not-sent':

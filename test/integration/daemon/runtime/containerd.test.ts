@@ -31,10 +31,19 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     containerd = await startContainerd();
   });
   afterAll(() => containerd.stop());
+  let pulls: string[];
   beforeEach(async () => {
+    pulls = [];
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     harness = await createDaemonHarness({
       settings: { runtime: { kind: 'containerd', socket: containerd.socketPath } },
+      watchRuntime: (given) => ({
+        ...given,
+        pull: (reference, signal) => {
+          pulls.push(reference);
+          return given.pull(reference, signal);
+        },
+      }),
       units: {
         reloadUnit: async () => undefined,
         onUnitChange: (_unit, listener) => {
@@ -58,7 +67,6 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     harness.plug(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
     for (const { reference, tags } of bundle.contents.images) {
-      // The test pull takes the label away for a moment (docs/runtime-facts.md, fact 22).
       await eventually(async () => {
         const image = (await harness.images()).find((candidate) => candidate.repoDigests.includes(reference));
         expect(image).toMatchObject({ pinned: true, repoTags: tags });
@@ -145,7 +153,11 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
         await cri.pullImage(name, AbortSignal.timeout(30_000));
         await eventually(async () => expect(await labels()).toContain('io.cri-containerd.pinned=pinned'), 15_000);
       }
+      pulls = [];
       await harness.daemon().engine.checkPulls(AbortSignal.timeout(30_000));
+      // A kill during a pull of the image itself would leave it unpinned.
+      expect(pulls).toEqual([expect.not.stringContaining(reference)]);
+      expect(await labels()).toContain('io.cri-containerd.pinned=pinned');
       // None of these pulls has changed an image, a tag or a pin.
       await eventually(async () => expect(await harness.images()).toEqual(before), 15_000);
       // What a container of a pod asks for comes from the release, by its tag.

@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { PullChecker } from '../../../../src/engine/keepers/pull-checker.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
-import { referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import { digestOf, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
 import { createVirtualClock, fakeContext, type VirtualClock } from '../../../support/fake-ports.ts';
 
 const REFERENCE = referenceOf('etcd');
 const release = stored(verified({ images: { etcd: ['base'] } }), { activatedAt: 1 });
+const PROBE = digestOf('probe');
 const TEST = { activation: 'now', reference: REFERENCE, attempts: 1 };
 
 describe('the pull checker', () => {
@@ -18,18 +19,21 @@ describe('the pull checker', () => {
   let isPresent: boolean;
   let rounds: number;
   let proven: string[];
+  let arePinsLost: boolean;
   let checker: PullChecker;
   beforeEach(() => {
     clock = createVirtualClock();
     [pulls, isAsked, isPresent, rounds] = [[], true, true, 0];
     isSent = true;
     proven = [];
+    arePinsLost = false;
     pull = async () => undefined;
     let asked = 0;
     const image = { imageId: 'x', repoTags: [], repoDigests: [REFERENCE], pinned: true };
     const context = fakeContext({
       clock,
       meter: { manifestRequests: () => asked, manifestsSent: () => (isSent ? asked : 0) },
+      probes: { offer: () => PROBE },
       wantRound: () => {
         rounds += 1;
       },
@@ -53,6 +57,7 @@ describe('the pull checker', () => {
     checker = new PullChecker(
       context,
       () => [release],
+      () => arePinsLost,
       (repository) => void proven.push(repository),
     );
   });
@@ -73,6 +78,23 @@ describe('the pull checker', () => {
     expect(pulls).toEqual([REFERENCE]);
     expect(checker.checks().last).toMatchObject({ ...TEST, end: { kind: 'answered' } });
     expect(proven).toEqual(['quay.example.com/ocp/etcd']);
+  });
+
+  it.each([
+    ['is answered', true, { kind: 'answered', isProbe: true }],
+    ['is not asked for', false, expect.objectContaining({ kind: 'failed', isAsked: false })],
+  ])('pulls a probe where a pull takes pins away, which %s', async (_how, asked, end) => {
+    arePinsLost = true;
+    isAsked = asked;
+    pull = fails('runtime/not-found');
+    expect(await ended()).toEqual(end);
+    expect(pulls).toEqual([`quay.example.com/ocp/etcd@${PROBE}`]);
+  });
+
+  it('says that a probe was answered also when the runtime goes on to ask other registries', async () => {
+    arePinsLost = true;
+    pull = (inner) => new Promise((_resolve, reject) => inner.addEventListener('abort', () => reject(inner.reason)));
+    expect(await ended()).toEqual({ kind: 'answered', isProbe: true });
   });
 
   it('lets a pull of an activation stand for the test of the same image, once and for a minute', async () => {

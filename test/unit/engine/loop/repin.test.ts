@@ -25,6 +25,14 @@ describe('a request for the manifest of a pinned image', () => {
   /** What the runtime does at the end of a pull by somebody else. */
   const losePin = () => node.runtime.applyPins([], { force: false }, signal);
 
+  it('is never made by a test of pulls, which would unpin it for a moment', async () => {
+    await node.engine.checkPulls(signal);
+    await node.clock.advance(60_000);
+    const pulls = node.runtime.log.filter((entry) => entry.startsWith('pull '));
+    expect(pulls.length).toBeGreaterThan(0);
+    expect(pulls).not.toContain(`pull ${referenceOf('etcd')}`);
+  });
+
   it.each([DIGEST, '4.13.7'])('by %s starts a round that pins it again, soon', async (reference) => {
     await losePin();
     node.meter.requested(PATH, reference);
