@@ -1,5 +1,6 @@
 import type { FleetView } from '../domain/fleet/fleet-view.ts';
 import type { Finding } from '../domain/model/finding.ts';
+import type { HiddenMirrors } from '../domain/model/image/runtime-image.ts';
 import type { KubeletFacts } from '../domain/model/kubelet-facts.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import type { Settings } from '../domain/settings/settings.ts';
@@ -103,6 +104,8 @@ export interface ExaminedCrio {
   inspectPins(
     signal: AbortSignal,
   ): Promise<{ readonly rendered: readonly string[]; readonly fault: Fault | undefined }>;
+  /** Our mirrors that foreign files hide. */
+  hiddenMirrors(signal: AbortSignal): Promise<HiddenMirrors | undefined>;
 }
 
 /** The fleet process, and what it proves itself with. */

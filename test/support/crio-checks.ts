@@ -15,8 +15,8 @@ export function crioChecksOn(node: {
   /** Default: a path where nothing is. */
   readonly rootsRegistriesFile?: string;
 }): readonly Check[] {
-  const { inspectPins } = createCrioFiles(node.paths, { authority: '', token: '' });
-  const crio = { rootsRegistriesFile: `${node.guard}.none`, ...node, inspectPins };
+  const { inspectPins, hiddenMirrors } = createCrioFiles(node.paths, { authority: '', token: '' });
+  const crio = { rootsRegistriesFile: `${node.guard}.none`, ...node, inspectPins, hiddenMirrors };
   return [checkCrioLink, checkCrioBoot, checkCrioGuard, checkCrioPins, checkCrioMirrors].flatMap((check) =>
     check({ crio }),
   );

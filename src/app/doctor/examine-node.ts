@@ -109,9 +109,10 @@ async function examineKubelet({ paths }: Settings, signal: AbortSignal): Promise
 
 function examinedCrio(settings: Settings): ExaminedCrio {
   const paths = crioPathsOf(settings);
-  // For pins it does not matter where the registry is.
-  const { inspectPins } = createCrioFiles(paths, { authority: '', token: '' });
-  return { paths, tmpfiles: CRIO_TMPFILES, guard: CRIO_GUARD, rootsRegistriesFile: ROOTS_REGISTRIES_FILE, inspectPins };
+  // For what others configure it does not matter where the registry is.
+  const { inspectPins, hiddenMirrors } = createCrioFiles(paths, { authority: '', token: '' });
+  const installed = { tmpfiles: CRIO_TMPFILES, guard: CRIO_GUARD, rootsRegistriesFile: ROOTS_REGISTRIES_FILE };
+  return { paths, ...installed, inspectPins, hiddenMirrors };
 }
 
 async function hasCrio({ crio, runtime }: Settings): Promise<boolean> {

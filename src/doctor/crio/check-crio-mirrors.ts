@@ -13,7 +13,10 @@ export function checkCrioMirrors({ crio }: Pick<ExaminedNode, 'crio'>): readonly
  * Every skopeo and podman of every user reads that folder, and fails on a file that it may not read
  * (docs/runtime-facts.md, fact 12).
  */
-async function lookAtMirrors({ paths, rootsRegistriesFile }: ExaminedCrio): Promise<Finding> {
+async function lookAtMirrors(
+  { paths, rootsRegistriesFile, hiddenMirrors }: ExaminedCrio,
+  signal: AbortSignal,
+): Promise<Finding> {
   const { ok, fault } = findingsOn('registries.conf.d');
   const { mirrorsFile, mirrorsLink } = paths;
   if ((await stat(rootsRegistriesFile).catch(() => undefined)) !== undefined)
@@ -21,6 +24,8 @@ async function lookAtMirrors({ paths, rootsRegistriesFile }: ExaminedCrio): Prom
       `CRI-O reads ${rootsRegistriesFile} and nothing in ${dirname(mirrorsLink)}, so that it uses no mirror of stickpin`,
       `move it to ${dirname(mirrorsLink)}, and run systemctl reload crio`,
     );
+  const hidden = await hiddenMirrors(signal);
+  if (hidden !== undefined) return fault(hidden.fault.message, 'change that file, and run systemctl reload crio');
   const found = await stat(mirrorsLink).catch(() => undefined);
   if (found === undefined || (found.mode & 0o004) !== 0)
     return ok(`${mirrorsLink} keeps no podman or skopeo of others from pulling`);

@@ -7,6 +7,7 @@ import type { Digest } from '../model/digest.ts';
 import type { RuntimeImage } from '../model/image/runtime-image.ts';
 import type { PhaseOf } from '../model/phase.ts';
 import type { Reason } from '../model/reason.ts';
+import { repositoryOf } from '../model/reference.ts';
 import { pathOf, type StreamPaths } from '../path/read-paths.ts';
 import { badBlobsAfter } from '../preload/bad-blobs-seen.ts';
 import type { DiskVerdict } from '../preload/disk-estimate.ts';
@@ -195,7 +196,7 @@ function faultsOf(
 ): Pick<BundleAssessment, 'trouble' | 'degraded'> {
   const { bundle, failures } = facts;
   const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);
-  const troubles = troublesOf(bundle, failures, isRetired(bundle) ? undefined : pinFaultOf(bundle, observed));
+  const troubles = troublesOf(bundle, failures, isRetired(bundle) ? undefined : configFaultOf(bundle, observed));
   const copy = isKnown ? copyNeeded(facts) : undefined;
   const lost = isKnown ? lostImages(facts) : undefined;
   return { trouble: troubles.trouble, degraded: withdrawal?.reason ?? lost ?? copy ?? troubles.degraded };
@@ -263,9 +264,14 @@ function isHeldByTagAlone(
   return unenforcedPins.includes(image.reference);
 }
 
-/** What takes pins away although they are rendered, as far as the bundle has any. */
-function pinFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reason | undefined {
-  return runtime.kind === 'reachable' && contents.images.some((image) => image.pin) ? runtime.pinFault : undefined;
+/** What takes pins or mirrors away although they are rendered, as far as the bundle has any. */
+function configFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reason | undefined {
+  if (runtime.kind !== 'reachable') return undefined;
+  const { pinFault, hiddenMirrors } = runtime;
+  if (pinFault !== undefined && contents.images.some((image) => image.pin)) return pinFault;
+  const hidden = new Set(hiddenMirrors?.repositories);
+  const names = contents.images.flatMap(({ reference, tags }) => [reference, ...tags]);
+  return names.some((name) => hidden.has(repositoryOf(name))) ? hiddenMirrors?.fault : undefined;
 }
 
 /**

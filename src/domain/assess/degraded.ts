@@ -13,16 +13,16 @@ export interface Troubles {
 }
 
 /**
- * Sorts out the failures of one bundle. `pinFault`: why its pins would not hold, if they would not;
+ * Sorts out the failures of one bundle. `configFault`: what takes its pins or mirrors away;
  * it matters where nothing else does.
  */
 export function troublesOf(
   bundle: StoredBundle,
   failures: readonly TaskFailure[],
-  pinFault: Reason | undefined,
+  configFault: Reason | undefined,
 ): Troubles {
   const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
-  return { trouble: oneReason(bundle, failures) ?? pinFault, degraded: oneReason(bundle, lasting) ?? pinFault };
+  return { trouble: oneReason(bundle, failures) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };
 }
 
 /** A policy refuses many images for the same reason, so they count as one fault. */

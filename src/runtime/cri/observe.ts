@@ -17,7 +17,7 @@ import type { UnitStop } from './unit-stop.ts';
 /** The part of an observation that a runtime's own adapter adds. */
 export type Rendered = Pick<
   Extract<RuntimeObservation, { readonly kind: 'reachable' }>,
-  'renderedPins' | 'foundPins' | 'arePinsUnread' | 'pinFault' | 'renderedMirrors'
+  'renderedPins' | 'foundPins' | 'arePinsUnread' | 'pinFault' | 'hiddenMirrors' | 'renderedMirrors'
 >;
 
 /** Properties of a runtime that do not depend on its version. */

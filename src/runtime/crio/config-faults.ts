@@ -30,6 +30,14 @@ export function pinFault(
   return message === undefined ? undefined : { code: 'runtime/config', message };
 }
 
+/** The fault in foreign files that hides our mirrors, now or after CRI-O's next reload. */
+export function mirrorFault(faults: readonly ConfigFault[], shadowing: readonly string[]): Fault | undefined {
+  const message =
+    describeFaults(faults, 'CRI-O can pull no image') ??
+    describeShadowing(shadowing, 'configures the same repositories and so takes our mirrors away');
+  return message === undefined ? undefined : { code: 'runtime/mirrors-hidden', message };
+}
+
 /** The effect of a later file on pins. */
 export const SHADOWED_PINS = 'sets pinned_images and so takes the pins of bundles away';
 /** The effect of a broken registries configuration on pins (docs/runtime-facts.md, fact 5). */
@@ -44,5 +52,5 @@ function describeFaults(faults: readonly ConfigFault[], consequence: string): st
 
 function describeShadowing(files: readonly string[], what: string): string | undefined {
   if (files.length === 0) return undefined;
-  return `Behind 99-stickpin.conf comes ${files.join(', ')}, which ${what}: rename it so that it sorts before`;
+  return `Behind 99-stickpin.conf comes ${[...new Set(files)].join(', ')}, which ${what}: rename it so that it sorts before`;
 }

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import { hexOf } from '../../domain/model/digest.ts';
+import type { HiddenMirrors } from '../../domain/model/image/runtime-image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { rememberLast } from '../../platform/async/remember-last.ts';
@@ -7,13 +8,13 @@ import { digestOf } from '../../platform/digest.ts';
 import { type DurableFile, readIfPresent } from '../../platform/files/durable-file.ts';
 import { writeDurably } from '../config/durable-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
-import { HALF_RELOAD, pinFault, refuseFaults } from './config-faults.ts';
+import { HALF_RELOAD, mirrorFault, pinFault, refuseFaults } from './config-faults.ts';
 import { effectivePins, readCrioConfig } from './crio-config-walk.ts';
 import { type CrioLinks, createCrioLinks, isLinked } from './crio-links.ts';
 import type { CrioPaths } from './crio-paths.ts';
 import { parsePinsDropIn, recoverPins, renderPinsDropIn } from './pins-drop-in.ts';
 import { mergeRegistries, readRegistriesConfig } from './registries-config.ts';
-import { parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop-in.ts';
+import { mirroredRepositories, parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop-in.ts';
 import type { Reload } from './reload.ts';
 import { createSignatureLookup, type SignatureLookup } from './signature-lookup.ts';
 
@@ -51,7 +52,7 @@ export interface CrioFiles {
    * As {@link CrioFiles.writePins}, for mirrors. An empty list is written even if foreign files are
    * broken.
    */
-  writeMirrors(repositories: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
+  writeMirrors(repositories: readonly string[], signal: AbortSignal): Promise<void>;
   /**
    * `rendered`: the references of ours that both copies hold; none when a copy isn't what would be
    * rendered now (lost, changed, not linked, or others changed their pins), so that it is rendered
@@ -64,6 +65,11 @@ export interface CrioFiles {
    * they are
    */
   foundPins(signal: AbortSignal): Promise<readonly string[]>;
+  /**
+   * The mirrors that are written and that foreign files hide, whether CRI-O has read these already
+   * or only will. Undefined when none is hidden.
+   */
+  hiddenMirrors(signal: AbortSignal): Promise<HiddenMirrors | undefined>;
   /** Repositories that the drop-in now mirrors to our registry. */
   renderedMirrors(signal: AbortSignal): Promise<string[]>;
 }
@@ -110,6 +116,7 @@ export function createCrioFiles(
     isReloadWhole: (signal) => isReloadWhole(paths, signal),
     writeMirrors: (repositories, signal) => writeMirrors(dropIns, repositories, signal),
     inspectPins: (signal) => inspectPins(dropIns, signal),
+    hiddenMirrors: (signal) => hiddenMirrors(paths, signal),
     foundPins: async (signal) => {
       const texts = await untilAborted(readBothPins(paths), signal);
       return [...new Set(texts.flatMap((text) => dropIns.pinsFoundIn(text ?? '')))].sort();
@@ -165,13 +172,9 @@ async function writePins(dropIns: DropIns, ours: readonly string[], signal: Abor
   return ours.length === 0 ? [] : shadowing;
 }
 
-async function writeMirrors(
-  dropIns: DropIns,
-  repositories: readonly string[],
-  signal: AbortSignal,
-): Promise<readonly string[]> {
+async function writeMirrors(dropIns: DropIns, repositories: readonly string[], signal: AbortSignal): Promise<void> {
   const { paths, address, signatures, links } = dropIns;
-  if (repositories.length === 0 && (await renderedMirrors(dropIns, signal)).length === 0) return [];
+  if (repositories.length === 0 && (await renderedMirrors(dropIns, signal)).length === 0) return;
   const config = await foreignRegistries(paths, signal);
   if (repositories.length > 0) refuseFaults(config.faults, 'No image could be pulled');
   const text = renderRegistriesDropIn(repositories, address, config.entries);
@@ -180,8 +183,6 @@ async function writeMirrors(
   await writeForCrio(dropIns, { path: paths.mirrorsFile }, text);
   if (repositories.length === 0) await signatures.remove();
   if (repositories.length > 0) await links.ensure(paths.mirrorsLink, paths.mirrorsFile);
-  const behind = config.behindOurs.filter(({ prefix }) => repositories.includes(prefix));
-  return behind.map(({ file }) => file);
 }
 
 async function inspectPins({ paths, pinsIn }: DropIns, signal: AbortSignal): Promise<InspectedPins> {
@@ -193,6 +194,19 @@ async function inspectPins({ paths, pinsIn }: DropIns, signal: AbortSignal): Pro
   if (!isCurrent || !(await isLinked(paths.pinsLink, paths.pinsFile))) return NOTHING_RENDERED;
   const fault = pinFault(faults, shadowing, (await foreignRegistries(paths, signal)).faults);
   return { rendered: [...content.ours], fault };
+}
+
+async function hiddenMirrors(paths: CrioPaths, signal: AbortSignal): Promise<HiddenMirrors | undefined> {
+  const ours = mirroredRepositories((await readIfPresent(paths.mirrorsFile)) ?? '');
+  if (ours.length === 0) return undefined;
+  const { behindOurs, faults } = await foreignRegistries(paths, signal);
+  const behind = behindOurs.filter(({ prefix }) => ours.includes(prefix));
+  const fault = mirrorFault(
+    faults,
+    behind.map(({ file }) => file),
+  );
+  if (fault === undefined) return undefined;
+  return { repositories: faults.length > 0 ? ours : behind.map(({ prefix }) => prefix), fault };
 }
 
 async function renderedMirrors(dropIns: DropIns, signal: AbortSignal): Promise<string[]> {

@@ -133,15 +133,13 @@ function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & Mirrors
     },
     applyMirrors: async (mirrors, signal) => {
       const repositories = mirrors.map(({ repository }) => repository);
-      let shadowing: readonly string[];
       try {
-        shadowing = await files.writeMirrors(repositories, signal);
+        await files.writeMirrors(repositories, signal);
       } catch (error) {
         if (!signal.aborted) await reload.run(signal);
         throw error;
       }
       await reload.run(signal);
-      refuseShadowing(shadowing, 'configures the same repositories and so takes our mirrors away');
     },
   };
 }
@@ -154,12 +152,14 @@ async function renderedBy(files: CrioFiles, paths: CrioPaths, signal: AbortSigna
     return undefined; // what can't be read is reported as a fault
   });
   const renderedMirrors = await files.renderedMirrors(signal);
+  const hiddenMirrors = await files.hiddenMirrors(signal);
   return {
     renderedPins: rendered,
     foundPins: found ?? [],
     arePinsUnread: found === undefined,
     pinFault: fault,
     renderedMirrors,
+    hiddenMirrors,
   };
 }
 

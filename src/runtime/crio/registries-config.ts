@@ -7,6 +7,7 @@ import {
   type TomlTable,
   walkFiles,
 } from '../config/config-file.ts';
+import { tomlString } from '../config/toml-text.ts';
 
 /** The paths of containers-registries.conf(5), and our file in it. */
 export interface RegistriesConfigPaths {
@@ -73,7 +74,7 @@ export function mergeRegistries(
   const byPrefix = new Map<string, RegistryEntry>();
   const behindOurs: RegistryEntry[] = [];
   for (const file of files) {
-    const found = entriesOf(file);
+    const found = entriesOf(file, file.path === configPath);
     if (found.kind === 'fault') {
       faults.push({ file: file.path, reason: found.reason });
       continue;
@@ -130,14 +131,77 @@ type FoundEntries =
   | { readonly kind: 'entries'; readonly entries: readonly RegistryEntry[] }
   | { readonly kind: 'fault'; readonly reason: string };
 
-function entriesOf(file: ConfigFile): FoundEntries {
+/** Version 1 is allowed in registries.conf only. */
+function entriesOf(file: ConfigFile, isMain: boolean): FoundEntries {
   if (file.kind === 'unreadable') return { kind: 'fault', reason: file.reason };
   const parsed = parseToml(file.text);
   if (parsed.kind === 'fault') return parsed;
   const { registry = [] } = parsed.table;
   if (!Array.isArray(registry) || !registry.every(isTable))
     return { kind: 'fault', reason: 'registry must be [[registry]] tables' };
-  return { kind: 'entries', entries: registry.map((table) => entryOf(table, file.path)) };
+  const old = versionOneOf(parsed.table);
+  const isOld = old !== undefined;
+  if (isOld && !isMain) return { kind: 'fault', reason: '[registries.…] lists are allowed in registries.conf only' };
+  if (isOld && (registry.length > 0 || Array.isArray(parsed.table['unqualified-search-registries'])))
+    return { kind: 'fault', reason: '[registries.…] lists and the settings of version 2 must not be mixed' };
+  const entries = isOld ? entriesOfVersionOne(old, file.path) : registry.map((table) => entryOf(table, file.path));
+  const search = [...(old?.search ?? []), ...textsOf(parsed.table['unqualified-search-registries'])];
+  const reason = search.flatMap((name) => placeFault(name) ?? [])[0] ?? entries.flatMap(entryFault)[0];
+  return reason === undefined ? { kind: 'entries', entries } : { kind: 'fault', reason };
+}
+
+/** The lists of version 1. */
+interface VersionOne {
+  readonly search: readonly string[];
+  readonly insecure: readonly string[];
+  readonly block: readonly string[];
+}
+
+/** Undefined where no list is set. One that is empty counts as set. */
+function versionOneOf({ registries }: TomlTable): VersionOne | undefined {
+  const listOf = (name: keyof VersionOne) => {
+    const list = isTable(registries) ? registries[name] : undefined;
+    return isTable(list) && Array.isArray(list.registries) ? textsOf(list.registries) : undefined;
+  };
+  const [search, insecure, block] = [listOf('search'), listOf('insecure'), listOf('block')];
+  if (search === undefined && insecure === undefined && block === undefined) return undefined;
+  return { search: search ?? [], insecure: insecure ?? [], block: block ?? [] };
+}
+
+function entriesOfVersionOne({ insecure, block }: VersionOne, file: string): RegistryEntry[] {
+  const [insecureNames, blockedNames] = [new Set(insecure), new Set(block)];
+  return [...new Set([...block, ...insecure])].map((name) => ({
+    file,
+    prefix: name,
+    location: name,
+    insecure: insecureNames.has(name),
+    blocked: blockedNames.has(name),
+    mirrorByDigestOnly: false,
+    mirrors: [],
+  }));
+}
+
+/** Why containers/image refuses the whole file. None or one. */
+function entryFault({ prefix, location, mirrorByDigestOnly, mirrors }: RegistryEntry): string[] {
+  if (location === '' && !prefix.startsWith('*.')) return [`the [[registry]] ${tomlString(prefix)} has no location`];
+  const places = [prefix, location, ...mirrors.map((mirror) => mirror.location)];
+  const fault = places.flatMap((place) => placeFault(place) ?? [])[0];
+  if (fault !== undefined) return [fault];
+  const name = tomlString(prefix);
+  if (mirrors.some((mirror) => mirror.location === '')) return [`a mirror of ${name} has no location`];
+  const [uses] = mirrors.flatMap(({ pullFromMirror: use }) => (use === undefined ? [] : [use]));
+  if (uses !== undefined && mirrorByDigestOnly)
+    return [`${name} has mirror-by-digest-only, and a mirror of it has pull-from-mirror`];
+  const unknown = mirrors.find(({ pullFromMirror: use }) => use !== undefined && !PULL_FROM_MIRROR.has(use));
+  return unknown === undefined
+    ? []
+    : [`a mirror of ${name} has the unknown pull-from-mirror ${tomlString(unknown.pullFromMirror ?? '')}`];
+}
+
+const PULL_FROM_MIRROR: ReadonlySet<string> = new Set(['all', 'digest-only', 'tag-only']);
+
+function placeFault(place: string): string | undefined {
+  return /^https?:\/\//.test(place) ? `${tomlString(place)} must be without http:// or https://` : undefined;
 }
 
 function entryOf(table: TomlTable, file: string): RegistryEntry {
@@ -158,7 +222,11 @@ function entryOf(table: TomlTable, file: string): RegistryEntry {
   };
 }
 
-/** containers/image removes one slash at the end of a name. */
+/** containers/image removes slashes at the end of a name. */
 function textOf(value: unknown): string {
-  return typeof value === 'string' ? value.replace(/\/$/, '') : '';
+  return typeof value === 'string' ? value.replace(/\/+$/, '') : '';
+}
+
+function textsOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.map(textOf).filter((text) => text !== '') : [];
 }

@@ -1,6 +1,6 @@
 import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
 import { isCanonicalReference } from '../../domain/model/reference.ts';
-import { isTable, parseToml } from '../config/config-file.ts';
+import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
 import { tomlString } from '../config/toml-text.ts';
 import { entryFor, locate, type RegistryEntry } from './registries-config.ts';
@@ -30,17 +30,24 @@ export function renderRegistriesDropIn(
  * text is not TOML.
  */
 export function parseRegistriesDropIn(text: string, address: MirrorAddress): string[] | undefined {
-  const parsed = parseToml(text);
-  if (parsed.kind === 'fault') return undefined;
-  const { registry = [] } = parsed.table;
-  if (!Array.isArray(registry)) return undefined;
-  return registry
-    .filter(isTable)
-    .map(({ prefix, mirror }) => {
+  return registriesIn(text)
+    ?.map(({ prefix, mirror }) => {
       const first = Array.isArray(mirror) && isTable(mirror[0]) ? String(mirror[0].location) : '';
       return first === ourLocation(String(prefix), address) ? String(prefix) : first;
     })
     .sort();
+}
+
+/** The repositories that the text mirrors, wherever to. None when it is not TOML. */
+export function mirroredRepositories(text: string): readonly string[] {
+  return (registriesIn(text) ?? []).map(({ prefix }) => String(prefix));
+}
+
+function registriesIn(text: string): readonly TomlTable[] | undefined {
+  const parsed = parseToml(text);
+  if (parsed.kind === 'fault') return undefined;
+  const { registry = [] } = parsed.table;
+  return Array.isArray(registry) ? registry.filter(isTable) : undefined;
 }
 
 function block(repository: string, address: MirrorAddress, configured: readonly RegistryEntry[]): string {

@@ -141,6 +141,84 @@ describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skop
     expect(before.asked.at(-1)).toBe(`${place}/v2/moved/app/below/manifests/${ending.slice(1)}`);
   });
 
+  /** Writes these files, and what they are to us. */
+  async function configured(main: string, dropIn: string) {
+    const dropIns = join(directory, 'registries.conf.d');
+    const paths = {
+      configPath: join(directory, 'registries.conf'),
+      configDirectory: dropIns,
+      linkPath: join(dropIns, '99-stickpin.conf'),
+    };
+    writeFileSync(paths.configPath, main);
+    writeFileSync(join(dropIns, '50-user.conf'), dropIn);
+    rmSync(paths.linkPath, { force: true });
+    return { paths, config: mergeRegistries(await readRegistriesConfig(paths, AbortSignal.timeout(10_000)), paths) };
+  }
+
+  const registry = (...lines: readonly string[]) => `[[registry]]\nlocation = "a.example.com"\n${lines.join('\n')}\n`;
+  const mirrorOf = (...lines: readonly string[]) => registry('[[registry.mirror]]', ...lines);
+  it.each<[string, string, string]>([
+    ['nothing', '', ''],
+    ['a mirror with https://', mirrorOf('location = "https://m.example.com"'), ''],
+    ['a mirror with http:// in a drop-in', '', mirrorOf('location = "http://m.example.com"')],
+    ['a location with https://', '[[registry]]\nprefix = "a.example.com"\nlocation = "https://b.example.com"\n', ''],
+    ['a prefix with https://', registry('prefix = "https://a.example.com"'), ''],
+    ['another scheme', registry('prefix = "HTTPS://a.example.com"'), ''],
+    ['no location', '[[registry]]\nprefix = "a.example.com"\n', ''],
+    ['no location for a wildcard', '[[registry]]\nprefix = "*.example.com"\n', ''],
+    ['a mirror without location', mirrorOf('insecure = true'), ''],
+    ['an unknown pull-from-mirror', mirrorOf('location = "m.example.com"', 'pull-from-mirror = "never"'), ''],
+    [
+      'two limits of a mirror',
+      registry('mirror-by-digest-only = true', '[[registry.mirror]]', 'location = "m"', 'pull-from-mirror = "all"'),
+      '',
+    ],
+    ['version 1', '[registries.insecure]\nregistries = ["a.example.com/"]\n', ''],
+    ['version 1 with https://', '[registries.block]\nregistries = ["https://a.example.com"]\n', ''],
+    ['version 1 with a search by https://', '[registries.search]\nregistries = ["https://a.example.com"]\n', ''],
+    ['a search by https://', 'unqualified-search-registries = ["https://a.example.com"]\n', ''],
+    ['version 1 in a drop-in', '', '[registries.insecure]\nregistries = ["a.example.com"]\n'],
+    ['empty version 1 in a drop-in', '', '[registries.insecure]\nregistries = []\n'],
+    ['both versions', `[registries.insecure]\nregistries = ["b.example.com"]\n${registry()}`, ''],
+    [
+      'a search list of version 2 with version 1',
+      'unqualified-search-registries = ["a"]\n[registries.block]\nregistries = ["b"]\n',
+      '',
+    ],
+    ['empty version 1 with version 2', `[registries.search]\nregistries = []\n${registry()}`, ''],
+  ])('agrees on whether a file is broken: %s', async (_what, main, dropIn) => {
+    const { config } = await configured(main, dropIn);
+    const { error } = await asked(`${hosts[0]}/team/app:1.0`);
+    expect(config.faults.length > 0, error).toBe(error.includes('registries configuration'));
+  });
+
+  it.each(['insecure', 'block'])('keeps what version 1 says: %s', async (list) => {
+    const [origin = ''] = hosts;
+    const { paths, config } = await configured(`[registries.${list}]\nregistries = ["${origin}/team/"]\n`, '');
+    const name = `${origin}/team/app:1.0`;
+    const before = await asked(name);
+    writeFileSync(
+      paths.linkPath,
+      renderRegistriesDropIn([`${origin}/team/app`], { authority: ours, token: TOKEN }, config.entries),
+    );
+    const after = await asked(name);
+    expect(after.asked.filter((line) => !line.includes(ours))).toEqual(before.asked);
+    expect(after.asked.some((line) => line.startsWith(ours))).toBe(true);
+    expect(before.asked.length > 0).toBe(list === 'insecure');
+  });
+
+  it('is asked for a tag also when an entry has it in its prefix', async () => {
+    const [origin = '', place = ''] = hosts;
+    const entry = `[[registry]]\nprefix = "${origin}/team/app:1.0"\nlocation = "${place}/moved:2"\ninsecure = true\n`;
+    const { paths, config } = await configured('', entry);
+    writeFileSync(
+      paths.linkPath,
+      renderRegistriesDropIn([`${origin}/team/app`], { authority: ours, token: TOKEN }, config.entries),
+    );
+    const after = await asked(`${origin}/team/app:1.0`);
+    expect(after.asked[1]).toContain(`${ours}/v2/${TOKEN}`);
+  });
+
   it('is asked first, then all sources in the order that the user configured', async () => {
     const [first = '', second = '', third = '', fourth = ''] = hosts;
     const name = fc.constantFrom(`${first}/team/app`, 'registry.example.com/team/app', 'a.example.com/app');

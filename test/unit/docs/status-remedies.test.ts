@@ -137,6 +137,22 @@ const SCENES: readonly (readonly [Partial<Scene>, (readonly StoredBundle[])?, Pa
       "The state database /var/lib/stickpin/state.db is damaged (malformed). Run 'systemctl restart stickpin'",
     ),
   ],
+  [
+    {
+      runtime: {
+        ...complete,
+        hiddenMirrors: {
+          repositories: ['quay.example.com/ocp/etcd'],
+          fault: {
+            code: 'runtime/mirrors-hidden',
+            message:
+              'Behind 99-stickpin.conf comes /etc/containers/registries.conf.d/zz.conf, which configures the same repositories and so takes our mirrors away: rename it so that it sorts before',
+          },
+        },
+      },
+    },
+    [stored(bundle, { readyAt: 1, activatedAt: 2 })],
+  ],
   [{ trust: { ...observation({}).trust, revocationsUnreadable: true } }],
   [{ stateProblems: [{ code: 'store/damaged', message: 'state.db was damaged' }] }],
   [{ runtime: complete }, [stored(verified({ schedule: 'manual' }), { readyAt: NOON })]],

@@ -87,6 +87,11 @@ export type RuntimeObservation =
        */
       readonly pinFault?: Fault | undefined;
       /**
+       * What in the runtime's configuration hides rendered mirrors of ours, now or with its next
+       * reload. Default: nothing does.
+       */
+      readonly hiddenMirrors?: HiddenMirrors | undefined;
+      /**
        * Whether a pull of a pinned image takes its pin away (docs/runtime-facts.md, fact 22).
        * Default false.
        */
@@ -96,6 +101,13 @@ export type RuntimeObservation =
     }
   | UnlistedRuntime
   | UnreachableRuntime;
+
+/** Mirrors that are rendered and without effect. */
+export interface HiddenMirrors {
+  readonly repositories: readonly string[];
+  /** The message names the files. */
+  readonly fault: Fault;
+}
 
 /**
  * A runtime that answers CRI's `Status` and can't say which images it has, so that nothing is

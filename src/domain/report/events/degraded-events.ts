@@ -32,6 +32,10 @@ function isToldElsewhere(code: string): boolean {
  */
 export function degradedEvents(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): Event[] {
   if (degraded === undefined || was?.degraded !== undefined || isToldElsewhere(degraded.code)) return [];
-  const message = `${bundleTitle(bundle.payload)} is degraded: ${reasonText(degraded)}. The rest of it continues; this is tried again every 5 minutes while there is a source for it.`;
+  const next =
+    degraded.code === 'runtime/mirrors-hidden'
+      ? 'Until then its images are pulled from elsewhere, which fails without a network.'
+      : 'The rest of it continues; this is tried again every 5 minutes while there is a source for it.';
+  const message = `${bundleTitle(bundle.payload)} is degraded: ${reasonText(degraded)}. ${next}`;
   return [{ kind: 'bundleDegraded', level: 'warn', bundleId: bundle.bundleId, message, code: degraded.code }];
 }

@@ -156,6 +156,34 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
     await eventually(isWhole, AT_ONCE_MS);
   });
 
+  it('names a file that hides our mirrors, as long as it does', async () => {
+    const theirs = join(double.dirs.registriesDropIns, 'zz-last.conf');
+    const repository = tagOf(0).replace(/:[^:/]*$/, '');
+    writeFileSync(theirs, `[[registry]]\nprefix = "${repository}"\nlocation = "${repository}"\n`);
+    await harness.until(({ status }) => status.includes(theirs), 60_000);
+    for (let times = 0; times < 2; times += 1) {
+      await harness.rounds();
+      const { status, bundles } = harness.report();
+      expect(status).toContain(theirs);
+      expect(bundles[0]?.degraded?.code).toBe('runtime/mirrors-hidden');
+    }
+    const { conditions } = harness.report().bundles[0] ?? {};
+    expect(conditions).toContainEqual(
+      expect.objectContaining({ type: 'Degraded', status: 'True', message: expect.stringContaining(theirs) }),
+    );
+    expect(told('bundleDegraded').map((row) => row.message)).toEqual([expect.stringContaining(theirs)]);
+    rmSync(theirs);
+    await harness.until(({ bundles }) => bundles[0]?.degraded === undefined, 60_000);
+    // A place that CRI-O refuses is not copied into our file.
+    const refused = join(double.dirs.registriesDropIns, '10-refused.conf');
+    writeFileSync(refused, `[[registry]]\nprefix = "${repository}"\nlocation = "https://m.example.com/x"\n`);
+    await harness.until(({ status }) => status.includes(refused), 60_000);
+    await harness.rounds();
+    expect(readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8')).not.toContain('https://m.');
+    rmSync(refused);
+    await harness.until(({ bundles }) => bundles[0]?.degraded === undefined, 60_000);
+  });
+
   it('reports missing images and their stick once, and pulls them again with their tags', async () => {
     for (const image of await harness.images()) await client.removeImage(image.imageId);
     harness.daemon().engine.kick();

@@ -85,6 +85,27 @@ describe("the checks of CRI-O's files", () => {
     expect(await troubles()).toEqual([{ subject: 'registries.conf.d', verdict: 'fault', message }]);
   });
 
+  it.each([
+    [
+      'zz-last.conf',
+      '[[registry]]\nprefix = "quay.example.com/ocp/etcd"\nlocation = "m.example.com"\n',
+      /takes our mirrors away/,
+    ],
+    ['10-other.conf', '[[registry]]\nlocation = "https://m.example.com"\n', /is broken: .* must be without http/],
+  ])('finds a file that hides mirrors: %s', async (name, text, said) => {
+    const path = join(paths.registriesDirectory, name);
+    await createCrioFiles(paths, { authority: '127.0.0.1:1', token: 't' }).writeMirrors(
+      ['quay.example.com/ocp/etcd'],
+      signal,
+    );
+    expect(await troubles()).toEqual([]);
+    put(path, text);
+    const found = (await troubles()).find(({ subject }) => subject === 'registries.conf.d');
+    expect(found?.verdict).toBe('fault');
+    expect(found?.message).toMatch(said);
+    expect(found?.message).toContain(path);
+  });
+
   it('finds a dangling link, with which CRI-O would not start', async () => {
     rmSync(paths.pinsFile);
     const lost = `${paths.pinsFile} does not hold the pins of ${paths.persistentPinsFile}`;

@@ -114,7 +114,7 @@ describe('renderRegistriesDropIn, with locations that give no valid name', () =>
 
   it('leaves out a mirror that is a bare host, and keeps the others', () => {
     const text = ['mirror.example.com', 'b.example.com/a'].map((place) => `[[registry.mirror]]\nlocation = "${place}"`);
-    expect(render(`prefix = "quay.io/a"\n${text.join('\n')}`)).toEqual([
+    expect(render(`prefix = "quay.io/a"\nlocation = "quay.io/a"\n${text.join('\n')}`)).toEqual([
       { prefix: 'quay.io/a', location: 'quay.io/a', mirror: [ours, { location: 'b.example.com/a' }] },
     ]);
   });
@@ -191,7 +191,11 @@ describe('the registries configuration of others', () => {
     ['docker.io/library/x', undefined],
   ])('%s is under %s', (repository, prefix) => {
     const entries = entriesOf(
-      file(['quay.io/coreos', 'quay.io', '*.example.com'].map((each) => `[[registry]]\nprefix = "${each}"\n`).join('')),
+      file(
+        ['quay.io/coreos', 'quay.io', '*.example.com']
+          .map((each) => `[[registry]]\nprefix = "${each}"\nlocation = "x"\n`)
+          .join(''),
+      ),
     );
     expect(entryFor(repository, entries)?.prefix).toBe(prefix);
   });
