@@ -282,7 +282,7 @@ interface Listening {
 function listeners(options: DaemonOptions, { state, trust, published, fleet, meter }: Listening) {
   const onStatus: NonNullable<DaemonOptions['onStatus']> = (report) => {
     const { bundles } = state.store.load();
-    published.files.publish({ imagesEnv: imagesEnv(bundles), report });
+    published.files.publish({ imagesEnv: imagesEnv(bundles, options.settings.trust.threshold), report });
     published.metrics?.publish(report, meter.totalBytes());
     fleet?.reported(report, { bundles, trustRevision: trust.revision() });
     options.onStatus?.(report);

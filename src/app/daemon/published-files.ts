@@ -2,7 +2,7 @@ import { dirname, join } from 'node:path';
 import { lastingStatus } from '../../domain/report/lasting-status.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
-import { keepUnclaimedLines } from '../../domain/report/texts/images-env.ts';
+import { keepUnclaimedLines, unsetVariables } from '../../domain/report/texts/images-env.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -69,6 +69,7 @@ export function createPublishedFiles(options: PublishedFilesOptions): PublishedF
   const files = new Map<string, PublishedFile>();
   let writing: Promise<void> | undefined;
   let [told, lasting] = ['', ''];
+  let unset: readonly string[] = [];
 
   const isDue = ({ wanted, written, failure }: PublishedFile) =>
     wanted !== written && (failure?.text !== wanted || clock.monotonic() - failure.at >= RETRY_MS);
@@ -123,6 +124,9 @@ export function createPublishedFiles(options: PublishedFilesOptions): PublishedF
         const text = keepUnclaimedLines(imagesEnv, imagesEnvBefore, unclaimed);
         want(join(stateDirectory, 'images.env'), text);
         want(join(runDirectory, 'images.env'), text);
+        const now = unsetVariables(text);
+        for (const line of now.filter((one) => !unset.includes(one))) log.warn({}, `images.env: ${line}`);
+        unset = now;
       }
       wantStatus(report);
       writing ??= writeAll().finally(() => {

@@ -1,26 +1,51 @@
 import { bundleName, type Image } from '../../model/bundle.ts';
 import { keptBundles, lastProven } from '../../release/recorded-phase.ts';
 import type { StoredBundle } from '../../state/state.ts';
+import { plainSigners } from '../../trust/authority.ts';
 
 /**
  * The text of `images.env`, in the syntax of systemd's `EnvironmentFile=`: a line
  * `STICKPIN_<COMPONENT>=<reference by digest>` for each component of the last known good release of
  * each stream. The component is upper-cased, and every character but letters and digits becomes
- * `_`. Images without a component are left out. Where two images come to the same name, the first
- * one counts, and a comment names the other. Streams of plain keys come before those of roles, so
- * that a role takes no variable of theirs; then in alphabetical order. Images are in load order.
+ * `_`. Images without a component are left out. Where two images of the same keys come to the same
+ * name, the first one counts, by stream and then in load order.
+ *
+ * A variable of a release that plain keys signed, also of one that is not proven yet, belongs to no
+ * role. One that two roles claim is left out. A comment, one line that begins with the variable,
+ * says so.
+ *
+ * @param threshold how many plain keys must have signed (`trust.threshold`)
  */
-export function imagesEnv(bundles: readonly StoredBundle[]): string {
-  const streams = [...new Set(keptBundles(bundles).map((bundle) => bundle.payload.name))].sort();
-  const taken = new Set<string>();
-  const lines = streams
-    .flatMap((stream) => lastProven(bundles, stream) ?? [])
-    .sort((a, b) => Number(isOfRole(a)) - Number(isOfRole(b)))
-    .flatMap(({ payload, contents }) => [
-      `# ${bundleName(payload)}`,
-      ...contents.images.flatMap((image) => lineOf(image, taken)),
+export function imagesEnv(bundles: readonly StoredBundle[], threshold: number): string {
+  const kept = keptBundles(bundles);
+  const ownerOf = (bundle: StoredBundle) => rolesOf(bundle, threshold);
+  const good = [...new Set(kept.map((bundle) => bundle.payload.name))]
+    .sort()
+    .flatMap((stream) => lastProven(bundles, stream) ?? []);
+  const claims: Claims = {
+    ofPlainKeys: new Set(kept.filter((bundle) => ownerOf(bundle) === undefined).flatMap(variablesOf)),
+    ofRoles: new Map(),
+    taken: new Set(),
+  };
+  for (const bundle of good) {
+    const owner = ownerOf(bundle);
+    if (owner === undefined) continue;
+    for (const name of variablesOf(bundle)) {
+      claims.ofRoles.set(name, (claims.ofRoles.get(name) ?? new Set()).add(owner));
+    }
+  }
+  const lines = good
+    .sort((a, b) => Number(ownerOf(a) !== undefined) - Number(ownerOf(b) !== undefined))
+    .flatMap((bundle) => [
+      `# ${bundleName(bundle.payload)}`,
+      ...bundle.contents.images.flatMap((image) => lineOf(image, ownerOf(bundle), claims)),
     ]);
   return ['# Last known good releases, written by stickpin.', ...lines, ''].join('\n');
+}
+
+/** The lines of `images.env` that say why a variable is not set as a release says. */
+export function unsetVariables(text: string): readonly string[] {
+  return text.split('\n').flatMap((line) => (line.startsWith('# STICKPIN_') ? [line.slice('# '.length)] : []));
 }
 
 /**
@@ -38,18 +63,47 @@ export function keepUnclaimedLines(text: string, previous: string, unclaimed: re
   return kept.length === 0 ? text : [text + KEPT, ...kept, ''].join('\n');
 }
 
-/** Whether keys of roles alone signed a release. */
-function isOfRole({ signerKeyIds = [], signerRoles = [] }: StoredBundle): boolean {
-  const inRoles = new Set(signerRoles.map(({ keyId }) => keyId));
-  return inRoles.size > 0 && signerKeyIds.every((keyId) => inRoles.has(keyId));
+/**
+ * The roles by which a release is here. Undefined when it is one of plain keys, or when a person
+ * approved it and no key of a role signed it.
+ */
+function rolesOf(bundle: StoredBundle, threshold: number): string | undefined {
+  const roles = [...new Set(bundle.signerRoles?.map(({ role }) => role))].sort();
+  if (roles.length === 0 || plainSigners(bundle).length >= threshold) return undefined;
+  return roles.join(' and ');
+}
+
+interface Claims {
+  /** Variables of all releases of plain keys that are kept. */
+  readonly ofPlainKeys: ReadonlySet<string>;
+  /** The roles that claim a variable. */
+  readonly ofRoles: Map<string, Set<string>>;
+  /** Variables that are set. */
+  readonly taken: Set<string>;
 }
 
 const KEPT = '# Of a release whose records are lost; its pins are unclaimed.';
 
-function lineOf({ component, reference }: Image, taken: Set<string>): string[] {
+function variablesOf({ contents }: StoredBundle): string[] {
+  return contents.images.flatMap(({ component }) => (component === undefined ? [] : [variableOf(component)]));
+}
+
+function variableOf(component: string): string {
+  return `STICKPIN_${component.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
+}
+
+/** @param owner as {@link rolesOf} */
+function lineOf({ component, reference }: Image, owner: string | undefined, claims: Claims): string[] {
   if (component === undefined) return [];
-  const name = `STICKPIN_${component.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
-  if (taken.has(name)) return [`# ${name} is taken; ${component} is ${reference}`];
-  taken.add(name);
+  const name = variableOf(component);
+  const what = `${component} is ${reference}`;
+  const roles = [...(claims.ofRoles.get(name) ?? [])];
+  if (owner !== undefined && claims.ofPlainKeys.has(name)) {
+    return [`# ${name} belongs to a release of plain keys, not to role ${owner}; ${what}`];
+  }
+  if (owner !== undefined && roles.length > 1)
+    return [`# ${name} is left out: roles ${roles.join(', ')} claim it; ${what}`];
+  if (claims.taken.has(name)) return [`# ${name} is taken; ${what}`];
+  claims.taken.add(name);
   return [`${name}=${reference}`];
 }
