@@ -24,7 +24,7 @@ export interface RevokedKey {
   /** The role in which it counts no more; absent: among the plain keys. */
   readonly role?: string;
   /**
-   * When its bundle was adopted, of a revocation that an earlier version did not record, in
+   * When its bundle was adopted, of a revocation that was recorded later, since it was lost; in
    * milliseconds since the epoch.
    */
   readonly remadeAt?: number;

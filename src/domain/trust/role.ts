@@ -14,6 +14,8 @@ export interface Role {
   readonly repositories: readonly string[];
   /** Whether its bundles may bring or revoke keys of this role. */
   readonly mayRotate: boolean;
+  /** All ids of the keys that count in it now. Absent where they are not needed. */
+  readonly keyIds?: readonly string[];
 }
 
 /** As the names of streams: such a name is safe in a path, a terminal and a database. */

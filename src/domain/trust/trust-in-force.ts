@@ -12,7 +12,7 @@ export interface ShownKey {
 }
 
 /** A role in force, with the keys that count in it, sorted by name. */
-export interface ShownRole extends Role {
+export interface ShownRole extends Omit<Role, 'keyIds'> {
   readonly keys: readonly ShownKey[];
 }
 
@@ -58,7 +58,7 @@ export interface TrustReport {
   readonly require: string;
   readonly threshold: number;
   readonly keys: readonly ReportedKey[];
-  readonly roles?: readonly (Role & { readonly keys: readonly ReportedKey[] })[];
+  readonly roles?: readonly (Omit<Role, 'keyIds'> & { readonly keys: readonly ReportedKey[] })[];
   readonly revoked: readonly RevokedKey<string>[];
   readonly problems: readonly string[];
   readonly revocationsUnreadable: boolean;

@@ -3,7 +3,7 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import type { Kept } from '../../domain/state/memory.ts';
 import type { SignedBundles } from '../../ports/signed-bundles.ts';
-import type { AdoptionStore } from '../../ports/state.ts';
+import type { AdoptionStore, StateReader } from '../../ports/state.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import { rotationOf } from '../keepers/rotation.ts';
 import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/adoption-events.ts';
@@ -17,7 +17,7 @@ export type KeptDocuments = Map<BundleId, Kept>;
 
 /** The adapters of {@link adoptionExecutors}. */
 export interface AdoptionEffectDependencies extends MediaWork, DocumentKeeping {
-  readonly store: Pick<AdoptionStore, 'adopt'>;
+  readonly store: Pick<AdoptionStore, 'adopt'> & Pick<StateReader, 'load'>;
   readonly policy: Pick<Policy, 'trust'>;
   readonly trust: Pick<TrustPort, 'roles' | 'revocations'>;
   readonly signedBundles: Pick<SignedBundles, 'keep'>;
@@ -64,7 +64,7 @@ function adopt(deps: AdoptionEffectDependencies, bundleId: BundleId, assessment:
   const { bundle } = adoption.found;
   const { threshold } = deps.policy.trust;
   const rules = { threshold, roles: deps.trust.roles(), revocations: deps.trust.revocations() };
-  const rotation = rotationOf(bundle, rules);
+  const rotation = rotationOf(bundle, rules, deps.store.load().rotation);
   const event = adoptedEvent(adoption, rotation);
   deps.store.adopt(bundle, deps.recorder.row(event), rotation, adoption.isClaim);
   deps.keeping.delete(bundleId);

@@ -149,7 +149,10 @@ export class RebuildKeeper {
       const { bundle, evidence } = release;
       const rules = { threshold: policy.trust.threshold, roles: trust.roles(), revocations: trust.revocations() };
       const mayRotate = evidence === 'records' && bundle.resetAt === undefined;
-      const rotation = mayRotate ? rotationOf(bundle, rules) : NO_ROTATION;
+      const taken = mayRotate ? rotationOf(bundle, rules, store.load().rotation) : NO_ROTATION;
+      // A restore after it was adopted holds.
+      const revoked = taken.revoked.map((one) => ({ ...one, remadeAt: bundle.adoptedAt }));
+      const rotation = taken === NO_ROTATION ? taken : { ...taken, revoked };
       const event = rebuiltEvent(release);
       store.rebuild(bundle, recorder.row(event), rotation);
       recorder.log(event);

@@ -4,21 +4,41 @@ import { rotatesKeys, type SignatureRules } from '../../domain/trust/authority.t
 import { type KeyRotation, NO_ROTATION } from '../../domain/trust/key-rotation.ts';
 
 /**
- * The keys that the adoption of `bundle` adds or revokes (bundle format, `trust`), in the role that
- * the payload names; none when too few keys signed it that may do so.
+ * Keys that bundles may bring into one role in all. With the keys of its file this also limits how
+ * many a role can revoke.
  */
-export function rotationOf(bundle: VerifiedBundle, rules: SignatureRules): KeyRotation {
+const KEYS_OF_ROLE = 256;
+
+/**
+ * The keys that the adoption of `bundle` adds or revokes (bundle format, `trust`), in the role that
+ * the payload names; {@link NO_ROTATION} when too few keys signed it that may do so. A role revokes
+ * only keys that count in it. What else it names is left out.
+ *
+ * @param before what other bundles added
+ */
+export function rotationOf(bundle: VerifiedBundle, rules: SignatureRules, before: KeyRotation): KeyRotation {
   if (!rotatesKeys(bundle, rules)) return NO_ROTATION;
   const { bundleId, payload } = bundle;
   const { role, keys = [], names = {}, revoked = [] } = payload.trust ?? {};
   const by = { bundleId, ...(role !== undefined && { role }) };
+  const brought = keys.map((pem) => {
+    // That each key can be parsed was checked with the payload.
+    const { keyId, otherIds } = parsePublicKey(pem, 'of trust.keys');
+    const name = Object.hasOwn(names, keyId) ? names[keyId] : undefined;
+    return { otherIds, key: { keyId, pem, ...(name !== undefined && { name }), ...by } };
+  });
+  const all = { keys: brought.map(({ key }) => key), revoked: revoked.map((keyId) => ({ keyId, ...by })) };
+  const own = role === undefined ? undefined : rules.roles?.find(({ name }) => name === role);
+  if (own === undefined) return all;
+  const ids = new Set([
+    ...(own.keyIds ?? []),
+    ...brought.flatMap(({ otherIds, key: { keyId } }) => [keyId, ...otherIds]),
+  ]);
+  const earlier = new Set(before.keys.flatMap((key) => (key.role === role ? [key.keyId] : [])));
+  const isNew = ({ keyId }: { readonly keyId: string }) => !earlier.has(keyId);
+  const added = all.keys.filter(isNew).slice(0, Math.max(0, KEYS_OF_ROLE - earlier.size));
   return {
-    keys: keys.map((pem) => {
-      // That each key can be parsed was checked with the payload.
-      const { keyId } = parsePublicKey(pem, 'of trust.keys');
-      const name = Object.hasOwn(names, keyId) ? names[keyId] : undefined;
-      return { keyId, pem, ...(name !== undefined && { name }), ...by };
-    }),
-    revoked: revoked.map((keyId) => ({ keyId, ...by })),
+    keys: all.keys.filter((key) => !isNew(key) || added.includes(key)),
+    revoked: all.revoked.filter(({ keyId }) => ids.has(keyId)),
   };
 }

@@ -4,7 +4,7 @@ import { shortDigest } from '../../domain/model/digest.ts';
 import type { Event } from '../../domain/model/event.ts';
 import { noticeEffect, noticeTitle, trustedBy } from '../../domain/report/texts/bundle-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
-import { hasRotation, type KeyRotation } from '../../domain/trust/key-rotation.ts';
+import { hasRotation, type KeyRotation, NO_ROTATION } from '../../domain/trust/key-rotation.ts';
 import { isRelease, noticeResult } from '../../domain/trust/notice.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 
@@ -62,12 +62,13 @@ export function signersEvent({ bundleId, payload }: StoredBundle, signedBy: read
  * The trusted keys changed with a bundle, or did not although it says so. Nothing for a bundle that
  * names no keys.
  */
-export function rotationEvents(bundle: VerifiedBundle, { keys, revoked }: KeyRotation): Event[] {
+export function rotationEvents(bundle: VerifiedBundle, rotation: KeyRotation): Event[] {
+  const { keys, revoked } = rotation;
   const { bundleId, payload } = bundle;
   if (!hasRotation(payload)) return [];
   const title = bundleTitle(payload);
   const where = payload.trust?.role === undefined ? '' : ` in role ${payload.trust.role}`;
-  if (keys.length + revoked.length === 0) {
+  if (rotation === NO_ROTATION) {
     const message = `The keys that ${title} brings or revokes${where} are not taken: too few keys signed it that may do so`;
     return [{ kind: 'keysNotRotated', level: 'warn', bundleId, message }];
   }
@@ -75,6 +76,10 @@ export function rotationEvents(bundle: VerifiedBundle, { keys, revoked }: KeyRot
     of.map(({ keyId }) => `${keyId.slice(0, 12)}…`).join(', ');
   const added = keys.length === 0 ? [] : [`trusts ${list(keys)}`];
   const removed = revoked.length === 0 ? [] : [`revokes ${list(revoked)}`];
-  const message = `With ${title} this node ${[...added, ...removed].join(' and ')}${where}`;
+  const done = keys.length + revoked.length === 0 ? ['changes no key'] : [...added, ...removed];
+  const { trust } = payload;
+  const left = (trust?.keys?.length ?? 0) + (trust?.revoked?.length ?? 0) - keys.length - revoked.length;
+  const rest = left === 0 ? '' : `. Left out: ${formatCount(left, 'key')} that the role does not know, or too many`;
+  const message = `With ${title} this node ${done.join(' and ')}${where}${rest}`;
   return [{ kind: 'keysRotated', level: 'info', bundleId, message }];
 }

@@ -4,7 +4,12 @@ import { withdrawalOf } from '../../../domain/adoption/trust-withdrawal.ts';
 import { type BundleId, hexOf } from '../../../domain/model/digest.ts';
 import { type Approvals, isApproved } from '../../../domain/trust/approval.ts';
 import type { Revocations } from '../../../domain/trust/key-rotation.ts';
-import { revocationsInForce, revokerOf, withSeen } from '../../../domain/trust/revocation-record.ts';
+import {
+  revocationsInForce,
+  revokerOf,
+  type StoredRevocation,
+  withSeen,
+} from '../../../domain/trust/revocation-record.ts';
 import type { Role } from '../../../domain/trust/role.ts';
 import type { ShownRole, TrustInForce } from '../../../domain/trust/trust-in-force.ts';
 import { digestOf } from '../../../platform/digest.ts';
@@ -33,12 +38,13 @@ export function trustRevision(node: NodeKeys): string {
 
 /** What keys may sign that don't count for everything. */
 export function rolesOf(node: NodeKeys): readonly Role[] {
-  return keysNow(node).roles.map(({ name, threshold, streams, repositories, mayRotate }) => ({
+  return keysNow(node).roles.map(({ name, threshold, streams, repositories, mayRotate, keys }) => ({
     name,
     threshold,
     streams,
     repositories,
     mayRotate,
+    keyIds: keys.flatMap(({ keyId, otherIds }) => [keyId, ...otherIds]),
   }));
 }
 
@@ -102,11 +108,15 @@ function shownRevocations(
   { revoked, byFile, formsOf }: TrustedKeys,
 ): TrustInForce['revoked'] {
   const stored = revocationsInForce(withSeen(memory.record(), store.load().rotation.revoked, clock.now()));
+  // Roles of earlier versions may have revoked thousands of ids.
+  const files = new Map(byFile.toReversed().map((one) => [one.keyId, one.file]));
+  const known = new Map<string, StoredRevocation[]>();
+  for (const one of stored) known.set(one.keyId, [...(known.get(one.keyId) ?? []), one]);
   return revoked.map((keyId) => {
     const ids = formsOf.get(keyId) ?? [keyId];
-    const file = byFile.find((one) => ids.includes(one.keyId))?.file;
+    const file = ids.map((id) => files.get(id)).find((one) => one !== undefined);
     if (file !== undefined) return { keyId, file };
-    return { keyId, ...revokerOf(stored.filter((one) => ids.includes(one.keyId))) };
+    return { keyId, ...revokerOf(ids.flatMap((id) => known.get(id) ?? [])) };
   });
 }
 

@@ -51,7 +51,7 @@ export function createTrustRows(database: Database): TrustRows {
     'INSERT INTO rotated_key (key_id, role, pem, name, bundle_id, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',
   );
   const insertRevoked = database.prepare(
-    'INSERT INTO revoked_key (key_id, role, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',
+    'INSERT INTO revoked_key (key_id, role, bundle_id, at, remade_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',
   );
   const removeKeys = database.prepare(
     'DELETE FROM rotated_key WHERE bundle_id IN (SELECT bundle_id FROM bundle WHERE name = ?)',
@@ -102,7 +102,9 @@ export function createTrustRows(database: Database): TrustRows {
       for (const { keyId, role = '', pem, name = null, bundleId } of rotation.keys) {
         insertKey.run(keyId, role, pem, name, bundleId, at);
       }
-      for (const { keyId, role = '', bundleId } of rotation.revoked) insertRevoked.run(keyId, role, bundleId, at);
+      for (const { keyId, role = '', bundleId, remadeAt = null } of rotation.revoked) {
+        insertRevoked.run(keyId, role, bundleId, at, remadeAt);
+      }
     },
     removeKeysOf: (stream) => void removeKeys.run(stream),
     setVerdict: (verdict) => void upsertVerdict.run({ reason: null, ...verdict }),

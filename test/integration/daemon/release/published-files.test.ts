@@ -65,6 +65,15 @@ describe('files for other programs', () => {
     expect(readFileSync(at('state/images.env'), 'utf8')).toBe('# none\n');
   });
 
+  it('says once which variables are not set', async () => {
+    const imagesEnv = '# x@1.0.0\n# STICKPIN_ETCD is left out: roles a, b claim it; etcd is x\nSTICKPIN_API=y\n';
+    for (let rounds = 0; rounds < 2; rounds += 1) files.publish({ imagesEnv, report: report(rounds) });
+    await files.settled();
+    expect(log.lines.map(({ message }) => message)).toEqual([
+      'images.env: STICKPIN_ETCD is left out: roles a, b claim it; etcd is x',
+    ]);
+  });
+
   it('keeps the known good image of a release whose records are lost, while its pin is unclaimed', async () => {
     await publish(report(1, { unclaimed: [{ references: [PIN] }] }));
     const kept = readFileSync(at('state/images.env'), 'utf8');

@@ -1,6 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { installRole, type RoleFileOptions } from '../../../support/bundles/role-file.ts';
@@ -465,6 +466,28 @@ describe('rotation by role', () => {
       keyId: next.privateKey.keyId,
       broughtBy: 'customer-notes@2026.1.1',
     });
+  });
+
+  it('revokes the keys of the role, and leaves out ids that it does not know', async () => {
+    const next = sampleKey('next');
+    await start({ mayRotate: true, keys: [customer, next] });
+    const unknown = Array.from({ length: 255 }, (_, at) => at.toString(16).padStart(64, '0'));
+    node.plug(notice('customer-notes', { role: 'customer', revoked: [...unknown, next.privateKey.keyId] }));
+    await node.until(({ trust }) => trust.revoked.length > 0);
+    const expected = [{ keyId: next.privateKey.keyId, revokedBy: 'customer-notes@2026.1.1', role: 'customer' }];
+    expect(node.report().trust.revoked).toEqual(expected);
+    const messages = node.log.lines.map(({ message }) => message);
+    expect(messages).toContainEqual(expect.stringMatching(/revokes \S+… in role customer\. Left out: 255 keys/));
+    expect(statSync(join(node.base, 'state/revocations.json')).size).toBeLessThan(2_000);
+    node.unplug();
+    node.plug(notice('customer-notes', { role: 'customer', revoked: unknown }, customer, '2026.1.2'));
+    await node.until(({ notices }) => notices.length === 2);
+    expect(node.report().trust.revoked).toEqual(expected);
+    const later = node.log.lines.map(({ message }) => message);
+    expect(later).toContainEqual(expect.stringMatching(/this node changes no key in role customer\. Left out: 255/));
+    await node.stop();
+    await node.start();
+    await node.until(({ trust }) => isDeepStrictEqual(trust.revoked, expected));
   });
 
   it.each([
