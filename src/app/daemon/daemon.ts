@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Documents, documentsHere } from '../../bundle/documents/documents.ts';
 import { createWorkerDocuments } from '../../bundle/documents/worker-documents.ts';
@@ -12,12 +11,14 @@ import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts'
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
 import type { HookRunner } from '../../ports/hooks.ts';
+import type { BootMark } from '../../ports/image-content.ts';
 import type { ByteMeter } from '../../ports/transfers.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
 import { documentsOf } from '../../runtime/detected-runtime.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../../store/files/blobs/blob-store.ts';
 import { openBootMark } from '../../store/files/boot-mark.ts';
+import { lockFolders } from '../../store/files/folder-lock.ts';
 import { createLayerStore } from '../../store/files/layers/layer-store.ts';
 import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
@@ -104,14 +105,7 @@ interface Parts {
 /** Creates all adapters and the engine over them. */
 async function createParts(options: DaemonOptions, disposal: DisposalStack, signal: AbortSignal): Promise<Parts> {
   const { settings, clock, log, node, units } = options;
-  await mkdir(settings.paths.run_dir, { recursive: true });
-  const state = await openNodeState(settings, { clock, log }, signal);
-  disposal.defer('the database', state.close);
-  const mark = await openBootMark(
-    { path: join(settings.paths.state_dir, 'running.json'), bootId: node.boot().bootId, now: clock.now(), log },
-    signal,
-  );
-  disposal.defer('the mark of a run', mark.stopped);
+  const { state, mark, built } = await openRecords(options, disposal, signal);
   const published = await openPublishedFiles(options);
   disposal.defer('the published files', published.settled);
   const trust = await openTrust(options, state, signal);
@@ -165,7 +159,36 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     stallMs: settings.preload.stall,
     ...listeners(options, { state, trust, published, fleet, meter: registry.meter }),
   });
+  built();
   return { engine, media, runtime, trust, authority, state };
+}
+
+/** Opens what is recorded, once no other daemon has it. `built`: call it when the daemon can run. */
+async function openRecords(
+  { settings, clock, log, node }: DaemonOptions,
+  disposal: DisposalStack,
+  signal: AbortSignal,
+): Promise<{ readonly state: NodeState; readonly mark: BootMark; readonly built: () => void }> {
+  const { state_dir: stateDirectory, run_dir: runDirectory } = settings.paths;
+  disposal.defer(
+    'the locks',
+    await lockFolders([stateDirectory, runDirectory], { program: 'stickpin', clock, log }, signal),
+  );
+  const state = await openNodeState(settings, { clock, log }, signal);
+  disposal.defer('the database', state.close);
+  const mark = await openBootMark(
+    { path: join(stateDirectory, 'running.json'), bootId: node.boot().bootId, now: clock.now(), log },
+    signal,
+  );
+  let isBuilt = false;
+  // A start that fails leaves the mark, since the run before it may have ended by a crash.
+  disposal.defer('the mark of a run', async () => {
+    if (isBuilt) await mark.stopped();
+  });
+  const built = () => {
+    isBuilt = true;
+  };
+  return { state, mark, built };
 }
 
 /** Loaded only where it is used, so that it takes no memory elsewhere. */

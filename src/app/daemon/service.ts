@@ -20,6 +20,7 @@ import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
+import { exitCodeOf } from '../../store/files/folder-lock.ts';
 import { createApiBackend } from './api-backend.ts';
 import { startAgain } from './changes/start-again.ts';
 import { watchSettings } from './changes/watch-settings.ts';
@@ -177,7 +178,7 @@ export async function runService(args: readonly string[], documentWorker: URL): 
   } catch (error) {
     if (stop.signal.aborted) return 0;
     log.error({ err: error, messageId: messageIds.configurationRejected }, `stickpin can't start: ${reasonOf(error)}`);
-    return 1;
+    return exitCodeOf(error);
   } finally {
     log.close();
   }

@@ -9,10 +9,12 @@ import { isKubeletReady } from '../../fleet/peers/kubelets.ts';
 import { createPublisher } from '../../fleet/publisher/publisher.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../../host/notify/notify.ts';
+import { fleetPaths } from '../../offers/fleet-paths.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { linkSignals } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
+import { exitCodeOf, lockFolders } from '../../store/files/folder-lock.ts';
 import { watchSettings } from '../daemon/changes/watch-settings.ts';
 import { createFleet } from './fleet.ts';
 import { followOwnStatus } from './own-status.ts';
@@ -50,7 +52,7 @@ export async function runFleetService(args: readonly string[]): Promise<number> 
       { err: error, messageId: messageIds.configurationRejected },
       `stickpin-fleet can't start: ${reasonOf(error)}`,
     );
-    return 1;
+    return exitCodeOf(error);
   } finally {
     log.close();
   }
@@ -91,7 +93,18 @@ async function serve(service: Service): Promise<number> {
 }
 
 /** Until the settings change, or the service is to stop. */
-async function work({ settings, sources, log, stop }: Service, notifier: SystemdNotifier): Promise<void> {
+async function work(service: Service, notifier: SystemdNotifier): Promise<void> {
+  const { stateDir, runDir } = fleetPaths(service.settings.paths);
+  const lock = { program: 'stickpin-fleet', clock: systemClock, log: service.log };
+  const release = await lockFolders([stateDir, runDir], lock, service.stop);
+  try {
+    await workLocked(service, notifier);
+  } finally {
+    release();
+  }
+}
+
+async function workLocked({ settings, sources, log, stop }: Service, notifier: SystemdNotifier): Promise<void> {
   const changed = new AbortController();
   const { signal, release } = linkSignals([stop, changed.signal]);
   const own = await followOwnStatus(join(settings.paths.run_dir, 'status.json'), log);

@@ -90,6 +90,18 @@ it('tells the cluster about this node, and takes that away at a removal', async 
   expect(node().status.conditions.map(({ type }) => type)).toEqual(['Ready']);
 });
 
+it('refuses to run twice on the same folders, and leaves the socket of the first', { timeout: 60_000 }, async () => {
+  const settings = await laySettings();
+  const first = start('--config', settings);
+  await eventually(async () => expect(await view()).toBeDefined(), 30_000);
+  const second = start('--config', settings);
+  expect(await once(second, 'exit')).toEqual([75, null]);
+  expect(await view()).toBeDefined();
+  const ended = once(first, 'exit');
+  first.kill('SIGTERM');
+  expect(await ended).toEqual([0, null]);
+});
+
 it('takes that away later when no API server answered as it was switched off', async () => {
   const settings = await laySettings();
   const service = start('--config', settings);

@@ -274,6 +274,7 @@ describe('keep-mirrors', () => {
     /** `systemctl is-system-running`. */
     readonly system?: string;
     readonly result?: string;
+    readonly exitStatus?: number;
     readonly isEnabled?: boolean;
   }
 
@@ -286,6 +287,7 @@ describe('keep-mirrors', () => {
       daemonJobThen = daemonJob,
       system = 'running',
       result = 'success',
+      exitStatus = 1,
       isEnabled = true,
     }: Machine,
   ) => {
@@ -309,7 +311,12 @@ esac
     chmodSync(join(root, 'bin/systemctl'), 0o755);
     const script = new URL('keep-mirrors', systemd).pathname;
     const { status, stderr } = spawnSync('/bin/sh', [script, what], {
-      env: { PATH: `${join(root, 'bin')}:${process.env.PATH}`, ROOT: root, SERVICE_RESULT: result },
+      env: {
+        PATH: `${join(root, 'bin')}:${process.env.PATH}`,
+        ROOT: root,
+        SERVICE_RESULT: result,
+        EXIT_STATUS: `${exitStatus}`,
+      },
       encoding: 'utf8',
     });
     expect([status, stderr]).toEqual([0, '']);
@@ -415,6 +422,12 @@ esac
     expect(keep('stopped', crash)).toEqual([RELOAD, CLOSE]);
     expect(mirrors()).toEqual(GONE);
     expect(keep('stopped', crash)).toEqual([CLOSE]);
+  });
+
+  it('leaves them alone after starts that ended because another daemon runs', () => {
+    const crash = { result: 'exit-code', exitStatus: 75 };
+    for (const _end of [1, 2, 3]) expect(keep('stopped', crash)).toEqual([]);
+    expect(mirrors()).toEqual(STAY);
   });
 
   it('removes the mirrors after one start that hung until its time limit, and ends waiting pulls', () => {

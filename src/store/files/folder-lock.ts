@@ -1,0 +1,135 @@
+import { closeSync, constants, fstatSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { sentence } from '../../platform/plain-text.ts';
+import { damagedName } from './damaged-name.ts';
+
+// flock(2), the same on all architectures.
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+
+/** Opens the file of a lock without waiting for a pipe. Only its owner may open it, and so lock it. */
+const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const MODE = 0o600;
+const LOCK = 'lock';
+
+const MAX_TRIES = 100;
+const PAUSE_MS = 100;
+
+/** What {@link lockFolders} needs. */
+export interface LockOptions {
+  /** What the program is called, for example `stickpin`. */
+  readonly program: string;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The exit code for `store/in-use`: EX_TEMPFAIL of sysexits.h. systemd does not restart after it. */
+const EXIT_IN_USE = 75;
+
+/** The exit code of a program that can't start. */
+export function exitCodeOf(thrown: unknown): number {
+  return thrown instanceof AppError && thrown.code === 'store/in-use' ? EXIT_IN_USE : 1;
+}
+
+/**
+ * Locks folders for this process. Its end releases the locks, also by SIGKILL, and no program that
+ * it starts inherits them. While another process has one, this waits for 10 s.
+ *
+ * A folder whose lock can't be made, as on a full disk, is not locked, and the log says so.
+ *
+ * @returns releases the locks
+ * @throws AppError `store/in-use` (`fatal`)
+ */
+export async function lockFolders(
+  folders: readonly string[],
+  options: LockOptions,
+  signal: AbortSignal,
+): Promise<() => void> {
+  const held: number[] = [];
+  const release = () => {
+    for (const fd of held.splice(0)) closeSync(fd);
+  };
+  try {
+    for (const folder of folders) {
+      const fd = await lockFolder(folder, options, signal);
+      if (fd !== undefined) held.push(fd);
+    }
+    return release;
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+async function lockFolder(folder: string, options: LockOptions, signal: AbortSignal): Promise<number | undefined> {
+  const path = join(folder, LOCK);
+  let fd: number | undefined;
+  try {
+    mkdirSync(folder, { recursive: true });
+    fd = await openLock(path, options.clock.now());
+    await takeLock(fd, folder, options, signal);
+  } catch (error) {
+    if (fd !== undefined) closeSync(fd);
+    if (signal.aborted || (error instanceof AppError && error.code === 'store/in-use')) throw error;
+    const { log, program } = options;
+    log.warn({ err: error }, `${path} can't be locked: ${reasonOf(error)}. See that no second ${program} runs`);
+    return undefined;
+  }
+  noteOwner(fd);
+  return fd;
+}
+
+/** What is no file is renamed. */
+async function openLock(path: string, now: number): Promise<number> {
+  try {
+    const fd = openSync(path, FLAGS, MODE);
+    if (fstatSync(fd).isFile()) return fd;
+    closeSync(fd);
+  } catch (error) {
+    if (!['EISDIR', 'ELOOP', 'ENXIO'].includes(systemCodeOf(error) ?? '')) throw error;
+  }
+  await rename(path, damagedName(path, now));
+  return openSync(path, FLAGS, MODE);
+}
+
+async function takeLock(
+  fd: number,
+  folder: string,
+  { program, clock, log }: LockOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  // Loaded here, as in all places, so that only programs that use it need it.
+  const { default: koffi } = await import('koffi');
+  const flock = koffi.load(null).func('int flock(int, int)');
+  for (let tries = 1; flock(fd, LOCK_EX | LOCK_NB) !== 0; tries += 1) {
+    if (koffi.errno() !== koffi.os.errno.EAGAIN) throw new Error(`flock(2) fails with error ${koffi.errno()}`);
+    const other = `another ${program} (process ${ownerOf(folder)}) uses ${folder}`;
+    if (tries === 1) log.info({}, `${sentence(other)} This one waits for its end`);
+    if (tries === MAX_TRIES) {
+      throw new AppError({
+        code: 'store/in-use',
+        message: `${other}; stop that one first, or give this one other folders in [paths]`,
+        disposition: 'fatal',
+      });
+    }
+    await clock.sleep(PAUSE_MS, signal);
+  }
+}
+
+function ownerOf(folder: string): string {
+  return readFileSync(join(folder, LOCK), 'utf8').trim();
+}
+
+/** For the message of another process. Only that needs it. */
+function noteOwner(fd: number): void {
+  try {
+    ftruncateSync(fd);
+    writeSync(fd, `${process.pid}\n`, 0);
+  } catch {
+    // a full disk, which is told elsewhere
+  }
+}
