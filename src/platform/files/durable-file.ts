@@ -40,7 +40,7 @@ export async function replaceFile(
   const directory = dirname(file.path);
   const { stagingDirectory = directory, isVolatile = false, mode = MODE } = file;
   signal.throwIfAborted();
-  if (await isAsWanted(file.path, content, mode)) return false;
+  if (!unsynced.has(file.path) && (await isAsWanted(file.path, content, mode))) return false;
   await mkdir(directory, { recursive: true });
   await mkdir(stagingDirectory, { recursive: true });
   const staged = join(stagingDirectory, `.${basename(file.path)}.stickpin-new`);
@@ -50,10 +50,18 @@ export async function replaceFile(
   };
   await writeThrough(staged, 'w', mode, write, isVolatile ? Number.POSITIVE_INFINITY : 0);
   signal.throwIfAborted();
+  if (!isVolatile) unsynced.add(file.path);
   await rename(staged, file.path);
   if (!isVolatile) await syncFolder(directory);
+  unsynced.delete(file.path);
   return true;
 }
+
+/**
+ * Files whose new name may not be on the disk, since a sync failed. Their content is written again:
+ * Linux does not sync the same change twice (fsync(2), "EIO").
+ */
+const unsynced = new Set<string>();
 
 /** The options of {@link writeNewFile}. */
 export interface NewFileOptions {

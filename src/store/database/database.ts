@@ -1,8 +1,9 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
+import { isDamage } from './damage.ts';
 import { MIGRATIONS } from './migrations.ts';
 import { fillRowSums, keepRowSums, registerRowSum } from './row-sums.ts';
 
@@ -10,8 +11,8 @@ import { fillRowSums, keepRowSums, registerRowSum } from './row-sums.ts';
  * Opens the state database in WAL mode with `synchronous=NORMAL`, and migrates it to the newest
  * schema. See `wal-sync.ts` for what survives a power cut.
  *
- * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem can't be
- *   written; `store/open` (`fatal`) when the file can't be opened or is damaged; `store/newer`
+ * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem or the file
+ *   can't be written; `store/open` (`fatal`) when the file can't be opened or is damaged; `store/newer`
  *   (`fatal`) when a newer stickpin wrote it
  */
 export function openDatabase(path: string): Database.Database {
@@ -25,6 +26,7 @@ export function openDatabase(path: string): Database.Database {
     registerRowSum(database);
     migrate(database, path);
     keepRowSums(database);
+    tryToWrite(database, path);
     return database;
   } catch (error) {
     database?.close();
@@ -37,12 +39,27 @@ export function openDatabase(path: string): Database.Database {
 export function cannotOpen(path: string, cause: unknown): AppError {
   const fault = databaseDiskFault(path, cause);
   if (fault !== undefined) return diskFaultError(path, fault, cause);
+  if (systemCodeOf(cause)?.startsWith('SQLITE_READONLY')) return onlyReadable(path, cause);
   return new AppError({
     code: 'store/open',
     message: `${path} can't be opened as the state database: ${reasonOf(cause)}; see that the disk works, has room and is writable, and that the file belongs to root`,
     disposition: 'fatal',
     cause,
   });
+}
+
+/** SQLite opens a file that it may only read, or that failed once, for reading, without an error. */
+function tryToWrite(database: Database.Database, path: string): void {
+  try {
+    database.pragma(`user_version = ${MIGRATIONS.length}`);
+  } catch (error) {
+    throw isDamage(error) || databaseDiskFault(path, error) !== undefined ? error : onlyReadable(path, error);
+  }
+}
+
+function onlyReadable(path: string, cause: unknown): AppError {
+  const message = `${path} can be read and not written (${reasonOf(cause)}); see that it is not immutable (lsattr) and that its disk works (dmesg)`;
+  return new AppError({ code: 'store/read-only', message, disposition: 'retry', cause });
 }
 
 function migrate(database: Database.Database, path: string): void {

@@ -1,15 +1,22 @@
 import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { isDiskTrouble } from '../../domain/preload/disk-trouble.ts';
-import { AppError } from '../../platform/app-error.ts';
+import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
+import type { StateAge } from '../../domain/state/pin-ledger.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
 import { probeDisk } from '../../platform/files/disk-fault.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
+import { unsyncedError } from '../files/write-error.ts';
+import { removedError } from './damage.ts';
 import { openDatabase } from './database.ts';
 import { openOrRenew } from './lost-state.ts';
-import type { RecordingOptions } from './recording.ts';
-import { createStateStore, type Store } from './state-store.ts';
+import { createRecording, type Recording, refuse } from './recording.ts';
+import { putStaged, stageCopy, writeCopy } from './state-copies.ts';
+import { createStores, type Store } from './state-store.ts';
 import type { BundleReviver } from './tables/load-bundles.ts';
+import { fileOf } from './wal-sync.ts';
 
 /** The open state. */
 export interface OpenState {
@@ -36,74 +43,197 @@ export interface OpenStateOptions {
 }
 
 /**
- * Opens the state. A damaged database is renamed and replaced, see {@link openOrRenew}. If its
- * filesystem is full or read-only, the state is read from a copy, and every change throws
- * `store/no-space` or `store/read-only`. As soon as the database itself can be opened, the daemon
- * uses it, without a restart.
+ * Opens the state. A damaged database is renamed and replaced, see {@link openOrRenew}.
+ *
+ * - If the database can't be written, as on a full or read-only disk, the state is read from a
+ *   copy, and every change throws why. As soon as the database itself can be opened, it is used.
+ * - If a change fails later, the database is opened again.
+ * - If a sync to the disk fails, the database is copied into a new file, which takes its place.
  *
  * @throws other errors of `openDatabase` and `createStateStore`
  */
 export function openState(options: OpenStateOptions): OpenState {
-  try {
-    return openReal(options);
-  } catch (error) {
-    if (!(error instanceof AppError) || !isDiskTrouble(error)) throw error;
-    options.log.error({ err: error }, `${error.message}. Until then nothing is recorded, and no new bundle is adopted`);
-    return openStandby(options, error);
+  const state = new LiveState(options);
+  return { store: state.store, loss: state.loss, close: () => state.close() };
+}
+
+/** An open database. */
+interface Opened {
+  readonly store: Store;
+  readonly recording: Recording;
+  readonly loss: string | undefined;
+  close(): void;
+}
+
+/** Shortest time between two tries to open the database. */
+const TRY_EVERY_MS = 1_000;
+
+/** The state in the database that is open now. */
+class LiveState {
+  readonly store: Store;
+  readonly loss: string | undefined;
+  private readonly options: OpenStateOptions;
+  private opened: Opened;
+  private isStandby = false;
+  private triedAt = Number.NEGATIVE_INFINITY;
+  private renewing: Promise<void> | undefined;
+
+  constructor(options: OpenStateOptions) {
+    this.options = options;
+    this.opened = this.openAtStart();
+    this.loss = this.opened.loss;
+    const call =
+      (name: keyof Store) =>
+      (...args: readonly unknown[]): unknown =>
+        Reflect.apply(this.current()[name], undefined, args);
+    const names = Object.keys(this.opened.store) as (keyof Store)[];
+    const store = Object.fromEntries(names.map((name) => [name, call(name)])) as unknown as Store;
+    this.store = { ...store, settled: (signal) => this.settled(signal) };
+  }
+
+  close(): void {
+    this.opened.close();
+  }
+
+  private openAtStart(): Opened {
+    try {
+      return openReal(this.options);
+    } catch (error) {
+      if (!(error instanceof AppError) || !isDiskTrouble(error)) throw error;
+      const message = `${error.message}. Until then nothing is recorded, and no new bundle is adopted`;
+      this.options.log.error({ err: error }, message);
+      return this.openCopy(error);
+    }
+  }
+
+  private openCopy(refusal: AppError): Opened {
+    const opened = openStandby(this.options, refusal);
+    this.isStandby = true;
+    return opened;
+  }
+
+  private current(): Store {
+    const isDue = this.isStandby || this.opened.recording.isBroken;
+    // A round calls this many times.
+    if (isDue && performance.now() - this.triedAt >= TRY_EVERY_MS) {
+      this.openAgain();
+      this.triedAt = performance.now();
+    }
+    return this.opened.store;
+  }
+
+  /** Where it can't be opened, every change throws the reason of before. */
+  private openAgain(): void {
+    const { path, log } = this.options;
+    const before = this.opened;
+    if (this.isStandby && probeDisk(dirname(path)) !== undefined) return;
+    let next: Opened;
+    try {
+      next = this.isStandby ? openReal(this.options) : openWith(this.options);
+    } catch {
+      return;
+    }
+    if (!this.isStandby && !isAsNew(ageOf(next), ageOf(before))) {
+      next.close();
+      before.recording.isBroken = false;
+      refuse(before.recording, removedError(path, undefined));
+      return;
+    }
+    if (before.recording.unsynced !== undefined) next.recording.walSync.failed(before.recording.unsynced);
+    this.opened = next;
+    this.isStandby = false;
+    before.close();
+    if (next.loss !== undefined) log.error({}, next.loss);
+    log.info({}, `${path} can be written again: what happens is recorded from now on`);
+  }
+
+  private async settled(signal: AbortSignal): Promise<void> {
+    try {
+      await this.current().settled(signal);
+    } catch (error) {
+      if (this.opened.recording.unsynced === undefined) throw error;
+      this.renewing ??= this.renew().finally(() => {
+        this.renewing = undefined;
+      });
+      await untilAborted(this.renewing, signal);
+    }
+  }
+
+  /**
+   * Brings all that is recorded to the disk in a new file, which takes the place of the database.
+   * A crash in between leaves a whole copy.
+   *
+   * @throws the error of the sync that failed before, when it can't
+   */
+  private async renew(): Promise<void> {
+    const { log } = this.options;
+    const { recording } = this.opened;
+    const { database, unsynced } = recording;
+    const path = fileOf(database);
+    log.error(
+      { err: unsynced },
+      `A sync of ${path} failed: ${reasonOf(unsynced?.cause)}. It is copied into a new file`,
+    );
+    const changes = () => database.prepare('SELECT total_changes()').pluck().get();
+    try {
+      for (let before: unknown; before !== changes(); ) {
+        before = changes();
+        await writeCopy(database);
+        stageCopy(database.name, path);
+      }
+    } catch {
+      throw unsynced;
+    }
+    // Nothing else runs until the new one is open.
+    this.opened.close();
+    try {
+      putStaged(path);
+      this.opened = openWith(this.options);
+    } catch (error) {
+      const refusal = unsyncedError(path, error);
+      this.opened = this.openCopy(refusal);
+      throw refusal;
+    }
+    log.info({}, `All that is recorded is on the disk, in a new ${path}`);
   }
 }
 
-function openReal({ path, revive, now, log, keptMs }: OpenStateOptions): OpenState {
-  const onDamage = (error: AppError) => log.error({ err: error, messageId: messageIds.stateLost }, error.message);
-  const { opened, loss } = openOrRenew(path, { revive, now }, () => openWith(path, revive, { onDamage, keptMs }));
+function ageOf({ store }: Opened): StateAge {
+  return store.load().age ?? { origin: '', revision: 0 };
+}
+
+function openReal(options: OpenStateOptions): Opened {
+  const { path, revive, now } = options;
+  const { opened, loss } = openOrRenew(path, { revive, now }, () => openWith(options));
   return { ...opened, loss };
 }
 
-function openWith(path: string, revive: BundleReviver, options: RecordingOptions = {}): OpenState {
+function openWith({ path, revive, log, keptMs }: OpenStateOptions, refusal?: AppError): Opened {
+  const onDamage = (error: AppError) => log.error({ err: error, messageId: messageIds.stateLost }, error.message);
   const database = openDatabase(path);
   try {
-    return { store: createStateStore(database, revive, options), close: () => void database.close() };
+    const recording = createRecording(database, { onDamage, keptMs, ...(refusal !== undefined && { refusal }) });
+    const store = createStores(recording, revive);
+    return { store, recording, loss: undefined, close: () => void database.close() };
   } catch (error) {
     database.close();
     throw error;
   }
 }
 
-/** Shortest time between two tries to open the database itself. */
-const TRY_EVERY_MS = 1_000;
-
-function openStandby(options: OpenStateOptions, refusal: AppError): OpenState {
-  const { path, standbyDirectory, revive, log, now } = options;
+function openStandby(options: OpenStateOptions, refusal: AppError): Opened {
+  const { path, standbyDirectory, revive, now } = options;
   const copy = copyTo(path, standbyDirectory);
   // A damaged database may be renamed already, so that nothing is here. Without a copy of it, the
   // state is empty until the real one can be written.
-  const { opened: copied, loss } = openOrRenew(copy, { revive, now, of: path }, () =>
-    openWith(copy, revive, { refusal }),
+  const { opened, loss } = openOrRenew(copy, { revive, now, of: path }, () =>
+    openWith({ ...options, path: copy }, refusal),
   );
-  const standby = copied.store;
-  const dropCopy = () => {
-    copied.close();
+  const close = () => {
+    opened.close();
     rmSync(standbyDirectory, { recursive: true, force: true });
   };
-  let real: OpenState | undefined;
-  let triedAt = Number.NEGATIVE_INFINITY;
-  const current = (): Store => {
-    if (real !== undefined) return real.store;
-    // A round calls this many times.
-    if (performance.now() - triedAt < TRY_EVERY_MS) return standby;
-    triedAt = performance.now();
-    if (probeDisk(dirname(path)) !== undefined) return standby;
-    try {
-      real = openReal(options);
-    } catch {
-      return standby; // every change throws the refusal, which has the reason
-    }
-    dropCopy();
-    if (real.loss !== undefined) log.error({}, real.loss);
-    log.info({}, `${path} can be written again: what happens is recorded from now on`);
-    return real.store;
-  };
-  return { store: delegate(standby, current), loss, close: () => (real === undefined ? dropCopy() : real.close()) };
+  return { ...opened, loss, close };
 }
 
 /**
@@ -118,13 +248,4 @@ function copyTo(path: string, directory: string): string {
     if (existsSync(`${path}${suffix}`)) copyFileSync(`${path}${suffix}`, `${copy}${suffix}`);
   }
   return copy;
-}
-
-/** A store that calls each method on the current result of `current`. */
-function delegate(shape: Store, current: () => Store): Store {
-  const call =
-    (name: keyof Store) =>
-    (...args: readonly unknown[]): unknown =>
-      Reflect.apply(current()[name], undefined, args);
-  return Object.fromEntries(Object.keys(shape).map((name) => [name, call(name as keyof Store)])) as unknown as Store;
 }

@@ -4,7 +4,7 @@ import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import type { Durability, EventRow, StateCopies } from '../../ports/state.ts';
 import { createDiskWatch, type DiskWatch } from '../files/disk-watch.ts';
-import { databaseWriteError } from '../files/write-error.ts';
+import { databaseWriteError, unsyncedError } from '../files/write-error.ts';
 import { damagedError, isCorruption, removedError } from './damage.ts';
 import { writeCopy } from './state-copies.ts';
 import { createEventRows, type EventRows } from './tables/event-rows.ts';
@@ -44,6 +44,10 @@ export interface Recording {
   isCopyDue: boolean;
   /** Frames of a transaction that failed may be in the log: see {@link clearLog}. */
   isLogUnclean: boolean;
+  /** A change failed although the disk has room: only another connection may succeed. */
+  isBroken: boolean;
+  /** A sync failed: only another file may bring the changes to the disk. */
+  unsynced: AppError | undefined;
 }
 
 /**
@@ -70,6 +74,8 @@ export function createRecording(database: Database, options: RecordingOptions): 
     // What was recorded right before the end of the daemon may be in no copy.
     isCopyDue: revision > 0,
     isLogUnclean: false,
+    isBroken: false,
+    unsynced: undefined,
   };
 }
 
@@ -88,6 +94,7 @@ export function write<T>(recording: Recording, work: () => T): T {
   if (recording.refusal !== undefined) throw recording.refusal;
   const result = transact(recording, work);
   recording.revision = recording.appended;
+  recording.disk.succeeded();
   recording.walSync.committed();
   return result;
 }
@@ -100,9 +107,12 @@ function transact<T>(recording: Recording, work: () => T): T {
     recording.appended = recording.revision;
     const damage = damageIn(recording, error);
     if (damage !== undefined) throw damage;
+    noteFailedSync(recording, error);
     recording.isLogUnclean = true;
     clearLog(recording);
-    throw disk.failed(databaseWriteError(database.name, error));
+    const failure = databaseWriteError(database.name, error);
+    recording.isBroken = failure.code !== 'store/no-space';
+    throw disk.failed(failure);
   }
 }
 
@@ -135,8 +145,13 @@ function checkpoint(recording: Recording): boolean {
     return true;
   } catch (error) {
     damageIn(recording, error);
+    noteFailedSync(recording, error);
     return false;
   }
+}
+
+function noteFailedSync(recording: Recording, thrown: unknown): void {
+  if (/^SQLITE_IOERR_(DIR_)?FSYNC$/.test(systemCodeOf(thrown) ?? '')) recording.walSync.failed(thrown);
 }
 
 /**
@@ -159,14 +174,15 @@ export function createDurability(recording: Recording): Durability {
       clearLog(recording);
       const synced = walSync.settled().catch((error: unknown) => {
         if (systemCodeOf(error) === 'ENOENT') return logIsRemoved(recording, error);
-        throw disk.failed(databaseWriteError(database.name, error));
+        recording.unsynced ??= unsyncedError(database.name, error);
+        throw recording.unsynced;
       });
       // The write to the disk goes on after an abort, for all others that wait for it.
       await untilAborted(synced, signal);
     },
     trouble: () => {
-      const { refusal } = recording;
-      return refusal === undefined ? disk.trouble() : { code: refusal.code, message: refusal.message };
+      const error = recording.refusal ?? disk.trouble() ?? recording.unsynced;
+      return error && { code: error.code, message: error.message };
     },
   };
 }
@@ -206,7 +222,7 @@ function damageIn(recording: Recording, thrown: unknown): AppError | undefined {
 }
 
 /** From now on every change throws the error; it is told the first time. */
-function refuse(recording: Recording, error: AppError): AppError {
+export function refuse(recording: Recording, error: AppError): AppError {
   if (recording.refusal !== undefined) return recording.refusal;
   recording.refusal = error;
   recording.onDamage(error);

@@ -57,10 +57,15 @@ export type Store = StateStore & RevocationStore & StreamStore & FloorRecordStor
  * @throws AppError `store/row` (`fatal`) when a stored row can't be read. A change that can't be
  *   written throws `store/write`, `store/no-space` or `store/read-only` (`retry`), and changes
  *   nothing. A commit that can't be synced to the disk is in use all the same; `settled()` throws
- *   until it is on the disk.
+ *   from then on.
  */
 export function createStateStore(database: Database, revive: BundleReviver, options: RecordingOptions = {}): Store {
-  const recording = createRecording(database, options);
+  return createStores(createRecording(database, options), revive);
+}
+
+/** As {@link createStateStore}, over what writes to the database. */
+export function createStores(recording: Recording, revive: BundleReviver): Store {
+  const { database } = recording;
   const identity = createIdentityRows(database);
   const trustRows = createTrustRows(database);
   const pulledImages = createPulledImageRows(database);

@@ -7,11 +7,12 @@ import { shareRuns } from '../../platform/async/share-runs.ts';
 export interface WalSync {
   /** Call after a commit. Starts to write it to the disk. */
   committed(): void;
+  /** Call when SQLite could not sync a file of the database. */
+  failed(error: unknown): void;
   /**
-   * Resolves when all commits are on the disk, also those of an earlier process. A failed write is
-   * tried once more for each call.
-   *
-   * @throws errors of `sync`
+   * Resolves when all commits are on the disk, also those of an earlier process. After a sync that
+   * failed, it throws that error for ever: Linux marks the pages as written, so that another sync
+   * succeeds whether they are on the disk or not (fsync(2), "EIO").
    */
   settled(): Promise<void>;
 }
@@ -26,41 +27,44 @@ export interface WalSync {
  */
 export function createWalSync(sync: () => Promise<void>): WalSync {
   const shared = shareRuns(sync);
+  let failure: { readonly error: unknown } | undefined;
   let last: Promise<void>;
+  const failed = (error: unknown): void => {
+    failure ??= { error };
+  };
   const start = (): void => {
-    last = shared();
-    last.catch(() => undefined); // settled() tries again
+    last = shared().catch(failed);
   };
   start();
   return {
     committed: start,
+    failed,
     settled: async () => {
-      const awaited = last;
-      try {
-        await awaited;
-      } catch {
-        if (last === awaited) start();
-        await last;
-      }
+      await last;
+      if (failure !== undefined) throw failure.error;
     },
   };
+}
+
+/** The file of an open database: the target when its path is a link. SQLite puts the log beside it. */
+export function fileOf(database: Database): string {
+  const [main] = database.pragma('database_list') as readonly { readonly file: string }[];
+  return main?.file ?? database.name;
 }
 
 /**
  * Syncs the write-ahead log of a database to the disk. Opening and closing the log is safe: SQLite
  * holds no lock on it. On a locked file, closing any handle would release all locks of the process.
  *
- * @throws system errors unchanged. After EIO the kernel may report data as written although it was
- *   not
+ * @throws system errors unchanged
  */
 export async function syncLog(database: Database): Promise<void> {
   // Closing the database has merged the log into it.
   if (!database.open) return;
-  // When `path` is a link, SQLite puts the log next to the target of the link.
-  const [main] = database.pragma('database_list') as readonly { readonly file: string }[];
+  const path = `${fileOf(database)}-wal`;
   let log: FileHandle | undefined;
   try {
-    log = await open(`${main?.file}-wal`, 'r');
+    log = await open(path, 'r');
     await log.datasync();
   } catch (error) {
     if (database.open || systemCodeOf(error) !== 'ENOENT') throw error;

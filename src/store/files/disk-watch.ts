@@ -1,33 +1,38 @@
 import type { Fault } from '../../domain/model/reason.ts';
+import { isDiskTrouble } from '../../domain/preload/disk-trouble.ts';
 import type { AppError } from '../../platform/app-error.ts';
 import { probeDisk, visibleDiskFault } from '../../platform/files/disk-fault.ts';
 import { diskFaultError } from './write-error.ts';
 
-/** Tells whether the filesystem of stickpin's own files can be written. */
+/** Tells whether stickpin's own files can be written. */
 export interface DiskWatch {
   /** Call when a write failed. @returns the same error, to be thrown */
   failed(error: AppError): AppError;
+  /** Call when a write succeeded. */
+  succeeded(): void;
   /** As in `Durability.trouble`. */
   trouble(): Fault | undefined;
 }
 
 /**
- * Watches the filesystem of `directory`. After a failed write it reports trouble until a test write
- * succeeds.
+ * Watches the filesystem of `directory`. A disk that was full or read-only counts as such until a
+ * test write succeeds, any other failure until a write does.
  */
 export function createDiskWatch(directory: string): DiskWatch {
-  let hasFailed = false;
+  let failure: AppError | undefined;
   return {
     failed: (error) => {
-      hasFailed = true;
+      failure = error;
       return error;
     },
+    succeeded: () => {
+      failure = undefined;
+    },
     trouble: () => {
-      const fault = hasFailed ? probeDisk(directory) : visibleDiskFault(directory);
-      hasFailed = hasFailed && fault !== undefined;
-      if (fault === undefined) return undefined;
-      const { code, message } = diskFaultError(directory, fault);
-      return { code, message };
+      const fault = failure === undefined ? visibleDiskFault(directory) : probeDisk(directory);
+      if (fault === undefined && failure !== undefined && isDiskTrouble(failure)) failure = undefined;
+      const error = fault === undefined ? failure : diskFaultError(directory, fault);
+      return error && { code: error.code, message: error.message };
     },
   };
 }

@@ -45,3 +45,14 @@ export function databaseWriteError(path: string, cause: unknown): AppError {
   const message = `${path} can't be written: ${reasonOf(cause)}; see that it is writable and its disk is sound`;
   return new AppError({ code: 'store/write', message, disposition: 'retry', cause });
 }
+
+/**
+ * The error after a sync of the database at `path` that failed: {@link diskFaultError}, otherwise
+ * `store/write` (`retry`).
+ */
+export function unsyncedError(path: string, cause: unknown): AppError {
+  const fault = databaseDiskFault(path, cause);
+  if (fault !== undefined) return diskFaultError(path, fault, cause);
+  const message = `It is not known whether the last changes of ${path} are on the disk: ${reasonOf(cause)}; look for errors of the disk in dmesg. Nothing that depends on them is done before all is in a new file`;
+  return new AppError({ code: 'store/write', message, disposition: 'retry', cause });
+}

@@ -64,6 +64,20 @@ describe('files that outlive a power cut', () => {
     }
   });
 
+  it('are written again after a sync of their folder that failed, although they have the content', async () => {
+    const handle = await open(folder, 'r');
+    const syncs = vi.spyOn(Object.getPrototypeOf(handle), 'sync');
+    await handle.close();
+    try {
+      syncs.mockImplementationOnce(async () => undefined).mockRejectedValueOnce(new Error('EIO'));
+      await expect(replaceFile({ path: at('a') }, 'one')).rejects.toThrow('EIO');
+      expect(await replaceFile({ path: at('a') }, 'one')).toBe(true);
+      expect(await replaceFile({ path: at('a') }, 'one')).toBe(false);
+    } finally {
+      syncs.mockRestore();
+    }
+  });
+
   it('keep what they had when the replacement is aborted', async () => {
     writeFileSync(at('a'), 'one');
     const stop = new AbortController();
