@@ -11,9 +11,11 @@ const MAGIC = 0x377f0682;
  * commits are lost.
  *
  * A frame belongs to this log when it has the salts of the header. Frames of an earlier log may
- * follow after the end; they are ignored. So are frames of a transaction that failed, as on a full
- * disk: none of them ends a transaction. The last commit before a power cut may look damaged too.
- * It was not on the disk yet, so nothing depended on it.
+ * follow after the end; they are ignored. So are frames of a transaction that was not committed,
+ * after a kill or on a full disk. SQLite writes frames in order, each with a checksum over all before
+ * it. So a transaction was committed when its last frame fits the frame before it, or when the frame
+ * after it fits. The last frame of all may be damaged or was never written as a whole: nobody can
+ * tell, and the pin ledger knows more than such a database.
  */
 export function walDamage(path: string): string | undefined {
   const log = read(path);
@@ -28,16 +30,21 @@ export function walDamage(path: string): string | undefined {
   let at = HEADER;
   for (; at + size <= log.length; at += size) {
     if (!saltsMatch(log, at).every(Boolean)) break;
-    const next = checksum(
-      log.subarray(at + FRAME_HEADER, at + size),
-      checksum(log.subarray(at, at + 8), sums, isBigEndian),
-      isBigEndian,
-    );
-    if (!isEqual(next, log, at + 16)) break;
+    const next = sumsAfter(log, at, size, sums, isBigEndian);
+    if (next === undefined || !isEqual(next, log, at + 16)) break;
     sums = next;
   }
+  const broken = sumsAfter(log, at, size, sums, isBigEndian);
+  const fits = (frame: number, before: Sums | undefined): boolean => {
+    const after = before && sumsAfter(log, frame, size, before, isBigEndian);
+    return after !== undefined && isEqual(after, log, frame + 16);
+  };
+  const isWhole = (frame: number) =>
+    (frame > at && (fits(frame, storedSums(log, frame - size)) || (frame === at + size && fits(frame, broken)))) ||
+    fits(frame + size, storedSums(log, frame));
   for (let later = at; later + FRAME_HEADER <= log.length; later += size) {
-    if (endsTransaction(log, later) && hasSalts(log, later)) return `it is damaged from byte ${at} on`;
+    if (endsTransaction(log, later) && hasSalts(log, later) && isWhole(later))
+      return `it is damaged from byte ${at} on`;
   }
   return undefined;
 }
@@ -59,6 +66,17 @@ function checksum(bytes: Buffer, [first, second]: Sums, isBigEndian: boolean): S
     two = (two + (isBigEndian ? bytes.readUInt32BE(at + 4) : bytes.readUInt32LE(at + 4)) + one) >>> 0;
   }
   return [one, two];
+}
+
+/** The checksum of a frame that follows what has the checksum `before`. Undefined: it is cut. */
+function sumsAfter(log: Buffer, at: number, size: number, before: Sums, isBigEndian: boolean): Sums | undefined {
+  if (at + size > log.length) return undefined;
+  const head = checksum(log.subarray(at, at + 8), before, isBigEndian);
+  return checksum(log.subarray(at + FRAME_HEADER, at + size), head, isBigEndian);
+}
+
+function storedSums(log: Buffer, at: number): Sums {
+  return [log.readUInt32BE(at + 16), log.readUInt32BE(at + 20)];
 }
 
 function isEqual([one, two]: Sums, log: Buffer, at: number): boolean {

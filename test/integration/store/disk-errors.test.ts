@@ -107,6 +107,39 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a disk error'
   });
 });
 
+describe.runIf(have(program('strace', 'apt-get install strace')))('a kill', { timeout: 240_000 }, () => {
+  it.each(['-wal', ''])('at each write to state.db%s loses nothing that was recorded, and is no loss', async (file) => {
+    const recorder = await bundleIntoCache('test/support/state/record-changes.ts', 'record-changes');
+    const folder = mkdtempSync(join(tmpdir(), 'stickpin-kills-'));
+    const path = join(folder, 'state.db');
+    let kills = 0;
+    try {
+      for (let isKilled = true; isKilled; ) {
+        rmSync(folder, { recursive: true, force: true });
+        mkdirSync(folder);
+        openSampleState(path).close();
+        const inject = `inject=pwrite64,ftruncate:signal=KILL:when=${kills + 1}`;
+        const args = ['-f', '-qq', '-o', '/dev/null', '-P', `${path}${file}`, '-e', inject];
+        const { stdout, signal: end } = spawnSync('strace', [...args, process.execPath, recorder, path], {
+          encoding: 'utf8',
+        });
+        isKilled = end === 'SIGKILL';
+        if (isKilled) kills += 1;
+        const recorded = [...stdout.matchAll(/"step":"(?!log)(\w+)"\}/g)].map(([, kind]) => kind);
+        const { store, loss, close } = openSampleState(path);
+        const kinds = store.events(undefined, 10).map(({ kind }) => kind);
+        close();
+        expect(loss, `kill ${kills}`).toBeUndefined();
+        expect(kinds.slice(0, recorded.length), `kill ${kills}`).toEqual(recorded);
+        expect(readdirSync(folder).filter((name) => name.includes('damaged'))).toEqual([]);
+      }
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+    expect(kills).toBeGreaterThan(10);
+  });
+});
+
 describe.runIf(have('root', mounting))('a database that a kill left on a disk that is read-only at the start', () => {
   it('is written once the disk can be written', async () => {
     const disk = mountSmallDisk('tmpfs', 4 * 1024 * 1024);

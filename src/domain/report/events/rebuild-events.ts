@@ -26,7 +26,7 @@ function known({ bundle, evidence }: RebuiltRelease): string {
     case 'tags':
       return 'its tags name its images, so it was activated. Whether it was proven is not known: it is proven again once its containers have run for lifecycle.soak';
     case 'pins':
-      return 'its images are pinned. Whether it was activated is not known: see that the right release is activated, with stickpin activate if not';
+      return 'what is present of its images is pinned. Whether it was activated is not known: see that the right release is activated, with stickpin activate if not';
     default:
       return assertNever(evidence);
   }

@@ -55,10 +55,44 @@ describe('walDamage', () => {
         /^it is damaged from byte 32/,
       );
     }
-    for (let frame = 1; frame < frames; frame += 1) {
+    for (let frame = 1; frame < frames - 1; frame += 1) {
       const at = HEADER_BYTES + frame * frameBytes;
       expect(damageOf(flipped(at + FRAME_HEADER_BYTES + 7, 6))).toBe(`it is damaged from byte ${at} on`);
     }
+  });
+
+  it('finds a damaged checksum, also the one before the last frame', () => {
+    const at = log.length - 2 * frameBytes;
+    for (const byte of [16, 20])
+      expect(damageOf(flipped(at + byte)), `${byte}`).toBe(`it is damaged from byte ${at} on`);
+  });
+
+  it('ignores a last transaction that was not written as a whole, wherever the writer was killed', () => {
+    const last = log.length - frameBytes;
+    const kept = Buffer.from(log);
+    for (const cut of [1, 8, FRAME_HEADER_BYTES, FRAME_HEADER_BYTES + 8, frameBytes - 1]) {
+      expect(damageOf(log.subarray(0, last + cut)), `${cut} bytes`).toBeUndefined();
+      // Over what an earlier log had there.
+      kept.fill(0x11, last + cut);
+      log.copy(kept, last, last, last + cut);
+      expect(damageOf(kept), `${cut} bytes over others`).toBeUndefined();
+    }
+  });
+
+  it('finds a damaged frame within the last transaction when its end was written', () => {
+    const path = join(folder, 'wide.db');
+    const database = new Database(path);
+    database.pragma('journal_mode = WAL');
+    database.exec('CREATE TABLE bundle (name TEXT)');
+    const frames = () => (readFileSync(`${path}-wal`).length - HEADER_BYTES) / frameBytes;
+    const before = frames();
+    database.prepare('INSERT INTO bundle VALUES (?)').run('x'.repeat(30_000));
+    const bytes = readFileSync(`${path}-wal`);
+    database.close();
+    expect((bytes.length - HEADER_BYTES) / frameBytes - before).toBeGreaterThan(4);
+    const at = HEADER_BYTES + before * frameBytes;
+    bytes.writeUInt8(bytes.readUInt8(at + 100) ^ 1, at + 100);
+    expect(damageOf(bytes)).toBe(`it is damaged from byte ${at} on`);
   });
 
   it('finds a damaged header', () => {
@@ -80,7 +114,14 @@ describe('walDamage', () => {
     insert.run('small');
     copyFileSync(`${path}-wal`, join(folder, 'failed'));
     database.close();
-    expect(readFileSync(join(folder, 'failed')).length).toBeGreaterThan(HEADER_BYTES + 20 * frameBytes);
+    const failed = readFileSync(join(folder, 'failed'));
+    expect(failed.length).toBeGreaterThan(HEADER_BYTES + 20 * frameBytes);
     expect(walDamage(join(folder, 'failed'))).toBeUndefined();
+    // Killed between the header and the page of the last frame of the small one.
+    const ends = (at: number) => failed.readUInt32BE(at + 4) !== 0;
+    const starts = Array.from({ length: 20 }, (_, frame) => HEADER_BYTES + frame * frameBytes);
+    const last = starts.findLast(ends) ?? 0;
+    failed.fill(0x11, last + FRAME_HEADER_BYTES, last + frameBytes);
+    expect(damageOf(failed)).toBeUndefined();
   });
 });
