@@ -163,7 +163,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   return { engine, media, runtime, trust, authority, state };
 }
 
-/** Opens what is recorded, once no other daemon has it. `built`: call it when the daemon can run. */
+/** Opens what is recorded, once no other daemon has it. Call `built` when the daemon can run. */
 async function openRecords(
   { settings, clock, log, node }: DaemonOptions,
   disposal: DisposalStack,

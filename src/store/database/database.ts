@@ -12,8 +12,8 @@ import { fillRowSums, keepRowSums, registerRowSum } from './row-sums.ts';
  * schema. See `wal-sync.ts` for what survives a power cut.
  *
  * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem or the file
- *   can't be written; `store/open` (`fatal`) when the file can't be opened or is damaged; `store/newer`
- *   (`fatal`) when a newer stickpin wrote it
+ *   can't be written; `store/open` (`fatal`) when the file can't be opened or is damaged;
+ *   `store/newer` (`fatal`) when a newer stickpin wrote it
  */
 export function openDatabase(path: string): Database.Database {
   let database: Database.Database | undefined;
@@ -48,7 +48,7 @@ export function cannotOpen(path: string, cause: unknown): AppError {
   });
 }
 
-/** SQLite opens a file that it may only read, or that failed once, for reading, without an error. */
+/** SQLite opens a file that it may only read, or that failed once, for reading without an error. */
 function tryToWrite(database: Database.Database, path: string): void {
   try {
     database.pragma(`user_version = ${MIGRATIONS.length}`);

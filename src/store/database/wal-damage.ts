@@ -12,10 +12,10 @@ const MAGIC = 0x377f0682;
  *
  * A frame belongs to this log when it has the salts of the header. Frames of an earlier log may
  * follow after the end; they are ignored. So are frames of a transaction that was not committed,
- * after a kill or on a full disk. SQLite writes frames in order, each with a checksum over all before
- * it. So a transaction was committed when its last frame fits the frame before it, or when the frame
- * after it fits. The last frame of all may be damaged or was never written as a whole: nobody can
- * tell, and the pin ledger knows more than such a database.
+ * after a kill or on a full disk. SQLite writes frames in order, each with a checksum over all
+ * before it. So a transaction was committed when its last frame fits the frame before it, or when
+ * the frame after it fits. The last frame of all may be damaged or was never written as a whole:
+ * nobody can tell, and the pin ledger knows more than such a database.
  */
 export function walDamage(path: string): string | undefined {
   const log = read(path);

@@ -46,7 +46,7 @@ export function createWalSync(sync: () => Promise<void>): WalSync {
   };
 }
 
-/** The file of an open database: the target when its path is a link. SQLite puts the log beside it. */
+/** The file of an open database, beside which its log is: the target when its path is a link. */
 export function fileOf(database: Database): string {
   const [main] = database.pragma('database_list') as readonly { readonly file: string }[];
   return main?.file ?? database.name;

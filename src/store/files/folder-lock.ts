@@ -11,7 +11,7 @@ import { damagedName } from './damaged-name.ts';
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 
-/** Opens the file of a lock without waiting for a pipe. Only its owner may open it, and so lock it. */
+/** Without waiting for a pipe. Only the owner of the file may open it, and so lock it. */
 const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const MODE = 0o600;
 const LOCK = 'lock';
@@ -27,7 +27,7 @@ export interface LockOptions {
   readonly log: Log;
 }
 
-/** The exit code for `store/in-use`: EX_TEMPFAIL of sysexits.h. systemd does not restart after it. */
+/** The exit code for `store/in-use` (EX_TEMPFAIL of sysexits.h): systemd does not restart it. */
 const EXIT_IN_USE = 75;
 
 /** The exit code of a program that can't start. */

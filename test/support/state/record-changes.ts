@@ -1,6 +1,7 @@
 /**
  * A process that records changes in the database at its first argument, as a daemon does in rounds,
- * and writes each step as a line of JSON, and what is logged. A step that fails is tried again, at most for 5 s.
+ * and writes each step as a line of JSON, and what is logged. A step that fails is
+ * tried again, at most for 5 s.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { reviveBundle } from '../../../src/app/daemon/revive-bundle.ts';
