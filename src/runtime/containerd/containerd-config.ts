@@ -16,6 +16,8 @@ export type ConfiguredRegistry =
 interface RegistrySettings {
   /** '' when none is set. */
   readonly configPath: string;
+  /** The image of pod sandboxes. '' when none is set. */
+  readonly sandboxImage: string;
   /** They set the older `registry.mirrors`. */
   readonly hasMirrors: boolean;
   /** They set something that makes containerd 2 pull without its transfer service. */
@@ -42,7 +44,7 @@ const MAX_FILES = 200;
 export async function readConfiguredRegistry(path: string, signal: AbortSignal): Promise<ConfiguredRegistry> {
   const pending = [path];
   const read = new Set<string>();
-  let found = { configPath: '', hasMirrors: false };
+  let found = { configPath: '', hasMirrors: false, sandboxImage: '' };
   const local = new Map<string, boolean>();
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
     signal.throwIfAborted();
@@ -55,7 +57,7 @@ export async function readConfiguredRegistry(path: string, signal: AbortSignal):
       continue;
     }
     if (table === undefined) return { kind: 'unknown' };
-    found = { ...found, ...registryIn(table) };
+    found = { ...found, ...registryIn(table), ...sandboxIn(table) };
     for (const [name, value] of localPullIn(table)) local.set(name, value);
     for (const pattern of stringsIn(table.imports)) pending.push(...(await importedBy(next, pattern)));
   }
@@ -90,6 +92,17 @@ function registryIn({ plugins }: TomlTable): { configPath?: string; hasMirrors?:
   return found;
 }
 
+/** In files of version 3 it stands among the pinned images. */
+function sandboxIn({ plugins }: TomlTable): { sandboxImage?: string } {
+  const found = TABLES.flatMap((name) => {
+    const plugin = isTable(plugins) ? plugins[name] : undefined;
+    if (!isTable(plugin)) return [];
+    return [isTable(plugin.pinned_images) ? plugin.pinned_images.sandbox : undefined, plugin.sandbox_image];
+  });
+  const image = found.find((value) => typeof value === 'string');
+  return typeof image === 'string' ? { sandboxImage: image } : {};
+}
+
 function localPullIn({ plugins }: TomlTable): readonly (readonly [string, boolean])[] {
   const table = isTable(plugins) ? plugins[IMAGES_TABLE] : undefined;
   if (!isTable(table)) return [];
@@ -121,4 +134,32 @@ async function importedBy(importer: string, pattern: string): Promise<readonly s
     .filter((name) => matches.test(name))
     .sort()
     .map((name) => join(dirname(path), name));
+}
+
+/**
+ * The image of pod sandboxes. containerd 1.7 reports it, its default too. containerd 2 does not, so
+ * that its configuration is read; its default is not known then.
+ *
+ * @param info the verbose answer of CRI `Status`
+ * @param configFile the main configuration file, where it is known
+ * @returns undefined when it is not known
+ */
+export async function sandboxImage(
+  info: Readonly<Record<string, string>>,
+  configFile: string | undefined,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const reported = reportedSandboxImage(info);
+  if (reported !== undefined || configFile === undefined) return reported;
+  const configured = await readConfiguredRegistry(configFile, signal);
+  return configured.kind === 'read' && configured.sandboxImage !== '' ? configured.sandboxImage : undefined;
+}
+
+function reportedSandboxImage({ config = '' }: Readonly<Record<string, string>>): string | undefined {
+  try {
+    const { sandboxImage: image } = JSON.parse(config) as { sandboxImage?: unknown };
+    return typeof image === 'string' && image !== '' ? image : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -2,18 +2,19 @@ import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { UnitControl } from '../../ports/node.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
 import { createPathRecord } from '../config/path-record.ts';
-import { createContainers } from '../cri/containers.ts';
-import { createCriClient } from '../cri/cri-client.ts';
+import { createContainers, type PauseImage } from '../cri/containers.ts';
+import { type CriClient, createCriClient } from '../cri/cri-client.ts';
 import { createCriObserver, type RuntimeTraits } from '../cri/observe.ts';
 import { createUnitStop } from '../cri/unit-stop.ts';
 import { createListeners } from '../listeners.ts';
 import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { addTag } from './add-tag.ts';
 import { openContentCheck } from './check-content.ts';
+import { sandboxImage } from './containerd-config.ts';
 import { createContentClient, storedBlobs } from './content-client.ts';
 import { createImagesClient } from './images-client.ts';
 import { createMirrorFolders, FOLDERS_CLEARED_ANYWAY } from './mirror-folders.ts';
-import { configPathMissing, findMirrorPlaces } from './mirror-places.ts';
+import { CONTAINERD_CONFIG_FILE, configPathMissing, findMirrorPlaces } from './mirror-places.ts';
 import { labelChanges, labelledPins, MARK_LABEL, markedPins } from './pin-label.ts';
 
 /** The options of the containerd adapter. */
@@ -84,7 +85,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
   const { certsDirectory, configFile } = options;
   const places = (signal: AbortSignal) => findMirrorPlaces(cri, { certsDirectory, configFile }, signal);
   return {
-    ...createContainers(cri),
+    ...createContainers(cri, pauseImageOf(cri, options)),
     close: () => [cri, images, content].forEach((each) => void each.close()),
     onChange: listeners.add,
     observe: createCriObserver({
@@ -131,5 +132,17 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       for (const digest of digests) await content.remove(digest, signal);
       if (digests.length > 0) await content.collectGarbage(signal);
     },
+  };
+}
+
+function pauseImageOf(
+  cri: Pick<CriClient, 'statusInfo'>,
+  { certsDirectory, configFile }: Pick<ContainerdRuntimeOptions, 'certsDirectory' | 'configFile'>,
+): PauseImage {
+  // A distribution with its own folder has its own configuration, too.
+  const file = configFile ?? (certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined);
+  return {
+    setting: 'sandbox_image of containerd',
+    read: async (signal) => sandboxImage(await cri.statusInfo(signal), file, signal),
   };
 }

@@ -11,8 +11,10 @@ const PARALLEL = 4;
  * Containers over CRI. `ListContainers` has no start times, exit codes and image volumes, so
  * `ContainerStatus` is called once for each state of each container. The result is cached, because
  * a container starts and ends only once.
+ *
+ * @param pauseImage the image of pod sandboxes, which `ListContainers` does not list
  */
-export function createContainers(cri: CriClient): ContainersPort {
+export function createContainers(cri: CriClient, pauseImage: PauseImage): ContainersPort {
   let known = new Map<string, ContainerTimes>();
   return {
     containers: async (signal) => {
@@ -26,10 +28,42 @@ export function createContainers(cri: CriClient): ContainersPort {
       known = times;
       return listed.flatMap((container) => toRuntimeContainer(container, times.get(keyOf(container))));
     },
-    imagesAskedFor: async (signal) => (await cri.listContainers(signal)).flatMap(imageAskedFor),
+    imagesAskedFor: async (signal) => {
+      const listed = await cri.listContainers(signal);
+      return [...(await pauseUse(cri, pauseImage, signal)), ...listed.flatMap(imageAskedFor)];
+    },
     removeContainer: cri.removeContainer,
     removeImage: cri.removeImage,
   };
+}
+
+/** The setting of the runtime that names the image of pod sandboxes, and how to read it. */
+export interface PauseImage {
+  /** `pause_image of CRI-O`. */
+  readonly setting: string;
+  /** Undefined or '' when it is not known. */
+  readonly read: (signal: AbortSignal) => Promise<string | undefined>;
+}
+
+/**
+ * What the runtime pulls itself when a pod starts, if it is absent. One by digest that is present
+ * needs no pull. One that can't be read is left out.
+ */
+async function pauseUse(
+  cri: Pick<CriClient, 'imageStatus'>,
+  { setting, read }: PauseImage,
+  signal: AbortSignal,
+): Promise<ImageUse[]> {
+  try {
+    const image = await read(signal);
+    if (image === undefined || image === '') return [];
+    const isPresent = (await cri.imageStatus(image, signal)) !== undefined;
+    const name = image.slice(0, MAX_NAME);
+    return [{ usedBy: `every pod, by ${setting}`, image: name, pullPolicy: isPresent ? 'IfNotPresent' : 'Always' }];
+  } catch {
+    signal.throwIfAborted();
+    return [];
+  }
 }
 
 /** A container that did not start may have no status. Then only its volumes are not known. */

@@ -16,6 +16,7 @@ import { refuseShadowing, SHADOWED_PINS } from './config-faults.ts';
 import { type CrioFiles, createCrioFiles } from './crio-files.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
 import { createReload, type Reload } from './reload.ts';
+import { runningPauseImage } from './running-config.ts';
 import { openContentCheck } from './storage/check-content.ts';
 import { createStoredDocuments } from './storage/stored-documents.ts';
 
@@ -79,7 +80,10 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   });
   const files = createCrioFiles(paths, options.mirror, reload.change);
   return {
-    ...createContainers(cri),
+    ...createContainers(cri, {
+      setting: 'pause_image of CRI-O',
+      read: (signal) => runningPauseImage(socketPath, signal),
+    }),
     ...createDropInPorts(files, reload),
     close: cri.close,
     onChange: listenersOf(paths, stop, options.log).add,

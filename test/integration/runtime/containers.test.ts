@@ -51,7 +51,7 @@ beforeEach(async () => {
     );
   });
   cri = createCriClient({ socketPath });
-  port = createContainers(cri);
+  port = createContainers(cri, { setting: 'pause_image', read: async () => undefined });
 });
 afterEach(() => {
   cri.close();

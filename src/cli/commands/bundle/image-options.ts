@@ -12,6 +12,7 @@ import { printWarning } from '../../output/stderr-line.ts';
 /** Options of `bundle create` about its images and where they come from. */
 export interface ImageOptions {
   readonly image: readonly ImageRequest[];
+  readonly pauseImage?: ImageRequest;
   readonly imagesFile: readonly string[];
   readonly imagesFrom: readonly string[];
   readonly shortNames?: string;
@@ -32,6 +33,11 @@ export function addImageOptions(command: Command): Command {
       'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo); a tag 2.6.2-rev1-b5.1 gives it 2.6.2-rev1 and 2.6.2 too',
       collectImage,
       [],
+    )
+    .option(
+      '--pause-image <ref[=source]>',
+      'the image of pod sandboxes, under the name in pause_image of CRI-O or sandbox_image of containerd: a node that lacks it starts no pod without a network',
+      parseImageOption,
     )
     .option(
       '--images-file <file>',
@@ -76,7 +82,8 @@ export async function readImageOptions(
   options: ImageOptions,
   context: CommandContext,
 ): Promise<Pick<CreateOptions, 'images' | 'used' | 'notes' | 'archives' | 'release' | 'withoutSignatures' | 'access'>> {
-  const named = [...options.image, ...(await readImagesFiles(options, context))];
+  const pause = options.pauseImage === undefined ? [] : [options.pauseImage];
+  const named = [...options.image, ...pause, ...(await readImagesFiles(options, context))];
   const from = await readAllImagesFrom(options, context);
   // A source that somebody has named counts more than the registry of the reference.
   const known = new Set(named.map(({ reference }) => formatReference(reference)));

@@ -1,6 +1,9 @@
 import type { Fault } from '../reason.ts';
 
-/** An image that something on the node asks for by name: a static pod, or a running container. */
+/**
+ * An image that something on the node asks for by name: a static pod, a running container, or the
+ * runtime itself for the sandbox of each pod.
+ */
 export interface ImageUse {
   /** Who asks for it, as `Pod kube-system/etcd, container etcd`. */
   readonly usedBy: string;

@@ -41,6 +41,21 @@ describe('--images-file', () => {
     expect(contents.images.map(({ pin }: { pin: boolean }) => pin)).toEqual([true, false]);
   });
 
+  it('is joined by --pause-image, whose image has its name and a pin, and counts in the sizes', async () => {
+    const more = ['--pause-image', `registry.k8s.io/pause:3.10${source('B')}`, '--json'];
+    const { stdout, stderr, exitCode } = await create(['quay.io/x/one:1=A'], ...more);
+    expect(exitCode, stderr).toBe(0);
+    expect(JSON.parse(stdout).payload.totals.images).toBe(2);
+    const { contents } = JSON.parse((await runCommand(['bundle', 'inspect', join(root, 'bundle'), '--json'])).stdout);
+    expect(contents.images).toContainEqual(
+      expect.objectContaining({
+        reference: `registry.k8s.io/pause@${second}`,
+        tags: ['registry.k8s.io/pause:3.10'],
+        pin: true,
+      }),
+    );
+  });
+
   it('reports a resolved tag, and nothing of a digest that was given, as JSON', async () => {
     const { stdout } = await create(['quay.io/x/one:1=A', `quay.io/x/two:1@${second}=B`], '--json');
     expect(JSON.parse(stdout).resolved).toEqual({ 'quay.io/x/one:1': first });

@@ -14,6 +14,9 @@ import { have } from '../../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { startSourceRegistry } from '../../../support/source-registry.ts';
 
+/** The default of CRI-O. */
+const PAUSE = 'registry.k8s.io/pause:3.10.1';
+
 describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', () => {
   let double: CrioDouble;
   let harness: DaemonHarness;
@@ -87,9 +90,27 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     await harness.daemon().engine.checkPulls(AbortSignal.timeout(30_000));
     expect(harness.daemon().engine.report()?.conditions).toMatchObject([
       { type: 'PullsAnswered', status: 'True' },
-      { type: 'PullsFromElsewhere', status: 'False' },
+      { type: 'PullsFromElsewhere', status: 'True', message: expect.stringContaining(PAUSE) },
     ]);
     expect(await harness.images()).toEqual(before);
+  });
+
+  it('names the image of pod sandboxes until a release provides it', async () => {
+    await harness.start();
+    harness.plug(bundle.path);
+    const elsewhere = (wanted: string) =>
+      harness.until(
+        ({ conditions }) => conditions.some(({ type, status }) => type === 'PullsFromElsewhere' && status === wanted),
+        60_000,
+      );
+    const { conditions } = await elsewhere('True');
+    expect(conditions[1]?.message).toContain(`${PAUSE} (every pod, by pause_image of CRI-O)`);
+    await harness.stop();
+    const provided = bundle.contents.images[0]?.tags[0] ?? '';
+    writeFileSync(join(double.dirs.crioDropIns, '20-pause.conf'), `[crio.image]\npause_image = "${provided}"\n`);
+    await double.reloadAndWait();
+    await harness.start();
+    await elsewhere('False');
   });
 
   it('pulls no present image after a restart with the same stick, except one test pull', async () => {

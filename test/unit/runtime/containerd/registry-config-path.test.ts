@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { sandboxImage } from '../../../../src/runtime/containerd/containerd-config.ts';
 import { findRegistryConfigPath } from '../../../../src/runtime/containerd/registry-config-path.ts';
 
 const { signal } = new AbortController();
@@ -25,6 +26,23 @@ const put = (name: string, text: string) => {
   mkdirSync(join(etc, name, '..'), { recursive: true });
   writeFileSync(join(etc, name), text);
 };
+
+describe('sandboxImage', () => {
+  const image = (info: Readonly<Record<string, string>> = {}) => sandboxImage(info, join(etc, 'config.toml'), signal);
+
+  it('is what containerd reports, and else what its configuration says', async () => {
+    expect(await image()).toBeUndefined();
+    put(
+      'config.toml',
+      'imports = ["conf.d/*.toml"]\n[plugins."io.containerd.grpc.v1.cri"]\nsandbox_image = "a/pause:1"\n',
+    );
+    expect(await image()).toBe('a/pause:1');
+    put('conf.d/own.toml', '[plugins."io.containerd.cri.v1.images".pinned_images]\nsandbox = "b/pause:2"\n');
+    expect(await image()).toBe('b/pause:2');
+    expect(await image({ config: JSON.stringify({ sandboxImage: 'c/pause:3' }) })).toBe('c/pause:3');
+    expect(await image({ config: 'no JSON' })).toBe('b/pause:2');
+  });
+});
 
 describe('registryConfigPath', () => {
   it.each([
