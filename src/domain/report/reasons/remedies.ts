@@ -73,12 +73,20 @@ const REMEDIES: { readonly [Code in Exclude<Reason, Fault>['code'] | ActivationH
   hook: () => "see 'systemctl status' of the unit that the message names",
 };
 
+/** Whether nobody has to do anything about the reason of a release. */
+export function endsByItself(code: string): boolean {
+  return isKnown(code) && REMEDIES[code] === undefined;
+}
+
+function isKnown(code: string): code is keyof typeof REMEDIES {
+  return Object.hasOwn(REMEDIES, code);
+}
+
 /**
  * What a person does about the reason of a release: a clause without full stop; undefined where it
  * ends automatically. What an adapter reports says it in its own message. `title`: as `ocp@4.13.7`.
  */
 export function remedyFor(code: string, title: string): string | undefined {
-  const isKnown = (known: string): known is keyof typeof REMEDIES => Object.hasOwn(REMEDIES, known);
   if (isKnown(code)) return REMEDIES[code]?.(title);
   return `see 'stickpin show ${title}' and 'journalctl -u stickpin -x'`;
 }

@@ -2,17 +2,20 @@ import { formatCount } from '../../../platform/sizes.ts';
 import { sequenceOf } from '../../adoption/floors.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import { isRetired, isRolledBack } from '../../release/recorded-phase.ts';
 import { flawedAmong } from '../../state/bad-blob.ts';
 import { MAX_LINE_LENGTH } from '../brief/fitted.ts';
 import { isAwaited } from '../hold-text.ts';
+import { endsByItself } from '../reasons/remedies.ts';
 import { heldLine } from './held-line.ts';
 import { commandNameAmong, reasonAmong, titleAmong } from './namesake.ts';
 import { isOnStick } from './stick-note.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
-  const spoken = withoutOutdated(those).filter((entry) => !needsOtherMedium(entry));
-  const entry = spoken.findLast(({ reason }) => reason !== undefined) ?? spoken.findLast(({ trouble }) => trouble);
+  const spoken = withoutOutdated(those).filter((entry) => !needsOtherMedium(entry) && !isPassedOver(entry, bundles));
+  const stopped = spoken.filter(({ reason }) => reason !== undefined);
+  const entry = stopped.findLast(needsPerson) ?? stopped.at(-1) ?? spoken.findLast(({ trouble }) => trouble);
   const reason = entry?.reason ?? entry?.trouble;
   return entry && reason && reasonAmong(reason, entry.bundle, bundles);
 }
@@ -28,6 +31,46 @@ export function withoutOutdated(those: readonly BundleAssessment[]): readonly Bu
       reason?.code !== 'engine/rolled-back' ||
       kept.every((other) => other.payload.name !== bundle.payload.name || sequenceOf(other) <= sequenceOf(bundle)),
   );
+}
+
+/**
+ * Whether a newer release of its stream was activated instead of it, and nobody has asked for it
+ * since: neither that it is ready nor what its preload waits for concerns a person any more.
+ */
+function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAssessment[]): boolean {
+  const { bundle, phase, reason, activationDue, isAskedFor } = entry;
+  if (bundle.activatedAt !== undefined || activationDue || isAskedFor === true) return false;
+  if (phase !== 'held' && (phase !== 'ready' || reason !== undefined)) return false;
+  return bundles.some(
+    ({ bundle: other }) =>
+      other.payload.name === bundle.payload.name &&
+      other.activatedAt !== undefined &&
+      !isRetired(other) &&
+      !isRolledBack(other) &&
+      sequenceOf(other) > sequenceOf(bundle),
+  );
+}
+
+/** Whether a release waits for a person, and not for a time or for something on the node. */
+function needsPerson(entry: BundleAssessment): boolean {
+  if (entry.reason !== undefined) return !endsByItself(entry.reason.code);
+  return isAwaited(entry) && entry.holds.some(({ releasedBy }) => releasedBy === 'person');
+}
+
+/** Those that wait for a person and of which a line has to speak before it speaks of others. */
+export function urgentAmong(bundles: readonly BundleAssessment[]): readonly BundleAssessment[] {
+  return withoutOutdated(bundles).filter(
+    (entry) => needsPerson(entry) && !needsOtherMedium(entry) && !isPassedOver(entry, bundles),
+  );
+}
+
+/** Of several releases the one to speak of: the last one that waits for a person, else the last one. */
+export function foremost(
+  those: readonly BundleAssessment[],
+  bundles: readonly BundleAssessment[],
+): BundleAssessment | undefined {
+  const current = those.filter((entry) => !isPassedOver(entry, bundles));
+  return current.findLast(needsPerson) ?? current.at(-1);
 }
 
 /**
@@ -51,8 +94,11 @@ export function otherMediumNote(entry: BundleAssessment, bundles: readonly Bundl
  * What holds a release that a person or a rollback has asked for and that was activated before.
  * Undefined when nothing does, or when something else is told of it.
  */
-export function askedLine({ bundles }: Pick<Assessment, 'bundles'>): string | undefined {
-  const asked = bundles.findLast((entry) => entry.phase !== 'ready' && isAwaited(entry) && entry.reason === undefined);
+export function askedLine(
+  those: readonly BundleAssessment[],
+  { bundles }: Pick<Assessment, 'bundles'>,
+): string | undefined {
+  const asked = those.findLast((entry) => entry.phase !== 'ready' && isAwaited(entry) && entry.reason === undefined);
   return asked && heldLine(asked, bundles);
 }
 

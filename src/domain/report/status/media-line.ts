@@ -7,10 +7,19 @@ import type { Observed } from '../../state/state.ts';
 import { briefName } from '../brief/brief-name.ts';
 import { fitted, MAX_LINE_LENGTH } from '../brief/fitted.ts';
 import { reasonWithin } from '../brief/reason-within.ts';
+import { toldHold } from '../hold-text.ts';
 import { waitingToLookText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import { noticeEffect, noticeTitle } from '../texts/bundle-text.ts';
-import { bundleTrouble, needsOtherMedium, otherMediumNote, readyLine, withoutOutdated } from './bundle-lines.ts';
+import {
+  bundleTrouble,
+  foremost,
+  needsOtherMedium,
+  otherMediumNote,
+  readyLine,
+  urgentAmong,
+  withoutOutdated,
+} from './bundle-lines.ts';
 import { titleAmong } from './namesake.ts';
 
 /** About the medium that was plugged in last and has something to tell. */
@@ -20,10 +29,10 @@ export function mediaLine(observed: Observed, assessment: Assessment): string | 
       return `Looking at ${briefName(label)}.`;
     if (peer?.isReady === false && state.kind === 'mounted') return waitingToLookText(briefName(label), peer);
     const carried = withoutOutdated(assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId)));
-    const newest = carried.at(-1);
-    if (newest !== undefined) {
+    const spoken = foremost(carried, assessment.bundles) ?? carried.at(-1);
+    if (spoken !== undefined) {
       const trouble = bundleTrouble(carried, assessment);
-      return withNotes(trouble ?? readyLine(newest, assessment.bundles), observed, assessment, mediumId);
+      return withNotes(trouble ?? readyLine(spoken, assessment.bundles), observed, assessment, mediumId);
     }
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
     if (awaiting !== undefined) return sentence(reasonWithin(awaiting.reason, MAX_LINE_LENGTH - 1));
@@ -73,7 +82,10 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
     const what = count === 1 ? `1 ${other}bundle` : `${count} ${other}bundles`;
     return [`${what} on ${briefName(label)} ${count === 1 ? 'was' : 'were'} rejected: see 'stickpin list'.`];
   });
-  const troubled = bundles.filter((entry) => entry.media.length === 0 && entry.reason !== undefined);
+  const urgent = urgentAmong(bundles).filter((entry) => toldHold(entry)?.releasedBy === 'person');
+  const troubled = bundles.filter(
+    (entry) => entry.media.length === 0 && (entry.reason !== undefined || urgent.includes(entry)),
+  );
   const first = troubled.find((entry) => !needsOtherMedium(entry)) ?? troubled[0];
   if (first !== undefined)
     notes.push(

@@ -8,7 +8,7 @@ import type { Observed } from '../../state/state.ts';
 import { briefName } from '../brief/brief-name.ts';
 import { fitted } from '../brief/fitted.ts';
 import { unmountedText } from '../reasons/media-text.ts';
-import { needsOtherMedium, otherMediumNote, readyLine, withoutOutdated } from './bundle-lines.ts';
+import { foremost, needsOtherMedium, otherMediumNote, readyLine, withoutOutdated } from './bundle-lines.ts';
 import { reasonAmong, titleAmong } from './namesake.ts';
 
 /**
@@ -19,7 +19,10 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
   const behind = bundles.findLast(needsOtherMedium);
   const ask = behind === undefined ? '' : ` ${otherMediumNote(behind, bundles)}`;
   const note = unmounted === undefined ? '' : ` ${sentence(unmountedText({ label: briefName(unmounted.label) }))}`;
-  const waiting = bundles.findLast((entry) => entry.phase === 'ready');
+  const waiting = foremost(
+    bundles.filter((entry) => entry.phase === 'ready'),
+    bundles,
+  );
   if (waiting !== undefined) return `${readyLine(waiting, bundles)}${ask}${note}`;
   const empty = observed.media.findLast(isEmptyStick);
   const foreign =
@@ -51,6 +54,6 @@ function lifecycleLine({ bundle, phase }: BundleAssessment, title: string, { soa
 }
 
 /** The drop folder is there all the time, and mostly empty. */
-function isEmptyStick({ state, isDropFolder }: Medium): boolean {
-  return state.kind === 'read' && state.bundles.length === 0 && !isDropFolder;
+export function isEmptyStick({ state, isDropFolder, peer }: Medium): boolean {
+  return state.kind === 'read' && state.bundles.length === 0 && !isDropFolder && peer === undefined;
 }

@@ -1,6 +1,7 @@
 import { oneLine } from '../../../platform/plain-text.ts';
-import { allBundles } from '../../assess/assess.ts';
+import { type Assessment, allBundles } from '../../assess/assess.ts';
 import { wantedReleases } from '../../fleet/wanted-release.ts';
+import type { MediumId } from '../../model/medium.ts';
 import type { Observed } from '../../state/state.ts';
 import { briefName } from '../brief/brief-name.ts';
 import { fitted, MAX_LINE_LENGTH, sentencesOf } from '../brief/fitted.ts';
@@ -12,11 +13,11 @@ import { streamNotes } from '../stream-report.ts';
 import { checkLine } from '../texts/content-text.ts';
 import { wantedReleaseText } from '../texts/fleet-text.ts';
 import { blockedLine } from './blocked-line.ts';
-import { askedLine, bundleTrouble } from './bundle-lines.ts';
+import { askedLine, bundleTrouble, urgentAmong } from './bundle-lines.ts';
 import { copyLine } from './copy-line.ts';
 import { mediaLine } from './media-line.ts';
 import type { Progress } from './progress-text.ts';
-import { restLine } from './rest-line.ts';
+import { isEmptyStick, restLine } from './rest-line.ts';
 import { workLine } from './work-line.ts';
 
 /**
@@ -28,17 +29,57 @@ import { workLine } from './work-line.ts';
 export function statusLine(snapshot: Snapshot, progress: Progress): string {
   const { observed, memory, assessment } = snapshot;
   const isStuck = memory.obstacle !== undefined && memory.running.length === 0;
+  const media = mediaLine(observed, assessment);
   const line =
     (isStuck ? undefined : workLine(snapshot, progress)) ??
     blockedLine(snapshot) ??
     copyLine(memory, assessment) ??
-    askedLine(assessment) ??
-    mediaLine(observed, assessment) ??
-    (memory.contentChecks?.running && checkLine(memory.contentChecks.running)) ??
-    bundleTrouble(assessment.bundles, assessment) ??
-    failedMediaLine(observed) ??
+    waitingLine(snapshot, media) ??
     restLine(observed, assessment);
-  return fitted([...sentencesOf(oneLine(line)), ...stateNotes(snapshot)]);
+  const wrong = wrongStickNote(observed, assessment, line, line === media);
+  const room = MAX_LINE_LENGTH - (wrong === '' ? 0 : wrong.length + 1);
+  return fitted([...sentencesOf(fitted(sentencesOf(oneLine(line)), room)), wrong, ...stateNotes(snapshot)]);
+}
+
+/** What a release or a medium waits for: what a person has to do comes before what ends by itself. */
+function waitingLine({ observed, memory, assessment }: Snapshot, media: string | undefined): string | undefined {
+  const { bundles } = assessment;
+  const urgent = urgentAmong(bundles);
+  return (
+    askedLine(urgent.length === 0 ? bundles : urgent, assessment) ??
+    media ??
+    (memory.contentChecks?.running && checkLine(memory.contentChecks.running)) ??
+    bundleTrouble(urgent, assessment) ??
+    failedMediaLine(observed) ??
+    (urgent.some(({ phase }) => phase === 'ready') ? restLine(observed, assessment) : undefined) ??
+    askedLine(bundles, assessment) ??
+    bundleTrouble(bundles, assessment)
+  );
+}
+
+/**
+ * Names the stick that was plugged in last of those that bring nothing, where the line does not: it
+ * has room whatever else there is to say. Empty when there is none.
+ */
+function wrongStickNote(
+  { media }: Observed,
+  { bundles, rejections }: Assessment,
+  line: string,
+  isOfMedia: boolean,
+): string {
+  const isRejected = (mediumId: MediumId) => !isOfMedia && rejections.some((one) => one.mediumId === mediumId);
+  const isUsed = (label: string) => bundles.some((entry) => entry.media.includes(label));
+  const wrong = media.findLast(
+    (medium) =>
+      medium.state.kind === 'failed' || isEmptyStick(medium) || (isRejected(medium.mediumId) && !isUsed(medium.label)),
+  );
+  if (wrong === undefined) return '';
+  const name = briefName(wrong.label);
+  if (line.includes(name)) return '';
+  if (wrong.state.kind === 'failed') return `${name} cannot be read: see journalctl -u stickpin.`;
+  return isEmptyStick(wrong)
+    ? `${name} carries no bundle.`
+    : `The bundle on ${name} was rejected: see 'stickpin list'.`;
 }
 
 /** What is wrong with our own state, and notes about streams. */

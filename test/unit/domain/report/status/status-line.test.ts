@@ -567,6 +567,83 @@ describe('statusLine: a release that was rolled back', () => {
   });
 });
 
+describe('statusLine: several releases', () => {
+  const of = (sequence: number, over: Partial<BundleSpec> = {}) =>
+    verified({
+      sequence,
+      version: `4.13.${sequence}`,
+      images: { [`etcd-${sequence}`]: [`etcd-${sequence}`] },
+      ...over,
+    });
+  const there = (...all: readonly VerifiedBundle[]) => reachable({ images: all.flatMap((one) => allListed(one)) });
+  const [older, newer, tools] = [of(7), of(8), of(9, { name: 'tools', schedule: 'manual' })];
+  const activated = stored(newer, { readyAt: 1, activatedAt: 2 });
+
+  it('says nothing of one that was passed over while the newer one is not proven yet', () => {
+    const ready = stored(older, { readyAt: 1 });
+    const says = 'Idle. ocp 4.13.8 activated (1 image present and pinned). Waiting for media.';
+    expect(line({ runtime: there(older, newer) }, [ready, activated])).toBe(says);
+    expect(line({ runtime: there(older, newer) }, [activated, ready])).toBe(says);
+    expect(line({ runtime: there(newer) }, [activated, stored(older)])).toBe(says);
+    const media = [medium('sdb1', [found(newer), found(older)])];
+    expect(line({ runtime: there(older, newer), media }, [activated, ready])).toMatch(
+      /^ocp 4\.13\.8 is ready.* activated/,
+    );
+    const alone = [medium('sdb1', [found(older)])];
+    expect(line({ runtime: there(older, newer), media: alone }, [activated, ready])).toMatch(/^ocp 4\.13\.7 is/);
+    const back = { rolledBackAt: 3, rolledBackReason: 'ocp 4.13.8 was rolled back.' };
+    expect(line({ runtime: there(older, newer) }, [ready, { ...activated, ...back }])).not.toBe(says);
+  });
+
+  it('speaks of the one that needs a person, not of one that ends by itself', () => {
+    const manual = stored(tools, { readyAt: 1 });
+    const soon = stored(older, { readyAt: 1 });
+    const unpinned = stored(newer);
+    const pinning = reachable({
+      images: [
+        ...allListed(tools),
+        ...newer.contents.images.map(({ reference }) => listed(reference, false)),
+        ...allListed(older),
+      ],
+    });
+    for (const bundles of [
+      [manual, soon, unpinned],
+      [unpinned, soon, manual],
+    ]) {
+      const pinsRequested = { references: [], unpinned: '', attempts: 1, at: NOON };
+      expect(line({ runtime: pinning, pinsRequested }, bundles)).toMatch(
+        /^tools 4\.13\.9 is ready: .*stickpin activate/,
+      );
+      const media = [medium('sdb1', [found(tools), found(older)])];
+      expect(line({ runtime: there(older, tools), media }, [manual, soon])).toMatch(/^tools 4\.13\.9 is ready/);
+    }
+  });
+
+  const full = { path: '/var', totalBytes: 10 * GIB, freeBytes: 1 * GIB };
+  it.each<{ state: string; bad: ReturnType<typeof medium>; says: string }>([
+    { state: 'is empty', bad: medium('sdc1', []), says: 'sdc1 carries no bundle.' },
+    {
+      state: 'can not be read',
+      bad: medium('sdc1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } }),
+      says: 'sdc1 cannot be read: see journalctl -u stickpin.',
+    },
+  ])('names a stick that $state, whatever is held or done', ({ bad, says }) => {
+    const held = stored(bundle);
+    const images = reachable({ images: some, filesystem: full });
+    for (const over of [
+      { runtime: images, media: [stick, bad] },
+      { runtime: images, media: [bad] },
+      { runtime: reachable({ images: some }), media: [stick, bad], running: [pullOf(bundle, 'image-99')] },
+      { runtime: { kind: 'unreachable' as const, reason: 'x '.repeat(120) }, media: [bad] },
+    ]) {
+      const text = line(over, [held]);
+      expect(text).toContain(says);
+      expect(text).not.toMatch(/^sdc1/);
+      expect(text.length).toBeLessThanOrEqual(200);
+    }
+  });
+});
+
 describe('statusLine: a release that can not be completed from the seen media', () => {
   const good = verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } });
   const proven = stored(good, { readyAt: 1, activatedAt: 2, provenAt: 3 });
