@@ -1,6 +1,13 @@
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { soakAfter } from '../../domain/release/proof/soak.ts';
-import { currentRelease, isProven, isRetired, isRolledBack } from '../../domain/release/recorded-phase.ts';
+import {
+  currentRelease,
+  hasBegun,
+  isAskedFor,
+  isProven,
+  isRetired,
+  isRolledBack,
+} from '../../domain/release/recorded-phase.ts';
 import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -53,6 +60,10 @@ function requireProvable(bundle: StoredBundle, bundles: readonly StoredBundle[])
   if (current?.bundleId !== bundle.bundleId) {
     const which = current === undefined ? 'another release' : bundleName(current.payload);
     throw refuse('engine/not-provable', `${name} is not the current release: ${which} was activated after it`);
+  }
+  if (isAskedFor(bundle, bundles) || hasBegun(bundle)) {
+    const until = 'its new activation is not done yet, and would begin its proof anew';
+    throw refuse('engine/not-provable', `${name} can't be proven now: ${until}. Prove it once that is done`);
   }
   if (isRolledBack(bundle)) {
     const again = `'stickpin activate ${name}' activates it again`;

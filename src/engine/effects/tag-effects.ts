@@ -8,7 +8,7 @@ import { tagGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
 import { contestEvents, restoredMessage } from '../../domain/report/events/tag-events.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import type { RunningTask, TagGiven } from '../../domain/state/memory.ts';
-import { stampAfter } from '../../domain/state/stamp.ts';
+import { latestStamp, stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -121,6 +121,7 @@ function forgetGivenUp({ store, log }: TagEffects, { bundles }: Assessment, runn
  */
 async function activate(effects: TagEffects, task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
   const { store, recorder, failures, floorKeeper, clock } = effects;
+  const before = latestStamp(store.load().bundles);
   if (!hasBegun(bundle)) store.setActivationBegun(bundle.bundleId, stampAfter(store.load().bundles, clock.now()));
   await store.settled(signal);
   const count = await activateBundle(bundle, effects, signal);
@@ -128,7 +129,7 @@ async function activate(effects: TagEffects, task: TagTask, bundle: StoredBundle
   const message = `${bundleTitle(bundle.payload)} is activated: ${count === 1 ? '1 tag names its image' : `${count} tags name its images`} now`;
   const about = { bundleId: bundle.bundleId, message, by: causeOf(effects, bundle) };
   const event = { kind: 'bundleActivated', level: 'info', ...about } as const;
-  const at = stampAfter(store.load().bundles, clock.now());
+  const at = activationStamp(bundle, store.load().bundles, before, clock.now());
   store.mark(bundle.bundleId, 'activatedAt', { ...recorder.row(event), at });
   failures.succeeded(task);
   const tags = new Set(tagGoalsOf(bundle).map(({ tag }) => tag));
@@ -137,6 +138,23 @@ async function activate(effects: TagEffects, task: TagTask, bundle: StoredBundle
     effects.given.filter(({ tag }) => !tags.has(tag)),
   );
   recorder.log(event);
+}
+
+/**
+ * When the activation counts as done. What a person or a rollback asked for while the tags moved,
+ * later than `before`, comes after it: otherwise it would be forgotten, although it was accepted.
+ */
+function activationStamp(
+  { bundleId, payload }: StoredBundle,
+  bundles: readonly StoredBundle[],
+  before: number,
+  now: number,
+): number {
+  const asked = bundles
+    .filter((other) => other.payload.name === payload.name)
+    .map((other) => (other.bundleId === bundleId ? other.rolledBackAt : other.activationRequestedAt) ?? 0)
+    .filter((at) => at > before);
+  return asked.length === 0 ? stampAfter(bundles, now) : Math.min(...asked) - 1;
 }
 
 /** Who asked for the activation, or what let it happen. The request is recorded with its time. */

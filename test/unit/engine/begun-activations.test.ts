@@ -46,3 +46,104 @@ it('a release that is activated by half holds its tags against another stream un
   expect(node.runtime.images.get(TAG)).toBe(node.runtime.images.get(alpha.contents.images[1]?.reference ?? ''));
   await node.stop();
 });
+
+const step = (sequence: number, over: Parameters<typeof verified>[0] = {}) => {
+  const digest = digestOf(`pause of ${sequence}`);
+  const reference = `quay.example.com/shared/pause@${digest}`;
+  return verified({
+    sequence,
+    version: `4.13.${sequence}`,
+    images: { pause: [`pause ${sequence}`] },
+    imageOver: { pause: { digest, reference, tags: [TAG] } },
+    ...over,
+  });
+};
+
+function gate() {
+  let letGo: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  return { held, letGo };
+}
+
+/** Two releases, of which the second one is activated while its tag is held back. */
+async function nodeInMotion(over: Parameters<typeof verified>[0] = {}) {
+  const node = createFakeNode([]);
+  const work = node.runtime.onPull;
+  const { held, letGo } = gate();
+  const [first, second] = [step(1), step(2, over)];
+  const movesTo = (bundle: typeof first) => node.runtime.images.get(bundle.contents.images[0]?.reference ?? '');
+  let isHeld = false;
+  node.runtime.onPull = async (reference, signal) => {
+    if (isHeld && !reference.includes('@')) await held;
+    await work(reference, signal);
+  };
+  await node.start();
+  node.plug('sda1', first);
+  await node.clock.advance(MINUTE);
+  node.engine.prove({ bundle: 'ocp@4.13.1' });
+  isHeld = true;
+  node.plug('sdb1', second);
+  await node.clock.advance(MINUTE);
+  expect(node.engine.report()?.operation).toBe('activating');
+  return {
+    node,
+    /** The release that the tag names. */
+    tagged: () => [first, second].find((one) => node.runtime.images.get(TAG) === movesTo(one))?.payload.version,
+    go: async () => {
+      isHeld = false;
+      letGo();
+      await node.clock.advance(30 * MINUTE);
+    },
+  };
+}
+
+it.each<{ what: string; ask: (engine: Awaited<ReturnType<typeof nodeInMotion>>['node']['engine']) => void }>([
+  { what: 'an activation of another release', ask: (engine) => engine.activate({ bundle: 'ocp@4.13.1' }) },
+  {
+    what: 'an activation that is confirmed',
+    ask: (engine) => engine.activateOverride({ bundle: 'ocp@4.13.1' }),
+  },
+])('$what that was accepted while tags move is done after that', async ({ ask }) => {
+  const { node, tagged, go } = await nodeInMotion();
+  ask(node.engine);
+  await go();
+  expect(tagged()).toBe('4.13.1');
+  expect(node.store.load().bundles.map(({ activatedAt }) => activatedAt !== undefined)).toEqual([true, true]);
+  await node.stop();
+});
+
+it('a rollback that was accepted while the release is activated again is done after that', async () => {
+  const { node, tagged, go } = await nodeInMotion();
+  await go();
+  expect(tagged()).toBe('4.13.2');
+  node.runtime.images.delete(TAG);
+  const work = node.runtime.onPull;
+  const { held, letGo } = gate();
+  node.runtime.onPull = async (reference, signal) => {
+    if (!reference.includes('@')) await held;
+    await work(reference, signal);
+  };
+  node.engine.activate({ bundle: 'ocp@4.13.2' });
+  await node.clock.advance(MINUTE);
+  expect(node.engine.report()?.operation).toBe('activating');
+  expect(node.engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
+  letGo();
+  await node.clock.advance(30 * MINUTE);
+  expect(tagged()).toBe('4.13.1');
+  expect(node.engine.report()?.bundles[1]?.reason?.code).toBe('engine/rolled-back');
+  await node.stop();
+});
+
+it('a release is not proven by hand while it is activated again, which would undo that', async () => {
+  const { node, go } = await nodeInMotion();
+  await go();
+  node.engine.activate({ bundle: 'ocp@4.13.2' });
+  expect(() => node.engine.prove({ bundle: 'ocp@4.13.2' })).toThrow(/its new activation is not done yet/);
+  await node.clock.advance(30 * MINUTE);
+  node.engine.prove({ bundle: 'ocp@4.13.2' });
+  await node.clock.advance(30 * MINUTE);
+  expect(node.engine.report()?.bundles[1]?.phase).toBe('proven');
+  await node.stop();
+});

@@ -64,7 +64,7 @@ export function urgentAmong(bundles: readonly BundleAssessment[]): readonly Bund
   );
 }
 
-/** Of several releases the one to speak of: the last one that waits for a person, else the last one. */
+/** Which release to speak of: the last one that waits for a person, else the last one. */
 export function foremost(
   those: readonly BundleAssessment[],
   bundles: readonly BundleAssessment[],

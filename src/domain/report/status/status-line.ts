@@ -41,7 +41,7 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
   return fitted([...sentencesOf(fitted(sentencesOf(oneLine(line)), room)), wrong, ...stateNotes(snapshot)]);
 }
 
-/** What a release or a medium waits for: what a person has to do comes before what ends by itself. */
+/** What is waited for: what a person has to do comes before what ends by itself. */
 function waitingLine({ observed, memory, assessment }: Snapshot, media: string | undefined): string | undefined {
   const { bundles } = assessment;
   const urgent = urgentAmong(bundles);
