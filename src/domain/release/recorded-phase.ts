@@ -1,3 +1,4 @@
+import { bundleName } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Phase } from '../model/phase.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
@@ -13,6 +14,19 @@ export function isRetired({ retiredAt, activationRequestedAt }: StoredBundle): b
 /** All that are not retired: their images are pinned. */
 export function keptBundles(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return bundles.filter((bundle) => !isRetired(bundle));
+}
+
+/** The bundles that `name@version` means: those that are not retired, else the last one. */
+export function bundlesCalled(bundles: readonly StoredBundle[], name: string): readonly StoredBundle[] {
+  const named = bundles.filter((bundle) => bundleName(bundle.payload) === name);
+  const kept = keptBundles(named);
+  return kept.length > 0 ? kept : named.slice(-1);
+}
+
+/** What a command takes for this bundle and no other: its name, else its digest. */
+export function commandName({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): string {
+  const name = bundleName(payload);
+  return bundlesCalled(bundles, name).every((other) => other.bundleId === bundleId) ? name : bundleId;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { BundleAssessment } from '../../domain/assess/assess-bundle.ts';
 import { askRules } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { pathOf } from '../../domain/path/read-paths.ts';
-import { currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
+import { commandName, currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
 import { foreignTag } from '../../domain/release/tag-claims.ts';
 import { confirmationMessage, foreignTagText, whyHeld } from '../../domain/report/hold-text.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
@@ -68,7 +68,7 @@ function rollback(context: ActivationContext, { stream }: { readonly stream: str
     store.requestActivation(to.bundleId, [], request);
   } else {
     const [one, other] = [bundleTitle(from.payload), bundleTitle(to.payload)];
-    const after = `It is not activated again automatically; 'stickpin activate ${bundleName(from.payload)}' tries it once more`;
+    const after = `It is not activated again automatically; 'stickpin activate ${commandName(from, bundles)}' tries it once more`;
     const message = `${one} is given up by hand, to go back to ${other}. ${after}`;
     const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message, ...authorOf(context) };
     const reason = `${one} was rolled back to ${other} by hand. ${after}`;
@@ -101,7 +101,7 @@ function requireOwnTags(bundle: StoredBundle, bundles: readonly StoredBundle[]):
   const conflict = foreignTag(bundle, bundles);
   if (conflict === undefined) return;
   const { tag, holder } = conflict;
-  const data = { tag, stream: bundle.payload.name, other: holder.payload.name, holder: bundleName(holder.payload) };
+  const data = { tag, stream: bundle.payload.name, other: holder.payload.name, holder: commandName(holder, bundles) };
   throw refuse('engine/tag-of-other-stream', foreignTagText(data));
 }
 

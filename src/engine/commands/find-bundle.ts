@@ -1,5 +1,5 @@
 import { bundleName } from '../../domain/model/bundle.ts';
-import { isRetired } from '../../domain/release/recorded-phase.ts';
+import { bundlesCalled } from '../../domain/release/recorded-phase.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
 
@@ -41,9 +41,7 @@ export function bundleCalled(bundles: readonly StoredBundle[], name: string): St
 function candidatesFor(bundles: readonly StoredBundle[], name: string): readonly StoredBundle[] {
   const byDigest = bundles.filter((bundle) => bundle.bundleId === name);
   if (byDigest.length > 0) return byDigest;
-  const named = bundles.filter((bundle) => bundleName(bundle.payload) === name);
-  const live = named.filter((bundle) => !isRetired(bundle));
-  return live.length > 0 ? live : named.slice(-1);
+  return bundlesCalled(bundles, name);
 }
 
 /**

@@ -108,7 +108,7 @@ function recordProven(
 
 function recordRolledBack(deps: LifecycleEffectDependencies, bundle: StoredBundle, to: BundleId): void {
   const toTitle = titleOf(deps, to);
-  record(deps, rolledBackEvent(bundle, toTitle), (row) => {
+  record(deps, rolledBackEvent(bundle, toTitle, deps.store.load().bundles), (row) => {
     const message = `Activation of ${toTitle} was requested automatically, because it runs again`;
     const event = { at: row.at + 1, kind: 'activation-requested', bundleId: to, message };
     deps.store.rollBack(bundle.bundleId, row, { bundleId: to, event });

@@ -1,6 +1,7 @@
 import { askRules, type RuleQuestion } from '../../domain/gates/gates.ts';
-import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
+import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/event.ts';
+import { commandName } from '../../domain/release/recorded-phase.ts';
 import { whyHeld } from '../../domain/report/hold-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { formatCount } from '../../platform/sizes.ts';
@@ -20,8 +21,9 @@ export function provenEvent({ bundleId, payload, soak }: StoredBundle): Event {
 }
 
 /** An earlier release runs again. @param toTitle that release */
-export function rolledBackEvent({ bundleId, payload }: StoredBundle, toTitle: string): Event {
-  const name = bundleName(payload);
+export function rolledBackEvent(bundle: StoredBundle, toTitle: string, bundles: readonly StoredBundle[]): Event {
+  const { bundleId, payload } = bundle;
+  const name = commandName(bundle, bundles);
   const message = `${bundleTitle(payload)} was rolled back: ${toTitle} runs again, and gets its tags back. It is not activated again automatically; 'stickpin activate ${name}' tries it once more, 'stickpin unpin ${name}' gives it up`;
   return { kind: 'bundleRolledBack', level: 'warn', bundleId, message };
 }

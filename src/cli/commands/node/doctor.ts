@@ -94,7 +94,7 @@ export function findingsOfReport({
     ...stateProblems.map(({ message }) => findingsOn('state').warning(message, CHECK_DISK)),
     ...conditions.flatMap(nodeConditionFindings),
     ...unclaimed.map(unclaimedFinding),
-    ...bundles.flatMap(releaseFindings),
+    ...bundles.flatMap((bundle) => releaseFindings(bundle, bundles)),
     ...rejected.map(rejectionFinding),
     ...costs,
   ];

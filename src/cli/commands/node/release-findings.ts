@@ -3,17 +3,18 @@ import { type Finding, findingsOn } from '../../../domain/model/finding.ts';
 import type { ActivationHoldReport, BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import { remedyFor } from '../../../domain/report/reasons/remedies.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
-import { shownName } from '../../output/shown-name.ts';
+import { commandNameIn, titleIn } from '../../output/shown-name.ts';
 
 /** What is wrong with a release, and what to do. What ends automatically is no warning. */
-export function releaseFindings({ degraded, reason, activationHolds = [], ...bundle }: BundleReport): Finding[] {
+export function releaseFindings(bundle: BundleReport, bundles: readonly BundleReport[] = [bundle]): Finding[] {
+  const { degraded, reason, activationHolds = [] } = bundle;
   const trouble = degraded ?? reason;
   if (trouble === undefined) return [];
   const { ok, warning } = findingsOn('releases');
-  const title = shownName(bundle);
-  const message = `${title}: ${trouble.message}`;
+  const message = `${titleIn(bundle, bundles)}: ${trouble.message}`;
   const isHold = activationHolds.some(({ code }) => code === trouble.code);
-  const remedy = isHold && activationHolds.every(endsAlone) ? undefined : remedyFor(trouble.code, title);
+  const remedy =
+    isHold && activationHolds.every(endsAlone) ? undefined : remedyFor(trouble.code, commandNameIn(bundle, bundles));
   return [remedy === undefined ? ok(message) : warning(message, remedy)];
 }
 

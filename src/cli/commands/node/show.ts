@@ -41,7 +41,7 @@ export function registerShow(program: Command, context: CommandContext): void {
           return;
         }
         const graph = stream === undefined ? '' : wrapLines(graphText(stream), context.columns, 4);
-        const bundle = found === undefined ? '' : renderShow(found, trust, context);
+        const bundle = found === undefined ? '' : renderShow(found, trust, context, report.bundles);
         context.stdout([graph, bundle, windowsText(windows)].filter((text) => text !== '').join('\n'));
       };
       return withDaemonOrStored(

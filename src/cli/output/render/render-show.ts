@@ -5,7 +5,7 @@ import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { Tone } from '../colour.ts';
 import { shownMembers } from '../shown-members.ts';
-import { shownName } from '../shown-name.ts';
+import { commandNameIn } from '../shown-name.ts';
 import { formatStacked } from '../stacked-table.ts';
 import { formatTable, type Layout } from '../table.ts';
 import { wrapLines } from '../wrap-words.ts';
@@ -31,7 +31,12 @@ const LABEL_WIDTH = 14;
  * rules and their effect; its conditions; and the keys and rules of trust in use, if they are
  * known.
  */
-export function renderShow(bundle: ShownBundle, trust: TrustReport | undefined, layout: Layout = {}): string {
+export function renderShow(
+  bundle: ShownBundle,
+  trust: TrustReport | undefined,
+  layout: Layout = {},
+  bundles: Parameters<typeof commandNameIn>[1] = [],
+): string {
   const {
     conditions,
     rules = [],
@@ -40,11 +45,11 @@ export function renderShow(bundle: ShownBundle, trust: TrustReport | undefined, 
     warnings = [],
     ...members
   } = bundle as Partial<BundleReport>;
-  const { name = '', version = '', bundleId = '' } = members;
-  const title = shownName({ name, version, bundleId });
+  const { name = '', version = '', bundleId = '', phase = '' } = members;
+  const command = commandNameIn({ name, version, bundleId, phase }, bundles);
   const shown = [
     ...shownMembers(members),
-    ...activationHolds.map((hold) => ['held', `${hold.message}${holdEnd(hold, title)}`] as const),
+    ...activationHolds.map((hold) => ['held', `${hold.message}${holdEnd(hold, command)}`] as const),
     ...warnings.map((warning) => ['warning', warning] as const),
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
     ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),

@@ -5,7 +5,7 @@ import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';
 import { barWithText } from '../progress-bar.ts';
-import { shownName } from '../shown-name.ts';
+import { commandNameIn, shownName, titleIn } from '../shown-name.ts';
 import { type Cell, formatTable, type Layout } from '../table.ts';
 import { wrapLines } from '../wrap-words.ts';
 import { holdEnd } from './hold-end.ts';
@@ -60,9 +60,11 @@ export function renderList(report: StatusReport, layout: Layout = {}): string {
     const lines = ['No bundle is known and none is plugged in.\n', ...names, ...unreadable, ...unclaimedLines(report)];
     return wrapLines(lines.join(''), layout.columns, 4);
   }
+  const titles = new Map(report.bundles.map((bundle) => [bundle.bundleId, titleIn(bundle, report.bundles)]));
+  const titleOf = (bundle: Parameters<typeof shownName>[0]) => titles.get(bundle.bundleId) ?? shownName(bundle);
   const rows: (readonly Cell[])[] = [
     ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
-      shownName(bundle),
+      titleOf(bundle),
       { text: shownPhase(phase, hold, bundle), tone: toneOfPhase(phase, bundle) },
       `${images.present}/${images.total}`,
       `${images.pinned}`,
@@ -84,20 +86,22 @@ export function renderList(report: StatusReport, layout: Layout = {}): string {
   const reasons = [
     ...report.bundles.flatMap(({ reason, ...bundle }) => {
       const message = reason?.message ?? firstHold(bundle);
-      return message === undefined ? [] : [`${shownName(bundle)}: ${message}${endOf(bundle, reason)}`];
+      return message === undefined ? [] : [`${titleOf(bundle)}: ${message}${endOf(bundle, reason, report.bundles)}`];
     }),
-    ...report.bundles.flatMap(({ kept, ...bundle }) => (kept === undefined ? [] : [`${shownName(bundle)}: ${kept}`])),
+    ...report.bundles.flatMap(({ kept, ...bundle }) => (kept === undefined ? [] : [`${titleOf(bundle)}: ${kept}`])),
     ...report.bundles.flatMap(({ warnings = [], ...bundle }) => {
       const count = warnings.length === 1 ? '1 warning' : `${warnings.length} warnings`;
-      const name = shownName(bundle);
-      return warnings.length === 0 ? [] : [`${name}: its maker had ${count}, see 'stickpin show ${name}'`];
+      const command = commandNameIn(bundle, report.bundles);
+      return warnings.length === 0
+        ? []
+        : [`${titleOf(bundle)}: its maker had ${count}, see 'stickpin show ${command}'`];
     }),
     ...report.bundles.flatMap(({ rules = [], ...bundle }) => {
       const ofOthers = rules.filter(({ effect }) => effect === 'holds-others');
-      return ofOthers.map((rule) => `${shownName(bundle)}: ${ruleName(rule)}: ${ruleText(rule)}`);
+      return ofOthers.map((rule) => `${titleOf(bundle)}: ${ruleName(rule)}: ${ruleText(rule)}`);
     }),
     ...report.bundles.flatMap(({ advisory, ...bundle }) =>
-      advisory ? [`${shownName(bundle)}: ${adviceOf(advisory)}`] : [],
+      advisory ? [`${titleOf(bundle)}: ${adviceOf(advisory)}`] : [],
     ),
     ...report.streams.flatMap(({ notes }) => notes),
     ...report.notices.map(
@@ -162,12 +166,14 @@ function shownPhase(
  * for the time.
  */
 function endOf(
-  { phase, activationHolds = [], ...bundle }: Parameters<typeof shownName>[0] & Holds,
+  bundle: Parameters<typeof shownName>[0] & Holds,
   reason: BundleReport['reason'],
+  bundles: StatusReport['bundles'],
 ): string {
+  const { phase, activationHolds = [] } = bundle;
   if (phase !== 'ready') return '';
   const byPerson = activationHolds.find(({ releasedBy }) => releasedBy === 'person');
-  if (byPerson !== undefined) return reason === undefined ? holdEnd(byPerson, shownName(bundle)) : '';
+  if (byPerson !== undefined) return reason === undefined ? holdEnd(byPerson, commandNameIn(bundle, bundles)) : '';
   const until = activationHolds
     .flatMap((hold) => hold.until ?? [])
     .sort()

@@ -1,4 +1,4 @@
-import { bundleName } from '../../model/bundle.ts';
+import { commandName } from '../../release/recorded-phase.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from '../gate.ts';
 
 type ForeignTagHold = Hold<
@@ -13,10 +13,11 @@ type ForeignTagHold = Hold<
  */
 export function foreignTags({
   bundle,
+  bundles,
   foreignTag,
-}: Pick<GateContext, 'bundle' | 'foreignTag'>): GateVerdict<ForeignTagHold> {
+}: Pick<GateContext, 'bundle' | 'bundles' | 'foreignTag'>): GateVerdict<ForeignTagHold> {
   if (foreignTag === undefined) return PASS;
   const { tag, holder } = foreignTag;
-  const data = { tag, stream: bundle.payload.name, other: holder.payload.name, holder: bundleName(holder.payload) };
+  const data = { tag, stream: bundle.payload.name, other: holder.payload.name, holder: commandName(holder, bundles) };
   return { kind: 'hold', hold: { code: 'engine/tag-of-other-stream', data, releasedBy: 'person' } };
 }

@@ -1,7 +1,6 @@
-import { bundleName } from '../../model/bundle.ts';
 import { repositoryOf } from '../../model/reference.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import { keptBundles } from '../recorded-phase.ts';
+import { commandName, keptBundles } from '../recorded-phase.ts';
 import { tagGoalsOf, tagOwners } from '../tags.ts';
 
 /** The names by which the activated releases provide images. */
@@ -35,7 +34,7 @@ export function providedNames(
   const kept = keptBundles(bundles).filter((bundle) => !withdrawn.has(bundle));
   const images = kept.filter(({ activatedAt }) => activatedAt !== undefined).flatMap(({ contents }) => contents.images);
   const further = kept.flatMap((bundle) =>
-    tagGoalsOf(bundle).flatMap(({ tag }) => (tags.has(tag) ? [] : [[tag, bundleName(bundle.payload)] as const])),
+    tagGoalsOf(bundle).flatMap(({ tag }) => (tags.has(tag) ? [] : [[tag, commandName(bundle, bundles)] as const])),
   );
   return {
     tags,

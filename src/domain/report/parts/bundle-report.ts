@@ -13,6 +13,7 @@ import { currentIds } from '../../release/recorded-phase.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { trustedBundles } from '../advisories.ts';
+import { withCommands } from '../brief/namesake.ts';
 import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
 import { type ShownReason, shownReason } from '../reasons/reason-text.ts';
 import { keptText } from '../texts/kept-text.ts';
@@ -109,7 +110,8 @@ export function releaseReports(
   now: number,
 ): BundleReport[] {
   const trusted = trustedBundles(assessment);
-  const current = currentIds(assessment.bundles.map(({ bundle }) => bundle));
+  const bundles = assessment.bundles.map(({ bundle }) => bundle);
+  const current = currentIds(bundles);
   const streams = new Map(
     assessment.bundles.map(({ bundle: { payload } }) => [payload.name, effectiveAdvisories(trusted, payload.name)]),
   );
@@ -117,7 +119,7 @@ export function releaseReports(
     const { name, version } = entry.bundle.payload;
     const advisory = streams.get(name)?.get(version);
     const why = assessment.kept.get(entry.bundle.bundleId);
-    return {
+    const report: BundleReport = {
       ...bundleReport(entry, conditions.get(entry.bundle.bundleId)),
       current: current.has(entry.bundle.bundleId),
       ...(current.has(entry.bundle.bundleId) && runsOf(entry, assessment.life)),
@@ -125,6 +127,7 @@ export function releaseReports(
       ...(why !== undefined && { kept: keptText(entry.bundle, why) }),
       ...(advisory !== undefined && { advisory: { ...advisory, effect: 'holds-others' } }),
     };
+    return withCommands(report, entry.bundle, bundles);
   });
 }
 

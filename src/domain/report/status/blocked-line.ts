@@ -3,10 +3,10 @@ import { unsupportedReason } from '../../assess/runtime-support.ts';
 import { isRecordingTrouble, isStateDamage } from '../../preload/disk-trouble.ts';
 import { briefName, briefTitle } from '../brief/brief-name.ts';
 import { fitted, foreignSentences, inOrder, MAX_LINE_LENGTH } from '../brief/fitted.ts';
+import { titleAmong } from '../brief/namesake.ts';
 import { reasonWithin } from '../brief/reason-within.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { runtimeAway } from '../texts/runtime-away.ts';
-import { titleAmong } from './namesake.ts';
 
 /** What keeps every bundle from going on. */
 export function blockedLine({ observed, memory, assessment }: Snapshot): string | undefined {

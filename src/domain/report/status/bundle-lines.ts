@@ -5,10 +5,10 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { isRetired, isRolledBack } from '../../release/recorded-phase.ts';
 import { flawedAmong } from '../../state/bad-blob.ts';
 import { MAX_LINE_LENGTH } from '../brief/fitted.ts';
+import { commandNameAmong, reasonAmong, titleAmong } from '../brief/namesake.ts';
 import { isAwaited } from '../hold-text.ts';
 import { endsByItself } from '../reasons/remedies.ts';
 import { heldLine } from './held-line.ts';
-import { commandNameAmong, reasonAmong, titleAmong } from './namesake.ts';
 import { isOnStick } from './stick-note.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */

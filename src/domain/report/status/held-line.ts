@@ -5,10 +5,10 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { ActivationHold } from '../../gates/gates.ts';
 import { CREATED_AHEAD_MS } from '../../time/clock-fault.ts';
 import { MAX_LINE_LENGTH, SEE_LIST, shortened } from '../brief/fitted.ts';
+import { commandNameAmong, titleAmong } from '../brief/namesake.ts';
 import { isRuleHold, toldHold } from '../hold-text.ts';
 import { hookClause } from '../texts/hook-text.ts';
 import { timeText, wallText } from '../texts/time-text.ts';
-import { commandNameAmong, titleAmong } from './namesake.ts';
 import { stickNote } from './stick-note.ts';
 
 type Entries = Parameters<typeof titleAmong>[1];

@@ -6,6 +6,7 @@ import type { MediumId } from '../../model/medium.ts';
 import type { Observed } from '../../state/state.ts';
 import { briefName } from '../brief/brief-name.ts';
 import { fitted, MAX_LINE_LENGTH } from '../brief/fitted.ts';
+import { titleAmong } from '../brief/namesake.ts';
 import { reasonWithin } from '../brief/reason-within.ts';
 import { toldHold } from '../hold-text.ts';
 import { waitingToLookText } from '../reasons/media-text.ts';
@@ -20,7 +21,6 @@ import {
   urgentAmong,
   withoutOutdated,
 } from './bundle-lines.ts';
-import { titleAmong } from './namesake.ts';
 
 /** About the medium that was plugged in last and has something to tell. */
 export function mediaLine(observed: Observed, assessment: Assessment): string | undefined {

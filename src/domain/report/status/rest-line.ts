@@ -7,9 +7,9 @@ import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import type { Observed } from '../../state/state.ts';
 import { briefName } from '../brief/brief-name.ts';
 import { fitted } from '../brief/fitted.ts';
+import { reasonAmong, titleAmong } from '../brief/namesake.ts';
 import { unmountedText } from '../reasons/media-text.ts';
 import { foremost, needsOtherMedium, otherMediumNote, readyLine, withoutOutdated } from './bundle-lines.ts';
-import { reasonAmong, titleAmong } from './namesake.ts';
 
 /**
  * The line while no work is running: the ready or running release, and the next action of a person.

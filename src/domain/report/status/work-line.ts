@@ -11,13 +11,13 @@ import { isRelease } from '../../trust/notice.ts';
 import { briefHow } from '../brief/brief-media.ts';
 import { briefName, briefNames, briefTitle } from '../brief/brief-name.ts';
 import { MAX_LINE_LENGTH } from '../brief/fitted.ts';
+import { titleAmong } from '../brief/namesake.ts';
 import { reasonWithin } from '../brief/reason-within.ts';
 import { interruptionText, waitingForPeerText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, trustedBy } from '../texts/bundle-text.ts';
 import { sourcesOf } from '../texts/sources.ts';
-import { titleAmong } from './namesake.ts';
 import { type Progress, progressText } from './progress-text.ts';
 
 /** The line about the current activation, preload or adoption. Undefined while there is none. */

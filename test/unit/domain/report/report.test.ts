@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
+  digestOf,
   found,
   judge,
   listed,
@@ -45,6 +47,23 @@ describe('reportOf', () => {
     ]);
     expect(report({ media, obstacle }, [stored(bundle)]).bundles).toHaveLength(1);
     expect(report({ media, obstacle: { code: 'media/read', message: 'bad' } }).bundles).toEqual([]);
+  });
+
+  it('names one of two bundles of one version by its digest in every command', () => {
+    const bad = { digest: digestOf('layer etcd'), why: 'damaged', medium: 'sdb1' } as const;
+    const one = stored(verified({ sequence: 6, images: { etcd: ['etcd'] } }), { badBlobs: [bad] });
+    const other = stored(verified({ images: { api: ['api'] }, schedule: 'manual' }), { readyAt: 1 });
+    const runtime = reachable({ images: allListed(other) });
+    const [first] = report({ runtime }, [one, other]).bundles;
+    expect(first?.reason?.message).toContain(`give it up: 'stickpin unpin ${one.bundleId}'`);
+    const alone = report({ runtime }, [one, { ...other, retiredAt: 2 }]).bundles;
+    expect(alone[0]?.reason?.message).toContain("'stickpin unpin ocp@4.13.7'");
+    const text = JSON.stringify(report({ runtime }, [one, other]));
+    expect(text).not.toContain("ocp@4.13.7'");
+    const list = renderList(report({ runtime }, [one, other]));
+    expect(list).toContain(`'stickpin activate ${other.bundleId}' to activate it now`);
+    expect(list).toContain(`ocp@4.13.7 (${one.bundleId.slice(0, 19)}…)`);
+    expect(list).not.toMatch(/stickpin \w+ ocp@/);
   });
 
   it('names a release that another node runs and no node can give', () => {
