@@ -4,8 +4,17 @@ import { activationKey } from '../../../../src/domain/release/pulls/pull-check.t
 import { nodePullEvents } from '../../../../src/domain/report/events/node-pull-events.ts';
 import { judgeNodeConditions } from '../../../../src/domain/report/node-conditions.ts';
 import type { PullCheckEnd } from '../../../../src/domain/state/pull-check.ts';
-import type { Observed } from '../../../../src/domain/state/state.ts';
-import { judge, NOON, observation, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
+import {
+  allListed,
+  judge,
+  NOON,
+  observation,
+  pinsOf,
+  referenceOf,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
 
 const release = stored(verified({ images: { etcd: ['base'] } }), { readyAt: 1, activatedAt: 2 });
 const REFERENCE = referenceOf('etcd');
@@ -109,6 +118,27 @@ describe('PullsFromElsewhere', () => {
     expect(message(1)).toContain(
       'Activate ocp@4.13.9, and add the other one to a bundle under this name, or use names',
     );
+  });
+
+  it('counts a tag that is given back as provided: a rollback is no reason to warn', () => {
+    const shared = 'quay.example.com/ocp/app:stable';
+    const of = (sequence: number) =>
+      verified({
+        sequence,
+        version: `4.13.${sequence}`,
+        images: { [`app${sequence}`]: ['app'] },
+        imageOver: { [`app${sequence}`]: { tags: [shared] } },
+      });
+    const older = stored(of(6), { readyAt: 1, activatedAt: 2, provenAt: 3, activationRequestedAt: 6 });
+    const newer = stored(of(7), { readyAt: 1, activatedAt: 4, rolledBackAt: 5, rolledBackReason: 'no' });
+    const images = [older, newer].flatMap((one) => allListed(one));
+    const imageUses = { uses: [{ usedBy: 'Pod a, container c', image: shared }], faults: [], isComplete: true };
+    const condition = (bundles: StoredBundle[]) =>
+      judged(undefined, { imageUses, runtime: runtime({ images, renderedPins: pinsOf(older, newer) }) }, bundles)
+        .PullsFromElsewhere;
+    expect(condition([older, newer])).toMatchObject({ status: 'False', reason: 'AllProvided' });
+    const { activationRequestedAt: _, ...unasked } = older;
+    expect(condition([unasked, newer])).toMatchObject({ status: 'True' });
   });
 
   it('is False when every image is provided, and Unknown when something could not be checked', () => {
