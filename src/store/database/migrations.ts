@@ -174,10 +174,11 @@ export const MIGRATIONS: readonly string[] = [
          WHEN EXISTS (SELECT 1 FROM event WHERE event.bundle_id = bundle.bundle_id AND kind = 'keysRotated') THEN 'yes'
          WHEN EXISTS (SELECT 1 FROM event WHERE event.bundle_id = bundle.bundle_id AND kind = 'keysNotRotated') THEN 'no'
          WHEN bundle_id IN (SELECT bundle_id FROM rotated_key UNION SELECT bundle_id FROM revoked_key) THEN 'yes'
-         WHEN json_array_length(signer_key_ids) > 0 THEN 'unknown'
+         WHEN json_valid(signer_key_ids) THEN iif(json_array_length(signer_key_ids) > 0, 'unknown', 'no')
          ELSE 'no'
        END AS taken
-     FROM bundle WHERE json_type(payload, '$.trust') = 'object' ORDER BY adopted_at, rowid;
+     FROM bundle WHERE CASE WHEN json_valid(payload) THEN json_type(payload, '$.trust') END = 'object'
+     ORDER BY adopted_at, rowid;
    INSERT OR IGNORE INTO rotated_key_of_bundle (key_id, role, pem, bundle_id, at, name)
      SELECT known.key_id, known.role, known.pem, later.bundle_id, later.adopted_at,
        later.payload ->> ('$.trust.names."' || known.key_id || '"')

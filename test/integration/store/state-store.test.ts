@@ -411,6 +411,18 @@ describe('trust', () => {
     );
   });
 
+  it('finds a damaged payload of an earlier version when it is read, and not when it is migrated', () => {
+    mkdirSync(dirname(path), { recursive: true });
+    const old = new Database(path);
+    const before = MIGRATIONS.findIndex((step) => step.includes('rotated_key_of_bundle'));
+    for (const step of MIGRATIONS.slice(0, before)) old.exec(step);
+    old.pragma(`user_version = ${before}`);
+    old.exec(`INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, adopted_at)
+              VALUES ('x', 'ocp', '4.13.7', 1, '{"trust":{', '{}', '[', '[', 1)`);
+    old.close();
+    expect(() => openStore()).toThrow(expect.objectContaining({ code: 'store/row' }));
+  });
+
   it('keeps the last verdict about a digest', () => {
     const { store } = openStore();
     store.setVerdict({ bundleId: bundle.bundleId, verdict: 'approved', at: 1 }, event(1, 'bundleApproved'));
