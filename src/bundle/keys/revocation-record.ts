@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import type { RevocationRecord } from '../../domain/trust/revocation-record.ts';
 import { isRoleName } from '../../domain/trust/role.ts';
-import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { bundleError } from '../bundle-error.ts';
 
 const keyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
@@ -71,14 +71,13 @@ export function parseRevocationRecord(text: string, name: string): RevocationRec
  * (`wait`) when it can't be read or is damaged
  */
 export async function readRevocationRecord(path: string): Promise<RevocationRecord | undefined> {
-  let text: string;
+  let text: string | undefined;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readIfPresent(path);
   } catch (cause) {
-    if (systemCodeOf(cause) === 'ENOENT') return undefined;
     throw unreadable(path, "can't be read", cause);
   }
-  return parseRevocationRecord(text, path);
+  return text === undefined ? undefined : parseRevocationRecord(text, path);
 }
 
 function unreadable(name: string, what: string, cause: unknown) {

@@ -1,4 +1,5 @@
-import { type FileHandle, lstat, mkdir, open, readFile, rename } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf } from '../app-error.ts';
 import { NEVER_ABORTED } from '../async/abort.ts';
@@ -48,7 +49,9 @@ export async function replaceFile(
     await handle.chmod(mode); // the umask may have removed bits
     await handle.writeFile(content);
   };
-  await writeThrough(staged, 'w', mode, write, isVolatile ? Number.POSITIVE_INFINITY : 0);
+  // What is left of a crash, or whatever has its place.
+  await rm(staged, { recursive: true, force: true });
+  await writeThrough(staged, mode, write, isVolatile ? Number.POSITIVE_INFINITY : 0);
   signal.throwIfAborted();
   if (!isVolatile) unsynced.add(file.path);
   await rename(staged, file.path);
@@ -81,12 +84,12 @@ export async function writeNewFile(
   content: string | Uint8Array,
   { mode = MODE, signal }: NewFileOptions = {},
 ): Promise<void> {
-  await writeThrough(path, 'wx', mode, (file) => file.writeFile(content, { signal }));
+  await writeThrough(path, mode, (file) => file.writeFile(content, { signal }));
 }
 
 /** As {@link writeNewFile}, with the content from `write`. @returns the result of `write` */
 export async function fillNewFile<T>(path: string, write: (file: FileHandle) => Promise<T>): Promise<T> {
-  return writeThrough(path, 'wx', MODE, write);
+  return writeThrough(path, MODE, write);
 }
 
 /**
@@ -94,7 +97,7 @@ export async function fillNewFile<T>(path: string, write: (file: FileHandle) => 
  * at its end: only a file of 1 MiB or more is synced here, so that a long write shows its progress.
  */
 export async function fillTreeFile<T>(path: string, write: (file: FileHandle) => Promise<T>): Promise<T> {
-  return writeThrough(path, 'wx', MODE, write, LARGE_BYTES);
+  return writeThrough(path, MODE, write, LARGE_BYTES);
 }
 
 /** As {@link fillTreeFile}, with this content. */
@@ -110,9 +113,27 @@ export async function keepTreeFile(path: string): Promise<void> {
   });
 }
 
-/** The text of a file, or undefined when there is none. @throws the system's error otherwise. */
+/**
+ * The text of a file, or undefined when there is none. Never waits for a pipe. @throws the system's
+ * error otherwise; {@link isNoFile} says whether it is one of something else than a file
+ */
 export async function readIfPresent(path: string): Promise<string | undefined> {
-  return readFile(path, 'utf8').catch(ignoreAbsent);
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(ignoreAbsent);
+  if (file === undefined) return undefined;
+  try {
+    if ((await file.stat()).isFile()) return await file.readFile('utf8');
+    throw Object.assign(new Error(`${path} is not a file`), { code: NO_FILE });
+  } finally {
+    await file.close();
+  }
+}
+
+/** BSD's code for it; Linux has none. */
+const NO_FILE = 'EFTYPE';
+
+/** Whether a file could not be opened since it is a folder, a pipe, a socket or a loop of links. */
+export function isNoFile(error: unknown): boolean {
+  return [NO_FILE, 'EISDIR', 'ENXIO', 'ELOOP'].includes(systemCodeOf(error) ?? '');
 }
 
 /**
@@ -164,12 +185,11 @@ async function isAsWanted(path: string, content: string | Buffer, mode: number):
 
 async function writeThrough<T>(
   path: string,
-  flag: 'w' | 'wx',
   mode: number,
   write: (file: FileHandle) => Promise<T>,
   leastSyncedBytes = 0,
 ): Promise<T> {
-  const file = await open(path, flag, mode);
+  const file = await open(path, 'wx', mode);
   try {
     const result = await write(file);
     if (leastSyncedBytes === 0 || (await file.stat()).size >= leastSyncedBytes) await file.sync();

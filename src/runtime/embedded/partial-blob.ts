@@ -5,6 +5,7 @@ import { dirname } from 'node:path';
 import type { Descriptor } from '../../bundle/format/oci-schema.ts';
 import { digestFromHex, shortDigest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { syncFolder } from '../../platform/files/durable-file.ts';
 import { pullError, writeError } from '../cri/runtime-error.ts';
 
 /** An incomplete blob: its bytes so far in a file, and their running hash. */
@@ -62,6 +63,7 @@ export async function openPartialBlob(path: string, blob: Descriptor): Promise<P
       await file.sync().catch(asWriteError(path));
       await mkdir(dirname(finalPath), { recursive: true });
       await rename(path, finalPath);
+      await syncFolder(dirname(finalPath)).catch(asWriteError(finalPath));
     },
   };
 }

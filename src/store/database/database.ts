@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
@@ -19,6 +19,8 @@ export function openDatabase(path: string): Database.Database {
   let database: Database.Database | undefined;
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
+    // SQLite gives its log the mode of the database.
+    if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
     database = new Database(path);
     database.pragma('journal_mode = WAL');
     database.pragma('synchronous = NORMAL');

@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   closeSync,
   copyFileSync,
   existsSync,
@@ -73,6 +74,9 @@ export function openOrRenew<T>(
         : `${what} its copy ${copy.path} of ${new Date(copy.writtenAt).toISOString()}: what was recorded after that is lost. All pins stay; look at 'stickpin list'`;
     return { opened: open(), loss };
   };
+  const strange = strangeFile(path);
+  if (strange !== undefined) return startAnew(strange);
+  makePrivate(path);
   const cut = existsSync(path) && statSync(path).size > 0 ? walDamage(`${path}-wal`) : undefined;
   const copy = cut === undefined ? undefined : copyAside(path, now);
   const damage = damageOf(path, revive, of);
@@ -105,10 +109,6 @@ function restore(path: string, of: string, revive: BundleReviver): RestoredCopy 
  * @param of the database beside which copies and traces of an earlier daemon are looked for
  */
 function damageOf(path: string, revive: BundleReviver, of = path): string | undefined {
-  for (const suffix of SUFFIXES) {
-    const found = lstatSync(`${path}${suffix}`, { throwIfNoEntry: false });
-    if (found !== undefined && !found.isFile() && !found.isSymbolicLink()) return `${path}${suffix} is not a file`;
-  }
   if (!existsSync(path) || statSync(path).size === 0) {
     const isLost =
       hasCopy(of) || existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(of), name)));
@@ -136,6 +136,26 @@ function damageOf(path: string, revive: BundleReviver, of = path): string | unde
     return reasonOf(error);
   } finally {
     database?.close();
+  }
+}
+
+/** Only the database itself may be a link: SQLite follows none to its log. */
+function strangeFile(path: string): string | undefined {
+  for (const suffix of SUFFIXES) {
+    const of = suffix === '' ? statSync : lstatSync;
+    if (of(`${path}${suffix}`, { throwIfNoEntry: false })?.isFile() === false) return `${path}${suffix} is not a file`;
+  }
+  return undefined;
+}
+
+/** Earlier versions let all users read the database. */
+function makePrivate(path: string): void {
+  for (const suffix of SUFFIXES) {
+    try {
+      chmodSync(`${path}${suffix}`, 0o600);
+    } catch {
+      // absent, or on a disk that can't be written, which is told when it is opened
+    }
   }
 }
 

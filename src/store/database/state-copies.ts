@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { reasonOf } from '../../platform/app-error.ts';
 import { syncFile, syncFolder } from '../../platform/files/durable-file.ts';
+import { damagedName } from '../files/damaged-name.ts';
 import { databaseWriteError, fileWriteError } from '../files/write-error.ts';
 
 const MODE = 0o600;
@@ -28,7 +29,8 @@ export async function writeCopy(database: Database.Database): Promise<void> {
   const [newest, before] = copiesOf(path);
   const staged = `${newest}.new`;
   try {
-    await rm(staged, { force: true });
+    await rm(staged, { recursive: true, force: true });
+    for (const copy of copiesOf(path)) await setAsideIfNoFile(copy);
     // SQLite writes to an empty file that is there, and keeps its mode.
     await (await open(staged, 'wx', MODE)).close();
     database.prepare('VACUUM INTO ?').run(staged);
@@ -41,6 +43,12 @@ export async function writeCopy(database: Database.Database): Promise<void> {
     if (error instanceof Database.SqliteError) throw databaseWriteError(newest, error);
     throw fileWriteError(newest, error, 'store/write', `${newest} can't be written: ${reasonOf(error)}`);
   }
+}
+
+/** What is no file and has the place of one is renamed, by the time at which it was made. */
+async function setAsideIfNoFile(path: string): Promise<void> {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found !== undefined && !found.isFile()) await rename(path, damagedName(path, found.mtimeMs));
 }
 
 /** A copy that took the place of a database. */
@@ -67,7 +75,7 @@ export function restoreCopy(
   const staged = `${path}.new`;
   for (const copy of copiesOf(of)) {
     if (!isFile(copy) || statSync(copy).size === 0) continue;
-    for (const suffix of ['', '-wal', '-shm']) rmSync(`${staged}${suffix}`, { force: true });
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${staged}${suffix}`, { recursive: true, force: true });
     copyFileSync(copy, staged);
     const damage = damageOf(staged);
     // A reader of a database in WAL mode leaves these behind.
@@ -85,6 +93,7 @@ export function restoreCopy(
 
 /** Makes a file beside the database at `path` that may take its place: the newest copy of `of`. */
 export function stageCopy(of: string, path: string): void {
+  rmSync(`${path}.new`, { recursive: true, force: true });
   copyFileSync(copiesOf(of)[0], `${path}.new`);
   syncNow(`${path}.new`);
 }

@@ -1,8 +1,9 @@
 import { closeSync, constants, fstatSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { isNoFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import { damagedName } from './damaged-name.ts';
@@ -90,7 +91,7 @@ async function openLock(path: string, now: number): Promise<number> {
     if (fstatSync(fd).isFile()) return fd;
     closeSync(fd);
   } catch (error) {
-    if (!['EISDIR', 'ELOOP', 'ENXIO'].includes(systemCodeOf(error) ?? '')) throw error;
+    if (!isNoFile(error)) throw error;
   }
   await rename(path, damagedName(path, now));
   return openSync(path, FLAGS, MODE);

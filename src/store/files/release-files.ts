@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type BundleId, digestFromHex, isDigest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { fillNewFile, syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
+import { fillNewFile, readIfPresent, syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { fileWriteError } from './write-error.ts';
 
@@ -12,7 +12,7 @@ import { fileWriteError } from './write-error.ts';
  * begin with a letter or a digit.
  */
 const MARKER = '.bundle';
-/** Prefix of folders that are being made or removed. After a crash the next change removes them. */
+/** Prefix of folders that are being made or removed. After a crash the first list removes them. */
 const STAGED = '.staged-';
 
 /**
@@ -22,8 +22,14 @@ const STAGED = '.staged-';
  * marker.
  */
 export function createReleaseFiles(root: string): ReleaseFiles {
+  let isSwept = false;
   return {
-    list: (signal) => listReleases(root, signal),
+    list: async (signal) => {
+      // Nothing of this process can be under way in them before it knows what is there.
+      if (!isSwept) await sweep(root).catch(() => undefined); // a change says why
+      isSwept = true;
+      return listReleases(root, signal);
+    },
     pathOf: (folder) => join(root, folder),
     install: async (folder, bundleId, files, signal) => {
       const staged = join(root, `${STAGED}${plainName(folder)}`);
@@ -116,7 +122,7 @@ async function copy({ name, digest, read }: ReleaseFile, path: string, signal: A
 
 /** The bundle of a folder. Undefined when the folder is not ours. */
 async function ownerOf(folder: string): Promise<BundleId | undefined> {
-  const marker = (await readFile(join(folder, MARKER), 'utf8').catch(() => '')).trim();
+  const marker = (await readIfPresent(join(folder, MARKER)).catch(() => undefined))?.trim() ?? '';
   return isDigest(marker) ? (marker as BundleId) : undefined;
 }
 
@@ -156,11 +162,8 @@ function ignoreAbsent(error: unknown): void {
 
 /** Hides one of our folders with one rename. */
 async function retreat(root: string, folder: string): Promise<void> {
-  const isOurs = await readFile(join(root, folder, MARKER)).then(
-    () => true,
-    () => false,
-  );
-  if (isOurs) await rename(join(root, folder), join(root, `${STAGED}old-${plainName(folder)}`));
+  if ((await ownerOf(join(root, folder))) !== undefined)
+    await rename(join(root, folder), join(root, `${STAGED}old-${plainName(folder)}`));
 }
 
 async function sweep(root: string): Promise<void> {

@@ -1,8 +1,8 @@
 import { rename } from 'node:fs/promises';
-import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
+import { isNoFile, readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import { damagedName } from './damaged-name.ts';
 import { fileWriteError } from './write-error.ts';
 
@@ -59,7 +59,7 @@ async function readSealed(path: string): Promise<SealedContent> {
   try {
     text = await readIfPresent(path);
   } catch (error) {
-    if (systemCodeOf(error) === 'EISDIR') return { kind: 'damaged', reason: 'it is a directory' };
+    if (isNoFile(error)) return { kind: 'damaged', reason: 'it is not a file' };
     throw new AppError({
       code: 'store/read',
       message: `${path} can't be read: ${reasonOf(error)}; see that the disk works and that the file may be read`,
