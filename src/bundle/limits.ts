@@ -58,8 +58,10 @@ export const limits = {
   tags: 20_000,
   /** Blobs of all tags that are attached to images. */
   attachedBlobsInAll: 20_000,
-  /** Layers of one image, as overlay mounts allow. */
+  /** Layers of one manifest, as overlay mounts allow. */
   layersPerImage: 127,
+  /** Manifests of one image that runtimes choose from; an index and these may have signatures. */
+  manifestsPerImage: 5,
   /** Tags attached to one image: three kinds, for an index and for its manifest. */
   attachedTags: 6,
   /**

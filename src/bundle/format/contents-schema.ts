@@ -5,6 +5,8 @@ import { parseJson } from './json.ts';
 import { count, digest, sizeUpTo } from './schema.ts';
 
 const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
+/** Of all manifests of an image. */
+const LAYERS = limits.layersPerImage * limits.manifestsPerImage;
 const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
 
 const word = v.pipe(v.string(), v.maxLength(limits.textLength, `must have at most ${limits.textLength} characters`));
@@ -40,10 +42,7 @@ const image = v.strictObject({
     v.pipe(v.string(), v.regex(COMPONENT, 'must be a short name such as etcd'), v.maxBytes(limits.nameBytes)),
   ),
   pin: v.optional(v.boolean(), true),
-  layers: v.pipe(
-    v.array(count),
-    v.maxLength(limits.layersPerImage, `must have at most ${limits.layersPerImage} layers`),
-  ),
+  layers: v.pipe(v.array(count), v.maxLength(LAYERS, `must have at most ${LAYERS} layers`)),
   attached: v.exactOptional(
     v.pipe(v.array(attachedTag), v.maxLength(limits.attachedTags, `must have at most ${limits.attachedTags} entries`)),
   ),

@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
-import type { BundleErrorCode } from '../bundle-error.ts';
+import { type BundleErrorCode, bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { decodeJson, parseJson, validateJson } from './json.ts';
 
@@ -44,13 +44,15 @@ const descriptor = v.object(descriptorFields);
 
 /** image-spec, annotations.md: what the name of an entry of a layout. */
 const REF_NAME = 'org.opencontainers.image.ref.name';
+/** The annotation of an entry whose layers are packed with zstd (containers/image). */
+const ZSTD = 'io.github.containers.compression.zstd';
 
 // image-spec says that implementations must ignore properties that they do not know; unknown ones
 // are not kept either.
 const indexEntry = v.object({
   ...descriptorFields,
   platform: v.exactOptional(v.object({ architecture: word, os: word, variant: v.exactOptional(word) })),
-  annotations: v.exactOptional(v.object({ [REF_NAME]: v.exactOptional(word) })),
+  annotations: v.exactOptional(v.object({ [REF_NAME]: v.exactOptional(word), [ZSTD]: v.exactOptional(word) })),
 });
 /**
  * A document that is a manifest and an index at once means different images to different programs
@@ -181,15 +183,58 @@ export function parseConfig(bytes: Uint8Array, what: string, code: BundleErrorCo
   return parseJson(bytes, configSchema, what, code);
 }
 
+/** Variants that are as none: containerd takes them for it, or CRI-O does on each processor. */
+const BASELINE: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8' };
+
 /**
- * The entry of an index for `linux` on `architecture` (a GOARCH); attestations (`unknown/unknown`)
- * never match. Of several variants the first counts, as runtimes choose it on the baseline machine.
+ * The entries of an index that runtimes choose for `linux` on `architecture` (a GOARCH), each once;
+ * the first is what they choose on any processor. They differ:
+ * - containerd takes the first entry of the best variant that it knows the processor to have;
+ * - CRI-O takes the first without a variant (on arm64 one for `v8` before), but of these one for
+ *   zstd before the others;
+ * - both take an entry without a platform where no other one fits.
+ *
+ * So the first of each variant counts, and the first for zstd. An entry may be an index, which
+ * CRI-O does not pull.
  */
-export function entryForPlatform(of: ImageIndex, architecture: string): IndexEntry | undefined {
-  return of.manifests.find(
-    (entry) =>
-      entry.platform?.os === 'linux' &&
-      entry.platform.architecture === architecture &&
-      !indexMediaTypes.has(entry.mediaType),
-  );
+export function entriesForPlatform(of: ImageIndex, architecture: string): IndexEntry[] {
+  type Fitting = { readonly entry: IndexEntry; readonly variant: string | undefined; readonly rank: number };
+  const fitting = of.manifests.flatMap((entry): Fitting[] => {
+    const { platform } = entry;
+    if (platform === undefined) return [{ entry, variant: undefined, rank: 1 }];
+    if (platform.os !== 'linux' || platform.architecture !== architecture) return [];
+    const { variant = '' } = platform;
+    return [{ entry, variant, rank: variant === '' || variant === BASELINE[architecture] ? 0 : 2 }];
+  });
+  const hasBaseline = fitting.some(({ rank }) => rank === 0);
+  const groups = new Map<string | undefined, IndexEntry[]>();
+  for (const { entry, variant, rank } of fitting.sort((a, b) => a.rank - b.rank)) {
+    if (rank !== 1 || !hasBaseline) groups.set(variant, [...(groups.get(variant) ?? []), entry]);
+  }
+  const isZstd = ({ annotations }: IndexEntry) => annotations?.[ZSTD] === 'true';
+  const chosen = [...groups.values()].flatMap((group) => [...group.slice(0, 1), ...group.filter(isZstd).slice(0, 1)]);
+  return [...new Map(chosen.map((entry) => [entry.digest, entry])).values()];
+}
+
+/**
+ * The same of a source that a bundle is made of.
+ *
+ * @throws AppError `bundle/source` (`reject`) when there is none, there are too many, or one is an
+ *   index.
+ */
+export function manifestsForPlatform(of: ImageIndex, architecture: string, what: string): IndexEntry[] {
+  const entries = entriesForPlatform(of, architecture);
+  const platform = `linux/${architecture}`;
+  const index = entries.find(({ mediaType }) => indexMediaTypes.has(mediaType));
+  if (index !== undefined) {
+    const why = 'and runtimes pull no index in an index: give that one by its digest';
+    throw bundleError('bundle/source', `${what} names the index ${index.digest} for ${platform}, ${why}`);
+  }
+  const most = limits.manifestsPerImage;
+  if (entries.length > most) {
+    throw bundleError('bundle/source', `${what} has ${entries.length} images for ${platform}, and ${most} are allowed`);
+  }
+  if (entries.length > 0) return entries;
+  const platforms = of.manifests.map((entry) => `${entry.platform?.os}/${entry.platform?.architecture}`).join(', ');
+  throw bundleError('bundle/source', `${what} has no image for ${platform}, only for ${platforms}`);
 }

@@ -8,7 +8,7 @@ import type { Documents } from '../documents/documents.ts';
 import {
   configMediaTypes,
   type Descriptor,
-  entryForPlatform,
+  entriesForPlatform,
   type ImageIndex,
   type ImageManifest,
   type IndexEntry,
@@ -155,35 +155,67 @@ async function walkImage(
   if (entry === undefined || entry.mediaType !== image.mediaType) {
     throw bundleError('bundle/index', `index.json does not list ${image.reference} as ${image.mediaType}`);
   }
-  const subjects = new Set([image.digest]);
-  const manifest = await walkToManifest(walk, image, entry, payload.arch, subjects);
+  const { manifests, isWhole } = await walkToManifests(walk, image, entry, payload.arch);
+  const subjects = new Set([image.digest, ...manifests.map(({ digest }) => digest)]);
   for (const attached of image.attached ?? []) {
-    await walkAttached(walk, image, attached, manifest === undefined ? undefined : subjects);
+    await walkAttached(walk, image, attached, isWhole ? subjects : undefined);
   }
-  if (manifest === undefined) return walk.documents;
-  checkLayers(image, manifest, contents);
-  await walkConfig(walk, image, manifest, contents);
+  if (!isWhole) return walk.documents;
+  let at = 0;
+  for (const { manifest } of manifests) {
+    const layers = image.layers.slice(at, at + manifest.layers.length);
+    at += layers.length;
+    checkLayers(image, layers, manifest, contents);
+    await walkConfig(walk, { ...image, layers }, manifest, contents);
+  }
   return walk.documents;
 }
 
-async function walkToManifest(
-  walk: Walk,
-  image: Image,
-  entry: Descriptor,
-  arch: string,
-  subjects: Set<Digest>,
-): Promise<ImageManifest | undefined> {
+interface WalkedManifests {
+  readonly manifests: readonly { readonly digest: Digest; readonly manifest: ImageManifest }[];
+  /** Whether no document is missing. */
+  readonly isWhole: boolean;
+}
+
+/**
+ * The image's manifest, or those of its index that runtimes choose. Bundles of earlier versions
+ * have only the first of them: as long as the layers that are listed go on, a manifest is expected.
+ */
+async function walkToManifests(walk: Walk, image: Image, entry: Descriptor, arch: string): Promise<WalkedManifests> {
+  const manifests: { digest: Digest; manifest: ImageManifest }[] = [];
   const what = `manifest ${entry.digest} of ${image.reference}`;
   const bytes = await walk.document(entry, what);
-  if (bytes === undefined) return undefined;
-  if (!indexMediaTypes.has(entry.mediaType)) return walk.parsers.manifest(bytes, inconsistent(what), walk.signal);
-  const child = entryForPlatform(await walk.parsers.index(bytes, inconsistent(what), walk.signal), arch);
-  if (child === undefined) throw bundleError('bundle/inconsistent', `${what} has no manifest for linux/${arch}`);
-  subjects.add(child.digest);
-  const childName = `manifest ${child.digest} of ${image.reference}`;
-  const childBytes = await walk.document(child, childName);
-  if (childBytes === undefined) return undefined;
-  return walk.parsers.manifest(childBytes, inconsistent(childName), walk.signal);
+  if (bytes === undefined) return { manifests, isWhole: false };
+  if (!indexMediaTypes.has(entry.mediaType)) {
+    const manifest = await walk.parsers.manifest(bytes, inconsistent(what), walk.signal);
+    checkCount(image, manifest.layers.length);
+    return { manifests: [{ digest: entry.digest, manifest }], isWhole: true };
+  }
+  const index = await walk.parsers.index(bytes, inconsistent(what), walk.signal);
+  const entries = entriesForPlatform(index, arch);
+  if (entries.length === 0) throw bundleError('bundle/inconsistent', `${what} has no manifest for linux/${arch}`);
+  let layers = 0;
+  for (const child of entries) {
+    if (manifests.length > 0 && layers >= image.layers.length) break;
+    if (indexMediaTypes.has(child.mediaType)) {
+      const why = 'and runtimes pull no index in an index';
+      throw bundleError('bundle/inconsistent', `${what} names the index ${child.digest} for linux/${arch}, ${why}`);
+    }
+    const childName = `manifest ${child.digest} of ${image.reference}`;
+    const childBytes = await walk.document(child, childName);
+    if (childBytes === undefined) return { manifests, isWhole: false };
+    const manifest = await walk.parsers.manifest(childBytes, inconsistent(childName), walk.signal);
+    manifests.push({ digest: child.digest, manifest });
+    layers += manifest.layers.length;
+  }
+  checkCount(image, layers);
+  return { manifests, isWhole: true };
+}
+
+function checkCount(image: Image, layers: number): void {
+  if (layers !== image.layers.length) {
+    throw disagrees(image, `${image.layers.length} layers, its manifest ${layers}`);
+  }
 }
 
 /**
@@ -215,12 +247,13 @@ async function walkAttached(
   for (const blob of blobs) await walk.document(blob, `blob ${blob.digest} of ${what}`);
 }
 
-function checkLayers(image: Image, manifest: ImageManifest, contents: Contents): void {
-  if (manifest.layers.length !== image.layers.length) {
-    throw disagrees(image, `${image.layers.length} layers, its manifest ${manifest.layers.length}`);
+function checkLayers(image: Image, layers: readonly number[], manifest: ImageManifest, contents: Contents): void {
+  if (manifest.layers.length > limits.layersPerImage) {
+    const why = `has ${manifest.layers.length} layers, and ${limits.layersPerImage} are allowed`;
+    throw bundleError('bundle/inconsistent', `a manifest of ${image.reference} ${why}`);
   }
   manifest.layers.forEach((layer, at) => {
-    const said = contents.layers[image.layers[at] ?? -1];
+    const said = contents.layers[layers[at] ?? -1];
     if (said?.digest !== layer.digest || said.sizeBytes !== layer.size) {
       throw disagrees(
         image,

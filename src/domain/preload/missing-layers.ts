@@ -11,3 +11,16 @@ export function missingLayersOf(
     .map((index) => bundle.contents.layers[index])
     .filter((layer): layer is Layer => layer !== undefined && !presentLayers.has(layer.digest));
 }
+
+/**
+ * What is counted of an image's layers: an image may have twins, packed with gzip and with zstd, of
+ * which a runtime takes one. So of layers with the same content the larger blob counts.
+ */
+export function largerTwins(layers: readonly Layer[]): readonly Layer[] {
+  const larger = new Map<Digest, Layer>();
+  for (const layer of layers) {
+    const known = larger.get(layer.diffId);
+    if (known === undefined || known.sizeBytes < layer.sizeBytes) larger.set(layer.diffId, layer);
+  }
+  return [...larger.values()];
+}

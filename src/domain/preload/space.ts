@@ -9,7 +9,7 @@ import { isWaiting } from '../state/waiting.ts';
 import { type DiskVerdict, estimateDisk, type Shortage } from './disk-estimate.ts';
 import { isStorageTrouble } from './disk-trouble.ts';
 import { keptLayers } from './kept-layers.ts';
-import { missingLayersOf } from './missing-layers.ts';
+import { largerTwins, missingLayersOf } from './missing-layers.ts';
 import { parallelPulls } from './parallel-pulls.ts';
 
 /** What the estimate for one bundle looks at. */
@@ -43,14 +43,12 @@ export function diskVerdict(
   // What a running pull has written already lacks from the free bytes, so that counting it as
   // needed would count it twice.
   const pulling = new Set(running.flatMap((task) => (task.kind === 'pull' ? [task.reference] : [])));
-  const layersOf = (image: Image) => missingLayersOf(image, bundle, presentLayers);
-  const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap(layersOf));
+  const layersOf = (image: Image, of = bundle) => largerTwins(missingLayersOf(image, of, presentLayers));
+  const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap((image) => layersOf(image)));
   const images = absent
     .filter((image) => !pulling.has(image.reference))
     .map((image) => layersOf(image).filter((layer) => !underWay.has(layer)));
-  const before = ahead.flatMap((other) =>
-    other.absentImages.map((image) => missingLayersOf(image, other.bundle, presentLayers)),
-  );
+  const before = ahead.flatMap((other) => other.absentImages.map((image) => layersOf(image, other.bundle)));
   return estimateDisk({
     images: absent.length === 0 ? [] : [...before, ...images],
     filesystem: runtime.filesystem,

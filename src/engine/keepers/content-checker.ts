@@ -8,7 +8,7 @@ import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../
 import { latestStamp } from '../../domain/state/stamp.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { BootMark, ContentCheck } from '../../ports/image-content.ts';
-import { documentsOf } from '../blobs/image-documents.ts';
+import { manifestsOf } from '../blobs/image-documents.ts';
 import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';
 import type { Tasks } from '../tasks/tasks.ts';
@@ -201,7 +201,8 @@ export class ContentChecker {
   }
 
   /**
-   * Documents that are not kept are not expected. An image that can't be looked at is `unknown`.
+   * Documents that are not kept are not expected. Of an index with several manifests one must be
+   * whole: the runtime has chosen it. An image that can't be looked at is `unknown`.
    *
    * @throws AppError when the runtime does not answer; whatever aborted `signal`
    */
@@ -211,8 +212,21 @@ export class ContentChecker {
     signal: AbortSignal,
   ): Promise<ImageContent> {
     try {
-      const documents = await documentsOf(digest, this.context.documents, signal);
-      return await check.check({ reference, documents, layers }, (bytes) => this.advance({ bytes }), signal);
+      const manifests = await manifestsOf(digest, this.context.documents, signal);
+      // Documents of other images may be manifests of the same index.
+      const all = new Set(layers.map((layer) => layer.digest));
+      const isOwn = ({ layers: own }: (typeof manifests)[number]) =>
+        own === undefined || (own.size > 0 === layers.length > 0 && [...own].every((layer) => all.has(layer)));
+      const seen: ImageContent[] = [];
+      for (const { documents, layers: own } of manifests.length > 1 ? manifests.filter(isOwn) : manifests) {
+        const expected = { reference, documents, layers: layers.filter((layer) => own?.has(layer.digest) ?? true) };
+        const content = await check.check(expected, (bytes) => this.advance({ bytes }), signal);
+        if (content.kind !== 'broken') return content;
+        seen.push(content);
+      }
+      const faults = (content: ImageContent) => ('faults' in content ? content.faults.length : 0);
+      const [least] = seen.sort((a, b) => faults(a) - faults(b));
+      return least ?? { kind: 'unknown', reason: { code: 'bundle/inconsistent', message: 'it has no manifest' } };
     } catch (error) {
       if (!(error instanceof AppError) || AWAY.has(error.code)) throw error;
       return { kind: 'unknown', reason: { code: error.code, message: error.message } };

@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import {
   type Descriptor,
-  entryForPlatform,
+  entriesForPlatform,
   type ImageDocument,
   type ImageIndex,
   parseImageDocument,
@@ -111,21 +111,24 @@ interface PullContext {
 }
 
 /**
- * Pulls the manifest first, then the config and the layers. The image is complete when it resolves.
+ * Pulls the manifest first, then the config and the layers. Of an index it pulls each manifest that
+ * CRI-O or containerd would choose. The image is complete when it resolves.
  */
 async function pullImage(context: PullContext, reference: Reference, signal: AbortSignal) {
   const wanted = reference.digest ?? reference.tag ?? 'latest';
   const target = await fetchManifest(context, reference, wanted, signal);
-  const image =
-    target.parsed.kind === 'index' ? await fetchFromIndex(context, reference, target.parsed, signal) : target;
-  if (image.parsed.kind === 'index')
-    throw pullError('runtime/pull-failed', `${image.descriptor.digest} is an index within an index`);
-  const { config, layers } = image.parsed;
-  await context.blobs.fetch(reference, config, signal);
-  await forEachLimited(layers, context.parallelLayers, signal, (layer, inner) =>
-    context.blobs.fetch(reference, layer, inner),
-  );
-  return { target: target.descriptor, manifest: image.descriptor, imageId: config.digest };
+  const images = target.parsed.kind === 'index' ? await fetchFromIndex(context, reference, target.parsed, signal) : [];
+  for (const { descriptor, parsed } of images.length === 0 ? [target] : images) {
+    if (parsed.kind === 'index')
+      throw pullError('runtime/pull-failed', `${descriptor.digest} is an index within an index`);
+    await context.blobs.fetch(reference, parsed.config, signal);
+    await forEachLimited(parsed.layers, context.parallelLayers, signal, (layer, inner) =>
+      context.blobs.fetch(reference, layer, inner),
+    );
+  }
+  const [image = target] = images;
+  const imageId = image.parsed.kind === 'index' ? image.descriptor.digest : image.parsed.config.digest;
+  return { target: target.descriptor, manifest: image.descriptor, imageId };
 }
 
 interface FetchedManifest {
@@ -133,17 +136,18 @@ interface FetchedManifest {
   readonly parsed: ImageDocument;
 }
 
-function fetchFromIndex(
+async function fetchFromIndex(
   context: PullContext,
   reference: Reference,
   index: ImageIndex,
   signal: AbortSignal,
-): Promise<FetchedManifest> {
-  const entry = entryForPlatform(index, context.arch);
-  if (entry === undefined) {
-    throw pullError('runtime/not-found', `${reference.repository} has no image for linux/${context.arch}`);
+): Promise<FetchedManifest[]> {
+  const images: FetchedManifest[] = [];
+  for (const { digest } of entriesForPlatform(index, context.arch)) {
+    images.push(await fetchManifest(context, reference, digest, signal));
   }
-  return fetchManifest(context, reference, entry.digest, signal);
+  if (images.length > 0) return images;
+  throw pullError('runtime/not-found', `${reference.repository} has no image for linux/${context.arch}`);
 }
 
 async function fetchManifest(

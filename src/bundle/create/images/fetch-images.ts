@@ -7,7 +7,13 @@ import { AppError } from '../../../platform/app-error.ts';
 import { digestOf } from '../../../platform/digest.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { parseJson } from '../../format/json.ts';
-import { type Descriptor, entryForPlatform, indexMediaTypes, mediaTypes, parseIndex } from '../../format/oci-schema.ts';
+import {
+  type Descriptor,
+  indexMediaTypes,
+  manifestsForPlatform,
+  mediaTypes,
+  parseIndex,
+} from '../../format/oci-schema.ts';
 import type { ProgressListener } from '../progress.ts';
 import { type ImageRequest, withOrigin } from './image-request.ts';
 import { layoutBlobPath, REF_NAME } from './layout-source.ts';
@@ -26,10 +32,10 @@ interface FetchOptions {
 
 /**
  * Fetches every image that does not come from an OCI layout into one layout at `folder`, with
- * skopeo and `--preserve-digests`. Of an index only the manifest for `linux/arch` is fetched; the
- * index itself keeps its bytes. Signatures of an image in its registry are fetched too, unless
- * `withSignatures` is false. Credentials, mirrors and TLS are as containers-registries.conf(5) and
- * containers-auth.json(5) say, unless `access` says otherwise.
+ * skopeo and `--preserve-digests`. Of an index only the manifests are fetched that runtimes choose
+ * for `linux/arch`; the index itself keeps its bytes. Signatures of an image in its registry are
+ * fetched too, unless `withSignatures` is false. Credentials, mirrors and TLS are as
+ * containers-registries.conf(5) and containers-auth.json(5) say, unless `access` says otherwise.
  *
  * @param folder is created when it is needed, on the filesystem of the bundle; the caller removes
  *   it.
@@ -111,17 +117,23 @@ async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<FetchedIma
   const { name, location } = fetch;
   await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
   const index = MAY_BE_INDEX.test(location) ? await fetchIndex(fetch, signal) : undefined;
-  // Only a registry answers a manifest by its digest; for other transports skopeo chooses from the
-  // index by platform.
+  if (index === undefined) {
+    const found = await copyManifest(fetch, location, signal);
+    return { top: found, subjects: [found.digest] };
+  }
+  // Only a registry answers a manifest by its digest; for other transports skopeo chooses one from
+  // the index by platform.
   const isRegistry = location.startsWith('docker://');
-  const from = index !== undefined && isRegistry ? `docker://${repositoryIn(fetch)}@${index.child}` : location;
-  const found = await copyManifest(fetch, from, signal);
-  if (index === undefined) return { top: found, subjects: [found.digest] };
-  if (found.digest === index.child) return { top: index.descriptor, subjects: [index.descriptor.digest, index.child] };
-  throw bundleError(
-    'bundle/source',
-    `${name} from ${location}: skopeo chose ${found.digest} from its index, and nodes choose ${index.child}; give it as docker:// or oci:`,
-  );
+  for (const digest of isRegistry ? index.children : index.children.slice(0, 1)) {
+    const from = isRegistry ? `docker://${repositoryIn(fetch)}@${digest}` : location;
+    const found = await copyManifest(fetch, from, signal);
+    if (found.digest === digest && (isRegistry || index.children.length === 1)) continue;
+    throw bundleError(
+      'bundle/source',
+      `${name} from ${location}: skopeo takes only ${found.digest} from its index, and nodes choose from ${index.children.join(', ')}; give it as docker://, oci: or --archive`,
+    );
+  }
+  return { top: index.descriptor, subjects: [index.descriptor.digest, ...index.children] };
 }
 
 function repositoryIn({ location }: Fetch): string {
@@ -170,14 +182,14 @@ async function inspectIfThere(
 async function fetchIndex(
   { name, location, arch, folder, access }: Fetch,
   signal: AbortSignal,
-): Promise<{ descriptor: Descriptor; child: Digest } | undefined> {
+): Promise<{ readonly descriptor: Descriptor; readonly children: readonly Digest[] } | undefined> {
   const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', location];
   const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);
   const mediaType = mediaTypeOf(bytes, name);
   if (!indexMediaTypes.has(mediaType)) return undefined;
-  const child = entryForPlatform(parseIndex(bytes, `index of ${name}`, 'bundle/source'), arch);
-  if (child === undefined) throw bundleError('bundle/source', `${name} has no image for linux/${arch}`);
-  return { descriptor: await keepDocument(folder, bytes, mediaType), child: child.digest };
+  const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
+  const children = manifestsForPlatform(index, arch, name).map(({ digest }) => digest);
+  return { descriptor: await keepDocument(folder, bytes, mediaType), children };
 }
 
 /**

@@ -5,8 +5,8 @@ import { bundleError } from '../../bundle-error.ts';
 import {
   configMediaTypes,
   type Descriptor,
-  entryForPlatform,
   indexMediaTypes,
+  manifestsForPlatform,
   parseConfig,
   parseIndex,
   parseManifest,
@@ -130,19 +130,26 @@ async function planImage(
     draft.documents.set(of.digest, bytes);
     return bytes;
   };
-  const chosen = await chooseManifest(top, name, arch, read);
-  const manifest = parseManifest(chosen.bytes, `manifest of ${name}`, 'bundle/source');
-  if (!configMediaTypes.has(manifest.config.mediaType)) {
-    throw bundleError(
-      'bundle/source',
-      `${name} is not a container image: its config is ${JSON.stringify(manifest.config.mediaType)}`,
-    );
+  const chosen = await chooseManifests(top, name, arch, read);
+  const layers: number[] = [];
+  for (const { bytes } of chosen) {
+    const manifest = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
+    if (!configMediaTypes.has(manifest.config.mediaType)) {
+      throw bundleError(
+        'bundle/source',
+        `${name} is not a container image: its config is ${JSON.stringify(manifest.config.mediaType)}`,
+      );
+    }
+    const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
+    if (config.architecture !== undefined && config.architecture !== arch) {
+      throw bundleError(
+        'bundle/source',
+        `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`,
+      );
+    }
+    layers.push(...planLayers(draft, request, manifest.layers, config.rootfs.diff_ids));
   }
-  const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
-  if (config.architecture !== undefined && config.architecture !== arch) {
-    throw bundleError('bundle/source', `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`);
-  }
-  const subjects = [...new Set([top.digest, chosen.digest])];
+  const subjects = [...new Set([top.digest, ...chosen.map(({ digest }) => digest)])];
   const attached = await readSignatures(subjects, {
     repository: reference.repository,
     entries: entries.flatMap((one) => (one.kind === 'usable' ? one.entry : [])),
@@ -157,7 +164,7 @@ async function planImage(
       reference.tag === undefined ? [] : [formatReference({ repository: reference.repository, tag: reference.tag })],
     ...(request.component !== undefined && { component: request.component }),
     pin: request.pin ?? true,
-    layers: planLayers(draft, request, manifest.layers, config.rootfs.diff_ids),
+    layers,
     ...(attached.length > 0 && { attached }),
   };
 }
@@ -182,20 +189,21 @@ function selectorOf({ selector, reference }: LayoutRequest): LayoutSelector {
   return { kind: 'digest', digest: reference.digest };
 }
 
-/** The manifest for `arch`: the document itself, or the one that it lists if it is an index. */
-async function chooseManifest(
+/** The manifests for `arch`: the document itself, or those of an index that runtimes choose. */
+async function chooseManifests(
   top: Descriptor,
   name: string,
   arch: string,
   read: (of: Descriptor) => Promise<Buffer>,
-): Promise<{ readonly digest: Digest; readonly bytes: Buffer }> {
+): Promise<{ readonly digest: Digest; readonly bytes: Buffer }[]> {
   const bytes = await read(top);
-  if (!indexMediaTypes.has(top.mediaType)) return { digest: top.digest, bytes };
+  if (!indexMediaTypes.has(top.mediaType)) return [{ digest: top.digest, bytes }];
   const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
-  const child = entryForPlatform(index, arch);
-  if (child !== undefined) return { digest: child.digest, bytes: await read(child) };
-  const platforms = index.manifests.map(({ platform }) => `${platform?.os}/${platform?.architecture}`).join(', ');
-  throw bundleError('bundle/source', `${name} has no image for linux/${arch}, only for ${platforms}`);
+  const chosen: { readonly digest: Digest; readonly bytes: Buffer }[] = [];
+  for (const entry of manifestsForPlatform(index, arch, name)) {
+    chosen.push({ digest: entry.digest, bytes: await read(entry) });
+  }
+  return chosen;
 }
 
 function planLayers(

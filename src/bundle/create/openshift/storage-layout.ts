@@ -5,9 +5,9 @@ import { digestOf } from '../../../platform/digest.ts';
 import { bundleError } from '../../bundle-error.ts';
 import {
   type Descriptor,
-  entryForPlatform,
   type ImageDocument,
   type ImageManifest,
+  manifestsForPlatform,
   parseImageDocument,
 } from '../../format/oci-schema.ts';
 import { limits } from '../../limits.ts';
@@ -66,9 +66,10 @@ export async function checkStoredImage(
 ): Promise<ImageManifest> {
   const { document } = await readStored(storage, digest, what);
   if (document.kind === 'index') {
-    const child = entryForPlatform(document, arch);
-    if (child === undefined) throw bundleError('bundle/source', `${what}: ${digest} has no image for linux/${arch}`);
-    return checkStoredImage(storage, child.digest, arch, what);
+    const [first, ...others] = manifestsForPlatform(document, arch, `${what}: ${digest}`);
+    for (const other of others) await checkStoredImage(storage, other.digest, arch, what);
+    if (first !== undefined) return checkStoredImage(storage, first.digest, arch, what);
+    throw lacking(what, digest);
   }
   for (const blob of [document.config, ...document.layers]) {
     const found = storage.blobs.get(blob.digest);

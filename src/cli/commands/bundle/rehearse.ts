@@ -9,6 +9,7 @@ import { bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { stagedBytes } from '../../../domain/preload/disk-estimate.ts';
 import { type DiskUse, diskUse } from '../../../domain/preload/disk-use.ts';
+import { largerTwins } from '../../../domain/preload/missing-layers.ts';
 import { parallelPulls } from '../../../domain/preload/parallel-pulls.ts';
 import { defaultSettings } from '../../../domain/settings/settings.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
@@ -163,13 +164,14 @@ interface Need {
 function needOf({ layers, images }: Contents, { bundle }: ReadBundle): Need {
   const { diskBytes, inodes, sizeBytes } = bundle.payload.totals;
   const share = 1 - minFreePercent / 100;
-  const ofImages = images.map((image) => image.layers.map((at) => layers[at]).filter((layer) => layer !== undefined));
+  const ofImages = images.map((image) => largerTwins(image.layers.flatMap((at) => layers[at] ?? [])));
+  const counted = [...new Map(ofImages.flat().map((layer) => [layer.digest, layer])).values()];
   // Only CRI-O stages blobs.
   const stagingBytes = stagedBytes({ images: ofImages, parallel: parallelPulls(parallel, 'unpacked') });
   const imageCount = layers.length === 0 ? 0 : images.length;
   const stored = {
-    'cri-o': diskUse(layers, imageCount, 'unpacked'),
-    containerd: diskUse(layers, imageCount, 'both'),
+    'cri-o': diskUse(counted, imageCount, 'unpacked'),
+    containerd: diskUse(counted, imageCount, 'both'),
   };
   return {
     diskBytes,
