@@ -30,6 +30,7 @@ import type { CommandContext } from './context/command-context.ts';
 import { exitCodeOf, exitCodes } from './context/exit-code.ts';
 import { addExamples, optionDescription } from './examples.ts';
 import { printStderrLine } from './output/stderr-line.ts';
+import { wrapLines } from './output/wrap-words.ts';
 
 /**
  * Runs one command line, without the program's own name, and returns its exit code. Never throws.
@@ -75,12 +76,15 @@ function shellWord(arg: string): string {
 
 /** A context whose output has no characters that could mislead a reader or a terminal. */
 function guarded(context: CommandContext): CommandContext {
-  const { stdout, stderr, confirm, askSecret } = context;
+  const { stdout, stderr, confirm, askSecret, stderrColumns } = context;
+  const columns = stderrColumns === undefined ? undefined : stderrColumns - ' [y/N] yes'.length;
   return {
     ...context,
     stdout: (text) => stdout(terminalText(text)),
     stderr: (text) => stderr(terminalText(text)),
-    ...(confirm !== undefined && { confirm: (question, signal) => confirm(oneLine(question), signal) }),
+    ...(confirm !== undefined && {
+      confirm: (question, signal) => confirm(wrapLines(oneLine(question), columns), signal),
+    }),
     ...(askSecret !== undefined && { askSecret: (question, signal) => askSecret(oneLine(question), signal) }),
   };
 }
@@ -102,6 +106,8 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
       },
     })
     .configureHelp({ optionDescription })
+    // A similar name may change the node: `eject` is not `reject`.
+    .showSuggestionAfterError(false)
     .enablePositionalOptions()
     .exitOverride();
   program

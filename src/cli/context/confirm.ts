@@ -15,13 +15,37 @@ export interface ConfirmStreams {
 export type Confirm = (question: string, signal: AbortSignal) => Promise<boolean>;
 
 /** The content of a question. */
-export interface Confirmation {
-  /** The code of the error that a confirmation overrides. */
-  readonly code: string;
-  /** Follows the message of that error. */
+export interface Question {
+  /** What the answer yes does, without full stop: `If you unpin ocp@4.13.7, its images …`. */
+  readonly consequence: string;
+  /** Ends the question. */
   readonly question: string;
   /** What stays unchanged after the answer no. */
   readonly unchanged: string;
+}
+
+/** Who can be asked; nobody without `confirm`. */
+interface Asked {
+  readonly confirm?: Confirm | undefined;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Asks a person at a terminal before a change.
+ *
+ * @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can be asked
+ */
+export async function confirmFirst(
+  { confirm, signal }: Asked,
+  { consequence, question, unchanged }: Question,
+  cause?: AppError,
+): Promise<void> {
+  if (confirm === undefined) {
+    throw declined(`${cause?.message ?? consequence}; nothing was changed. Give --force to do it anyway`, cause);
+  }
+  const against = cause === undefined ? '' : ` But ${cause.message}.`;
+  if (await confirm(`${consequence}.${against} ${question}`, signal)) return;
+  throw declined(`nothing was changed: ${unchanged}`, cause);
 }
 
 /**
@@ -29,31 +53,26 @@ export interface Confirmation {
  * it with force.
  *
  * @param go executes the action, with or without force
- * @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can be asked;
- *   otherwise errors of `go`
+ * @param question `code`: of the error that a confirmation overrides
+ * @throws as {@link confirmFirst}; otherwise errors of `go`
  */
 export async function confirmOrDecline(
   go: (isForced: boolean) => Promise<void>,
   isForced: boolean,
-  { confirm, signal }: { readonly confirm?: Confirm | undefined; readonly signal: AbortSignal },
-  { code, question, unchanged }: Confirmation,
+  asked: Asked,
+  question: Question & { readonly code: string },
 ): Promise<void> {
   try {
     await go(isForced);
   } catch (error) {
-    if (!(error instanceof AppError) || error.code !== code) throw error;
-    if (confirm === undefined) {
-      throw declined(error, `${error.message}; nothing was changed. Give --force to do it anyway`);
-    }
-    if (!(await confirm(`${error.message}. ${question}`, signal))) {
-      throw declined(error, `nothing was changed: ${unchanged}`);
-    }
+    if (!(error instanceof AppError) || error.code !== question.code) throw error;
+    await confirmFirst(asked, question, error);
     await go(true);
   }
 }
 
-function declined(cause: unknown, message: string): AppError {
-  return new AppError({ code: 'cli/declined', message, disposition: 'reject', cause });
+function declined(message: string, cause: unknown): AppError {
+  return new AppError({ code: 'cli/declined', message, disposition: 'reject', ...(cause !== undefined && { cause }) });
 }
 
 /**

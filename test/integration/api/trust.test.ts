@@ -74,8 +74,13 @@ describe.runIf(have('dbus-daemon'))('trust over the bus', () => {
   });
 
   it.each([
-    ['revoke', 'ab12', 'Key ab12 was revoked.', 'bundles that key ab12 signed are not trusted any more'],
-    ['reset', 'ocp', 'Stream ocp was reset.', 'older bundles of stream ocp may be adopted again'],
+    [
+      'revoke',
+      'ab12',
+      'Key ab12 was revoked.',
+      'If you revoke key ab12, bundles that it signed are not trusted any more',
+    ],
+    ['reset', 'ocp', 'Stream ocp was reset.', 'If you reset stream ocp, older bundles of it may be adopted again'],
   ])('%s says what follows and changes nothing without --force or a yes', async (command, subject, done, what) => {
     const refused = await api.run('trust', command, subject);
     expect(refused).toMatchObject({ exitCode: 1, stdout: '' });

@@ -165,11 +165,9 @@ describe.runIf(have(...needed))('bundle write', () => {
     const asked = await write(bundle.path, { args: [], answer: false });
     expect(asked.exitCode).toBe(1);
     expect(asked.stderr).toMatch(
-      /^\/dev\/loop\d+: ACME Stick, 120 MiB, serial 1234\n {2}sdb1: 64 MiB, vfat 'HOLIDAYS'\n/,
+      /^If you write ocp 4\.13\.7 for \w+ \([^)]+\) to \/dev\/loop\d+, all that is on it will be lost:\n\/dev\/loop\d+: ACME Stick, 120 MiB, serial 1234\n {2}sdb1: 64 MiB, vfat 'HOLIDAYS'\n/,
     );
-    expect(asked.stderr).toMatch(
-      /All of this will be lost\. ocp 4\.13\.7 for \w+ needs .*\nstickpin: nothing was written\n$/,
-    );
+    expect(asked.stderr).toMatch(/\nstickpin: nothing was written\n$/);
     const alone = await write(bundle.path, { args: [] });
     expect(alone).toMatchObject({
       exitCode: 1,

@@ -17,6 +17,7 @@ import { formatBytes } from '../../../platform/sizes.ts';
 import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { jsonText } from '../../output/json.ts';
+import { wrapLines } from '../../output/wrap-words.ts';
 import { createProgressPrinter } from './create-progress.ts';
 
 interface BundleWriteOptions {
@@ -146,13 +147,14 @@ async function confirmed(
   facts: StickFacts,
   { title, imageBytes }: Writing,
   { yes }: BundleWriteOptions,
-  { stderr, confirm, signal }: CommandContext,
+  { stderr, stderrColumns, confirm, signal }: CommandContext,
 ): Promise<void> {
   if (yes) return;
   if (confirm === undefined) {
     throw declined(`everything on ${facts.node} would be lost, and there is no terminal to ask: give --yes`);
   }
-  stderr(`${describeStick(facts).join('\n')}\nAll of this will be lost. ${title} needs ${formatBytes(imageBytes)}.\n`);
+  const what = `If you write ${title} (${formatBytes(imageBytes)}) to ${facts.node}, all that is on it will be lost:`;
+  stderr(wrapLines(`${what}\n${describeStick(facts).join('\n')}\n`, stderrColumns, 4));
   if (!(await confirm(`Write to ${facts.node}?`, signal))) throw declined('nothing was written');
 }
 

@@ -18,6 +18,7 @@ export function registerActivate(program: Command, context: CommandContext): voi
           override ? client.activateOverride({ bundle }, context.signal) : client.activate({ bundle }, context.signal);
         await confirmOrDecline(go, force, context, {
           code: 'engine/activation-held',
+          consequence: `If you activate ${bundle}, its tags point to its images from then on`,
           question: 'Activate it anyway?',
           unchanged: `${bundle} is not activated`,
         });

@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import { revokerText } from '../../../domain/report/texts/revoker-text.ts';
-import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
-import { AppError } from '../../../platform/app-error.ts';
+import type { ReportedKey, TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { confirmFirst } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
 import { printMessage } from '../../output/message.ts';
@@ -18,13 +18,20 @@ interface ChangeFlags {
   readonly json?: true;
 }
 
+/** The fewest digits that name a key. */
+const MIN_DIGITS = 12;
+
 /** A command that changes what this node trusts, and asks before it does. */
 interface Change {
   readonly about: string;
   /** The argument in `--help`, and what it is. */
   readonly argument: readonly [name: string, about: string];
-  /** What follows, for the question. */
-  readonly consequence: (subject: string) => string;
+  /** What is changed, by its name: `key factory-2026 (5f0c1d2e3a4b…)`. */
+  readonly title: (subject: string, trust: TrustReport) => string;
+  /** Follows `If you … <title>, `. */
+  readonly consequence: string;
+  /** The ids of the trusted keys that count no more then. */
+  readonly lost?: (subject: string, trust: TrustReport) => readonly string[];
   readonly question: string;
   /** What stays after a no. */
   readonly unchanged: string;
@@ -36,7 +43,12 @@ const CHANGES: Readonly<Record<string, Change>> = {
   revoke: {
     about: 'revoke a key on this node; asks first',
     argument: ['<keyid>', "the key's id, or at least the first 12 digits of a trusted one"],
-    consequence: (keyId) => `bundles that key ${keyId} signed are not trusted any more`,
+    title: (named, trust) => {
+      const [key] = namedKeys(named, trust);
+      return key === undefined ? `key ${named}` : `key ${key.name} (${shortId(key)})`;
+    },
+    consequence: 'bundles that it signed are not trusted any more, unless enough other keys signed them',
+    lost: (keyId, trust) => namedKeys(keyId, trust).map((key) => key.keyId),
     question: 'Revoke the key?',
     unchanged: 'the key is not revoked',
     ask: (client, keyId, signal) => client.revokeKey({ keyId }, signal),
@@ -44,7 +56,11 @@ const CHANGES: Readonly<Record<string, Change>> = {
   restore: {
     about: 'remove the stored revocation of a key; asks first',
     argument: ['<keyid>', "the key's id, or at least its first 12 digits; stickpin trust list shows it"],
-    consequence: (keyId) => `bundles that key ${keyId} signed may be trusted again`,
+    title: (named, { revoked }) => {
+      const key = revoked.find((one) => isNamed(one, named));
+      return key === undefined ? `key ${named}` : `key ${shortId(key)}, which was revoked by ${revokerText(key)}`;
+    },
+    consequence: 'bundles that it signed may be trusted again',
     question: 'Restore the key?',
     unchanged: 'the key stays revoked',
     ask: (client, keyId, signal) => client.restoreKey({ keyId }, signal),
@@ -52,8 +68,12 @@ const CHANGES: Readonly<Record<string, Change>> = {
   reset: {
     about: 'allow older bundles of a stream again, and forget keys that its bundles added; asks first',
     argument: ['<stream>', 'the name of the stream; stickpin list shows it'],
-    consequence: (stream) =>
-      `older bundles of stream ${stream} may be adopted again, and keys that its bundles added no longer count`,
+    title: (stream) => `stream ${stream}`,
+    consequence: 'older bundles of it may be adopted again, and keys that its bundles added no longer count',
+    lost: (stream, trust) =>
+      allKeys(trust)
+        .filter(({ broughtBy }) => broughtBy?.startsWith(`${stream}@`))
+        .map(({ keyId }) => keyId),
     question: 'Reset the stream?',
     unchanged: 'the stream stays as it is',
     ask: (client, stream, signal) => client.resetStream({ stream }, signal),
@@ -88,26 +108,54 @@ function registerChange(trust: Command, name: string, change: Change, context: C
     .option('--json', 'print as JSON')
     .action((subject: string, flags: ChangeFlags) =>
       withDaemon(context, async (client) => {
-        if (flags.force !== true && flags.yes !== true) await confirm(change, subject, context);
+        if (flags.force !== true && flags.yes !== true) {
+          const { trust: report } = await client.report(context.signal);
+          const consequence = `If you ${name} ${change.title(subject, report)}, ${change.consequence}${lastKeyWarning(change.lost?.(subject, report) ?? [], report)}`;
+          await confirmFirst(context, { ...change, consequence: oneLine(consequence) });
+        }
         const message = await change.ask(client, subject, context.signal);
         printMessage(message, flags, context);
       }),
     );
 }
 
-async function confirm(
-  { consequence, question, unchanged }: Change,
-  subject: string,
-  { confirm: ask, signal }: CommandContext,
-): Promise<void> {
-  const what = consequence(oneLine(subject));
-  if (ask === undefined) throw declined(`${what}; nothing was changed. Give --force to do it anyway`);
-  if (await ask(`${what}. ${question}`, signal)) return;
-  throw declined(`nothing was changed: ${unchanged}`);
+/** All trusted keys: plain ones, and those of roles. */
+function allKeys({ keys, roles = [] }: TrustReport): readonly ReportedKey[] {
+  return [...keys, ...roles.flatMap((role) => role.keys)];
 }
 
-function declined(message: string): AppError {
-  return new AppError({ code: 'cli/declined', message, disposition: 'reject' });
+function namedKeys(named: string, trust: TrustReport): readonly ReportedKey[] {
+  return allKeys(trust).filter((key) => isNamed(key, named));
+}
+
+/** Whether a person names a key by its id or the first digits of it, as the daemon reads it. */
+function isNamed({ keyId }: { readonly keyId: string }, named: string): boolean {
+  const digits = named.toLowerCase().replace(/…$/, '');
+  return digits.length >= MIN_DIGITS && keyId.startsWith(digits);
+}
+
+function shortId({ keyId }: { readonly keyId: string }): string {
+  return `${keyId.slice(0, MIN_DIGITS)}…`;
+}
+
+/**
+ * Warns when too few keys are left for any bundle to be trusted by signatures: one clause for the
+ * plain keys, and one for each role. Empty when enough are left.
+ */
+function lastKeyWarning(lost: readonly string[], { keys, threshold, roles = [] }: TrustReport): string {
+  const groups = [
+    { name: 'this node', keys, threshold },
+    ...roles.map((role) => ({ name: `role ${role.name}`, keys: role.keys, threshold: role.threshold })),
+  ];
+  return groups
+    .map(({ name, keys: own, threshold: needed }) => {
+      const ids = [...new Set(own.map(({ keyId }) => keyId))];
+      const left = ids.filter((keyId) => !lost.includes(keyId)).length;
+      if (left === ids.length || left >= needed) return '';
+      const why = left === 0 ? `${name} has no trusted key then` : `${name} has ${left} of the ${needed} keys then`;
+      return `. WARNING: ${why}, so no signature is enough`;
+    })
+    .join('');
 }
 
 function asText({ keys, roles = [], revoked, problems }: TrustReport, layout: Layout): string {

@@ -54,6 +54,7 @@ async function unpin(
     };
     await confirmOrDecline(go, force, context, {
       code: 'engine/running',
+      consequence: 'If you give up the unclaimed pins, their images can be collected',
       question: 'Give them up anyway?',
       unchanged: 'the unclaimed pins stay',
     });
@@ -62,6 +63,7 @@ async function unpin(
   const go = (isForced: boolean) => client.unpin({ bundle, removeImages, force: isForced }, context.signal);
   await confirmOrDecline(go, force, context, {
     code: 'engine/running',
+    consequence: `If you unpin ${bundle}, its images ${removeImages ? 'are removed' : 'can be collected'}`,
     question: 'Unpin it anyway?',
     unchanged: `${bundle} stays pinned`,
   });
