@@ -81,8 +81,8 @@ export function apiReference(): string {
   return `${[
     '# The D-Bus API',
     '',
-    '`npm run docs` writes this page from `src/api/contract.ts` and `src/api/properties`. Do not edit it',
-    'by hand.',
+    '<!-- `npm run docs` writes this page from src/api/contract.ts and src/api/properties; do not edit it',
+    'by hand -->',
     '',
     `The daemon has the name \`${SERVICE}\` on the system bus. Its object \`${OBJECT_PATH}\` has the`,
     `interface \`${MANAGER}\`. Each bundle has an object below`,

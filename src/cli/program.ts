@@ -1,5 +1,5 @@
 import { Command, CommanderError } from 'commander';
-import { AppError, reasonOf } from '../platform/app-error.ts';
+import { AppError, faultsText, reasonOf } from '../platform/app-error.ts';
 import { oneLine, terminalText } from '../platform/plain-text.ts';
 import { VERSION } from '../platform/version.ts';
 import { registerBundleCreate } from './commands/bundle/create.ts';
@@ -28,6 +28,7 @@ import { registerUnpin } from './commands/node/unpin.ts';
 import { registerVerifyImages } from './commands/node/verify-images.ts';
 import type { CommandContext } from './context/command-context.ts';
 import { exitCodeOf, exitCodes } from './context/exit-code.ts';
+import { UsageFaults } from './context/usage-faults.ts';
 import { addExamples, optionDescription } from './examples.ts';
 import { printStderrLine } from './output/stderr-line.ts';
 import { wrapLines } from './output/wrap-words.ts';
@@ -92,6 +93,7 @@ function guarded(context: CommandContext): CommandContext {
 /** Builds the command line. `args` are used in messages about wrong usage. Default none. */
 export function buildProgram(context: CommandContext, args: readonly string[] = []): Command {
   const program = new Command('stickpin');
+  const usage = new UsageFaults();
   program
     .description('Upgrades Kubernetes nodes from a USB stick, without a registry.')
     .version(VERSION, '-V, --version')
@@ -101,8 +103,9 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
       getOutHelpWidth: () => context.columns ?? HELP_WIDTH,
       getErrHelpWidth: () => context.stderrColumns ?? HELP_WIDTH,
       outputError: (text) => {
-        const what = oneLine(text.replace(/^error: /, '')).replace(/\.$/, '');
-        printStderrLine(`stickpin: ${what}; see '${commandPath(program, args)} --help'`, 'bad', context);
+        const [command, path] = commandOf(program, args);
+        const what = faultsText([...namedBy(text, command), ...usage.of(command)]);
+        printStderrLine(`stickpin: ${what}; see '${path} --help'`, 'bad', context);
       },
     })
     .configureHelp({ optionDescription })
@@ -132,7 +135,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerFleetStatus(fleet, context);
   registerFleetWait(fleet, context);
   const bundle = program.command('bundle').description('make, sign, check and try bundles');
-  registerBundleCreate(bundle, context);
+  registerBundleCreate(bundle, usage, context);
   registerBundleSign(bundle, context);
   registerBundleEnvelope(bundle, context);
   registerBundleWrite(bundle, context);
@@ -141,11 +144,23 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerBundleServe(bundle, context);
   registerBundleRehearse(bundle, context);
   addExamples(program);
+  usage.collect(program);
   return program;
 }
 
-/** The command at the start of `args`, for example `stickpin bundle verify`. */
-function commandPath(program: Command, args: readonly string[]): string {
+/** What Commander says of a call, which names the first unknown flag only. */
+function namedBy(text: string, { args }: Command): readonly string[] {
+  const what = oneLine(text.replace(/^error: /, '')).replace(/\.$/, '');
+  if (what.startsWith('unknown option ')) {
+    return [...new Set(args.filter((arg) => arg.startsWith('-')))].map(
+      (arg) => `unknown option '${arg.split('=')[0]}'`,
+    );
+  }
+  return what === '' ? [] : [what];
+}
+
+/** The command at the start of `args`, and its words, for example `stickpin bundle verify`. */
+function commandOf(program: Command, args: readonly string[]): readonly [Command, string] {
   let command = program;
   const names = [program.name()];
   for (const arg of args) {
@@ -154,5 +169,5 @@ function commandPath(program: Command, args: readonly string[]): string {
     command = next;
     names.push(arg);
   }
-  return names.join(' ');
+  return [command, names.join(' ')];
 }

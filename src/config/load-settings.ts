@@ -2,9 +2,9 @@ import { access, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'toml';
 import * as v from 'valibot';
-import { jointFault } from '../domain/settings/joint-faults.ts';
+import { jointFaults } from '../domain/settings/joint-faults.ts';
 import { deepFreeze, type Settings, settingsSchema } from '../domain/settings/settings.ts';
-import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { AppError, FaultList, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { schemaFault, valueWord } from '../platform/schema-fault.ts';
 import { type TomlFault, tomlFault } from '../platform/toml-fault.ts';
 import type { SettingsFile } from './print-settings.ts';
@@ -53,22 +53,33 @@ export async function loadSettings(sources: SettingsSources, signal: AbortSignal
 /** Like {@link loadSettings}, with the merged values of the sources. */
 export async function readSettings(sources: SettingsSources, signal: AbortSignal): Promise<LoadedSettings> {
   let merged: Table = {};
-  for (const path of await listFragments(sources, signal)) {
-    const table = await readFragment(path, signal);
-    check(table, path);
-    merged = merge(merged, table);
+  const faults = new FaultList();
+  for (const path of await listFragments(sources, faults, signal)) {
+    await faults.of(async () => {
+      const table = await readFragment(path, signal);
+      check(table, path, faults);
+      merged = merge(merged, table);
+    });
   }
-  const settings = check(merged, 'the settings');
-  const fault = jointFault(settings);
-  if (fault !== undefined) throw keyError(`the settings: ${fault.key} ${fault.message}`);
+  refuseAny(faults);
+  const settings = check(merged, 'the settings', faults);
+  for (const { key, message } of settings === undefined ? [] : jointFaults(settings)) {
+    faults.add(refusal('config/key', `the settings: ${key} ${message}`));
+  }
+  refuseAny(faults);
+  if (settings === undefined) throw new TypeError('settings without a fault are not valid');
   return { settings: deepFreeze(settings), file: merged as SettingsFile };
 }
 
-async function listFragments({ fragments }: SettingsSources, signal: AbortSignal): Promise<string[]> {
+async function listFragments(
+  { fragments }: SettingsSources,
+  faults: FaultList,
+  signal: AbortSignal,
+): Promise<string[]> {
   const paths: string[] = [];
   for (const fragment of fragments) {
     signal.throwIfAborted();
-    if ('folder' in fragment) paths.push(...(await listFolder(fragment.folder)));
+    if ('folder' in fragment) paths.push(...(await listFolder(fragment.folder, faults)));
     else {
       if (fragment.required)
         await access(fragment.file).catch((error: unknown) => Promise.reject(fileError(fragment.file, error)));
@@ -78,21 +89,18 @@ async function listFragments({ fragments }: SettingsSources, signal: AbortSignal
   return paths;
 }
 
-async function listFolder(folder: string): Promise<string[]> {
+async function listFolder(folder: string, faults: FaultList): Promise<string[]> {
   const names = await readdir(folder).catch((error: unknown) => {
     if (systemCodeOf(error) === 'ENOENT') return [];
     throw fileError(folder, error);
   });
   const visible = names.filter((name) => !name.startsWith('.') && !name.endsWith('~')).sort();
-  const foreign = visible.find((name) => !name.endsWith('.toml'));
-  if (foreign !== undefined) {
-    throw new AppError({
-      code: 'config/file',
-      message: `${join(folder, foreign)} would be ignored, because its name does not end in .toml; rename it or move it away`,
-      disposition: 'reject',
-    });
+  const isFragment = (name: string) => name.endsWith('.toml');
+  for (const foreign of visible.filter((name) => !isFragment(name))) {
+    const why = 'would be ignored, because its name does not end in .toml; rename it or move it away';
+    faults.add(refusal('config/file', `${join(folder, foreign)} ${why}`));
   }
-  return visible.map((name) => join(folder, name));
+  return visible.filter(isFragment).map((name) => join(folder, name));
 }
 
 async function readFragment(path: string, signal: AbortSignal): Promise<Table> {
@@ -134,14 +142,15 @@ function fileError(path: string, error: unknown): AppError {
   });
 }
 
-function check(table: Table, path: string): Settings {
+/** Undefined when it is not valid: why is in `faults` then. */
+function check(table: Table, path: string, faults: FaultList): Settings | undefined {
   const result = v.safeParse(settingsSchema, table);
   if (result.success) return result.output;
-  const issue = result.issues[0];
-  const key = v.getDotPath(issue) ?? '';
-  const isUnknown = issue.expected === 'never';
-  const why = isUnknown ? 'is not a setting of stickpin; check its spelling' : faultOf(issue);
-  throw keyError(`${path}: ${key} ${why}`);
+  for (const issue of result.issues) {
+    const why = issue.expected === 'never' ? 'is not a setting of stickpin; check its spelling' : faultOf(issue);
+    faults.add(refusal('config/key', `${path}: ${v.getDotPath(issue) ?? ''} ${why}`));
+  }
+  return undefined;
 }
 
 const IN_TOML = { object: 'a table' };
@@ -151,12 +160,12 @@ function faultOf(issue: v.BaseIssue<unknown>): string {
   return told === issue.message ? `${told} (is ${valueWord(issue, IN_TOML)})` : told;
 }
 
-function keyError(message: string): AppError {
-  return new AppError({
-    code: 'config/key',
-    message: `${message}; all settings are in stickpin.toml(5)`,
-    disposition: 'reject',
-  });
+function refuseAny(faults: FaultList): void {
+  faults.throwAny('; all settings are in stickpin.toml(5)', 'config/key');
+}
+
+function refusal(code: string, message: string): AppError {
+  return new AppError({ code, message, disposition: 'reject' });
 }
 
 function merge(base: Table, over: Table): Table {

@@ -5,7 +5,7 @@ import { tomlOf, writtenSettings } from './print-settings.ts';
 
 const INTRODUCTION = `# Settings
 
-\`npm run docs\` writes this page from \`src/domain/settings\`. Do not edit it by hand.
+<!-- \`npm run docs\` writes this page from src/domain/settings; do not edit it by hand -->
 
 A node reads its settings from the places below: the vendor's, the main file, those of the running
 system, and those of the administrator. A later place wins over an earlier one, key by key. Files in

@@ -35,6 +35,61 @@ export class AppError<Code extends string = string> extends Error {
   }
 }
 
+/** Most faults that one error names. */
+const MAX_FAULTS = 20;
+
+/**
+ * Collects what several checks refuse, so that a person learns of all faults at once. Anything else
+ * that a check throws ends at once.
+ */
+export class FaultList {
+  private readonly faults: AppError[] = [];
+
+  /** Runs a check. Resolves to undefined when it refuses. */
+  async of<T>(check: () => T | Promise<T>): Promise<T | undefined> {
+    try {
+      return await check();
+    } catch (error) {
+      if (!(error instanceof AppError) || error.disposition !== 'reject') throw error;
+      this.add(...(error.cause instanceof AggregateError ? (error.cause.errors as AppError[]) : [error]));
+      return undefined;
+    }
+  }
+
+  add(...faults: readonly AppError[]): void {
+    this.faults.push(...faults);
+  }
+
+  get isEmpty(): boolean {
+    return this.faults.length === 0;
+  }
+
+  /**
+   * @param next follows the faults; with `nextOf` only when one of them has that code
+   * @throws AppError that names all faults, with the code of the first one
+   */
+  throwAny(next = '', nextOf?: string): void {
+    const [first] = this.faults;
+    if (first === undefined) return;
+    const isNext = nextOf === undefined || this.faults.some(({ code }) => code === nextOf);
+    throw new AppError({
+      code: first.code,
+      message: `${faultsText(this.faults.map(({ message }) => message))}${isNext ? next : ''}`,
+      disposition: 'reject',
+      cause: this.faults.length === 1 ? first.cause : new AggregateError(this.faults),
+    });
+  }
+}
+
+/** Faults in one line, numbered when there are several. */
+export function faultsText(faults: readonly string[]): string {
+  const [first = ''] = faults;
+  if (faults.length < 2) return first;
+  const shown = faults.slice(0, MAX_FAULTS).map((fault, at) => `(${at + 1}) ${fault}`);
+  const more = faults.length - shown.length;
+  return `${faults.length} faults: ${[...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('; ')}`;
+}
+
 /** `CODE: words, call 'path'`, as Node writes of a file operation that failed. */
 const systemMessage = /^(?<code>E[A-Z0-9]+): (?<words>[^,]+)(?<call>, .+)?$/s;
 

@@ -1,54 +1,60 @@
 import { digestFromHex } from '../../domain/model/digest.ts';
-import { AppError } from '../../platform/app-error.ts';
+import { FaultList } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import { releaseMembers } from '../format/notice-members.ts';
-import { parsePayload } from '../format/schema.ts';
+import { isTimestamp, payloadFaults } from '../format/schema.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
-import type { CreateOptions } from './create-options.ts';
-import { checkAttachmentNames } from './payload/attachments.ts';
+import { type CreateOptions, sizeRulesOf } from './create-options.ts';
+import { checkAccess } from './images/registry-access.ts';
+import { checkTarget } from './output/staging.ts';
+import { checkAttachmentNames, checkAttachments } from './payload/attachments.ts';
 import { payloadOf } from './payload/new-payload.ts';
 import { checkReleaseSource } from './payload/release-payload.ts';
 import { jsonBytes } from './write-bundle.ts';
 
 /**
- * Checks a payload with the reader's own checks before anything is copied, so that a wrong option
- * is reported at once. The totals are still empty.
+ * Checks options before anything is copied, so that all that is wrong is reported at once: the
+ * payload with the reader's own checks (its totals are still empty), and the files they name.
  *
- * @throws AppError `bundle/option` (`reject`) that names the option
+ * @throws AppError `bundle/option`, `bundle/source`, `bundle/target` (`reject`) that names the
+ *   option or the file
  */
-export function checkOptions(options: CreateOptions): void {
-  checkAttachmentNames(options.attachments ?? []);
+export async function checkOptions(options: CreateOptions): Promise<void> {
+  const { attachments = [], access = {}, release, out } = options;
+  const faults = new FaultList();
+  const areNamed = await faults.of(() => checkAttachmentNames(attachments) === undefined);
+  await checkDraft(areNamed ? options : { ...options, attachments: [] }, faults);
+  await faults.of(() => checkImageOptions(options));
+  await faults.of(() => checkOut(options));
+  if (release !== undefined) await faults.of(() => checkReleaseSource(release));
+  await faults.of(() => checkCarried(options));
+  await faults.of(() => checkAccess(access));
+  for (const one of attachments) await faults.of(() => checkAttachments([one], sizeRulesOf(options)));
+  const isFile = options.volumeBytes === undefined && (options.filesystem !== undefined || isBundleTar(out));
+  if (out !== '') await faults.of(() => checkTarget(out, isFile ? 'file' : 'directory'));
+  faults.throwAny();
+}
+
+async function checkDraft(options: CreateOptions, faults: FaultList): Promise<void> {
   const nothing = { digest: digestFromHex('0'.repeat(64)), size: 0 };
   const totals = { images: options.images.length, blobs: 0, sizeBytes: 0, diskBytes: 0, inodes: 0 };
   const attachments = (options.attachments ?? []).map(({ name, mediaType }) => ({ name, mediaType, ...nothing }));
   const draft = payloadOf(options, { indexPointer: nothing, contentsPointer: nothing }, totals, attachments, []);
-  try {
-    parsePayload(jsonBytes(draft));
-  } catch (cause) {
-    if (!(cause instanceof AppError)) throw cause;
-    throw bundleError('bundle/option', cause.message.replace(/^payload: /, ''), { cause });
-  }
+  for (const fault of payloadFaults(jsonBytes(draft))) faults.add(bundleError('bundle/option', fault));
   const ends = { expires: options.expires, endOfLife: options.update?.endOfLife };
   for (const [field, time] of Object.entries(ends)) {
-    if (time === undefined || Date.parse(time) > Date.parse(options.created)) continue;
-    throw bundleError('bundle/option', `${field}: ${time} is not after created, ${options.created}`);
+    if (time === undefined || !isTimestamp(time) || Date.parse(time) > Date.parse(options.created)) continue;
+    faults.add(bundleError('bundle/option', `${field}: ${time} is not after created, ${options.created}`));
   }
   const own = options.advisories?.find(({ version }) => version === options.version);
   if (own !== undefined) {
-    throw bundleError(
-      'bundle/option',
-      `advisories: ${own.version} is this release itself; say --deadend or --barrier instead`,
-    );
+    const message = `advisories: ${own.version} is this release itself; say --deadend or --barrier instead`;
+    faults.add(bundleError('bundle/option', message));
   }
-  checkImageOptions(options);
-  if (options.volumeBytes !== undefined && isBundleTar(options.out)) {
-    throw bundleError(
-      'bundle/option',
-      `out: ${options.out} is one file, but --volume-size makes directories: name a directory`,
-    );
-  }
-  checkOut(options.out);
-  if (options.release !== undefined) checkReleaseSource(options.release);
+}
+
+/** @throws AppError `bundle/option` (`reject`) when the bundle would hold nothing */
+function checkCarried(options: CreateOptions): void {
   if (carriesNothing(options)) {
     throw bundleError(
       'bundle/option',
@@ -69,12 +75,19 @@ function checkNoticeOptions({ base, ...options }: CreateOptions): void {
 }
 
 /**
- * @throws AppError `bundle/option` (`reject`) when it is empty, or ends like an archive that no
- *   reader would find
+ * @throws AppError `bundle/option` (`reject`) when it is empty, ends like an archive that no reader
+ *   would find, or is one file where volumes are asked for
  */
-function checkOut(out: string): void {
+function checkOut({ out, volumeBytes }: CreateOptions): void {
   if (out === '') throw bundleError('bundle/option', 'out: it is empty; name a directory, or FILE.stickpin.tar');
-  if (isBundleTar(out) || !/\.(?:tar|tgz|tar\.[a-z0-9]+)\/*$/i.test(out)) return;
+  if (isBundleTar(out)) {
+    if (volumeBytes === undefined) return;
+    throw bundleError(
+      'bundle/option',
+      `out: ${out} is one file, but --volume-size makes directories: name a directory`,
+    );
+  }
+  if (!/\.(?:tar|tgz|tar\.[a-z0-9]+)\/*$/i.test(out)) return;
   throw bundleError(
     'bundle/option',
     `out: ${out} would be a directory: a bundle as one file is named FILE.stickpin.tar, and is not compressed`,

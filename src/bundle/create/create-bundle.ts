@@ -4,6 +4,7 @@ import type { Contents, Payload } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { isFaulty } from '../../domain/model/medium.ts';
 import { formatReference } from '../../domain/model/reference.ts';
+import { looksMistaken } from '../../domain/model/version/version-scheme.ts';
 import { manifestWarnings } from '../../domain/release/manifest-warnings.ts';
 import { manifestWarningText } from '../../domain/report/texts/manifest-warning-text.ts';
 import { bundleError } from '../bundle-error.ts';
@@ -18,7 +19,6 @@ import { fetchImages } from './images/fetch-images.ts';
 import type { ImageRequest } from './images/image-request.ts';
 import { type Manifests, readManifests } from './images/manifests.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
-import { checkAccess } from './images/registry-access.ts';
 import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
 import { checkBlobSizes } from './layers/blob-sizes.ts';
 import { checkSpace } from './output/staging.ts';
@@ -54,8 +54,7 @@ export interface CreatedBundle {
  *   `strict` makes them errors.
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
-  checkOptions(options);
-  await checkAccess(options.access ?? {});
+  await checkOptions(options);
   const attachedBytes = await checkAttachments(options.attachments ?? [], sizeRulesOf(options));
   const made = await writeOutput(
     options,
@@ -85,7 +84,7 @@ async function buildTree(
   const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
   // A file may be named twice, for its images and to be compared.
   const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
-  const known = [...ofFiles, ...notes, ...plan.warnings, ...unfit];
+  const known = [...versionWarnings(options, plan), ...ofFiles, ...notes, ...plan.warnings, ...unfit];
   refuseWarnings(known, options);
   await checkPlan(plan, base, options);
   const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
@@ -99,6 +98,15 @@ async function buildTree(
   const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
   const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
+}
+
+/** A warning about a version that sets another scheme for its stream than its maker may think. */
+function versionWarnings({ name, version, versionScheme }: CreateOptions, { images }: Plan): string[] {
+  if (versionScheme !== undefined || images.length === 0 || !looksMistaken(version)) return [];
+  const order = /^[0-9]/.test(version) ? '' : ', where it comes after every version that begins with a digit';
+  return [
+    `version ${version} is no SemVer: it sets the version scheme of stream ${name} to three-tag (<app>[-rev<N>[-b<build>]])${order}; write it as 4.13.7, or say that it is meant with --version-scheme three-tag`,
+  ];
 }
 
 /** @throws AppError `bundle/warnings` (`reject`) when there are any and they are errors */

@@ -67,9 +67,13 @@ export function validateJson<Schema extends v.GenericSchema>(
 ): v.InferOutput<Schema> {
   const result = v.safeParse(schema, value, { abortEarly: true });
   if (result.success) return result.output;
-  const [issue] = result.issues;
+  throw bundleError(code, `${what}: ${memberFault(result.issues[0])}`);
+}
+
+/** The path of a member and what is wrong with it: `sequence: must be at least 1`. */
+export function memberFault(issue: v.BaseIssue<unknown>): string {
   const path = v.getDotPath(issue);
-  throw bundleError(code, `${what}: ${path === null ? '' : `${quoted(path)}: `}${quoted(schemaFault(issue))}`);
+  return `${path === null ? '' : `${quoted(path)}: `}${quoted(schemaFault(issue))}`;
 }
 
 function quoted(text: string): string {

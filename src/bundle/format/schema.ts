@@ -16,7 +16,7 @@ import { clip } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import { parsePublicKey } from '../keys/keys.ts';
 import { limits } from '../limits.ts';
-import { decodeJson, validateJson } from './json.ts';
+import { decodeJson, memberFault, validateJson } from './json.ts';
 
 /** Architectures of bundles, as Go names them. */
 export const architectures = ['amd64', 'arm64', 'ppc64le', 's390x'] as const;
@@ -289,6 +289,12 @@ export function parseStoredPayload(bytes: Uint8Array): Payload {
   if (typeof from !== 'string' || from.length <= MAX_RANGE_LENGTH) return parsePayload(bytes);
   const parsed = validateJson({ ...value, update }, payloadSchema, 'payload', 'bundle/payload');
   return { ...parsed, update: { ...parsed.update, from: clip(from, MAX_RANGE_LENGTH + 1) } };
+}
+
+/** All faults of the payload of a new bundle, each with the path of its member. */
+export function payloadFaults(bytes: Uint8Array): readonly string[] {
+  const { issues = [] } = v.safeParse(payloadSchema, decodeJson(bytes, 'payload', 'bundle/option'));
+  return issues.map(memberFault);
 }
 
 /**

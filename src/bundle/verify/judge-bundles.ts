@@ -1,5 +1,10 @@
+import { refuseAdoption } from '../../domain/adoption/adoption.ts';
+import { bundleName, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { FoundBundle } from '../../domain/model/medium.ts';
 import type { Fault } from '../../domain/model/reason.ts';
+import { reasonText } from '../../domain/report/reasons/reason-text.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import { isRelease } from '../../domain/trust/notice.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Documents } from '../documents/documents.ts';
 import type { Trust } from '../keys/trust.ts';
@@ -98,4 +103,51 @@ async function judgeOne(
     }
     return { kind: 'rejected', path, reason: { code: error.code, message: error.message } };
   }
+}
+
+/** A verified bundle on a stick, and its path there. */
+export interface BundleOnStick {
+  readonly path: string;
+  readonly bundle: VerifiedBundle;
+}
+
+/**
+ * Why bundles of one stick can't be together on a node that knows none of them, by path: what the
+ * node refuses when it adopts them one after the other, and what it can't tell apart or order. Nodes
+ * of each architecture see only their own.
+ *
+ * @param found in the order in which a node finds them
+ */
+export function refusedTogether(found: readonly BundleOnStick[], now: number): ReadonlyMap<string, string> {
+  const refused = new Map<string, string>();
+  const adopted: (BundleOnStick & { readonly bundle: StoredBundle })[] = [];
+  for (const { path, bundle } of found) {
+    const { arch, name } = bundle.payload;
+    if (adopted.some((one) => one.bundle.bundleId === bundle.bundleId)) continue;
+    const ofArch = adopted.filter((one) => one.bundle.payload.arch === arch);
+    const bundles = ofArch.map((one) => one.bundle);
+    const reason = refuseAdoption(bundle, { bundles, arch, now, clockSynchronised: true });
+    const ofStream = isRelease(bundle)
+      ? ofArch.filter((one) => one.bundle.payload.name === name && isRelease(one.bundle))
+      : [];
+    const why = reason === undefined ? unclear(bundle, ofStream) : reasonText(reason);
+    if (why !== undefined) refused.set(path, why);
+    if (reason === undefined) adopted.push({ path, bundle: { ...bundle, adoptedAt: now } });
+  }
+  return refused;
+}
+
+function unclear(bundle: VerifiedBundle, others: readonly BundleOnStick[]): string | undefined {
+  const { version } = bundle.payload;
+  const twin = others.find((one) => one.bundle.payload.version === version);
+  if (twin !== undefined) {
+    return `${bundleName(bundle.payload)} is in ${twin.path} too, with other content: commands can't tell them apart by name; give one of them another version`;
+  }
+  const isNumber = (text: string) => /^[0-9]/.test(text);
+  const other = others.find((one) => isNumber(one.bundle.payload.version) !== isNumber(version));
+  if (other === undefined) return undefined;
+  const [word, number] = isNumber(version)
+    ? [other.bundle.payload.version, version]
+    : [version, other.bundle.payload.version];
+  return `${word} comes after every version that begins with a digit, so a node that has it takes no ${number}; write all versions of a stream in one way`;
 }

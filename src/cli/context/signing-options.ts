@@ -4,7 +4,7 @@ import { isEncryptedKey, type PrivateKey, parsePrivateKey, parsePublicKey } from
 import { runSigner } from '../../bundle/keys/signing/run-signer.ts';
 import type { RemoteKey, SigningKey } from '../../bundle/keys/signing/signing-key.ts';
 import { readKeyFile } from '../../bundle/keys/trust.ts';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { AppError, FaultList, reasonOf } from '../../platform/app-error.ts';
 import type { CommandContext } from './command-context.ts';
 
 /** Options of commands that sign. */
@@ -46,22 +46,31 @@ export function addSigningOptions(command: Command, keys: 'one' | 'several'): Co
  * The keys that the options name: those of `--key`, then those of `--signer`, in order. Asks for
  * passphrases.
  *
+ * @param mayAsk false: keys whose passphrase is not given are left out
  * @throws AppError `bundle/option`, `bundle/key-file`, `bundle/passphrase` (`reject`)
  */
-export async function readSigningKeys(options: SigningOptions, context: CommandContext): Promise<SigningKey[]> {
+export async function readSigningKeys(
+  options: SigningOptions,
+  context: CommandContext,
+  mayAsk = true,
+): Promise<SigningKey[]> {
   const { key, signer, signerKey } = options;
+  const faults = new FaultList();
   if (signer.length !== signerKey.length) {
-    throw wrong(
-      `--signer is given ${signer.length} times and --signer-key ${signerKey.length} times: give the public key of each --signer, so that its signature can be checked`,
+    faults.add(
+      wrong(
+        `--signer is given ${signer.length} times and --signer-key ${signerKey.length} times: give the public key of each --signer, so that its signature can be checked`,
+      ),
     );
   }
-  const passphrase = await givenPassphrase(options, context);
-  const keys: SigningKey[] = [];
-  for (const path of key) keys.push(await readPrivateKey(path, passphrase, context));
-  for (const [at, command] of signer.entries()) {
-    keys.push(await readRemoteKey(command, signerKey[at] ?? '', options, context));
+  const passphrase = await faults.of(() => givenPassphrase(options, context));
+  const keys: (SigningKey | undefined)[] = [];
+  for (const path of key) keys.push(await faults.of(() => readPrivateKey(path, passphrase, mayAsk, context)));
+  for (const [at, command] of signer.length === signerKey.length ? signer.entries() : []) {
+    keys.push(await faults.of(() => readRemoteKey(command, signerKey[at] ?? '', options, context)));
   }
-  return keys;
+  faults.throwAny();
+  return keys.filter((one) => one !== undefined);
 }
 
 async function readRemoteKey(
@@ -79,10 +88,12 @@ async function readRemoteKey(
 async function readPrivateKey(
   path: string,
   passphrase: string | undefined,
+  mayAsk: boolean,
   { signal, askSecret, stderr }: CommandContext,
-): Promise<PrivateKey> {
+): Promise<PrivateKey | undefined> {
   const pem = await readKeyFile(path, signal);
   if (!isEncryptedKey(pem) || passphrase !== undefined) return parsePrivateKey(pem, path, passphrase);
+  if (!mayAsk) return undefined;
   if (askSecret === undefined) {
     throw new AppError({
       code: 'bundle/passphrase',

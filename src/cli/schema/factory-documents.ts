@@ -94,7 +94,7 @@ export const FACTORY_DOCUMENTS = {
       schemaVersion,
       bundles: v.array(
         v.union([
-          v.strictObject({ ...verified, why: v.optional(text) }),
+          v.strictObject({ path: text, ...verified, why: v.optional(text) }),
           v.strictObject({ path: text, verified: v.literal(false), why: text }),
         ]),
       ),

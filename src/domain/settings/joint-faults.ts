@@ -8,22 +8,20 @@ export interface JointFault {
   readonly message: string;
 }
 
-/**
- * What is wrong with all settings together, though each is right by itself; undefined when nothing
- * is.
- */
-export function jointFault({ update, fleet }: Settings): JointFault | undefined {
+/** What is wrong with all settings together, though each is right by itself. */
+export function jointFaults({ update, fleet }: Settings): readonly JointFault[] {
+  const faults: JointFault[] = [];
   if (update.strategy === 'window' && update.windows.length === 0) {
-    return {
+    faults.push({
       key: 'update.windows',
       message: 'names no window, and update.strategy is "window": nothing would ever be activated',
-    };
+    });
   }
   if (fleet.enabled && fleet.auth === 'none' && fleet.listen === 'auto') {
-    return {
+    faults.push({
       key: 'fleet.listen',
       message: 'is "auto", and fleet.auth is "none": name the address on which everybody may read bundles',
-    };
+    });
   }
-  return undefined;
+  return faults;
 }

@@ -1,5 +1,5 @@
 import { readFile, stat } from 'node:fs/promises';
-import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { AppError, FaultList, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { decodeText } from '../../../platform/plain-text.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { type ImageRequest, parseImageRequest } from './image-request.ts';
@@ -44,10 +44,19 @@ function textOf(bytes: Buffer, path: string): string {
  */
 export function parseImagesFile(text: string, path: string, shortNames?: string): ImageRequest[] {
   const lines = text.replace(/^\ufeff/, '').split('\n');
-  return lines.flatMap((line, at) => {
+  const faults = new FaultList();
+  const images = lines.flatMap((line, at) => {
     const words = line.replace(/(^|\s)#.*$/s, '').trim();
-    return words === '' ? [] : [parseLine(words.split(/\s+/), `${path}:${at + 1}`, shortNames)];
+    try {
+      return words === '' ? [] : [parseLine(words.split(/\s+/), `${path}:${at + 1}`, shortNames)];
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      faults.add(error);
+      return [];
+    }
   });
+  faults.throwAny();
+  return images;
 }
 
 function parseLine(

@@ -1,22 +1,25 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
+import { checkOptions } from '../../../bundle/create/check-options.ts';
 import { createBundle } from '../../../bundle/create/create-bundle.ts';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { IMAGE_FILESYSTEMS, type ImageFilesystem } from '../../../bundle/create/image/image-layout.ts';
+import { parseImageRequest } from '../../../bundle/create/images/image-request.ts';
 import { parseAttachmentRequest } from '../../../bundle/create/payload/attachments.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
-import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { AppError, FaultList, reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
+import type { UsageFaults } from '../../context/usage-faults.ts';
 import { jsonText } from '../../output/json.ts';
 import { printStderrLine, printWarning } from '../../output/stderr-line.ts';
 import { wrapLines } from '../../output/wrap-words.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
-import { addOpenshiftOption, type BundleName, type NameOptions, withBundleName } from './openshift-options.ts';
+import { addOpenshiftOption, checkMediumOptions, type NameOptions, withBundleName } from './openshift-options.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
 interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptions, NameOptions {
@@ -32,13 +35,14 @@ interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptio
 }
 
 /** Adds `create` to the command `bundle`. */
-export function registerBundleCreate(bundle: Command, context: CommandContext): void {
+export function registerBundleCreate(bundle: Command, usage: UsageFaults, context: CommandContext): void {
+  const neededName = (option: Option) => usage.unless('fromOpenshiftIso', option);
   const command = bundle
     .command('create')
     .description('make a bundle of images, for one platform')
-    .option('--name <name>', 'release stream, for example ocp; required')
-    .option('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]; required')
-    .addOption(new Option('--arch <arch>', 'architecture of the nodes; required').choices(architectures))
+    .addOption(neededName(new Option('--name <name>', 'release stream, for example ocp; required')))
+    .addOption(neededName(new Option('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]; required')))
+    .addOption(neededName(new Option('--arch <arch>', 'architecture of the nodes; required').choices(architectures)))
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
     .requiredOption(
       '--out <dir>',
@@ -74,44 +78,71 @@ export function registerBundleCreate(bundle: Command, context: CommandContext): 
   addReleaseOptions(addSigningOptions(command, 'several'))
     .option('--json', 'print as JSON')
     .action(async (options: BundleCreateOptions) => {
-      // A person is asked for passphrases before long work.
-      const keys = await readSigningKeys(options, context);
-      await withBundleName(options, command, context, (name) => create(options, { ...name, keys }, context));
+      const asked = await readRequest(options, command, usage, context);
+      await withBundleName(options, context, (found) => {
+        const notes = [...(asked.notes ?? []), ...(found.notes ?? [])];
+        return create(options, { ...asked, ...found, notes }, context);
+      });
     });
+  usage.leaveTo(command);
 }
 
-async function create(
+/** What a call asks for, but for what an OpenShift medium says. */
+type Request = Omit<CreateOptions, 'name' | 'version' | 'arch' | 'onProgress'>;
+
+/** In place of an image that could not be read, so that the rest of a call can be checked. */
+const SOME_IMAGE = parseImageRequest('registry.example.com/image:1');
+
+/**
+ * Reads what the flags name and checks all of it, so that a person learns of all faults at once. A
+ * person is asked for passphrases before long work, and when nothing else is wrong.
+ *
+ * @throws AppError with the code of the first fault (`reject`)
+ */
+async function readRequest(
   options: BundleCreateOptions,
-  name: BundleName & Pick<CreateOptions, 'keys'>,
+  command: Command,
+  usage: UsageFaults,
   context: CommandContext,
-): Promise<void> {
+): Promise<Request> {
+  const faults = new FaultList();
+  for (const message of usage.of(command))
+    faults.add(new AppError({ code: 'bundle/option', message, disposition: 'reject' }));
+  const release = await readReleaseOptions(options, faults, context.signal);
+  const images = await readImageOptions(options, faults, context);
+  const created = await faults.of(() => createdAt(context));
+  const base = await faults.of(() => (options.base === undefined ? undefined : findBase(options.base)));
+  await faults.of(() => checkMediumOptions(options));
+  const { volumeSize, allowLargeBlobs, filesystem, strict, manifests, attach } = options;
+  const request = {
+    // In place of what is missing, so that the rest can be checked.
+    out: options.out ?? `/nonexistent/bundle${filesystem !== undefined && volumeSize === undefined ? '.img' : ''}`,
+    sequence: options.sequence ?? 1,
+    created: created ?? '2026-01-01T00:00:00Z',
+    ...release,
+    ...(volumeSize !== undefined && { volumeBytes: volumeSize }),
+    ...(allowLargeBlobs && { allowLargeBlobs: true }),
+    ...(filesystem !== undefined && { filesystem }),
+    ...(base !== undefined && { base }),
+    ...images,
+    manifests,
+    ...(strict && { strict: true }),
+    attachments: attach.map(parseAttachmentRequest),
+    keys: [],
+  } satisfies Request;
+  const { name = 'name', version = '1.0.0', arch = 'amd64', fromOpenshiftIso } = options;
+  const asks = [options.image, options.imagesFile, options.imagesFrom, options.advisory, options.trustKey].flat();
+  const isOpen = fromOpenshiftIso !== undefined || usage.hasWrong(command) || (asks.length > 0 && !faults.isEmpty);
+  const checked = { ...request, name, version, arch, images: [...request.images, ...(isOpen ? [SOME_IMAGE] : [])] };
+  await faults.of(() => checkOptions(checked));
+  const keys = await faults.of(() => readSigningKeys(options, context, faults.isEmpty));
+  faults.throwAny(usage.of(command).length > 0 ? "; see 'stickpin bundle create --help'" : '');
+  return { ...request, keys: keys ?? [] };
+}
+
+async function create(options: BundleCreateOptions, request: CreateOptions, context: CommandContext): Promise<void> {
   const { onProgress, clear } = createProgressPrinter(context);
-  const release = await readReleaseOptions(options, context.signal);
-  const wanted = await readImageOptions(options, context);
-  const made = await createBundle(
-    {
-      out: options.out,
-      name: name.name,
-      version: name.version,
-      arch: name.arch,
-      sequence: options.sequence,
-      created: createdAt(context),
-      ...release,
-      ...(options.volumeSize !== undefined && { volumeBytes: options.volumeSize }),
-      ...(options.allowLargeBlobs && { allowLargeBlobs: true }),
-      ...(options.filesystem !== undefined && { filesystem: options.filesystem }),
-      ...(options.base !== undefined && { base: await findBase(options.base) }),
-      ...wanted,
-      ...(name.release !== undefined && { release: name.release }),
-      notes: [...(wanted.notes ?? []), ...(name.notes ?? [])],
-      manifests: options.manifests,
-      ...(options.strict && { strict: true }),
-      attachments: options.attach.map(parseAttachmentRequest),
-      keys: name.keys,
-      ...(!options.json && { onProgress }),
-    },
-    context.signal,
-  ).finally(clear);
+  const made = await createBundle({ ...request, ...(!options.json && { onProgress }) }, context.signal).finally(clear);
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) printStderrLine(`${name} is ${digest}`, undefined, context);
   for (const warning of warnings) printWarning(warning, context);

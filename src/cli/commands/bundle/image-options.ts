@@ -5,7 +5,7 @@ import { readImagesFile } from '../../../bundle/create/images/images-file.ts';
 import { type ImagesFrom, merged, readImagesFrom, untakenNotes } from '../../../bundle/create/images/images-from.ts';
 import type { RegistryAccess } from '../../../bundle/create/images/registry-access.ts';
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
-import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { AppError, type FaultList, reasonOf } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { printWarning } from '../../output/stderr-line.ts';
 
@@ -74,17 +74,21 @@ export function addImageOptions(command: Command): Command {
 }
 
 /**
- * What the options say, as `createBundle()` takes it. Warnings go to stderr.
- *
- * @throws AppError `bundle/option`, `bundle/source`; `bundle/warnings` with `--strict` (`reject`)
+ * What the options say, as `createBundle()` takes it. Warnings go to stderr. What can't be read is
+ * left out, and why is added to `faults`: `bundle/option`, `bundle/source`, and with `--strict`
+ * `bundle/warnings`.
  */
 export async function readImageOptions(
   options: ImageOptions,
+  faults: FaultList,
   context: CommandContext,
 ): Promise<Pick<CreateOptions, 'images' | 'used' | 'notes' | 'archives' | 'release' | 'withoutSignatures' | 'access'>> {
   const pause = options.pauseImage === undefined ? [] : [options.pauseImage];
-  const named = [...options.image, ...pause, ...(await readImagesFiles(options, context))];
-  const from = await readAllImagesFrom(options, context);
+  const named: ImageRequest[] = [...options.image, ...pause];
+  for (const path of options.imagesFile) {
+    named.push(...((await faults.of(() => readListed(path, options, context))) ?? []));
+  }
+  const from = await readAllImagesFrom(options, faults, context);
   // A source that somebody has named counts more than the registry of the reference.
   const known = new Set(named.map(({ reference }) => formatReference(reference)));
   const images = [...named, ...from.requests.filter(({ reference }) => !known.has(formatReference(reference)))];
@@ -101,14 +105,19 @@ export async function readImageOptions(
 
 async function readAllImagesFrom(
   { imagesFrom: sources, shortNames }: ImageOptions,
+  faults: FaultList,
   { stdin, signal }: CommandContext,
 ): Promise<ImagesFrom> {
   if (sources.filter((source) => source === '-').length > 1) {
     const message = '--images-from - is given twice, and there is one standard input';
-    throw new AppError({ code: 'bundle/option', message, disposition: 'reject' });
+    faults.add(new AppError({ code: 'bundle/option', message, disposition: 'reject' }));
+    return merged([]);
   }
   const found: ImagesFrom[] = [];
-  for (const source of sources) found.push(await readImagesFrom({ source, shortNames }, stdin, signal));
+  for (const source of sources) {
+    const images = await faults.of(() => readImagesFrom({ source, shortNames }, stdin, signal));
+    if (images !== undefined) found.push(images);
+  }
   return merged(found);
 }
 
@@ -120,19 +129,16 @@ function accessOf({ authfile, tlsVerify, retry }: ImageOptions): RegistryAccess 
   };
 }
 
-async function readImagesFiles(
-  { imagesFile, shortNames, strict }: ImageOptions,
+async function readListed(
+  path: string,
+  { shortNames, strict }: ImageOptions,
   context: CommandContext,
 ): Promise<ImageRequest[]> {
-  const images: ImageRequest[] = [];
-  for (const path of imagesFile) {
-    const listed = await readImagesFile(path, context.signal, shortNames);
-    const empty = listed.length === 0 ? [`${path} lists no image`] : [];
-    if (strict) refuseWarnings(empty);
-    for (const warning of empty) printWarning(warning, context);
-    images.push(...listed);
-  }
-  return images;
+  const listed = await readImagesFile(path, context.signal, shortNames);
+  const empty = listed.length === 0 ? [`${path} lists no image`] : [];
+  if (strict) refuseWarnings(empty);
+  for (const warning of empty) printWarning(warning, context);
+  return listed;
 }
 
 /** @throws AppError `bundle/warnings` when there are any */

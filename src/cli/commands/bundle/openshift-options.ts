@@ -3,9 +3,7 @@ import { dirname, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { readOpenshiftMedium } from '../../../bundle/create/openshift/openshift-medium.ts';
-import { checkTarget } from '../../../bundle/create/output/staging.ts';
 import { removeStale, stagingPrefix } from '../../../bundle/create/output/staging-name.ts';
-import { isBundleTar } from '../../../bundle/read/open-bundle.ts';
 import { formatReference } from '../../../domain/model/reference.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -33,40 +31,32 @@ export function addOpenshiftOption(command: Command): Command {
   );
 }
 
+/** @throws AppError `bundle/option` (`reject`) when another flag names the source of the release */
+export function checkMediumOptions({ fromOpenshiftIso, release }: NameOptions & Pick<ImageOptions, 'release'>): void {
+  if (fromOpenshiftIso === undefined || release === undefined) return;
+  if (release.source.kind === 'skopeo' && isOwnName(release)) return;
+  throw wrong('--release has a source, but --from-openshift-iso is the source: give its name only');
+}
+
 /**
  * Calls `act` with the name of the bundle, and the release of the medium if one is given. Files of
- * the medium are in a hidden folder beside `--out` meanwhile.
+ * the medium are in a hidden folder beside `--out` meanwhile. The options were checked before.
  *
- * @throws whatever `act` throws; as `readOpenshiftMedium()`; the error of a missing option
+ * @throws whatever `act` throws; as `readOpenshiftMedium()`
  */
 export async function withBundleName<T>(
   options: NameOptions & Pick<ImageOptions, 'release'> & { readonly out: string },
-  command: Command,
   { signal }: CommandContext,
   act: (name: BundleName) => Promise<T>,
 ): Promise<T> {
-  const { fromOpenshiftIso: path, name, version, arch, release, out } = options;
-  if (path === undefined) {
-    return act({
-      name: name ?? missing(command, '--name <name>'),
-      version: version ?? missing(command, '--version <version>'),
-      arch: arch ?? missing(command, '--arch <arch>'),
-    });
-  }
-  if (release !== undefined && (release.source.kind !== 'skopeo' || !isOwnName(release))) {
-    throw wrong('--release has a source, but --from-openshift-iso is the source: give its name only');
-  }
-  // Unpacking an image may take long.
-  await checkTarget(out, isBundleTar(out) || /\.img$/i.test(out) ? 'file' : 'directory');
+  const { fromOpenshiftIso: path, name = OPENSHIFT_STREAM, version, arch, release, out } = options;
+  const named = { ...(version !== undefined && { version }), ...(arch !== undefined && { arch }) };
+  if (path === undefined) return act({ name, version: '', arch: '', ...named });
   return inFolderBeside(out, async (folder) => {
-    const asked = {
-      ...(release !== undefined && { reference: release.reference }),
-      ...(version !== undefined && { version }),
-      ...(arch !== undefined && { arch }),
-    };
+    const asked = { ...(release !== undefined && { reference: release.reference }), ...named };
     const found = await readOpenshiftMedium({ path, folder, ...asked }, signal);
     return act({
-      name: name ?? OPENSHIFT_STREAM,
+      name,
       version: found.version,
       arch: found.arch,
       release: found.request,
@@ -105,10 +95,6 @@ async function inFolderBeside<T>(out: string, act: (folder: string) => Promise<T
     await remove().catch(() => undefined);
     throw error;
   }
-}
-
-function missing(command: Command, flags: string): never {
-  return command.error(`error: required option '${flags}' not specified`);
 }
 
 function wrong(message: string): AppError {

@@ -9,7 +9,7 @@ import type { UpdateRules } from '../../../domain/model/bundle.ts';
 import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version/version-scheme.ts';
 import { isKeyName } from '../../../domain/trust/key-rotation.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
-import { AppError } from '../../../platform/app-error.ts';
+import { AppError, type FaultList } from '../../../platform/app-error.ts';
 
 /**
  * Options of `bundle create` about the release stream: how it may be updated, what is known of
@@ -83,35 +83,36 @@ export function addReleaseOptions(command: Command): Command {
 }
 
 /**
- * What the options say, as `createBundle()` takes it.
- *
- * @throws AppError `bundle/option`, `bundle/key-file` (`reject`)
+ * What the options say, as `createBundle()` takes it. What can't be read is left out, and why is
+ * added to `faults`: `bundle/option`, `bundle/source`, `bundle/key-file`.
  */
 export async function readReleaseOptions(
   options: ReleaseOptions,
+  faults: FaultList,
   signal: AbortSignal,
 ): Promise<Pick<CreateOptions, 'versionScheme' | 'expires' | 'update' | 'schedule' | 'advisories' | 'trust'>> {
-  const update = updateOf(options);
-  const advisories = await readAdvisories(options.advisory, signal);
+  for (const [option, reason] of Object.entries({ barrier: options.barrier, deadend: options.deadend })) {
+    const why = `--${option} has no reason: people are shown it where an update is held`;
+    if (reason?.trim() === '') faults.add(wrong(why));
+  }
+  const rollout = await faults.of(() => rolloutOf(options));
+  const advisories = (await faults.of(() => readAdvisories(options.advisory, signal))) ?? [];
   const keys: string[] = [];
   const names: Record<string, string> = {};
   for (const path of options.trustKey) {
-    const { key, keyId, otherIds } = parsePublicKey(await readKeyFile(path, signal), path);
-    const revoked = [keyId, ...otherIds].find((id) => options.revokeKey.includes(id));
-    if (revoked !== undefined) {
-      throw wrong(
-        `--trust-key ${path} is the key that --revoke-key ${revoked} takes out of force: leave one of them out`,
-      );
-    }
-    keys.push(key.export({ type: 'spki', format: 'pem' }).toString());
-    const name = basename(path).replace(/\.pub$/, '');
-    if (isKeyName(name)) names[keyId] ??= name;
+    await faults.of(async () => {
+      const { pem, keyId } = await readTrustKey(path, options, signal);
+      keys.push(pem);
+      const name = basename(path).replace(/\.pub$/, '');
+      if (isKeyName(name)) names[keyId] ??= name;
+    });
   }
-  if (options.trustRole !== undefined && keys.length + options.revokeKey.length === 0) {
-    throw wrong('--trust-role needs --trust-key or --revoke-key: which keys of the role are to change?');
+  if (options.trustRole !== undefined && options.trustKey.length + options.revokeKey.length === 0) {
+    faults.add(wrong('--trust-role needs --trust-key or --revoke-key: which keys of the role are to change?'));
   }
+  const update = updateOf(options, rollout);
   const trust = {
-    ...(options.trustRole !== undefined && { role: options.trustRole }),
+    ...(options.trustRole !== undefined && keys.length + options.revokeKey.length > 0 && { role: options.trustRole }),
     ...(keys.length > 0 && { keys: [...new Set(keys)] }),
     ...(Object.keys(names).length > 0 && { names }),
     ...(options.revokeKey.length > 0 && { revoked: [...new Set(options.revokeKey)] }),
@@ -126,12 +127,18 @@ export async function readReleaseOptions(
   };
 }
 
-function updateOf(options: ReleaseOptions): UpdateRules {
-  const { from, barrier, deadend, endOfLife } = options;
-  const rollout = rolloutOf(options);
-  for (const [option, reason] of Object.entries({ barrier, deadend })) {
-    if (reason?.trim() === '') throw wrong(`--${option} has no reason: people are shown it where an update is held`);
+async function readTrustKey(path: string, { revokeKey }: ReleaseOptions, signal: AbortSignal) {
+  const { key, keyId, otherIds } = parsePublicKey(await readKeyFile(path, signal), path);
+  const revoked = [keyId, ...otherIds].find((id) => revokeKey.includes(id));
+  if (revoked !== undefined) {
+    throw wrong(
+      `--trust-key ${path} is the key that --revoke-key ${revoked} takes out of force: leave one of them out`,
+    );
   }
+  return { pem: key.export({ type: 'spki', format: 'pem' }).toString(), keyId };
+}
+
+function updateOf({ from, barrier, deadend, endOfLife }: ReleaseOptions, rollout: UpdateRules['rollout']): UpdateRules {
   return {
     ...(from !== undefined && { from }),
     ...(barrier !== undefined && { barrier: { reason: barrier } }),

@@ -4,9 +4,10 @@ import type { Trust } from '../../../bundle/keys/trust.ts';
 import type { BundleCandidate } from '../../../bundle/read/find-bundles.ts';
 import { checkLayoutFile } from '../../../bundle/read/layout-file.ts';
 import { type JudgedBundle, judgeBundle } from '../../../bundle/verify/judge-bundle.ts';
+import { refusedTogether } from '../../../bundle/verify/judge-bundles.ts';
 import { blobsLeftToBase, type CheckedBase, checkBase } from '../../../bundle/verify/verify-base.ts';
 import { type BlobFault, verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
-import { BASE_ANNOTATION, bundleTitle, type Payload } from '../../../domain/model/bundle.ts';
+import { BASE_ANNOTATION, bundleTitle, type Payload, type VerifiedBundle } from '../../../domain/model/bundle.ts';
 import { type Digest, shortDigest } from '../../../domain/model/digest.ts';
 import { type FaultyBlob, isFaulty } from '../../../domain/model/medium.ts';
 import { AppError } from '../../../platform/app-error.ts';
@@ -61,6 +62,8 @@ interface Measure {
 
 /** What was found out about a bundle. `fault`: why a node would not take it. */
 interface Verified {
+  /** Absent when it may not be trusted, or can't be read. */
+  readonly bundle?: VerifiedBundle;
   readonly text: string;
   readonly json: object;
   readonly fault?: AppError | undefined;
@@ -78,10 +81,19 @@ async function verifyStick(
   measure: Measure,
   context: CommandContext,
 ): Promise<void> {
-  const results: Verified[] = [];
-  for (const candidate of found) {
-    results.push(await verifyOnStick(path, candidate, measure, context));
-  }
+  const alone: Verified[] = [];
+  for (const candidate of found) alone.push(await verifyOnStick(path, candidate, measure, context));
+  const verified = found.flatMap((one, at) => {
+    const bundle = alone[at]?.bundle;
+    return bundle === undefined ? [] : [{ path: one.path, bundle }];
+  });
+  const refused = refusedTogether(verified, context.now());
+  const results = alone.map((one, at): Verified => {
+    const why = refused.get(found[at]?.path ?? '');
+    const fault =
+      why === undefined ? undefined : new AppError({ code: 'cli/unverified', message: why, disposition: 'reject' });
+    return { ...one, fault: one.fault ?? fault };
+  });
   const faults = results.flatMap(({ fault }) => fault ?? []);
   const bundles = results.map(({ json, fault }) => ({
     ...json,
@@ -104,7 +116,10 @@ async function verifyOnStick(
 ): Promise<Verified> {
   const path = join(root, candidate.path);
   try {
-    if (candidate.kind === 'bundle') return await verifyOne(path, measure, context);
+    if (candidate.kind === 'bundle') {
+      const { json, ...found } = await verifyOne(path, measure, context, candidate.path);
+      return { ...found, json: { path, ...json } };
+    }
     const { code, message } = candidate.reason;
     throw new AppError({ code, message, disposition: 'reject' });
   } catch (error) {
@@ -114,7 +129,13 @@ async function verifyOnStick(
   }
 }
 
-async function verifyOne(path: string, { trust, options }: Measure, context: CommandContext): Promise<Verified> {
+/** `where`: its folder on the stick that is verified; default none. */
+async function verifyOne(
+  path: string,
+  { trust, options }: Measure,
+  context: CommandContext,
+  where?: string,
+): Promise<Verified> {
   const reader = await openNamedBundle(path, context.signal).catch((error: unknown) => {
     throw unverified(path, error);
   });
@@ -133,7 +154,8 @@ async function verifyOne(path: string, { trust, options }: Measure, context: Com
   const missing = [...own, ...(base.checked?.faulty ?? [])];
   const found = judged.blobs.size - base.unchecked - missing.length;
   return {
-    text: asText(judged, { missing, found, base }, options),
+    bundle: judged.bundle,
+    text: asText(judged, { missing, found, base, where }, options),
     json: { ...asJson(judged, missing, base), ...expiryJson(judged, context.now()) },
     fault: expiredFault(judged, path, context.now()) ?? incompleteFault(judged, path, missing.length),
   };
@@ -220,12 +242,19 @@ function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { 
 
 function asText(
   { bundle, blobs }: JudgedBundle,
-  seen: { readonly missing: readonly Lacking[]; readonly found: number; readonly base: BaseLook },
+  seen: {
+    readonly missing: readonly Lacking[];
+    readonly found: number;
+    readonly base: BaseLook;
+    readonly where?: string | undefined;
+  },
   options: BundleVerifyOptions,
 ): string {
-  const { missing, found, base } = seen;
+  const { missing, found, base, where } = seen;
   const done = options.full ? 'read and right' : 'found';
-  const head = `${bundleTitle(bundle.payload)}: signature by ${bundle.signedBy.join(', ')} ok, ${found} of ${blobs.size} blobs ${done}`;
+  const { arch, sequence } = bundle.payload;
+  const title = `${bundleTitle(bundle.payload)}${where === undefined ? '' : ` for ${arch}, sequence ${sequence}`}`;
+  const head = `${where === undefined ? '' : `${where}: `}${title}: signature by ${bundle.signedBy.join(', ')} ok, ${found} of ${blobs.size} blobs ${done}`;
   const ofBase = baseLine(bundle.payload, base);
   const named = missing.slice(0, MAX_NAMED).map(namedFault);
   const rest = missing.length > MAX_NAMED ? [`  and ${missing.length - MAX_NAMED} more`] : [];

@@ -36,6 +36,14 @@ export function impliedScheme(version: string): VersionScheme | undefined {
   return second === undefined ? first : undefined;
 }
 
+/**
+ * Whether a version is probably meant as SemVer and is none, so that its stream gets the other
+ * scheme: `v1.2.3`, `4.13`, `latest`. One with a revision is meant as it is.
+ */
+export function looksMistaken(version: string): boolean {
+  return impliedScheme(version) === 'three-tag' && parseSchemeTag(version)?.revision === undefined;
+}
+
 /** What says which scheme a release is of. */
 export interface SchemeWitness {
   readonly version: string;

@@ -190,7 +190,9 @@ describe('bundle create, sign, inspect, verify', () => {
     cpSync(bundle, on('a'), { recursive: true });
     expect(await verify()).toMatchObject({
       exitCode: 0,
-      stdout: expect.stringMatching(/^ocp 4\.13\.7: signature by factory ok, 7 of 7 blobs found\n$/),
+      stdout: expect.stringMatching(
+        /^stickpin\/a: ocp 4\.13\.7 for amd64, sequence 7: signature by factory ok, 7 of 7 blobs found\n$/,
+      ),
     });
     cpSync(bundle, on('b'), { recursive: true });
     writeFileSync(join(on('b'), 'bundle.dsse.json'), '{}');
@@ -203,6 +205,60 @@ describe('bundle create, sign, inspect, verify', () => {
       { verified: true, name: 'ocp' },
       { verified: false, path: on('b') },
     ]);
+  });
+
+  it('verify judges all bundles of a stick together, as a node that knows none of them', async () => {
+    const stick = join(root, 'stick');
+    mkdirSync(join(stick, 'stickpin'), { recursive: true });
+    const make = async (folder: string, flags: Readonly<Record<string, string>>) => {
+      const named = { name: 'ocp', version: '4.13.7', arch: 'amd64', sequence: '37', ...flags };
+      const args = Object.entries(named).flatMap(([flag, value]) => [`--${flag}`, value]);
+      const out = ['--out', join(stick, 'stickpin', folder), '--key', join(keys, 'factory.key')];
+      expect((await run('bundle', 'create', ...args, ...imageArgs(), ...out)).exitCode).toBe(0);
+    };
+    const verify = () => run('bundle', 'verify', stick, '--keys', keys);
+    await make('1-first', { 'version-scheme': 'semver' });
+    await make('2-next', { version: '4.13.8', sequence: '38' });
+    await make('3-other-stream', { name: 'apps' });
+    expect(await verify()).toMatchObject({ exitCode: 0 });
+    cpSync(join(stick, 'stickpin', '1-first'), join(stick, 'stickpin', '4-copy'), { recursive: true });
+    expect(await verify()).toMatchObject({ exitCode: 0 });
+    await make('5-same-sequence', { version: '4.13.9' });
+    await make('6-same-version', { version: '4.13.8', sequence: '40' });
+    await make('7-other-scheme', { version: 'v4.13.9', sequence: '41' });
+    await make('8-apps-word', { name: 'apps', version: 'latest', sequence: '41', 'version-scheme': 'three-tag' });
+    const { exitCode, stdout, stderr } = await verify();
+    expect(exitCode).toBe(4);
+    expect(stderr).toContain('4 of 8 bundles on');
+    const lines = stdout.split('\n');
+    const below = (folder: string) => {
+      const at = lines.findIndex((line) => line.startsWith(`stickpin/${folder}: `));
+      return [lines[at], lines[at + 1]?.startsWith('  ') ? lines[at + 1] : undefined];
+    };
+    expect(below('2-next')).toEqual([expect.stringContaining('ocp 4.13.8 for amd64, sequence 38: '), undefined]);
+    expect(below('5-same-sequence')[1]).toMatch(/same sequence 37 as ocp@4\.13\.7/);
+    expect(below('6-same-version')[1]).toContain('ocp@4.13.8 is in stickpin/2-next too');
+    expect(below('7-other-scheme')[1]).toMatch(/v4\.13\.9/);
+    expect(below('8-apps-word')[1]).toContain('latest comes after every version that begins with a digit');
+  });
+
+  it('create warns of a version that sets another scheme than its maker may think', async () => {
+    const at = (version: string, ...more: readonly string[]) =>
+      run(
+        ...['bundle', 'create', '--name', 'ocp', '--version', version, '--arch', 'amd64', '--sequence', '37'],
+        ...[...imageArgs(), '--key', join(keys, 'factory.key'), '--out', join(root, `of-${version}`), ...more],
+      );
+    for (const version of ['v1.2.3', 'latest', '4.13']) {
+      const strict = await at(version, '--strict');
+      expect(strict).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(`version ${version} is no SemVer`) });
+      const warned = await at(version);
+      expect(warned.exitCode).toBe(0);
+      expect(warned.stderr).toContain('it sets the version scheme of stream ocp to three-tag');
+    }
+    expect((await at('2', '--version-scheme', 'three-tag')).stderr).not.toContain('is no SemVer');
+    for (const version of ['1.2.3', '1.2.3-rc.1', '1.2.3-rev1', '1.2.3+x']) {
+      expect((await at(version)).stderr).not.toContain('is no SemVer');
+    }
   });
 
   it('say what is wrong with an option, and leave nothing behind', async () => {

@@ -126,7 +126,7 @@ describe('stickpin reject', () => {
     const node = createFakeNode([release]);
     await node.start();
     await node.clock.advance(0);
-    const told = node.engine.report();
+    const told = node.engine.report() ?? expect.unreachable();
     await node.stop();
     return told;
   };

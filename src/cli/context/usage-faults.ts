@@ -1,0 +1,75 @@
+import { type Command, InvalidArgumentError, type Option } from 'commander';
+
+/**
+ * What is wrong with the flags of a call. Commander stops at the first fault; here they are
+ * collected, so that a person learns of all of them at once.
+ */
+export class UsageFaults {
+  private readonly wrongValues = new Map<Option, string[]>();
+  private readonly needed = new Map<Option, string | undefined>();
+  private readonly left = new Set<Command>();
+
+  /** Makes an option required, unless the option with the attribute `other` is given. */
+  unless(other: string, option: Option): Option {
+    this.needed.set(option, other);
+    return option;
+  }
+
+  /** The action of this command asks {@link of} itself, to report more faults with them. */
+  leaveTo(command: Command): void {
+    this.left.add(command);
+  }
+
+  /** Collects the faults of `command` and of all commands below it. To be called once. */
+  collect(command: Command): void {
+    for (const option of command.options) {
+      if (option.mandatory) this.needed.set(option, undefined);
+      option.mandatory = false;
+      const { parseArg } = option;
+      if (parseArg === undefined) continue;
+      option.parseArg = (value, previous) => {
+        try {
+          return parseArg.call(option, value, previous) as typeof previous;
+        } catch (error) {
+          if (!(error instanceof InvalidArgumentError)) throw error;
+          const fault = `option '${option.flags}' argument '${value}' is invalid. ${error.message}`;
+          this.wrongValues.set(option, [...(this.wrongValues.get(option) ?? []), fault.replace(/\.$/, '')]);
+          return previous;
+        }
+      };
+    }
+    if (command.commands.length === 0) {
+      command.hook('preAction', () => {
+        // Commander makes an empty text, or true, of a value that could not be read.
+        for (const option of command.options.filter((one) => this.isWrong(one))) {
+          const name = option.attributeName();
+          if (['', true].includes(command.getOptionValue(name))) command.setOptionValue(name, undefined);
+        }
+        if (!this.left.has(command) && this.of(command).length > 0) command.error('');
+      });
+    }
+    for (const one of command.commands) this.collect(one);
+  }
+
+  /** Wrong values, then missing flags; each in the order of the flags in `--help`. */
+  of(command: Command): readonly string[] {
+    const missing = command.options.filter((option) => {
+      const other = this.needed.get(option);
+      const isNeeded = this.needed.has(option) && (other === undefined || command.getOptionValue(other) === undefined);
+      return isNeeded && !this.isWrong(option) && command.getOptionValue(option.attributeName()) === undefined;
+    });
+    return [
+      ...command.options.flatMap((option) => this.wrongValues.get(option) ?? []),
+      ...missing.map(({ flags }) => `required option '${flags}' not specified`),
+    ];
+  }
+
+  /** Whether a value was wrong, so that what the call asks for is not complete. */
+  hasWrong(command: Command): boolean {
+    return command.options.some((option) => this.isWrong(option));
+  }
+
+  private isWrong(option: Option): boolean {
+    return this.wrongValues.has(option);
+  }
+}
