@@ -65,13 +65,14 @@ async function searchMedium(top: Spot, layout: BundleLayout, signal: AbortSignal
   else if (home !== undefined) {
     const folder = await holdIn(top.folder, home).catch(undefinedForLink);
     try {
-      if (folder !== undefined) found.push(...(await searchFolder({ folder, path: home }, signal)));
+      if (folder !== undefined) found.push(...(await searchFolder({ folder, path: home }, true, signal)));
     } finally {
       await folder?.close();
     }
   }
-  const direct = (await searchFolder(top, signal)).filter((one) => one.path !== home);
-  found.push(...(layout === 'folder' ? direct : direct.flatMap((one) => misplaced(one))));
+  const direct = (await searchFolder(top, layout === 'folder', signal, home)).filter((one) => one.path !== home);
+  const to = typeof home === 'string' ? home : 'stickpin';
+  found.push(...(layout === 'folder' ? direct : direct.flatMap((one) => misplaced(one, to))));
   return found;
 }
 
@@ -92,19 +93,26 @@ async function findHome(top: HeldFolder): Promise<string | BundleCandidate | und
  * A bundle outside of `stickpin` on a medium is probably a mistake and is reported; other files
  * there are not ours.
  */
-function misplaced(candidate: BundleCandidate): BundleCandidate[] {
+function misplaced(candidate: BundleCandidate, home: string): BundleCandidate[] {
   if (candidate.kind !== 'bundle') return [];
-  const where = candidate.path === '' ? 'at the top of the medium' : `in ${candidate.path}`;
-  return [
-    unreadable(
-      candidate.path,
-      'bundle/misplaced',
-      `a bundle is ${where}, where it is not read: move it into its own directory below stickpin/`,
-    ),
-  ];
+  const { path } = candidate;
+  const [where, advice] =
+    path === ''
+      ? ['at the top of the medium', `move all of it to ${join(home, '<name>-<version>-<arch>')}/`]
+      : [`in ${path}`, `move it to ${join(home, path)}`];
+  return [unreadable(path, 'bundle/misplaced', `a bundle is ${where}, where it is not read: ${advice}`)];
 }
 
-async function searchFolder(spot: Spot, signal: AbortSignal): Promise<BundleCandidate[]> {
+/**
+ * @param isHome bundles belong directly into this folder, so that what is near to one is reported
+ * @param other the name of an entry that is searched by itself
+ */
+async function searchFolder(
+  spot: Spot,
+  isHome: boolean,
+  signal: AbortSignal,
+  other?: unknown,
+): Promise<BundleCandidate[]> {
   signal.throwIfAborted();
   const { folder, path } = spot;
   const found: BundleCandidate[] = [];
@@ -123,9 +131,43 @@ async function searchFolder(spot: Spot, signal: AbortSignal): Promise<BundleCand
     const shown = join(path, name);
     const candidate = await lookAt(shown, () => candidateNamed(folder, name, shown));
     if (candidate !== undefined) found.push(candidate);
+    else if (isHome && name !== other) found.push(...(await nearlyFound(spot, name, signal)));
   }
   if (!isAll) found.push(...crowded(path));
   return found;
+}
+
+/** An archive with another name than that of a bundle. */
+const ARCHIVE = /^(.+?)(?:\.stickpin)?\.(tar|tgz|tar\.[a-z0-9]{1,5})$/i;
+/** So many entries of a folder without a bundle are searched for one. */
+const DEEPER_ENTRIES = 64;
+
+/** A bundle one folder too deep, or an archive that is probably meant as one. */
+async function nearlyFound({ folder, path }: Spot, name: string, signal: AbortSignal): Promise<BundleCandidate[]> {
+  const shown = join(path, name);
+  const [, stem, ending = ''] = ARCHIVE.exec(name) ?? [];
+  if (stem !== undefined && (await isPlainFile(folder, name).catch(() => false))) {
+    const target = join(path, `${stem}.stickpin.tar`);
+    const how = ending.toLowerCase() === 'tar' ? 'rename it' : 'decompress it';
+    const message = `${shown} is not read, since a bundle in one file is named *.stickpin.tar and is not compressed: if it is a bundle, ${how} to ${target}; of images make one with stickpin bundle create --archive`;
+    return [unreadable(shown, 'bundle/misplaced', message)];
+  }
+  const inner = await holdIn(folder, name).catch(() => undefined);
+  try {
+    const found: BundleCandidate[] = [];
+    for (const below of (await inner?.names(DEEPER_ENTRIES).catch(() => [])) ?? []) {
+      signal.throwIfAborted();
+      const deep = join(shown, below);
+      const one =
+        inner && !isDropping(below) ? await lookAt(deep, () => candidateNamed(inner, below, deep)) : undefined;
+      if (one?.kind !== 'bundle') continue;
+      const message = `a bundle is in ${deep}, one folder too deep to be read: move it to ${join(path, below)}`;
+      found.push(unreadable(deep, 'bundle/misplaced', message));
+    }
+    return found;
+  } finally {
+    await inner?.close();
+  }
 }
 
 /** Other files at the top of a medium are not ours. */

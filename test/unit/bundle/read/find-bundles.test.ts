@@ -1,6 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type BundleLayout, findBundles } from '../../../../src/bundle/read/find-bundles.ts';
 
@@ -33,6 +35,7 @@ describe('on a medium', () => {
     expect(await find()).toEqual([
       'stickpin/Y.STICKPIN.TAR',
       'stickpin/x.stickpin.tar',
+      'stickpin/z.tar: bundle/misplaced',
       'w.stickpin.tar: bundle/misplaced',
     ]);
   });
@@ -66,7 +69,7 @@ describe('on a medium', () => {
   });
 
   it('what looks like a bundle and is none is named with its reason', async () => {
-    put('stickpin/half/oci-layout', 'stickpin/x.tar');
+    put('stickpin/half/oci-layout', 'stickpin/x.tgz/photo.jpg');
     expect(await find()).toEqual(['stickpin/half: bundle/incomplete']);
   });
 
@@ -90,6 +93,53 @@ describe('on a medium', () => {
     rmSync(join(root, 'stickpin'), { recursive: true });
     symlinkSync(join(root, 'elsewhere'), join(root, 'stickpin'));
     expect(await find()).toEqual([]);
+  });
+});
+
+describe('the advice about a bundle in the wrong place', () => {
+  const advised = async (layout: BundleLayout) => {
+    const [first] = await findBundles(root, layout, new AbortController().signal);
+    if (first?.kind !== 'unreadable') throw new Error('nothing is wrong');
+    const [, how = '', to = ''] =
+      /(move it|move all of it|rename it|decompress it) (?:to|into its own directory, such as) ([^ ;]+)/.exec(
+        first.reason.message,
+      ) ?? [];
+    return { how, from: first.path, to: to.replace(/\/$/, '').replace('<name>-<version>-<arch>', 'ocp-4.13.7-amd64') };
+  };
+  /** Does what the text says. */
+  const follow = async (layout: BundleLayout) => {
+    const { how, from, to } = await advised(layout);
+    const [source, target] = [join(root, from), join(root, to)];
+    if (how === 'move all of it') {
+      const all = readdirSync(source).filter((name) => name !== 'stickpin');
+      mkdirSync(target, { recursive: true });
+      for (const name of all) renameSync(join(source, name), join(target, name));
+    } else {
+      mkdirSync(dirname(target), { recursive: true });
+      if (how === 'decompress it') execFileSync('sh', ['-c', 'gunzip -c "$0" > "$1" && rm "$0"', source, target]);
+      else renameSync(source, target);
+    }
+  };
+
+  it.each<readonly [string, BundleLayout, string]>([
+    ['x.stickpin.tar', 'medium', 'stickpin/x.stickpin.tar'],
+    ['ocp/bundle.dsse.json', 'medium', 'stickpin/ocp'],
+    ['bundle.dsse.json', 'medium', 'stickpin/ocp-4.13.7-amd64'],
+    ['stickpin/bundle.dsse.json', 'medium', 'stickpin/ocp-4.13.7-amd64'],
+    ['stickpin/stickpin/ocp/bundle.dsse.json', 'medium', 'stickpin/ocp'],
+    ['stickpin/stickpin/x.stickpin.tar', 'medium', 'stickpin/x.stickpin.tar'],
+    ['STICKPIN/2026/OCP/BUNDLE.DSSE.JSON', 'medium', 'STICKPIN/OCP'],
+    ['stickpin/x.tar', 'medium', 'stickpin/x.stickpin.tar'],
+    ['stickpin/x.stickpin.tar.gz', 'medium', 'stickpin/x.stickpin.tar'],
+    ['stickpin/x.tgz', 'medium', 'stickpin/x.stickpin.tar'],
+    ['2026/ocp/bundle.dsse.json', 'folder', 'ocp'],
+    ['x.tar', 'folder', 'x.stickpin.tar'],
+  ])('leads to a bundle that is found when it is followed: %s (%s)', async (path, layout, found) => {
+    put(path);
+    if (/gz$/.test(path)) writeFileSync(join(root, path), gzipSync('bundle'));
+    expect(await find(layout)).toEqual([expect.stringMatching(/: bundle\/misplaced$/)]);
+    await follow(layout);
+    expect(await find(layout)).toEqual([found]);
   });
 });
 
