@@ -1,3 +1,5 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { BusErrorReply } from '../dbus/message-bus.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { codeOfErrorName } from './error-names.ts';
@@ -7,6 +9,22 @@ export type ApiErrorCode = 'api/unreachable' | 'api/starting' | 'api/denied' | '
 
 const DBUS_ERROR = 'org.freedesktop.DBus.Error.';
 const JOURNAL = "'journalctl -u stickpin' says what it does";
+
+/** How the daemon is started, without full stop. A unit that is masked can't be started. */
+export function startAdvice(etc = '/etc/systemd/system', run = '/run/systemd/system'): string {
+  const isMasked = [etc, run].some((folder) => {
+    try {
+      // A link to /dev/null, or an empty file (systemd.unit(5)).
+      const unit = statSync(join(folder, 'stickpin.service'));
+      return !unit.isDirectory() && unit.size === 0;
+    } catch {
+      return false;
+    }
+  });
+  return isMasked
+    ? "Its unit is masked: run 'systemctl unmask stickpin', then 'systemctl start stickpin'"
+    : "Start it with 'systemctl start stickpin'";
+}
 
 /** The error of a failed call, in words that need no knowledge of D-Bus. */
 export function asApiError(error: unknown): AppError {
@@ -20,7 +38,7 @@ export function asApiError(error: unknown): AppError {
     case 'NameHasNoOwner':
       return apiError(
         'api/unreachable',
-        "The stickpin daemon is not running. Start it with 'systemctl start stickpin'; 'journalctl -u stickpin' says why it ended",
+        `The stickpin daemon is not running. ${startAdvice()}; 'journalctl -u stickpin' says why it ended`,
         error,
       );
     case 'NoReply':

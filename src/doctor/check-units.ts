@@ -32,7 +32,8 @@ async function lookAtUnit(services: SystemServices, unit: string, signal: AbortS
   const [load, state, file, isStale] = await Promise.all(
     ['LoadState', 'ActiveState', 'UnitFileState', 'NeedDaemonReload'].map(property),
   );
-  if (load === 'masked') return [warning(`${unit} is masked`, `run systemctl unmask ${unit}`)];
+  if (load === 'masked')
+    return [warning(`${unit} is masked`, `run systemctl unmask ${unit}, then systemctl start ${unit}`)];
   if (load !== 'loaded') return [fault(`${unit} is not installed`, INSTALL_AGAIN)];
   const stale = isStale === true ? [warning(`${unit} changed on disk`, 'run systemctl daemon-reload')] : [];
   if (file !== 'enabled') return [...stale, warning(`${unit} does not start at boot`, `run systemctl enable ${unit}`)];

@@ -10,6 +10,8 @@ export const messageIds = {
   busBack: 'f9eefeb85b4142e8a06de713d241be05',
   noKeys: 'af53f3c3f2184b3cba6e3ab690b250f6',
   keysChanged: 'c6c77eeba22d40b88b824e506d7f65f0',
+  privateKeyFound: '44ccc1315db242e88b42e12745e2372a',
+  keyFileUnusable: '902952dfce964081a1055402bceca134',
   configurationChanged: '964e84aa9fb5703391d5701d15c09083',
   configurationRejected: '3fd5ca44ff374cefb702fb93380626c4',
   mediumFound: '751ec31b9c254747a7c3604698e02edd',

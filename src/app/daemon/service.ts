@@ -51,6 +51,7 @@ async function serve(service: Service): Promise<void> {
   const { settings, log, stop } = service;
   const bus = createSystemBus({ clock: systemClock, log, env: process.env });
   let daemon: Daemon | undefined;
+  let settingsFault: string | undefined;
   const notifier = await createServiceNotifier({
     env: process.env,
     log,
@@ -60,7 +61,7 @@ async function serve(service: Service): Promise<void> {
   const backend = createApiBackend(() => daemon);
   try {
     const options = {
-      ...nodeOptions(service, bus),
+      ...nodeOptions(service, bus, () => settingsFault),
       notifier,
       // Without systemd no ExecStopPost= runs.
       keepsMirrors: notifier.isStartedBySystemd,
@@ -70,7 +71,12 @@ async function serve(service: Service): Promise<void> {
     await startBus(bus, log, stop.signal);
     const api = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     const ended = new AbortController();
-    const unwatch = watchOwnSettings(service, { bus, notifier, onReload: daemon.engine.kick });
+    const { kick } = daemon.engine;
+    const onRefused = (why?: string) => {
+      settingsFault = why;
+      kick();
+    };
+    const unwatch = watchOwnSettings(service, { bus, notifier, onReload: kick, onRefused });
     void forgetFailedStarts(settings, log, ended.signal);
     try {
       await daemon.run(stop.signal);
@@ -88,11 +94,15 @@ async function serve(service: Service): Promise<void> {
 /** Takes other settings by a restart, which systemd is asked for where it started the daemon. */
 function watchOwnSettings(
   { settings, sources, log, stop }: Service,
-  { bus, notifier, onReload }: { bus: SystemBus; notifier: SystemdNotifier; onReload: () => void },
+  {
+    bus,
+    notifier,
+    ...listeners
+  }: { bus: SystemBus; notifier: SystemdNotifier; onReload: () => void; onRefused: (why?: string) => void },
 ): Unsubscribe {
   const restart = notifier.isStartedBySystemd ? (signal: AbortSignal) => restartOwnUnit(bus, signal) : undefined;
   const onChanged = () => void startAgain({ restart, stop, clock: systemClock, log });
-  return watchSettings({ settings, sources, log, notifier, onReload, onChanged });
+  return watchSettings({ settings, sources, log, notifier, onChanged, ...listeners });
 }
 
 /**
@@ -112,6 +122,7 @@ async function forgetFailedStarts({ paths }: Settings, log: ClosableLog, signal:
 function nodeOptions(
   { settings, log, documentWorker }: Service,
   bus: SystemBus,
+  settingsFault: () => string | undefined,
 ): Omit<DaemonOptions, 'notifier' | 'keepsMirrors' | 'onStatus'> {
   const [socket] = takeActivatedSockets(process.env);
   const manager = createSystemdManager({ bus });
@@ -133,7 +144,10 @@ function nodeOptions(
     node: {
       arch: goArch(),
       clockSynchronised: rememberClockAnswer((signal) => isClockSynchronized(bus, signal), systemClock),
-      facts: () => nodeFacts(),
+      facts: () => {
+        const fault = settingsFault();
+        return { ...nodeFacts(), ...(fault !== undefined && { settingsFault: fault }) };
+      },
       boot: () => bootTime(),
     },
     documentWorker,

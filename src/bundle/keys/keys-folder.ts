@@ -16,6 +16,8 @@ export interface KeyProblem {
   readonly remedy: string;
   /** A revocation may be hidden behind it, so that no key counts. */
   readonly hidesRevocations: boolean;
+  /** The file holds a private key. */
+  readonly isPrivateKey?: true;
 }
 
 /** A problem in one sentence without full stop, with what to do. */
@@ -151,6 +153,29 @@ export function strayFiles(
       remedy: 'rename the file or move it away',
       hidesRevocations: false,
     }));
+}
+
+/** A problem for each file, whatever its name, that holds a private key in PEM. */
+export async function privateKeyFiles(
+  folder: string,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<readonly KeyProblem[]> {
+  const problems: KeyProblem[] = [];
+  for (const file of names) {
+    const path = join(folder, file);
+    const read = await readGuardedKeyFile(path, undefined, signal).catch(() => undefined);
+    signal.throwIfAborted();
+    if (!/-----BEGIN [A-Z0-9 ]*PRIVATE KEY/.test(read?.text ?? '')) continue;
+    problems.push({
+      file,
+      message: `PRIVATE KEY in ${path}${file.endsWith('.toml') ? ', so nothing is trusted by this role' : ''}`,
+      remedy: 'delete it and make a new one, since whoever has read it can sign bundles',
+      hidesRevocations: file.endsWith('.revoked'),
+      isPrivateKey: true,
+    });
+  }
+  return problems;
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   type KeyProblem,
   type KeysFolderRules,
   listKeysFolder,
+  privateKeyFiles,
   readGuardedKeyFile,
   strayFiles,
 } from './keys-folder.ts';
@@ -30,7 +31,9 @@ export async function loadTrustedKeys(
 ): Promise<TrustedKeys> {
   signal.throwIfAborted();
   const { names, problems: listing, isListed } = await listKeysFolder(folder, rules);
-  const read = { folder, names, ownUid: rules.ownUid, signal, problems: [...listing] };
+  const privateKeys = await privateKeyFiles(folder, names, signal);
+  const others = names.filter((name) => privateKeys.every(({ file }) => file !== name));
+  const read = { folder, names: others, ownUid: rules.ownUid, signal, problems: [...listing, ...privateKeys] };
   const published = await readEach(read, '.pub', (text, path, file) => {
     const key = parsePublicKey(text, path);
     return [{ name: oneLine(file.slice(0, -'.pub'.length)) || key.keyId.slice(0, 12), ...key }];
@@ -40,7 +43,7 @@ export async function loadTrustedKeys(
   );
   const { roles, keys, ambiguous, ...loaded } = await loadRoles({ ...read, plain: published }, signal);
   const byFile = asKnown(named, [...published, ...keys]);
-  const problems = [...read.problems, ...loaded.problems, ...strayFiles(folder, names, loaded.keyFiles)];
+  const problems = [...read.problems, ...loaded.problems, ...strayFiles(folder, others, loaded.keyFiles)];
   const all = [...published, ...keys];
   return keysInForce({ folder, published: all, roles, ambiguous, revoked: byFile, byFile, isListed, problems });
 }

@@ -112,9 +112,9 @@ export interface BundleOnStick {
 }
 
 /**
- * Why bundles of one stick can't be together on a node that knows none of them, by path: what the
- * node refuses when it adopts them one after the other, and what it can't tell apart or order. Nodes
- * of each architecture see only their own.
+ * Why bundles of one stick can't be together on a node that knows none of them, by path. That is
+ * what the node refuses when it adopts them one after the other, and what it can't tell apart or
+ * order. Nodes of each architecture see only their own.
  *
  * @param found in the order in which a node finds them
  */

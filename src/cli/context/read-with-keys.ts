@@ -33,7 +33,9 @@ export async function trustOf(folder: string, threshold: number, context: Comman
     throw new AppError({ code: 'cli/no-keys', message, disposition: 'reject' });
   }
   const trust = { keys: await loadTrustedKeys(folder, context.signal), threshold };
-  for (const problem of trust.keys.problems) printWarning(problem.message, context);
+  for (const { message, isPrivateKey } of trust.keys.problems) {
+    printWarning(isPrivateKey ? `${message}: keep it out of folders that go to nodes` : message, context);
+  }
   return trust;
 }
 

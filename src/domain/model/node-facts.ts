@@ -1,4 +1,4 @@
-/** What rules about time are judged by, beside the clock. */
+/** What a node knows of itself. */
 export interface NodeFacts {
   /** When this program was built, milliseconds since the epoch. */
   readonly builtAt: number;
@@ -9,4 +9,6 @@ export interface NodeFacts {
   readonly machineId: string | undefined;
   /** The name of the node's time zone, as `Europe/Berlin`. This program may not know it. */
   readonly timeZone: string;
+  /** Why new settings are refused, while those from before are in force. */
+  readonly settingsFault?: string;
 }

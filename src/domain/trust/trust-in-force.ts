@@ -48,6 +48,11 @@ export interface TrustInForce {
   readonly revocationsUnreadable: boolean;
   /** Why they can't, and what to do, without full stop; absent when they can. */
   readonly cause?: string;
+  /**
+   * What STATUS says of keys while nothing else is to do, without full stop: a private key lies
+   * among them, or no key is trusted. Absent when all is well.
+   */
+  readonly alarm?: string;
 }
 
 /**
@@ -81,8 +86,9 @@ export function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundl
     keyId,
     ...(broughtBy !== undefined && { broughtBy: nameOf(broughtBy) }),
   });
+  const { alarm: _, ...others } = trust;
   return {
-    ...trust,
+    ...others,
     keys: trust.keys.map(reported),
     ...(trust.roles !== undefined && {
       roles: trust.roles.map((role) => ({ ...role, keys: role.keys.map(reported) })),

@@ -1,5 +1,8 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { asApiError, busUnreachable, daemonTimeout } from '../../../src/api/client-errors.ts';
+import { asApiError, busUnreachable, daemonTimeout, startAdvice } from '../../../src/api/client-errors.ts';
 import { BusErrorReply } from '../../../src/dbus/message-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 
@@ -45,5 +48,25 @@ describe('what a command says of a call that failed', () => {
     const late = new AppError({ code: 'platform/deadline', message: 'late', disposition: 'retry' });
     expect(busUnreachable(late).message).toMatch(/^The D-Bus system bus does not answer/);
     expect(daemonTimeout(late).message).toMatch(/^The stickpin daemon does not answer\. Try again/);
+  });
+});
+
+describe('the advice to start the daemon', () => {
+  it('unmasks a unit that is masked', () => {
+    const root = mkdtempSync(join(tmpdir(), 'stickpin-masked-'));
+    const [etc, run] = ['etc', 'run'].map((name) => join(root, name)) as [string, string];
+    try {
+      for (const folder of [etc, run]) mkdirSync(folder);
+      expect(startAdvice(etc, run)).toBe("Start it with 'systemctl start stickpin'");
+      writeFileSync(join(etc, 'stickpin.service'), '[Service]\n');
+      expect(startAdvice(etc, run)).not.toContain('unmask');
+      symlinkSync('/dev/null', join(run, 'stickpin.service'));
+      expect(startAdvice(etc, run)).toContain("run 'systemctl unmask stickpin', then 'systemctl start stickpin'");
+      rmSync(join(run, 'stickpin.service'));
+      writeFileSync(join(etc, 'stickpin.service'), '');
+      expect(startAdvice(etc, run)).toContain('systemctl unmask stickpin');
+    } finally {
+      rmSync(root, { recursive: true, force: true });
+    }
   });
 });

@@ -91,6 +91,10 @@ function failedPull(code: string, message: string): Partial<Scene> {
 
 /** Lines that no reason of a release makes, and the code of what is behind them. */
 const SCENES: readonly (readonly [Partial<Scene>, (readonly StoredBundle[])?, Partial<Progress>?])[] = [
+  ...["No key is trusted: copy the factory's .pub file to /k", 'PRIVATE KEY in /k/a.key; delete it'].map(
+    (alarm) => [{ trust: { ...observation({}).trust, alarm } }] as const,
+  ),
+  [{ facts: { ...observation({}).facts, settingsFault: 'a.toml: x is not a setting of stickpin' } }],
   [{ media: [broken] }],
   [{ media: [broken, stick], runtime: complete }, [active]],
   [{ media: [medium('sdb1', [])] }],

@@ -22,6 +22,8 @@ export interface WatchSettingsOptions {
    * Sockets and mounts stay.
    */
   readonly onChanged: () => void;
+  /** Called with why new settings are refused, and without once the files are valid again. */
+  readonly onRefused?: (why?: string) => void;
 }
 
 /**
@@ -35,6 +37,7 @@ export function watchSettings({
   notifier,
   onReload,
   onChanged,
+  onRefused,
 }: WatchSettingsOptions): Unsubscribe {
   const stop = new AbortController();
   const inForce = JSON.stringify(settings);
@@ -43,6 +46,7 @@ export function watchSettings({
     try {
       const next = await loadSettings(sources, stop.signal);
       if (isChanged) return;
+      onRefused?.();
       if (JSON.stringify(next) === inForce) return onReload();
       isChanged = true;
       log.info(
@@ -52,6 +56,7 @@ export function watchSettings({
       onChanged();
     } catch (error) {
       if (stop.signal.aborted) return;
+      onRefused?.(reasonOf(error));
       log.warn(
         { err: error, messageId: messageIds.configurationRejected },
         `The new settings are not taken: ${reasonOf(error)}. Those from before stay in force`,

@@ -13,7 +13,7 @@ import {
 import type { Role } from '../../../domain/trust/role.ts';
 import type { ShownRole, TrustInForce } from '../../../domain/trust/trust-in-force.ts';
 import { digestOf } from '../../../platform/digest.ts';
-import { keysNow, type NodeKeys } from './node-keys.ts';
+import { keysNow, type NodeKeys, noKeyText } from './node-keys.ts';
 
 /** The keys and rules for bundles on media, as of now. */
 export function trustOf(node: NodeKeys): Trust {
@@ -61,6 +61,14 @@ export function revocationsOf(node: NodeKeys): Revocations {
   };
 }
 
+function alarmOf({ settings }: NodeKeys, keys: TrustedKeys): Pick<TrustInForce, 'alarm'> {
+  const exposed = keys.problems.find(({ isPrivateKey }) => isPrivateKey);
+  if (exposed !== undefined) return { alarm: keyProblemLine(exposed) };
+  const counts = keys.keys.length > 0 || keys.roles.some((role) => role.keys.length > 0);
+  if (counts || keys.revocationsUnreadable || settings.require === 'approval') return {};
+  return { alarm: noKeyText(keys, settings.keys_dir) };
+}
+
 /** The keys and rules of trust in use, for display. */
 export function trustInForce(node: NodeKeys): TrustInForce {
   const { require, threshold } = node.settings;
@@ -75,6 +83,7 @@ export function trustInForce(node: NodeKeys): TrustInForce {
     problems: keys.problems.map(keyProblemLine),
     revocationsUnreadable: keys.revocationsUnreadable,
     ...(cause !== undefined && { cause }),
+    ...alarmOf(node, keys),
   };
 }
 

@@ -79,21 +79,23 @@ export function takeFolder(node: NodeKeys, next: TrustedKeys): void {
   const before = keysNow(node).revision;
   node.own = next;
   void rememberRevocations(node);
-  if (keysNow(node).revision !== before) logKeys(node);
+  if (keysNow(node).revision !== before) logKeys(node, true);
 }
 
-function noKeyText({ revokedKeys }: TrustedKeys, folder: string): string {
+/** That no key is trusted, why, and what to do. */
+export function noKeyText({ revokedKeys }: TrustedKeys, folder: string): string {
   if (revokedKeys.length === 0) return `No key is trusted: copy the factory's .pub file to ${folder}`;
   return `No key is trusted, since ${revokedClause(revokedKeys)}: ${newKeyRemedy(revokedKeys, folder)}`;
 }
 
-/** Logs the trusted keys, and the files that can't be used. */
-export function logKeys(node: NodeKeys): void {
+/** Logs the trusted keys, and the files that can't be used. A start is no change of keys. */
+export function logKeys(node: NodeKeys, areChanged: boolean): void {
   const { settings, log } = node;
   const keys = keysNow(node);
   for (const problem of keys.problems) {
-    const messageId = problem.hidesRevocations ? messageIds.revocationsUnreadable : messageIds.keysChanged;
-    log.warn({ messageId }, keyProblemLine(problem));
+    const { hidesRevocations, isPrivateKey } = problem;
+    const messageId = hidesRevocations ? messageIds.revocationsUnreadable : messageIds.keyFileUnusable;
+    log.warn({ messageId: isPrivateKey ? messageIds.privateKeyFound : messageId }, keyProblemLine(problem));
   }
   const counting = [...keys.keys, ...keys.roles.flatMap((role) => role.keys)];
   const names = counting.map((key) => key.name).join(', ');
@@ -102,6 +104,6 @@ export function logKeys(node: NodeKeys): void {
   } else if (names === '') {
     log.warn({ messageId: messageIds.noKeys }, noKeyText(keys, settings.keys_dir));
   } else {
-    log.info({ messageId: messageIds.keysChanged }, `Trusted keys: ${names}`);
+    log.info({ ...(areChanged && { messageId: messageIds.keysChanged }) }, `Trusted keys: ${names}`);
   }
 }

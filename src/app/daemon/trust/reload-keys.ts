@@ -65,7 +65,10 @@ function isWorthWaiting({ own, clock, log }: NodeKeys, reloads: KeyReloads, next
   const now = clock.monotonic();
   if (reloads.unreadableSince === undefined && !own.revocationsUnreadable) {
     const bad = next.problems.find(({ hidesRevocations }) => hidesRevocations) ?? lostRole(own, next);
-    log.warn({ messageId: messageIds.keysChanged }, `${bad?.message}; it is read again, and the keys hold until then`);
+    log.warn(
+      { messageId: messageIds.keyFileUnusable },
+      `${bad?.message}; it is read again, and the keys hold until then`,
+    );
   }
   reloads.unreadableSince ??= now;
   return now - reloads.unreadableSince < GRACE_MS;

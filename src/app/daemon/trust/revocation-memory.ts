@@ -87,7 +87,7 @@ export async function openRevocationMemory(deps: RevocationMemoryDependencies): 
           told = undefined;
         } catch (error) {
           const message = `Revoked keys could not be stored: ${reasonOf(error)}; they hold, and it is tried again`;
-          if (message !== told) log.warn({ err: error, messageId: messageIds.keysChanged }, message);
+          if (message !== told) log.warn({ err: error, messageId: messageIds.keyFileUnusable }, message);
           told = message;
         }
       });
@@ -138,7 +138,7 @@ async function openCopies({
       () => false,
     );
     const then = `the state database has them too${isMoved ? `, and the file is now ${kept}` : ''}`;
-    log.warn({ err: error, messageId: messageIds.keysChanged }, `${reasonOf(error)}; ${then}`);
+    log.warn({ err: error, messageId: messageIds.keyFileUnusable }, `${reasonOf(error)}; ${then}`);
     return { record: stored, trouble: undefined };
   }
 }
@@ -147,7 +147,7 @@ function fromStore(store: RevocationMemoryDependencies['store'], log: Log): Revo
   try {
     return store.revocationRecord();
   } catch (error) {
-    log.warn({ err: error, messageId: messageIds.keysChanged }, reasonOf(error));
+    log.warn({ err: error, messageId: messageIds.keyFileUnusable }, reasonOf(error));
     return undefined;
   }
 }

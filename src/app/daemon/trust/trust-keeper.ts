@@ -55,7 +55,7 @@ export async function createTrustKeeper(
   const node: NodeKeys = { settings, ownUid, store, memory, clock, log, own };
   const reloads = noReloads();
   await rememberRevocations(node);
-  logKeys(node);
+  logKeys(node, false);
   return {
     trust: () => trustOf(node),
     revision: () => trustRevision(node),

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
+import { startAdvice } from '../../../api/client-errors.ts';
 import { type Finding, findingsOn } from '../../../domain/model/finding.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
@@ -48,7 +49,7 @@ async function askDaemon(context: CommandContext): Promise<Answer> {
     return { findings: findingsOfReport(report), trust: report.trust };
   } catch (error) {
     context.signal.throwIfAborted();
-    const remedy = "run 'systemctl start stickpin', and look into 'journalctl -u stickpin' if it does not stay up";
+    const remedy = `${startAdvice()}, and look into 'journalctl -u stickpin' if it does not stay up`;
     return { findings: [findingsOn('daemon').fault(reasonOf(error), remedy)] };
   }
 }

@@ -1,4 +1,4 @@
-import { oneLine } from '../../../platform/plain-text.ts';
+import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { type Assessment, allBundles } from '../../assess/assess.ts';
 import { wantedReleases } from '../../fleet/wanted-release.ts';
 import type { MediumId } from '../../model/medium.ts';
@@ -36,9 +36,13 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
     copyLine(memory, assessment) ??
     waitingLine(snapshot, media) ??
     restLine(observed, assessment);
+  const alarms = alarmsOf(observed);
+  const isIdle = line.startsWith('Idle. ');
+  const told = isIdle && alarms.length > 0 ? [...alarms, line.replace('Idle. ', '')].join(' ') : line;
   const wrong = wrongStickNote(observed, assessment, line, line === media);
   const room = MAX_LINE_LENGTH - (wrong === '' ? 0 : wrong.length + 1);
-  return fitted([...sentencesOf(fitted(sentencesOf(oneLine(line)), room)), wrong, ...stateNotes(snapshot)]);
+  const notes = [wrong, ...(isIdle ? [] : alarms), ...stateNotes(snapshot)];
+  return fitted([...sentencesOf(fitted(sentencesOf(oneLine(told)), room)), ...notes]);
 }
 
 /** What is waited for: what a person has to do comes before what ends by itself. */
@@ -80,6 +84,16 @@ function wrongStickNote(
   return isEmptyStick(wrong)
     ? `${name} carries no bundle.`
     : `The bundle on ${name} was rejected: see 'stickpin list'.`;
+}
+
+/** What is wrong with what an administrator gave this node, though its work may go on. */
+function alarmsOf({ trust, facts }: Observed): readonly string[] {
+  const { settingsFault } = facts;
+  const refused =
+    settingsFault === undefined
+      ? []
+      : [`The new settings are refused: ${settingsFault}`, "See 'stickpin config check'"];
+  return [...(trust.alarm === undefined ? [] : [trust.alarm]), ...refused].map((text) => sentence(oneLine(text)));
 }
 
 /** What is wrong with our own state, and notes about streams. */

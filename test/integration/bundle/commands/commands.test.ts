@@ -94,7 +94,7 @@ describe('bundle create, sign, inspect, verify', () => {
       exitCode: 0,
       stdout: 'ocp 4.13.7: signature by factory ok, 7 of 7 blobs read and right\n',
     });
-    expect(verified.stderr).toContain('factory.key is ignored');
+    expect(verified.stderr).toContain('factory.key: keep it out of folders that go to nodes');
   });
 
   it('refuse an expired bundle with the time of the clock, and still report all other results', async () => {

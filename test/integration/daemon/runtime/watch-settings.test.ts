@@ -34,6 +34,7 @@ describe('settings that change while the daemon runs', () => {
       },
       onReload: tell('reload'),
       onChanged: tell('changed'),
+      onRefused: (why) => void told.push(why === undefined ? 'valid' : `refused: ${why}`),
     });
     await expect.poll(() => count('reload'), { timeout: 60_000 }).toBe(1); // the look when the watch stands
   });
@@ -54,13 +55,16 @@ describe('settings that change while the daemon runs', () => {
       .poll(() => log.lines.find(({ level }) => level === 'warn')?.message, { timeout: 60_000 })
       .toMatch(/stickpin\.toml.*preload\.paralel.*Those from before stay in force/);
     expect(log.kinds()).toContain('configurationRejected');
+    expect(told.at(-1)).toMatch(/^refused: .*preload\.paralel/);
     expect(count('changed')).toBe(0);
+    writeFileSync(file(), '[preload]\nparallel = 2\n');
+    await expect.poll(() => told.filter((one) => one === 'valid').length, { timeout: 60_000 }).toBeGreaterThan(1);
   });
 
   it('checks everything again at SIGHUP and notifies systemd: RELOADING before READY', async () => {
     process.emit('SIGHUP');
     await expect.poll(() => count('READY'), { timeout: 60_000 }).toBe(1);
-    expect(told).toEqual(['reload', 'RELOADING', 'reload', 'READY']);
+    expect(told.filter((one) => one !== 'valid')).toEqual(['reload', 'RELOADING', 'reload', 'READY']);
   });
 
   it('continues when files are written again with the same settings', async () => {

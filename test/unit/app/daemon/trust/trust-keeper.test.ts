@@ -159,3 +159,42 @@ describe('the file of a role that can not be read', () => {
     expect([rolesInForce(), clock.monotonic()]).toEqual([[], 0]);
   });
 });
+
+describe('what is said of keys', () => {
+  it('is no change of keys at a start, and one when a key comes', async () => {
+    await open();
+    expect(log.lines.map(({ message }) => message)).toContain('Trusted keys: factory-2026');
+    expect(log.kinds()).not.toContain('keysChanged');
+    installKeys(folder, [sampleKey('spare')]);
+    await reload();
+    expect(log.kinds().filter((kind) => kind === 'keysChanged')).toEqual(['keysChanged']);
+  });
+
+  it('is no change of keys for a file that can not be used', async () => {
+    writeFileSync(join(folder, 'bad.pub'), 'no key', { mode: 0o644 });
+    await open();
+    expect(log.kinds()).toContain('keyFileUnusable');
+    expect(log.kinds()).not.toContain('keysChanged');
+  });
+
+  it.each(['factory.key', 'factory.pub', 'notes.txt', 'customer.toml', 'x.revoked'])(
+    'warns of a private key, whatever its name: %s',
+    async (file) => {
+      writeFileSync(join(folder, file), `# mine\n${sampleKey('secret').privatePem}`, { mode: 0o600 });
+      await open();
+      const told = `PRIVATE KEY in ${join(folder, file)}${file.endsWith('.toml') ? ', so nothing is trusted by this role' : ''}; delete it and make a new one`;
+      expect(keeper.inForce().problems).toContainEqual(expect.stringContaining(told));
+      expect(keeper.inForce().alarm).toContain(told);
+      expect(log.kinds()).toContain('privateKeyFound');
+      expect(names()).toEqual(file.endsWith('.revoked') ? [] : ['factory-2026']);
+    },
+  );
+
+  it('is an alarm when no key is trusted', async () => {
+    await open();
+    expect(keeper.inForce().alarm).toBeUndefined();
+    rmSync(join(folder, 'factory-2026.pub'));
+    await reload();
+    expect(keeper.inForce().alarm).toBe(`No key is trusted: copy the factory's .pub file to ${folder}`);
+  });
+});

@@ -114,7 +114,7 @@ describe('a file of a role', () => {
       },
       /not a public key in PEM/,
     ],
-    ['a private key', text((file) => file.replace(/"""[\s\S]*"""/, `"""${customer.privatePem}"""`)), /private key/],
+    ['a private key', text((file) => file.replace(/"""[\s\S]*"""/, `"""${customer.privatePem}"""`)), /PRIVATE KEY/],
     ['PEM that is cut short', text((file) => file.replace('-----END PUBLIC KEY-----', '')), /PEM can't be read/],
     [
       'a key twice, in two forms',

@@ -867,3 +867,19 @@ describe('statusLine: any input', () => {
     }
   });
 });
+
+describe('statusLine: what is wrong with what an administrator gave', () => {
+  const { trust, facts } = observation({});
+  const alarm = "No key is trusted: copy the factory's .pub file to /etc/stickpin/keys.d";
+
+  it('stands in place of Idle', () => {
+    expect(line({ trust: { ...trust, alarm } })).toBe(`${alarm}. No bundle yet. Waiting for media.`);
+    const settingsFault = 'stickpin.toml: preload.paralel is not a setting of stickpin; check its spelling';
+    expect(line({ facts: { ...facts, settingsFault } })).toMatch(
+      /^The new settings are refused: stickpin\.toml: preload\.paralel/,
+    );
+    expect(line({ trust: { ...trust, alarm }, runtime: complete }, [active])).toBe(
+      `${alarm}. ocp 4.13.7 activated (112 images present and pinned). Waiting for media.`,
+    );
+  });
+});
