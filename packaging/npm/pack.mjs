@@ -1,7 +1,7 @@
 /**
- * Makes the package for the factory: run `npm run pack` after `npm ci`. The program in it is bundled
- * anew each time, with the licences of what it is bundled from. The native modules go into it as npm
- * keeps them.
+ * Makes the package for the factory: run `npm run pack` after `npm ci`. The program in it is
+ * bundled anew each time, with the licences of what it is bundled from. The native modules go into
+ * it as npm keeps them.
  *
  * Usage: `node packaging/npm/pack.mjs [OUTDIR]`
  */
