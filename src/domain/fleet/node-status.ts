@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { plainDocument } from '../../platform/plain-text.ts';
 import { PHASES, type Phase } from '../model/phase.ts';
 
 /** Most bytes of the annotation: annotations of a Node are read by many programs. */
@@ -76,11 +77,11 @@ export function parseNodeStatus(document: unknown): NodeStatus | undefined {
   return result.success ? result.output : undefined;
 }
 
-/** As {@link parseNodeStatus}, for the text of the annotation. */
+/** As {@link parseNodeStatus}, for the text of the annotation, without control characters. */
 export function parseStatusAnnotation(text: string): NodeStatus | undefined {
   if (text.length > 4 * NODE_STATUS_BYTES) return undefined;
   try {
-    return parseNodeStatus(JSON.parse(text));
+    return parseNodeStatus(plainDocument(JSON.parse(text)));
   } catch {
     return undefined;
   }

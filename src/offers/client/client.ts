@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { entityTagOf } from '../../platform/http/preconditions.ts';
-import { clip, oneLine } from '../../platform/plain-text.ts';
+import { clip, oneLine, plainDocument } from '../../platform/plain-text.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import { busyError, type OffersErrorCode, parseBusy } from '../busy.ts';
 import { blobsSchema, type FleetDocument, fleetSchema, type OffersDocument, offersSchema } from '../documents.ts';
@@ -134,6 +134,7 @@ async function watched<T>(
   return { document, etag: response.headers.etag };
 }
 
+/** Reads what another node or the fleet process says. Its text is cleaned here, for all who show it. */
 async function readJson<T>(
   response: IncomingMessage,
   limits: BodyLimits,
@@ -142,7 +143,7 @@ async function readJson<T>(
 ): Promise<T> {
   const bytes = await readBody(response, limits, signal);
   try {
-    return v.parse(schema, JSON.parse(bytes.toString('utf8')));
+    return v.parse(schema, plainDocument(JSON.parse(bytes.toString('utf8'))));
   } catch (error) {
     throw badAnswer(limits.from.who, limits.what, error);
   }

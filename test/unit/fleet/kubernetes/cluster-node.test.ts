@@ -26,6 +26,13 @@ describe('clusterNodeOf', () => {
     expect(clusterNodeOf({ name: 'n2', annotations })).toEqual(expected);
   });
 
+  it('reads text without control characters', () => {
+    const [release] = status.releases;
+    const evil = { version: 1, arch: 'amd\u001b[2J64', releases: [{ ...release, reason: 'trust/x\r\n\u202ey' }] };
+    const read = clusterNodeOf({ name: 'n2', annotations: { 'stickpin.io/status': JSON.stringify(evil) } });
+    expect(read.status).toEqual({ version: 1, arch: 'amd [2J64', releases: [{ ...release, reason: 'trust/x y' }] });
+  });
+
   it('takes a node without stickpin for one that gives and tells nothing', () => {
     expect(clusterNodeOf({ name: 'n3' })).toEqual({ name: 'n3', serves: [] });
   });
