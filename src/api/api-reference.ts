@@ -40,7 +40,7 @@ const MANAGER_ABOUT: Readonly<Record<keyof ManagerValues, string>> = {
   stateProblems: 'Files of the daemon that were lost or damaged at its start: code and message.',
   hooks: 'Hooks that run, that are tried again, or that failed last.',
   trust: 'The keys and the policy by which bundles are judged.',
-  wanted: 'Releases that other nodes run and no node can give: name, version, those nodes, and what to do.',
+  wanted: 'Releases that other nodes have loaded and no node can give: name, version, those nodes, and what to do.',
   protected: 'Releases that `lifecycle.protect` keeps: name, version, bytes that nothing else needs.',
 };
 

@@ -2,6 +2,9 @@ import { newSignersOf, type Signers } from '../adoption/signers.ts';
 import { streamClockFault } from '../adoption/stream-clock.ts';
 import { type Withdrawal, withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
+import type { LoadingNodes } from '../fleet/turn.ts';
+import { nodesLoading } from '../fleet/turn.ts';
+import { turnRelease } from '../gates/fleet.ts';
 import type { Image } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { RuntimeImage } from '../model/image/runtime-image.ts';
@@ -14,6 +17,7 @@ import type { DiskVerdict } from '../preload/disk-estimate.ts';
 import { type BundleFacts, type Carrier, copyNeeded, lostImages, peerWaitedFor } from '../preload/hold.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
 import { diskVerdict, type LackingRelease } from '../preload/space.ts';
+import { keepsBlobs } from '../preload/spread.ts';
 import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
 import { isRetired } from '../release/recorded-phase.ts';
 import { isBaseOf } from '../release/retention.ts';
@@ -33,6 +37,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly media: readonly string[];
   /** Only other nodes carry it: there is no stick to remove. Default false. */
   readonly isOnPeersOnly?: boolean;
+  /** Other nodes load it from the stick here, which has to stay. */
+  readonly neededBy?: LoadingNodes;
   /** The node that is waited for, while no other medium carries it. */
   readonly waitsFor?: ReturnType<typeof peerWaitedFor>;
   /** Labels of those of them that carry blobs of it. */
@@ -100,6 +106,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     bundle,
     media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
     ...peersOf(carriers),
+    ...neededBy(bundle, carriers, context),
     blobMedia: [
       ...new Set(carriers.filter(({ found }) => found.isEnvelope !== true).map((carrier) => carrier.medium.label)),
     ],
@@ -150,6 +157,20 @@ function imagesOf(bundle: StoredBundle, { images, memory }: BundleContext): Bund
 function peersOf(carriers: readonly Carrier[]): Pick<BundleAssessment, 'isOnPeersOnly' | 'waitsFor'> {
   if (carriers.length === 0 || carriers.some(({ medium }) => medium.peer === undefined)) return {};
   return { isOnPeersOnly: true, waitsFor: peerWaitedFor(carriers.map(({ medium }) => medium)) };
+}
+
+/** Who needs the stick here: this node does not keep what it could give to others without it. */
+function neededBy(
+  bundle: StoredBundle,
+  carriers: readonly Carrier[],
+  { observed: { fleet, runtime }, policy, stored }: BundleContext,
+): Pick<BundleAssessment, 'neededBy'> {
+  const { serve, except } = policy.fleet;
+  const isGiven = serve && !except.includes(bundle.payload.name) && carriers.some(({ medium }) => !medium.peer);
+  const layerStorage = runtime.kind === 'reachable' ? runtime.layerStorage : undefined;
+  if (fleet === undefined || !isGiven || keepsBlobs(policy, layerStorage)) return {};
+  const nodes = nodesLoading(turnRelease(bundle, stored.bundles), fleet);
+  return nodes === undefined ? {} : { neededBy: nodes };
 }
 
 /** What its phase and its faults follow from. */

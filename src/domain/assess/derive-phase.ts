@@ -63,8 +63,11 @@ function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, { now
     ? undefined
     : (baseHold(facts) ?? spaceHold(facts, memory, now) ?? mediaHold(facts) ?? runtimeHold(memory));
   const held = cancelHold(facts) ?? waiting;
+  // The runtime may wait long for the medium of the layers that it pulls.
+  const isLost = isPulling && facts.carriers.length === 0 && facts.pullableImages.length === 0;
+  const lost = isLost ? mediaHold(facts)?.reason : undefined;
   return reached === undefined || reached === 'ready'
-    ? (held ?? { phase: 'preloading' })
+    ? (held ?? { phase: 'preloading', ...(lost !== undefined && { reason: lost }) })
     : { phase: reached, reason: held?.reason ?? imagesMissing(facts) };
 }
 

@@ -52,15 +52,48 @@ const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven'])
 export function turnOf(release: TurnRelease, { self, nodes }: FleetView): Turn {
   const others = nodes.filter(({ name }) => name !== self).sort((a, b) => byName(a.name, b.name));
   const absent = others.filter(({ isAbsent }) => isAbsent).map(({ name }) => name);
-  const awaited = others
-    .filter((node) => !node.isAbsent && !hasGoneOn(node, release))
-    .flatMap((node) => awaitedNode(node, release) ?? []);
+  const awaited = others.filter((node) => isCounted(node, release)).flatMap((node) => awaitedNode(node, release) ?? []);
   const back = awaited.find((node) => node.release !== undefined && isBack(node.release));
   if (back !== undefined) return { kind: 'rolled-back', node: back, absent };
   const [lagging, ...more] = awaited.filter((node) => !isReady(node));
   if (lagging !== undefined) return { kind: 'not-ready', nodes: [lagging, ...more], absent };
   const before = awaited.find((node) => byName(node.name, self) < 0 && !isActivated(node));
   return before === undefined ? { kind: 'go', absent } : { kind: 'before', node: before, absent };
+}
+
+/** How many nodes, of all with this one, load a release from this node. */
+export interface LoadingNodes {
+  readonly loading: number;
+  readonly all: number;
+}
+
+/**
+ * The nodes that need the stick in this node to load a release. Undefined when none does: all
+ * others have its images, are absent, went on to a later release or gave it up, or another node
+ * gives it.
+ */
+export function nodesLoading(release: TurnRelease, { self, nodes, peers }: FleetView): LoadingNodes | undefined {
+  const others = nodes.filter((node) => node.name !== self && isCounted(node, release) && isMadeFor(node, release));
+  const loading = others.flatMap((node) => awaitedNode(node, release) ?? []).filter((node) => isStillLoading(node));
+  const isGiven = peers.some(
+    ({ trouble, bundles }) =>
+      trouble === undefined && bundles.some(({ bundleId, isWhole }) => bundleId === release.bundleId && isWhole),
+  );
+  return loading.length === 0 || isGiven ? undefined : { loading: loading.length, all: others.length + 1 };
+}
+
+function isStillLoading(node: AwaitedNode): boolean {
+  const { phase, reason } = node.release ?? {};
+  const hasGivenUp = phase === 'retired' || phase === 'rejected' || reason === 'engine/cancelled';
+  return !isReady(node) && !hasGivenUp;
+}
+
+function isCounted(node: FleetNode, release: TurnRelease): boolean {
+  return !node.isAbsent && !hasGoneOn(node, release);
+}
+
+function isMadeFor({ status }: FleetNode, { arch }: TurnRelease): boolean {
+  return status?.arch === undefined || status.arch === arch;
 }
 
 /**
@@ -74,8 +107,9 @@ function hasGoneOn({ status }: FleetNode, release: TurnRelease): boolean {
 }
 
 /** Undefined for a node of another architecture, which never takes the bundle. */
-function awaitedNode({ name, status }: FleetNode, wanted: TurnRelease): AwaitedNode | undefined {
-  const isOther = status?.arch !== undefined && status.arch !== wanted.arch;
+function awaitedNode(node: FleetNode, wanted: TurnRelease): AwaitedNode | undefined {
+  const { name, status } = node;
+  const isOther = !isMadeFor(node, wanted);
   const id = hexOf(wanted.bundleId).slice(0, 16);
   const release = status?.releases.find((one) => (isOther ? isSameRelease(one, wanted) : one.bundle === id));
   if (release !== undefined) return { name, release };

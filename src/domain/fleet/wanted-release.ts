@@ -1,12 +1,14 @@
 import { hexOf } from '../model/digest.ts';
 import { compareVersions } from '../model/version/version-scheme.ts';
 import type { FleetView } from './fleet-view.ts';
+import { isLoaded } from './loaded.ts';
+import type { ReleaseStatus } from './node-status.ts';
 
-/** A release that other nodes run, which this node lacks and no node can give. */
+/** A release that other nodes have loaded, which this node lacks and no node can give. */
 export interface WantedRelease {
   readonly name: string;
   readonly version: string;
-  /** Names of the nodes on which it is the current one. */
+  /** Names of the nodes on which it is the current one, or ready to be. */
   readonly nodes: readonly string[];
 }
 
@@ -17,15 +19,20 @@ interface KnownHere {
 }
 
 /**
- * The current releases of other nodes that are newer than all of their stream that this node knows,
- * and that no peer offers: somebody has to plug in a stick, in any node. The newest of each stream.
+ * The current and the ready releases of other nodes of this architecture that are newer than all of
+ * their stream that this node knows, and that no peer offers: somebody has to plug in a stick, in
+ * any node. The newest of each stream.
  */
 export function wantedReleases(view: FleetView | undefined, known: readonly KnownHere[]): readonly WantedRelease[] {
   if (view === undefined) return [];
   const wanted = new Map<string, WantedRelease>();
+  const arch = view.nodes.find(({ name }) => name === view.self)?.status?.arch;
   for (const { name: node, status } of view.nodes) {
-    for (const { name, version, bundle, current } of node === view.self ? [] : (status?.releases ?? [])) {
-      if (current !== true || isKnown(known, name, version, bundle) || isOffered(view, bundle)) continue;
+    const isOther = node === view.self || (status?.arch ?? arch) !== (arch ?? status?.arch);
+    for (const release of isOther ? [] : (status?.releases ?? [])) {
+      const { name, version, bundle, current } = release;
+      if (current !== true && !isReadyThere(view, node, release)) continue;
+      if (isKnown(known, name, version, bundle) || isOffered(view, bundle)) continue;
       const before = wanted.get(name);
       const order = before === undefined ? 1 : compareVersions(version, before.version);
       if (order > 0) wanted.set(name, { name, version, nodes: [node] });
@@ -33,6 +40,12 @@ export function wantedReleases(view: FleetView | undefined, known: readonly Know
     }
   }
   return [...wanted.values()];
+}
+
+/** Whether it is ready on a node that answers. One that does not may have its stick. */
+function isReadyThere({ peers }: FleetView, node: string, release: ReleaseStatus): boolean {
+  const answers = peers.some(({ name, trouble }) => name === node && trouble === undefined);
+  return release.phase === 'ready' && isLoaded(release) && answers;
 }
 
 /** @param bundle the first hex digits of its id */

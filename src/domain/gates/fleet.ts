@@ -61,7 +61,8 @@ export function fleet({
   }
 }
 
-function turnRelease({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): TurnRelease {
+/** A release as the other nodes know it. */
+export function turnRelease({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): TurnRelease {
   const { name, version, arch } = payload;
   const replaces = currentRelease(bundles, name)?.payload.version;
   return { bundleId, name, version, arch, scheme: streamScheme(bundles, name), replaces };

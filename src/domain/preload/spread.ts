@@ -19,11 +19,10 @@ export interface Spread {
  */
 export function spreadOf(
   { media, fleet }: Pick<Observed, 'media' | 'fleet'>,
-  { fleet: { serve }, retention }: Pick<Policy, 'fleet' | 'retention'>,
+  policy: Pick<Policy, 'fleet' | 'retention'>,
   layerStorage: LayerStorage | undefined,
 ): Spread | undefined {
-  const givesOn = serve && (retention.blobs === 'kept' || layerStorage === 'both');
-  if (fleet === undefined || !givesOn) return undefined;
+  if (fleet === undefined || !policy.fleet.serve || !keepsBlobs(policy, layerStorage)) return undefined;
   const givers = media.filter(({ state }) => state.kind === 'read' && givenBy(state.bundles).size > 0);
   if (givers.length === 0 || givers.some(({ peer }) => peer === undefined)) return undefined;
   const holders = new Map<Digest, number>();
@@ -32,6 +31,11 @@ export function spreadOf(
       holders.set(digest, (holders.get(digest) ?? 0) + 1);
   }
   return { self: fleet.self, holders };
+}
+
+/** Whether this node has the layers of an image once more, to give them to others. */
+export function keepsBlobs({ retention }: Pick<Policy, 'retention'>, layerStorage: LayerStorage | undefined): boolean {
+  return retention.blobs === 'kept' || layerStorage === 'both';
 }
 
 /** How many other nodes give the rarest of these layers. */

@@ -78,8 +78,8 @@ export interface StatusReport {
    */
   readonly protected: readonly { readonly name: string; readonly version: string; readonly ownBytes: number }[];
   /**
-   * Releases that other nodes run, newer than all of their stream here, and that no node can give:
-   * somebody has to plug in a stick, in any node.
+   * Releases that other nodes have loaded, newer than all of their stream here, and that no node
+   * can give: somebody has to plug in a stick, in any node.
    */
   readonly wanted: readonly WantedReport[];
   /** Of the preload that runs, or of the last one. */
@@ -115,7 +115,7 @@ export const EMPTY_REPORT = {
   protected: [],
 } as const satisfies Partial<StatusReport>;
 
-/** A wanted release. `nodes`: those that run it. `message`: a sentence that says what to do. */
+/** A wanted release. `nodes`: those that have it. `message`: a sentence that says what to do. */
 export interface WantedReport extends WantedRelease {
   readonly message: string;
 }

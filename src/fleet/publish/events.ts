@@ -4,6 +4,7 @@ import type { Phase } from '../../domain/model/phase.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
+import { stickWanted } from './health.ts';
 import { releaseStatusesOf, shortBundle } from './node-status.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 
@@ -51,9 +52,6 @@ const BEFORE_READY: readonly (Phase | undefined)[] = [
   'retired',
 ];
 const BEFORE_ACTIVATED: readonly (Phase | undefined)[] = [...BEFORE_READY, 'ready', 'superseded'];
-/** The daemon looks first what is plugged in; nobody has to do anything then. */
-const LOOKING = ['media/looking', 'media/reading'];
-
 /**
  * What has happened between what was told and this report. A node that never told anything begins
  * with what needs a person: how its releases became what they are is in its journal.
@@ -123,7 +121,7 @@ function lifecycleEvents(was: Phase | undefined, bundle: OwnBundle): NodeEvent[]
 }
 
 function troubleEvents(bundle: OwnBundle): NodeEvent[] {
-  const { hold, reason, bundleId, conditions, activatedAt = '' } = bundle;
+  const { reason, bundleId, conditions, activatedAt = '' } = bundle;
   const title = bundleTitle(bundle);
   const warning = (name: NodeEvent['reason'], message: string, ...occurrence: readonly string[]) => [
     event('Warning', name, message, bundleId, ...occurrence),
@@ -131,10 +129,8 @@ function troubleEvents(bundle: OwnBundle): NodeEvent[] {
   if (reason?.code === 'engine/rolled-back') {
     return warning('ReleaseRolledBack', sentence(reason.message), activatedAt);
   }
-  if (reason !== undefined && (hold === 'media' || hold === 'base') && !LOOKING.includes(reason.code)) {
-    const message = `${sentence(reason.message)} A stick in any node of the cluster will do.`;
-    return warning('StickWanted', message, reason.code);
-  }
+  const stick = stickWanted(bundle);
+  if (stick !== undefined) return warning('StickWanted', stick.message, stick.code);
   const degraded = conditions.find(({ type, status }) => type === 'Degraded' && status === 'True');
   if (degraded === undefined) return [];
   return warning('ReleaseDegraded', `${title} is degraded: ${degraded.message}`, degraded.reason);

@@ -1,7 +1,7 @@
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict } from '../../domain/model/condition.ts';
-import { clip, oneLine } from '../../platform/plain-text.ts';
-import type { OwnReport } from './own-report.ts';
+import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
+import type { OwnBundle, OwnReport } from './own-report.ts';
 
 /** The condition on the own Node. It is good when it is `True`. */
 export type Health = ConditionVerdict<'StickpinHealthy'>;
@@ -20,7 +20,7 @@ export function healthOf(report: OwnReport | undefined): Health {
     const message = "stickpin.service tells nothing on this node. Look at 'systemctl status stickpin'.";
     return health('Unknown', 'DaemonSilent', message);
   }
-  const { runtime, bundles, stateProblems } = report;
+  const { runtime, bundles, stateProblems, wanted } = report;
   if (!runtime.reachable) {
     return health('False', 'RuntimeUnreachable', runtime.reason ?? 'the container runtime does not answer');
   }
@@ -32,7 +32,20 @@ export function healthOf(report: OwnReport | undefined): Health {
   if (stateProblems.length > 0) {
     return health('False', 'StateDamaged', stateProblems.map(({ message }) => message).join('; '));
   }
+  const sticks = [...bundles.flatMap((bundle) => stickWanted(bundle) ?? []), ...wanted];
+  if (sticks.length > 0) return health('False', 'StickWanted', sticks.map(({ message }) => message).join(' '));
   return health('True', 'AsExpected', summaryOf(report));
+}
+
+/** The daemon looks what is plugged in, or is in the queue of a node: nobody has to do anything. */
+const LOOKING = ['media/looking', 'media/reading', 'media/peer-waited-for'];
+
+/** Which stick a release needs to go on, as a code and a sentence; undefined when it needs none. */
+export function stickWanted({ hold, reason }: OwnBundle): OwnBundle['reason'] {
+  const isWaiting = hold === 'media' || hold === 'base' || reason?.code === 'engine/no-source';
+  if (reason === undefined || !isWaiting || LOOKING.includes(reason.code)) return undefined;
+  const place = reason.message.includes('any node') ? '' : ' A stick in any node of the cluster will do.';
+  return { code: reason.code, message: `${sentence(reason.message)}${place}` };
 }
 
 function health(status: Health['status'], reason: string, message: string): Health {

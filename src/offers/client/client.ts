@@ -134,7 +134,7 @@ async function watched<T>(
   return { document, etag: response.headers.etag };
 }
 
-/** Reads what another node or the fleet process says. Its text is cleaned here, for all who show it. */
+/** Reads what another node or the fleet process says. Its text is cleaned here, for all. */
 async function readJson<T>(
   response: IncomingMessage,
   limits: BodyLimits,

@@ -2,7 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { FleetNode } from '../../../src/domain/fleet/fleet-view.ts';
 import type { Digest } from '../../../src/domain/model/digest.ts';
+import type { Phase } from '../../../src/domain/model/phase.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 import { fleetPaths } from '../../../src/offers/fleet-paths.ts';
 import { hostArch, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
@@ -237,13 +239,73 @@ describe('the stick', () => {
     const status = { version: 1, releases: [{ ...release, current: true }] } as const;
     fleet.tell([{ name: 'worker-1', isAbsent: false, status }]);
     await second.until(({ status: line }) =>
-      line.endsWith('ocp 4.13.7 runs on worker-1, and no node can give it: plug its stick into any node.'),
+      line.endsWith('ocp 4.13.7 is loaded on worker-1, and no node can give it: plug its stick into any node.'),
     );
     const first = await node('worker-1');
     first.plug(bundle.path);
     await second.until(isReady, 30_000);
     expect(second.report().status).not.toContain('plug its stick');
   }, 60_000);
+});
+
+describe('the stick that others still load from', () => {
+  const release = (phase: Phase) => ({ name: 'ocp', version: '4.13.7', bundle: bundle.bundleId.slice(7, 23), phase });
+  const told = (name: string, phase?: Phase, isAbsent = false): FleetNode => {
+    const releases = phase === undefined ? [] : [release(phase)];
+    return { name, isAbsent, status: { version: 1, arch: hostArch, releases } };
+  };
+  const STAY = (count: number) => `Leave the stick in: ${count} of 3 nodes still load from it.`;
+  const others = (...nodes: readonly FleetNode[]) => fleet.tell([told('worker-1', 'ready'), ...nodes]);
+
+  it('has to stay until all have loaded the release, gave it up or are absent', async () => {
+    const first = await node('worker-1');
+    others(told('worker-2'), told('worker-3', 'preloading'));
+    first.plug(bundle.path);
+    const isToStay = (count: number) => (report: StatusReport) => report.status.includes(STAY(count));
+    await first.until((report) => isReady(report) && isToStay(2)(report), 60_000);
+    expect(first.report().status).not.toContain('may remove');
+    others(told('worker-2', 'preloading'), told('worker-3', 'ready'));
+    await first.until(isToStay(1), 60_000);
+    others(told('worker-2', 'preloading', true), told('worker-3', 'ready'));
+    await first.until(({ status }) => status.includes('ou may remove the stick'), 60_000);
+    others(told('worker-2', 'preloading'), told('worker-3', 'ready'));
+    await first.until(isToStay(1), 60_000);
+    others(told('worker-2', 'rejected'), told('worker-3', 'ready'));
+    await first.until(({ status }) => status.includes('ou may remove the stick'), 60_000);
+  }, 240_000);
+
+  it('may go from a node that gives to others without it', async () => {
+    const first = await node('worker-1', { settings: { retention: { blobs: 'kept' } } });
+    others(told('worker-2', 'preloading'), told('worker-3'));
+    first.plug(bundle.path);
+    await first.until(({ status }) => status.includes('ou may remove the stick'), 60_000);
+  }, 120_000);
+
+  it('is wanted on a node that has begun, once it is gone', async () => {
+    const [first, second] = [await node('worker-1'), await node('worker-2')];
+    fleet.onBlob('worker-1', ({ digest }) => layers().includes(digest as Digest));
+    first.plug(bundle.path);
+    await first.until(isReady, 60_000);
+    await second.until(({ bundles: [held] }) => held?.phase === 'preloading', 60_000);
+    first.unplug();
+    const { bundles } = await second.until(({ status }) => status.includes('plug its stick into any node'), 60_000);
+    expect(second.report().status).toContain('worker-1 stopped giving ocp 4.13.7');
+    expect(bundles[0]?.conditions).toContainEqual(
+      expect.objectContaining({ type: 'Preloaded', status: 'False', message: expect.stringContaining('any node') }),
+    );
+  }, 240_000);
+
+  it('is wanted on a node that had not begun, though nobody runs the release yet', async () => {
+    const [first, second] = [await node('worker-1'), await node('worker-2', { keys: [sampleKey('other-2026')] })];
+    first.plug(bundle.path);
+    await first.until(isReady, 60_000);
+    others(told('worker-2'));
+    await second.rounds();
+    expect(second.report().status).not.toContain('plug its stick');
+    first.unplug();
+    const { wanted } = await second.until(({ status }) => status.includes('plug its stick into any node'), 60_000);
+    expect(wanted).toMatchObject([{ name: 'ocp', version: '4.13.7', nodes: ['worker-1'] }]);
+  }, 240_000);
 });
 
 describe('a peer that fails', () => {

@@ -179,7 +179,7 @@ function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, entry]));
   return assessment.bundles.flatMap((entry) => {
     const old = was.get(entry.bundle.bundleId);
-    const isSame = old?.phase === entry.phase && old.hold === entry.hold && old.reason?.code === entry.reason?.code;
+    const isSame = old?.phase === entry.phase && old.hold === entry.hold && newsOf(old) === newsOf(entry);
     const isKnown = old !== undefined && before.observed.runtime.kind === 'reachable';
     if (old?.withdrawn !== undefined && entry.withdrawn === undefined) return restoredEvents(entry);
     if (isKnown && !isComplete(old) && isComplete(entry)) return completionEvents(entry);
@@ -190,6 +190,11 @@ function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event
     const isTold = memory.failures.some(({ reason }) => reason.message === text);
     return isSame || isTold ? degraded : [...degraded, ...phaseEvents(entry)];
   });
+}
+
+/** The code of what is to be told. That a medium went while it was read was told when it went. */
+function newsOf({ phase, reason }: BundleAssessment): string | undefined {
+  return phase === 'preloading' && reason?.code === 'engine/no-source' ? undefined : reason?.code;
 }
 
 /** The activation of a release that has become ready is held by its rules. */

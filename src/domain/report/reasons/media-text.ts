@@ -99,7 +99,7 @@ export function interruptionText(title: string, progress: string, how: Interrupt
     case 'taken-out':
       return `${title} was taken out of ${how.folder ?? 'the drop folder'} while preloading (${progress}). Put it back, or plug in its stick, to continue.`;
     case 'peer-away':
-      return `${how.peer} stopped giving ${title} (${progress}). It continues when a node or a stick has it.`;
+      return `${how.peer} stopped giving ${title} (${progress}). It continues when a node has it: plug its stick into any node.`;
     case 'unplugged':
       return `Stick removed while preloading ${title} (${progress}). Plug it in again to continue.`;
     default:

@@ -9,7 +9,7 @@ import { commandNameAmong, reasonAmong, titleAmong } from '../brief/namesake.ts'
 import { isAwaited } from '../hold-text.ts';
 import { endsByItself } from '../reasons/remedies.ts';
 import { heldLine } from './held-line.ts';
-import { isOnStick } from './stick-note.ts';
+import { isOnStick, stickNote } from './stick-note.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
@@ -116,9 +116,15 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
   const isChecked = entry.holds.some(({ code }) => code === 'engine/content-unchecked');
   if (activationDue && isChecked) return `${ready} They are checked, then it is activated.`;
   if (activationDue) return `${ready} Activating next.`;
+  const note = stickNote(entry);
+  if (entry.neededBy !== undefined) return `${title} is ${phase}. ${note}${isAwaited ? activate(name) : ''}`.trim();
   if (!isAwaited) return `${ready} It is ${phase}${isOnStick(entry) ? '; you may remove the stick.' : '.'}`;
-  const line = `${ready} 'stickpin activate ${name}' when you like.`;
-  const noted = `${line} You may remove the stick.`;
+  const line = `${ready} ${activate(name)}`;
+  const noted = `${line} ${note}`.trim();
   // A command with a digest is long, and must not be cut.
-  return isOnStick(entry) && noted.length <= MAX_LINE_LENGTH ? noted : line;
+  return noted.length <= MAX_LINE_LENGTH ? noted : line;
+}
+
+function activate(name: string): string {
+  return `'stickpin activate ${name}' when you like.`;
 }

@@ -32,7 +32,10 @@ export function mediaLine(observed: Observed, assessment: Assessment): string | 
     const spoken = foremost(carried, assessment.bundles) ?? carried.at(-1);
     if (spoken !== undefined) {
       const trouble = bundleTrouble(carried, assessment);
-      return withNotes(trouble ?? readyLine(spoken, assessment.bundles), observed, assessment, mediumId);
+      // Another release on the stick may be the one that others need.
+      const neededBy = carried.findLast((entry) => entry.neededBy !== undefined)?.neededBy;
+      const entry = neededBy === undefined ? spoken : { ...spoken, neededBy };
+      return withNotes(trouble ?? readyLine(entry, assessment.bundles), observed, assessment, mediumId);
     }
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
     if (awaiting !== undefined) return sentence(reasonWithin(awaiting.reason, MAX_LINE_LENGTH - 1));

@@ -1,6 +1,7 @@
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 
-type Carried = Pick<BundleAssessment, 'media' | 'isOnPeersOnly'>;
+/** What says whether a stick has to stay. */
+type Carried = Pick<BundleAssessment, 'media' | 'isOnPeersOnly' | 'neededBy'>;
 
 /** Whether a stick that is plugged in carries the release. */
 export function isOnStick({ media, isOnPeersOnly }: Carried): boolean {
@@ -8,9 +9,12 @@ export function isOnStick({ media, isOnPeersOnly }: Carried): boolean {
 }
 
 /**
- * That the stick of a release that is ready may go: a sentence and a blank; empty when none is
+ * Whether the stick of a release that is ready may go: a sentence and a blank; empty when none is
  * plugged in.
  */
 export function stickNote(entry: Carried): string {
-  return isOnStick(entry) ? 'You may remove the stick. ' : '';
+  if (!isOnStick(entry)) return '';
+  const { neededBy } = entry;
+  if (neededBy === undefined) return 'You may remove the stick. ';
+  return `Leave the stick in: ${neededBy.loading} of ${neededBy.all} nodes still load from it. `;
 }

@@ -46,5 +46,5 @@ function leftOut(absent: string | undefined): string {
 export function wantedReleaseText({ name, version, nodes }: WantedRelease): string {
   const [first = '', ...others] = nodes;
   const where = others.length === 0 ? first : `${first} and ${formatCount(others.length, 'other node')}`;
-  return `${bundleTitle({ name, version })} runs on ${where}, and no node can give it: plug its stick into any node.`;
+  return `${bundleTitle({ name, version })} is loaded on ${where}, and no node can give it: plug its stick into any node.`;
 }

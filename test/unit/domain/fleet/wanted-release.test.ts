@@ -24,7 +24,7 @@ describe('wantedReleases', () => {
     const [wanted] = wantedReleases(view([node('worker-1'), node('worker-2'), node('worker-3')]), [known('4.13.6')]);
     expect(wanted).toEqual({ name: 'ocp', version: '4.13.7', nodes: ['worker-2', 'worker-3'] });
     expect(wanted && wantedReleaseText(wanted)).toBe(
-      'ocp 4.13.7 runs on worker-2 and 1 other node, and no node can give it: plug its stick into any node.',
+      'ocp 4.13.7 is loaded on worker-2 and 1 other node, and no node can give it: plug its stick into any node.',
     );
   });
 
@@ -38,6 +38,10 @@ describe('wantedReleases', () => {
     expect(wantedReleases(view([node('worker-2')]), [known('4.13.7')])).toEqual([]);
     expect(wantedReleases(view([node('worker-2')]), [known('4.13.8')])).toEqual([]);
     expect(wantedReleases(view([node('worker-2', '4.13.7', false)]), [])).toEqual([]);
+    const arm = node('worker-2');
+    const x86 = { name: 'worker-1', isAbsent: false, status: { version: 1, arch: 'amd64', releases: [] } } as const;
+    const foreign = { ...arm, status: { version: 1, releases: [], ...arm.status, arch: 'arm64' } } as const;
+    expect(wantedReleases(view([x86, foreign]), [])).toEqual([]);
     const bundles = [{ bundleId, name: 'ocp', version: '4.13.7', sequence: 7, isWhole: true, revision: 'r' }];
     const peers = [{ name: 'worker-3', address: '10.0.0.3:9777', bundles }];
     expect(wantedReleases({ ...view([node('worker-2')]), peers }, [])).toEqual([]);

@@ -74,7 +74,7 @@ describe('reportOf', () => {
         name: 'ocp',
         version: '4.14.0',
         nodes: ['worker-2'],
-        message: 'ocp 4.14.0 runs on worker-2, and no node can give it: plug its stick into any node.',
+        message: 'ocp 4.14.0 is loaded on worker-2, and no node can give it: plug its stick into any node.',
       },
     ]);
     expect(report({}).wanted).toEqual([]);

@@ -175,6 +175,11 @@ describe('labelsOf', () => {
 
 describe('healthOf', () => {
   const degraded = ownBundle({ conditions: [verdict('Degraded', 'True')] });
+  const gone =
+    'worker-1 stopped giving ocp 4.13.7 (0/2 images). It continues when a node has it: plug its stick into any node.';
+  const lost = ownBundle({ phase: 'preloading', reason: { code: 'engine/no-source', message: gone } });
+  const waits = { code: 'media/peer-waited-for', message: 'place 2' };
+  const queued = ownBundle({ phase: 'held', hold: 'media', reason: waits });
   const problem = { code: 'store/damaged', message: 'state.db was damaged' };
   const away = { reachable: false, reason: 'crio does not answer' };
 
@@ -184,6 +189,15 @@ describe('healthOf', () => {
     ['all is well', ownReport([ready, proven]), 'True', 'AsExpected', /^ocp 4.13.6 is proven, ocp 4.13.7 is ready$/],
     ['no runtime', ownReport([degraded], { runtime: away }), 'False', 'RuntimeUnreachable', /^crio does not answer$/],
     ['degraded', ownReport([degraded]), 'False', 'ReleaseDegraded', /^ocp 4.13.7: so it is$/],
+    [
+      'a stick is wanted',
+      ownReport([], { wanted: [{ name: 'ocp', version: '5', message: 'plug in 5' }] }),
+      'False',
+      'StickWanted',
+      /^plug in 5$/,
+    ],
+    ['its node went away', ownReport([lost]), 'False', 'StickWanted', /plug its stick into any node\.$/],
+    ['it is in a queue', ownReport([queued]), 'True', 'AsExpected', /^ocp 4.13.7 is held$/],
     ['lost state', ownReport([], { stateProblems: [problem] }), 'False', 'StateDamaged', /^state.db was damaged$/],
   ])('%s', (_, report, status, reason, message) => {
     expect(healthOf(report)).toEqual({
