@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterEach, it as base, beforeAll, beforeEach, expect } from 'vitest';
 import type { FleetView } from '../../../src/domain/fleet/fleet-view.ts';
 import { createOffersClient } from '../../../src/offers/client/client.ts';
 import { createWireConnection, unixSocket } from '../../../src/offers/client/wire-connection.ts';
@@ -19,6 +19,9 @@ import { freePort } from '../../support/free-port.ts';
 import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
 import { createMemoryOffers } from '../../support/offers/memory-offers.ts';
+import { have } from '../../support/requirements.ts';
+
+const it = base.runIf(have('openssl'));
 
 let cluster: TestCluster;
 let program: string;

@@ -12,6 +12,7 @@ import { statusOf } from '../../support/kubernetes/api-server/status.ts';
 import { fastClock } from '../../support/kubernetes/fast-clock.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
+import { have } from '../../support/requirements.ts';
 
 const FLEET_YAML = readFileSync('packaging/node/fleet.yaml', 'utf8');
 
@@ -56,7 +57,7 @@ async function startWithRole(): Promise<void> {
   await eventually(() => expect(test.server.watches()).toBe(1));
 }
 
-describe('with the ClusterRole of fleet.yaml', () => {
+describe.runIf(have('openssl'))('with the ClusterRole of fleet.yaml', () => {
   beforeEach(startWithRole);
 
   it('knows all nodes, the own name of the certificate, and the own address', async () => {
@@ -242,7 +243,7 @@ describe('with the ClusterRole of fleet.yaml', () => {
   });
 });
 
-describe('without the ClusterRole', () => {
+describe.runIf(have('openssl'))('without the ClusterRole', () => {
   it('follows the own Node only, and says what lacks until it is there', async () => {
     start();
     await eventually(() => expect(names()).toEqual(['n1']));

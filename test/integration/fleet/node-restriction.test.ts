@@ -5,6 +5,7 @@ import type { ApiRequest } from '../../../src/fleet/kubernetes/api-request.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
+import { have } from '../../support/requirements.ts';
 
 let cluster: TestCluster;
 let kubeconfig: string;
@@ -48,7 +49,7 @@ async function codeOf(path: string, more: Partial<ApiRequest> = {}): Promise<num
   return cluster.server.seen.at(-1)?.code ?? 0;
 }
 
-describe('the server of the tests answers a kubelet as kube-apiserver 1.36 does', () => {
+describe.runIf(have('openssl'))('the server of the tests answers a kubelet as kube-apiserver 1.36 does', () => {
   it.each<[number, string, string, Partial<ApiRequest>]>([
     [200, 'get of the own Node', N1, {}],
     [200, 'list of the own Node', '/api/v1/nodes', { query: { fieldSelector: 'metadata.name=n1' } }],

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, it as base, beforeEach, expect } from 'vitest';
 import { createKubernetesApi, type KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
@@ -15,6 +15,9 @@ import { fastClock } from '../../support/kubernetes/fast-clock.ts';
 import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
+import { have } from '../../support/requirements.ts';
+
+const it = base.runIf(have('openssl'));
 
 const proven = ownBundle({ version: '4.13.6', sequence: 6, phase: 'proven', current: true });
 const ready = ownBundle({ phase: 'ready' });

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createWorkerDocuments } from '../../../src/bundle/documents/worker-documents.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../support/bus/datagram-receiver.ts';
 import { eventually } from '../../support/eventually.ts';
-import { have } from '../../support/requirements.ts';
+import { have, program } from '../../support/requirements.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
 const layer = { mediaType: 'a', digest: `sha256:${'0'.repeat(64)}`, size: 1 };
@@ -18,7 +18,7 @@ const ownNamespaces = {
   remedy: 'run as root, apt-get install util-linux iproute2',
 };
 
-describe.runIf(have('root', ownNamespaces))('the bundled daemon', () => {
+describe.runIf(have('root', program('ip', 'apt-get install iproute2'), ownNamespaces))('the bundled daemon', () => {
   let directory: string;
   let systemd: DatagramReceiver;
   let daemon: ChildProcess;
