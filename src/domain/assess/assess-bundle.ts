@@ -296,8 +296,8 @@ function configFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reaso
 }
 
 /**
- * Failures that still matter: of pulls whose image is absent, and of an activation that is due.
- * Another bundle may have added the image.
+ * Failures that still matter: of pulls of absent images, for whichever bundle they were pulled, and
+ * of an activation that is due.
  */
 function openFailures(
   { bundleId }: StoredBundle,
@@ -306,9 +306,9 @@ function openFailures(
   { failures }: Memory,
 ): readonly TaskFailure[] {
   const absent = new Set(absentImages.map((image) => image.reference));
-  return failures
-    .filter(({ task }) => task.bundleId === bundleId)
-    .filter(({ task }) =>
-      task.kind === 'pull' ? absent.has(task.reference) : task.kind === 'activate' && isActivationDue,
-    );
+  return failures.filter(({ task }) =>
+    task.kind === 'pull'
+      ? absent.has(task.reference)
+      : task.kind === 'activate' && isActivationDue && task.bundleId === bundleId,
+  );
 }

@@ -80,9 +80,7 @@ export function repositoriesInWork(
   const { bundle } = entry;
   // What was given up with these media is not pulled, so it needs no mirror.
   const given = new Set(
-    failures.flatMap(({ task, retryAt }) =>
-      task.kind === 'pull' && task.bundleId === bundle.bundleId && retryAt === undefined ? [task.reference] : [],
-    ),
+    failures.flatMap(({ task, retryAt }) => (task.kind === 'pull' && retryAt === undefined ? [task.reference] : [])),
   );
   if (entry.pullableImages.some(({ reference }) => !given.has(reference)) && isPreloading(entry)) {
     return repositoriesOf(entry.mirroredImages);

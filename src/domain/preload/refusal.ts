@@ -2,13 +2,14 @@ import { labelOf, type Reason } from '../model/reason.ts';
 import type { TaskFailure } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 
-/** The pulls of a bundle that the node's policy.json refused. */
+/** The pulls of images of a bundle that the node's policy.json refused. */
 export function refusalsOf(
-  { bundleId }: Pick<StoredBundle, 'bundleId'>,
+  { contents }: Pick<StoredBundle, 'contents'>,
   failures: readonly TaskFailure[],
 ): readonly TaskFailure[] {
+  const references = new Set(contents.images.map(({ reference }) => reference));
   return failures.filter(
-    ({ task, reason }) => task.kind === 'pull' && task.bundleId === bundleId && reason.code === 'runtime/policy',
+    ({ task, reason }) => task.kind === 'pull' && reason.code === 'runtime/policy' && references.has(task.reference),
   );
 }
 

@@ -107,9 +107,12 @@ export function createFailureLedger(random: () => number): FailureLedger {
   };
 }
 
-/** The key of a task, here and in the table of running tasks. */
+/**
+ * The key of a task, here and in the table of running tasks. An image that several bundles name is
+ * pulled once for all of them, and fails for all of them.
+ */
 export function keyOf(task: RunningTask): string {
-  return task.kind === 'pull' ? `pull ${task.bundleId} ${task.reference}` : `${task.kind} ${task.bundleId}`;
+  return task.kind === 'pull' ? `pull ${task.reference}` : `${task.kind} ${task.bundleId}`;
 }
 
 function waitOf(retry: RetryPolicy, attempts: number, random: () => number): number | undefined {

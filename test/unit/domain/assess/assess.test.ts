@@ -122,8 +122,13 @@ describe('assess: what is degraded', () => {
     );
   });
 
-  it('shows no fault of other bundles', () => {
+  it('shows the failed pull of an image that it shares with another bundle', () => {
     const other = stored(verified({ name: 'tools', sequence: 2 }));
+    expect(phase({ media: [stick], failures: [failure('api', {})] }, other)?.trouble).toBeDefined();
+  });
+
+  it('shows no fault of other bundles', () => {
+    const other = stored(verified({ name: 'tools', sequence: 2, images: { tools: ['tools'] } }));
     expect(phase({ media: [stick], failures: [failure('api', {})] }, other)?.trouble).toBeUndefined();
   });
 });

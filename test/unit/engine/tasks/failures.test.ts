@@ -69,11 +69,12 @@ describe('failure ledger', () => {
     expect(waits('media', 2)).toEqual([undefined, undefined]);
   });
 
-  it('counts each task separately, forgets a task that succeeded, and all tasks with new media', () => {
+  it('counts each task separately, an image once for all bundles, forgets a task that succeeded, and all tasks with new media', () => {
     const ledger = createFailureLedger(() => 0);
-    const other = { ...task, bundleId: digestOf('other') };
+    const other = { ...task, reference: `${task.reference}-other` };
     const activation = { kind: 'activate', bundleId: digestOf('bundle') } as const;
-    for (const one of [task, task, other, activation]) ledger.note(one, reason, 'backoff', 5_000);
+    for (const one of [task, { ...task, bundleId: digestOf('other') }, other, activation])
+      ledger.note(one, reason, 'backoff', 5_000);
     expect(ledger.list().map(({ attempts, retryAt }) => [attempts, retryAt])).toEqual([
       [2, 7_000],
       [1, 6_000],
