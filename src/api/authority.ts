@@ -58,7 +58,8 @@ export async function authorize(
     : refusal('AccessDenied', action, uid, 'polkit does not allow it');
 }
 
-async function uidOf(sender: string, { bus }: Authority, signal: AbortSignal): Promise<number> {
+/** The user id of a caller. @throws BusErrorReply `AccessDenied` when the bus does not give it */
+export async function uidOf(sender: string, { bus }: Pick<Authority, 'bus'>, signal: AbortSignal): Promise<number> {
   try {
     const [uid] = await bus.call(busCall('GetConnectionUnixUser', 's', [sender]), signal);
     if (typeof uid === 'number') return uid;

@@ -1,10 +1,19 @@
-import { BusErrorReply, type BusReply, type CallHeader, type IncomingCall } from '../dbus/message-bus.ts';
+import {
+  BusErrorReply,
+  type BusReply,
+  type CallHeader,
+  type IncomingCall,
+  NO_REPLY_EXPECTED,
+  writeBody,
+} from '../dbus/message-bus.ts';
+import type { StatusReport } from '../domain/report/report.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { oneLine } from '../platform/plain-text.ts';
 import { type ApiBus, INTROSPECTABLE, OBJECT_MANAGER, PEER, PROPERTIES } from './api-bus.ts';
 import { authorize } from './authority.ts';
 import type { ApiBackend, ApiCall } from './backend.ts';
 import { busNameOf } from './bus-name.ts';
+import type { CallerBudget } from './caller-budget.ts';
 import { BUNDLES_PATH, MANAGER, METHODS, type MethodContract, OBJECT_PATH } from './contract.ts';
 import { errorNameOf } from './error-names.ts';
 import { introspectBundle, introspectManager, introspectParent } from './introspection.ts';
@@ -24,9 +33,22 @@ export interface Dispatch {
   readonly backend: ApiBackend;
   /** The user of this process, who may call everything, like root. */
   readonly ownUid: number;
+  readonly budget: CallerBudget;
+  readonly replies: KeptReplies;
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
 }
+
+/** Answers that were made of one report, as bytes, by path, method and arguments. */
+export interface KeptReplies {
+  report: StatusReport | undefined;
+  readonly byCall: Map<string, BusReply>;
+}
+
+/** So many answers are kept at once: what clients ask for in a row. */
+const KEPT_REPLIES = 32;
+/** What a call costs that polkit is asked about, in milliseconds. */
+const ACTION_MS = 5;
 
 type Method = (call: IncomingCall, dispatch: Dispatch) => Promise<BusReply> | BusReply;
 
@@ -53,9 +75,22 @@ const ofBundle: ReadonlyMap<string, Method> = new Map<string, Method>([
   [`${INTROSPECTABLE}.Introspect()`, introspectOneBundle],
 ]);
 
-/** The error for a call of a method that does not exist. Undefined when it exists. */
+/** Methods of the contract that only read. */
+const READS: ReadonlySet<string> = new Set(
+  Object.entries<MethodContract>(METHODS).flatMap(([key, { access }]) =>
+    access === 'anybody' ? [busNameOf(key)] : [],
+  ),
+);
+
+/**
+ * The error for a call of a method that does not exist, or of one that reads for nobody. Undefined
+ * for any other.
+ */
 export function refusalOf(call: CallHeader): BusErrorReply | undefined {
-  if (methodOf(call) !== undefined) return undefined;
+  if (methodOf(call) !== undefined) {
+    const isForNobody = (call.flags & NO_REPLY_EXPECTED) !== 0 && isRead(call);
+    return isForNobody ? new BusErrorReply('org.freedesktop.DBus.Error.NoReply', 'No answer was wanted') : undefined;
+  }
   if (methodsAt(call.path) !== undefined && keyOf(call) === `${PROPERTIES}.Set(ssv)`) {
     return new BusErrorReply('org.freedesktop.DBus.Error.PropertyReadOnly', 'No property here can be set');
   }
@@ -70,11 +105,33 @@ export async function answer(call: IncomingCall, dispatch: Dispatch): Promise<Bu
   const method = methodOf(call);
   if (method === undefined) throw refusalOf(call);
   try {
+    const { budget, signal } = dispatch;
+    if (isRead(call)) return await budget.run(call.sender, () => readReply(call, method, dispatch), signal);
+    await budget.run(call.sender, async () => undefined, signal, ACTION_MS);
     return await method(call, dispatch);
   } catch (error) {
     if (error instanceof BusErrorReply) throw error;
     throw new BusErrorReply(errorNameOf(error instanceof AppError ? error.code : ''), oneLine(reasonOf(error)));
   }
+}
+
+function isRead(call: CallHeader): boolean {
+  return call.interface !== MANAGER || READS.has(call.member);
+}
+
+/** The answer of a method that reads, as bytes, which are the same for all callers while the report is. */
+async function readReply(call: IncomingCall, method: Method, dispatch: Dispatch): Promise<BusReply> {
+  const { replies, backend } = dispatch;
+  const key = JSON.stringify([call.path, keyOf(call), call.body]);
+  const report = call.interface === MANAGER ? undefined : backend.report();
+  if (report === undefined || report !== replies.report || replies.byCall.size >= KEPT_REPLIES) replies.byCall.clear();
+  replies.report = report;
+  const known = replies.byCall.get(key);
+  if (known !== undefined) return known;
+  const { signature, body } = await method(call, dispatch);
+  const reply = { signature, body: Buffer.isBuffer(body) ? body : writeBody(signature, body) };
+  if (report !== undefined) replies.byCall.set(key, reply);
+  return reply;
 }
 
 function keyOf({ interface: iface, member, signature }: CallHeader): string {

@@ -4,8 +4,9 @@ import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import type { ApiBus } from './api-bus.ts';
 import type { ApiBackend } from './backend.ts';
+import { CallerBudget } from './caller-budget.ts';
 import { SERVICE } from './contract.ts';
-import { answer, refusalOf } from './dispatch.ts';
+import { answer, type Dispatch, refusalOf } from './dispatch.ts';
 import { announceChanges } from './properties/announcements.ts';
 
 /** The adapters of {@link createApiService}. */
@@ -36,7 +37,10 @@ const EXISTS = 3;
 export function createApiService({ bus, backend, clock, log, ownUid }: ApiServiceDeps): ApiService {
   const stop = new AbortController();
   const own = (): void => ownName(bus, log, stop.signal);
-  bus.serve((call) => answer(call, { bus, backend, ownUid, signal: stop.signal }), refusalOf);
+  const budget = new CallerBudget({ bus, clock, ownUid });
+  const replies = { report: undefined, byCall: new Map() };
+  const dispatch: Dispatch = { bus, backend, ownUid, budget, replies, signal: stop.signal };
+  bus.serve((call) => answer(call, dispatch), refusalOf);
   const stops = [bus.onConnected(own), announceChanges({ bus, backend, clock, log })];
   own();
   return {

@@ -26,6 +26,11 @@ declare module 'dbus-next/lib/marshall-compat.js' {
   export function messageToJsFmt(message: { signature: string; body: unknown[] }): { body: unknown[] };
 }
 
+declare module 'dbus-next/lib/message.js' {
+  /** As `marshallMessage`, of fields and a body in the marshaller's own form. Without a body, its bytes can follow. */
+  export function marshall(message: object): [bytes: Buffer, fds: unknown[]];
+}
+
 declare module 'dbus-next/lib/message-type.js' {
   interface MessageInit {
     readonly type?: number;

@@ -7,6 +7,7 @@ import { deliver, type Incoming, isWanted } from './wire/incoming.ts';
 import { createPendingCalls } from './wire/pending-calls.ts';
 import type { BusCall, BusSignal, CallCheck, CallHandler, OutgoingSignal, SignalHeader } from './wire/types.ts';
 
+export { writeBody } from './wire/body.ts';
 export {
   type BusCall,
   BusErrorReply,
@@ -16,6 +17,7 @@ export {
   type CallHandler,
   type CallHeader,
   type IncomingCall,
+  NO_REPLY_EXPECTED,
   type OutgoingSignal,
   type SignalHeader,
 } from './wire/types.ts';
@@ -121,7 +123,7 @@ function createWire(address: string): { bus: MessageBus; setUniqueName: (name: s
     nextSerial: 1,
     handler: undefined,
     check: () => undefined,
-    send: (message) => void send(message, wire),
+    send: (message, body) => void send(message, wire, body),
     closedReason: undefined,
   };
   try {
@@ -170,10 +172,10 @@ function busOn(wire: Wire): MessageBus {
  * Sends a message, unless the connection has ended, and returns its serial. @throws Error when its
  * body does not fit its signature
  */
-function send(message: Message, wire: Wire): number {
+function send(message: Message, wire: Wire, body?: Buffer): number {
   const serial = wire.nextSerial++;
   message.serial = serial;
-  if (wire.closedReason === undefined) wire.connection?.send(message);
+  if (wire.closedReason === undefined) wire.connection?.send(message, body);
   return serial;
 }
 

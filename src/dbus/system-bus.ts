@@ -56,6 +56,8 @@ export interface SystemBusDeps {
    */
   readonly address?: string;
   readonly env?: NodeJS.ProcessEnv;
+  /** What the connection is for, in log lines, as `for the D-Bus API`. Default nothing. */
+  readonly purpose?: string;
   /** How long the bus may take to answer a new connection. Default 10 s. */
   readonly connectMs?: number;
 }
@@ -162,7 +164,8 @@ async function connect(link: Link, signal: AbortSignal): Promise<void> {
 function onLost(reason: string, link: Link): void {
   link.bus = undefined;
   if (link.stop.signal.aborted) return;
-  link.deps.log.warn({ messageId: messageIds.busLost, reason }, `Lost the connection to the system bus: ${reason}`);
+  const what = nameOf(link);
+  link.deps.log.warn({ messageId: messageIds.busLost, reason }, `Lost the connection to ${what}: ${reason}`);
   void reconnect(link);
 }
 
@@ -173,12 +176,16 @@ async function reconnect(link: Link): Promise<void> {
     try {
       await deps.clock.sleep(waitMs, stop.signal);
       await connectInTime(link, stop.signal);
-      deps.log.info({ messageId: messageIds.busBack }, 'Connected to the system bus again');
+      deps.log.info({ messageId: messageIds.busBack }, `Connected to ${nameOf(link)} again`);
       return;
     } catch {
       // The loss was logged; the next attempt follows.
     }
   }
+}
+
+function nameOf({ deps: { purpose } }: Link): string {
+  return purpose === undefined ? 'the system bus' : `the system bus ${purpose}`;
 }
 
 function announce({ connectedListeners }: Link): void {

@@ -3,6 +3,7 @@ import { askedEvent, callerText } from '../../domain/report/events/asked-event.t
 import type { StatusReport } from '../../domain/report/report.ts';
 import { COMMAND_NAMES, type CommandName } from '../../engine/commands/commands.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { systemClock } from '../../platform/clock.ts';
 import type { Daemon } from './daemon.ts';
 
 /** The back end of the D-Bus service. Call `published` with each new report. */
@@ -17,15 +18,23 @@ const SHOWN_EVENTS = 1_000;
 interface Published {
   readonly listeners: Set<(report: StatusReport) => void>;
   latest: StatusReport | undefined;
+  /** What was last made for a caller, and until when it is given again, in monotonic milliseconds. */
+  made: { readonly report: StatusReport | undefined; readonly untilMs: number } | undefined;
 }
+
+/** A report is made for callers at most so often, in milliseconds: that of a large node costs some. */
+const FRESH_MS = 100;
 
 /** A back end over a daemon that may not have started yet. */
 export function createApiBackend(daemon: () => Daemon | undefined): PublishingBackend {
-  const published: Published = { listeners: new Set(), latest: undefined };
+  const published: Published = { listeners: new Set(), latest: undefined, made: undefined };
   return {
-    methods: executors(() => started(daemon())),
+    methods: thenAnew(
+      executors(() => started(daemon())),
+      published,
+    ),
     published: (next) => publish(next, published),
-    report: () => daemon()?.engine.report() ?? published.latest,
+    report: () => madeReport(daemon, published),
     onReport: (listener) => {
       published.listeners.add(listener);
       return () => {
@@ -125,8 +134,32 @@ function noteCaller({ engine }: Daemon, { command, args, call: { uid } }: Asked,
   engine.note(askedEvent(command, args, uid), typeof bundle === 'string' ? bundle : undefined);
 }
 
+/** The same methods. After each the report is made anew: it may have changed. */
+function thenAnew(methods: ApiMethods, published: Published): ApiMethods {
+  const all = Object.entries(methods).map(([name, run]) => [
+    name,
+    async (args: never, call: ApiCall): Promise<unknown> => {
+      try {
+        return await run(args, call);
+      } finally {
+        published.made = undefined;
+      }
+    },
+  ]);
+  return Object.fromEntries(all) as ApiMethods;
+}
+
+function madeReport(daemon: () => Daemon | undefined, published: Published): StatusReport | undefined {
+  const now = systemClock.monotonic();
+  if (published.made === undefined || now >= published.made.untilMs) {
+    published.made = { report: daemon()?.engine.report() ?? published.latest, untilMs: now + FRESH_MS };
+  }
+  return published.made.report;
+}
+
 function publish(report: StatusReport, published: Published): void {
   published.latest = report;
+  published.made = undefined;
   for (const listener of published.listeners) listener(report);
 }
 

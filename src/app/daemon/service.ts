@@ -50,6 +50,8 @@ interface Service {
 async function serve(service: Service): Promise<void> {
   const { settings, log, stop } = service;
   const bus = createSystemBus({ clock: systemClock, log, env: process.env });
+  // Of its own, so that calls of other users never stand before the answers of systemd.
+  const apiBus = createSystemBus({ clock: systemClock, log, env: process.env, purpose: 'for the D-Bus API' });
   let daemon: Daemon | undefined;
   let settingsFault: string | undefined;
   const notifier = await createServiceNotifier({
@@ -69,7 +71,9 @@ async function serve(service: Service): Promise<void> {
     };
     daemon = await createDaemon(options, stop.signal);
     await startBus(bus, log, stop.signal);
-    const api = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
+    // It is tried again; the other one has told.
+    await apiBus.start(stop.signal).catch(() => undefined);
+    const api = createApiService({ bus: apiBus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     const ended = new AbortController();
     const { kick } = daemon.engine;
     const onRefused = (why?: string) => {
@@ -87,6 +91,7 @@ async function serve(service: Service): Promise<void> {
     }
   } finally {
     notifier.dispose();
+    apiBus.close();
     bus.close();
   }
 }

@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { marshallMessage } from 'dbus-next/lib/marshall-compat.js';
+import { marshall } from 'dbus-next/lib/message.js';
 import type { Message } from 'dbus-next/lib/message-type.js';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { BusProtocolError, createFrameReader, type MessageSink } from './frames.ts';
@@ -13,10 +14,12 @@ export interface ConnectionEvents extends MessageSink {
 /** A connection to a bus, during or after its authentication. */
 export interface BusConnection {
   /**
-   * Sends a message. It is queued until the authentication is complete. @throws Error when its body
-   * does not fit its signature
+   * Sends a message. It is queued until the authentication is complete.
+   *
+   * @param body the bytes of its body. Default: the body of `message` is written
+   * @throws Error when the body of `message` does not fit its signature
    */
-  send(message: Message): void;
+  send(message: Message, body?: Buffer): void;
   close(): void;
 }
 
@@ -70,17 +73,24 @@ export function openBusConnection(address: string, events: ConnectionEvents): Bu
   socket.on('end', () => end('the bus closed the connection'));
   socket.on('close', () => end('the connection was closed'));
   return {
-    send: (message) => {
-      const [bytes] = marshallMessage(message);
+    send: (message, body) => {
+      const parts = body === undefined ? [marshallMessage(message)[0]] : [headOf(message, body.length), body];
       if (unsent !== undefined) {
-        unsent.push(bytes);
+        unsent.push(...parts);
         return;
       }
-      socket.write(bytes);
+      for (const bytes of parts) socket.write(bytes);
       if (socket.writableLength > UNSENT_MAX_BYTES) socket.pause();
     },
     close: () => end('closed by this program'),
   };
+}
+
+/** A message up to its body. */
+function headOf(message: Message, bodyBytes: number): Buffer {
+  const [head] = marshall(Object.assign(message, { body: undefined }));
+  head.writeUInt32LE(bodyBytes, 4);
+  return head;
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   type CallCheck,
   type CallHandler,
   type IncomingCall,
+  NO_REPLY_EXPECTED,
   type SignalHeader,
 } from './types.ts';
 
@@ -30,10 +31,9 @@ export interface Incoming {
    * Sends an answer, unless the connection has ended. @throws Error when its body does not fit its
    * signature
    */
-  readonly send: (answer: Message) => void;
+  readonly send: (answer: Message, body?: Buffer) => void;
 }
 
-const NO_REPLY_EXPECTED = 1;
 const FAILED = 'org.freedesktop.DBus.Error.Failed';
 const INVALID_ARGS = 'org.freedesktop.DBus.Error.InvalidArgs';
 const LIMITS_EXCEEDED = 'org.freedesktop.DBus.Error.LimitsExceeded';
@@ -59,7 +59,7 @@ export function isWanted(header: MessageHeader, incoming: Incoming): boolean {
     case MESSAGE_TYPE.call: {
       if (!UNIQUE_NAME.test(header.sender)) return false;
       const refusal = refusalOf(header, incoming);
-      if (refusal !== undefined) sendAnswer(header, () => errorTo(header, refusal), incoming);
+      if (refusal !== undefined) sendAnswer(header, () => [errorTo(header, refusal)], incoming);
       return refusal === undefined;
     }
     case MESSAGE_TYPE.return:
@@ -99,7 +99,7 @@ export function deliver(header: MessageHeader, bytes: Buffer, incoming: Incoming
     body = readBody(header, bytes);
   } catch (error) {
     const fault = new BusErrorReply(INVALID_ARGS, `The body does not fit its signature '${header.signature}'`);
-    if (header.type === MESSAGE_TYPE.call) sendAnswer(header, () => errorTo(header, fault), incoming);
+    if (header.type === MESSAGE_TYPE.call) sendAnswer(header, () => [errorTo(header, fault)], incoming);
     else if (header.type !== MESSAGE_TYPE.signal) incoming.pending.reject(header.replySerial, error);
     return;
   }
@@ -132,11 +132,14 @@ async function answer(call: IncomingCall, header: MessageHeader, incoming: Incom
   sendAnswer(header, reply, incoming);
 }
 
+/** What is sent: a message, and the bytes of its body where they were made before. */
+type Answer = readonly [message: Message, body?: Buffer];
+
 /** Sends the result of `reply`, unless the caller expects no answer. */
-function sendAnswer(call: MessageHeader, reply: () => Message, incoming: Incoming): void {
+function sendAnswer(call: MessageHeader, reply: () => Answer, incoming: Incoming): void {
   if ((call.flags & NO_REPLY_EXPECTED) !== 0) return;
   try {
-    incoming.send(reply());
+    incoming.send(...reply());
   } catch (error) {
     // The body did not match its signature.
     incoming.send(errorTo(call, new BusErrorReply(FAILED, reasonOf(error))));
@@ -147,13 +150,16 @@ async function replyTo(
   call: IncomingCall,
   header: MessageHeader,
   handler: CallHandler | undefined,
-): Promise<() => Message> {
+): Promise<() => Answer> {
   try {
     if (handler === undefined) throw new BusErrorReply(UNKNOWN_METHOD, `No method ${call.member} here`);
     const { signature, body } = await handler(call);
-    return () => Message.newMethodReturn(header, signature, [...body]);
+    return () =>
+      Buffer.isBuffer(body)
+        ? [Message.newMethodReturn(header, signature, []), body]
+        : [Message.newMethodReturn(header, signature, [...body])];
   } catch (error) {
-    return () => errorTo(header, error);
+    return () => [errorTo(header, error)];
   }
 }
 

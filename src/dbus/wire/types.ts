@@ -39,7 +39,10 @@ export interface CallHeader {
   readonly interface: string;
   readonly member: string;
   readonly signature: string;
-  /** D-Bus specification, "Message Format": 4 allows interactive authorization. */
+  /**
+   * D-Bus specification, "Message Format": {@link NO_REPLY_EXPECTED}; 4 allows interactive
+   * authorization.
+   */
   readonly flags: number;
 }
 
@@ -48,10 +51,16 @@ export interface IncomingCall extends CallHeader {
   readonly body: readonly unknown[];
 }
 
-/** The answer of a handler: signature and body of the method return. */
+/** A flag of a call: nobody gets its answer. */
+export const NO_REPLY_EXPECTED = 1;
+
+/**
+ * The answer of a handler: signature and body of the method return. A body may be the bytes of
+ * `writeBody`.
+ */
 export interface BusReply {
   readonly signature: string;
-  readonly body: readonly unknown[];
+  readonly body: readonly unknown[] | Buffer;
 }
 
 /**
