@@ -21,7 +21,7 @@ export interface Offer {
    * images that it is to pull from us now. Undefined: every manifest is sent to everybody.
    */
   readonly images?: { readonly references: ReadonlyMap<Digest, string>; readonly arriving: ReadonlySet<Digest> };
-  /** Referrers by subject. Undefined when they are not known; then the answer is 404. */
+  /** Referrers by subject. Default none. */
   readonly referrers?: ReadonlyMap<Digest, readonly Referral[]>;
   /**
    * Tags of the referrers tag schema (`sha256-<hex>`), for clients without the referrers API. They

@@ -25,16 +25,10 @@ export function sendTags({ token }: PullApi, repository: string, offer: Offer, {
   respondJson(response, 200, { name: repository, tags }, last === undefined ? {} : { link: `<${next}>; rel="next"` });
 }
 
-/** Sends the index of the referrers of `digest`. */
+/** Sends the index of the referrers of `digest`, which is empty when none is known. */
 export function sendReferrers(digest: Digest, offer: Offer, { request, response }: Exchange): void {
-  if (offer.referrers === undefined) {
-    // On this answer clients try the referrers tag (distribution-spec 1.1, "Unavailable Referrers
-    // API").
-    respondError(response, 404, { code: 'UNSUPPORTED', message: 'referrers are not known here' });
-    return;
-  }
   const artifactType = queryOf(request.url ?? '').get('artifactType') ?? undefined;
-  const index = referrersIndex(offer.referrers.get(digest) ?? [], artifactType);
+  const index = referrersIndex(offer.referrers?.get(digest) ?? [], artifactType);
   respondJson(response, 200, index, {
     'content-type': index.mediaType,
     ...(artifactType !== undefined && { 'oci-filters-applied': 'artifactType' }),

@@ -340,10 +340,24 @@ describe('registry: pull, after the OCI distribution specification', () => {
     ['a wrong token', blobPath.replace('0123', '3210'), 'NAME_UNKNOWN'],
     ['no token', `/v2/${REPOSITORY}/blobs/${hashOf(blob)}`, 'NAME_UNKNOWN'],
     ['the catalog', '/v2/_catalog', 'NAME_UNKNOWN'],
-    ['referrers, which the daemon does not know', at(`referrers/${hashOf(manifest)}`), 'UNSUPPORTED'],
+    [
+      'referrers in a repository that is not mirrored',
+      `/v2/${TOKEN}/quay.example.com/other/referrers/${hashOf(manifest)}`,
+      'NAME_UNKNOWN',
+    ],
   ])('answers 404 to %s', async (_what, path, code) => {
     const { status, headers, body } = await get(path);
     expect([status, headers['content-type'], errorOf(body)]).toEqual([404, 'application/json', code]);
+  });
+
+  it('answers an empty index for referrers, which it does not know', async () => {
+    const { status, headers, body } = await get(at(`referrers/${hashOf(manifest)}`));
+    expect([status, headers['content-type']]).toEqual([200, 'application/vnd.oci.image.index.v1+json']);
+    expect(JSON.parse(body.toString())).toEqual({
+      schemaVersion: 2,
+      mediaType: 'application/vnd.oci.image.index.v1+json',
+      manifests: [],
+    });
   });
 
   it('answers 404 to a manifest without all its blobs, by digest and by tag, until they are available (docs/runtime-facts.md, fact 12)', async () => {
@@ -362,6 +376,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
     ['a way out', at('blobs/..%2f..%2f..%2fetc%2fpasswd'), 'DIGEST_INVALID'],
     ['a broken escape', at('blobs/%zz'), 'DIGEST_INVALID'],
     ['a name that can not be', at('A/tags/list'), 'NAME_INVALID'],
+    ['referrers of what is no digest', at('referrers/sha256:00'), 'DIGEST_INVALID'],
   ])('answers 400 to %s', async (_what, path, code) => {
     const { status, body } = await get(path);
     expect([status, errorOf(body)]).toEqual([400, code]);
