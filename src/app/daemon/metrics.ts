@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { PHASES } from '../../domain/model/phase.ts';
 import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
@@ -5,7 +6,7 @@ import type { StatusReport } from '../../domain/report/report.ts';
 import { MEDIA_CHANGES, reportChanges } from '../../domain/report/report-changes.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { replaceFile } from '../../platform/files/durable-file.ts';
+import { othersMayWrite, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { VERSION } from '../../platform/version.ts';
 import { REJECTION_CODES } from './rejection-codes.ts';
@@ -40,14 +41,22 @@ export function createMetricsFile({ path, clock, log }: MetricsFileOptions): Met
   let timer: NodeJS.Timeout | undefined;
   let writing = Promise.resolve();
   let trouble: string | undefined;
+  const tell = (text: string | undefined, error?: unknown) => {
+    if (text !== undefined && text !== trouble) log.warn({ ...(error !== undefined && { err: error }) }, text);
+    trouble = text;
+  };
   const write = async () => {
     try {
       await replaceFile({ path, isVolatile: true }, await metrics.registry.metrics());
-      trouble = undefined;
+      const folder = dirname(path);
+      const isShared = await othersMayWrite(folder);
+      tell(
+        isShared
+          ? `Other users than root may write ${folder} (metrics.textfile): they can change the metrics`
+          : undefined,
+      );
     } catch (error) {
-      const why = reasonOf(error);
-      if (why !== trouble) log.warn({ err: error }, `Metrics can't be written (metrics.textfile): ${why}`);
-      trouble = why;
+      tell(`Metrics can't be written (metrics.textfile): ${reasonOf(error)}`, error);
     }
   };
   const writeNow = () => {

@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { systemCodeOf } from '../app-error.ts';
 import { NEVER_ABORTED } from '../async/abort.ts';
@@ -23,12 +24,15 @@ export interface DurableFile {
 
 const MODE = 0o644;
 const LARGE_BYTES = 1024 * 1024;
+/** For a file that was one a moment ago: no link, and no pipe that never ends. */
+const SAME = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
  * Replaces the content of a file: the new content is staged, synced and renamed over it, with its
  * mode. A reader sees the old or the new content, and one of them survives a power cut. Missing
  * directories are made. A file that has this content and mode already isn't touched. An abort
- * before the rename leaves the old content; after it the new content is made durable.
+ * before the rename leaves the old content; after it the new content is made durable. No link is
+ * followed, whoever may write the folder: see {@link othersMayWrite}.
  *
  * @returns whether the file was written
  * @throws system errors as they are
@@ -44,17 +48,23 @@ export async function replaceFile(
   if (!unsynced.has(file.path) && (await isAsWanted(file.path, content, mode))) return false;
   await mkdir(directory, { recursive: true });
   await mkdir(stagingDirectory, { recursive: true });
-  const staged = join(stagingDirectory, `.${basename(file.path)}.stickpin-new`);
+  const suffix = (await othersMayWrite(stagingDirectory)) ? `-${randomUUID()}` : '';
+  const staged = join(stagingDirectory, `.${basename(file.path)}.stickpin-new${suffix}`);
   const write = async (handle: FileHandle) => {
     await handle.chmod(mode); // the umask may have removed bits
     await handle.writeFile(content);
   };
   // What is left of a crash, or whatever has its place.
   await rm(staged, { recursive: true, force: true });
-  await writeThrough(staged, mode, write, isVolatile ? Number.POSITIVE_INFINITY : 0);
-  signal.throwIfAborted();
-  if (!isVolatile) unsynced.add(file.path);
-  await rename(staged, file.path);
+  try {
+    await writeThrough(staged, mode, write, isVolatile ? Number.POSITIVE_INFINITY : 0);
+    signal.throwIfAborted();
+    if (!isVolatile) unsynced.add(file.path);
+    await rename(staged, file.path);
+  } catch (error) {
+    if (suffix !== '') await rm(staged, { force: true }).catch(() => undefined);
+    throw error;
+  }
   if (!isVolatile) await syncFolder(directory);
   unsynced.delete(file.path);
   return true;
@@ -65,6 +75,17 @@ export async function replaceFile(
  * Linux does not sync the same change twice (fsync(2), "EIO").
  */
 const unsynced = new Set<string>();
+
+/**
+ * Whether users other than root and our own may write a folder. They may put anything under any
+ * name in it, at any time, and a sticky bit does not change that.
+ */
+export async function othersMayWrite(folder: string): Promise<boolean> {
+  const { mode, uid, gid } = await stat(folder);
+  const isOurs = uid === 0 || uid === process.geteuid?.();
+  const isOurGroup = gid === 0 || gid === process.getegid?.();
+  return !isOurs || (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && !isOurGroup);
+}
 
 /** The options of {@link writeNewFile}. */
 export interface NewFileOptions {
@@ -180,7 +201,7 @@ async function withHandle(path: string, use: (handle: FileHandle) => Promise<voi
 async function isAsWanted(path: string, content: string | Buffer, mode: number): Promise<boolean> {
   const stat = await lstat(path).catch(ignoreAbsent);
   if (stat === undefined || !stat.isFile() || (stat.mode & 0o7777) !== mode) return false;
-  return (await readFile(path)).equals(Buffer.from(content));
+  return (await readFile(path, { flag: SAME })).equals(Buffer.from(content));
 }
 
 async function writeThrough<T>(

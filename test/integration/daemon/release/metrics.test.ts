@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
@@ -72,6 +81,22 @@ describe('metrics', () => {
     const written = [...text().matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`);
     const rows = readFileSync(PAGE, 'utf8').matchAll(/^\| `(stickpin_\w+)` \| (\w+) \|/gm);
     expect(written.sort()).toEqual([...rows].map(([, name, type]) => `${name} ${type}`).sort());
+  });
+
+  it.each([0o777, 0o1777])('follow no link in a folder that others may write (%o), and say so', async (mode) => {
+    const { path, folder, text } = await nodeWithMetrics();
+    const victim = join(folder, '../victim');
+    writeFileSync(victim, 'untouched');
+    chmodSync(folder, mode);
+    for (const name of ['stickpin.prom', '.stickpin.prom.stickpin-new']) symlinkSync(victim, join(folder, name));
+    await harness.start();
+    await harness.until(({ operation }) => operation === 'idle');
+    await harness.stop();
+    expect(readFileSync(victim, 'utf8')).toBe('untouched');
+    expect(lstatSync(path).isFile()).toBe(true);
+    expect(text()).toContain('stickpin_runtime_reachable 1');
+    const told = harness.log.lines.filter(({ message }) => message.startsWith('Other users than root may write'));
+    expect(told.map(({ message }) => message)).toEqual([expect.stringContaining(folder)]);
   });
 
   it('that can not be written are logged once, and the daemon goes on', async () => {
