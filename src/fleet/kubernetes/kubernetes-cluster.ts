@@ -5,6 +5,7 @@ import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import { type Listeners, listen, notifyAll } from '../../platform/subscription.ts';
 import type { Cluster, ClusterNode } from '../cluster.ts';
+import { createTellOnce, type TellOnce } from '../tell-once.ts';
 import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
 import { watchErrorOf } from './answers.ts';
 import type { KubernetesApi } from './api.ts';
@@ -62,6 +63,8 @@ interface State extends KubernetesClusterOptions {
   readonly unwatched: Trouble;
   /** Only the own Node is shown. */
   readonly limited: Trouble;
+  /** Addresses at which nodes are not asked. */
+  readonly refusals: TellOnce;
   /** An API server without them ends each watch that asks for them. */
   hasBookmarks: boolean;
 }
@@ -85,6 +88,7 @@ export function createKubernetesCluster(options: KubernetesClusterOptions): Kube
     away: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
     unwatched: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
     limited: createTrouble(options.log),
+    refusals: createTellOnce(options.log, options.clock),
     hasBookmarks: true,
   };
   return {
@@ -129,7 +133,7 @@ async function begin(state: State, signal: AbortSignal): Promise<Position> {
   const credentials = await state.api.credentials(signal);
   await readOwnNode(state, credentials, signal);
   const { scope, nodes, resourceVersion } = await listVisible(state, signal);
-  const known = new Map(nodes.map((node) => [node.name, clusterNodeOf(node)]));
+  const known = new Map(nodes.map((node) => [node.name, nodeOf(state, node)]));
   const own = nodes.find(({ name }) => name === state.self);
   const fields = own && fieldsOf(own);
   const isSame = isDeepStrictEqual(known, state.nodes) && isDeepStrictEqual(fields, state.own);
@@ -213,12 +217,19 @@ function take(state: State, position: Position, event: WatchEvent): boolean {
   const { metadata } = event.object;
   const isOwn = metadata.name === state.self;
   const before = { node: state.nodes.get(metadata.name), own: state.own };
-  const now = event.type === 'DELETED' ? undefined : clusterNodeOf(metadata);
+  const now = event.type === 'DELETED' ? undefined : nodeOf(state, metadata);
   if (now === undefined) state.nodes.delete(metadata.name);
   else state.nodes.set(metadata.name, now);
   if (isOwn) state.own = now && fieldsOf(metadata);
   if (!isDeepStrictEqual(before, { node: now, own: state.own })) notifyAll(state.listeners);
   return isOwn && event.type !== 'DELETED';
+}
+
+function nodeOf({ refusals }: State, metadata: NodeMetadata): ClusterNode {
+  return clusterNodeOf(metadata, (address) => {
+    const text = `Node ${metadata.name} offers bundles at ${address}, which is an address of each machine itself: it is not asked there. Set fleet.listen on it to its address in the cluster, or "auto"`;
+    refusals.warn(metadata.name, address, { node: metadata.name }, text);
+  });
 }
 
 function fieldsOf({ annotations, labels }: NodeMetadata): OwnFields {

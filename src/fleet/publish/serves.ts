@@ -1,3 +1,4 @@
+import { BlockList, isIP } from 'node:net';
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { type Endpoint, isUnspecified } from '../../domain/settings/network-types.ts';
@@ -17,7 +18,12 @@ export interface OwnServes {
 
 /** What another node gives, and where. */
 export interface Serves {
-  readonly endpoint: Endpoint;
+  /** Undefined where it names {@link refused}. */
+  readonly endpoint: Endpoint | undefined;
+  /**
+   * An address that is not asked, since each machine has it: loopback, link-local, or unspecified.
+   */
+  readonly refused?: string;
   readonly bundles: readonly BundleId[];
 }
 
@@ -30,6 +36,19 @@ const serves = v.object({
   port: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(65_535)),
   bundles: v.pipe(v.array(bundleId), v.maxLength(MOST_BUNDLES)),
 });
+
+/** Addresses that name another machine, or none, on each machine; also as IPv4-mapped IPv6. */
+const LOCAL = new BlockList();
+LOCAL.addSubnet('0.0.0.0', 8);
+LOCAL.addSubnet('127.0.0.0', 8);
+LOCAL.addSubnet('169.254.0.0', 16);
+LOCAL.addAddress('::', 'ipv6');
+LOCAL.addAddress('::1', 'ipv6');
+LOCAL.addSubnet('fe80::', 10, 'ipv6');
+
+function isLocal(host: string): boolean {
+  return LOCAL.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
+}
 
 /**
  * The address that others are told where this node listens: its `InternalIP` where it listens on
@@ -63,7 +82,7 @@ export function parseServes(text: string): Serves | undefined {
     const result = v.safeParse(serves, JSON.parse(text));
     if (!result.success) return undefined;
     const { address: host, port, bundles } = result.output;
-    return { endpoint: { host, port }, bundles };
+    return isLocal(host) ? { endpoint: undefined, refused: host, bundles: [] } : { endpoint: { host, port }, bundles };
   } catch {
     return undefined;
   }

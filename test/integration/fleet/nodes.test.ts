@@ -90,9 +90,12 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     const { bundleId, blob } = offer(giver, bytes);
     await eventually(() => expect(giver.fleet.serves()).toMatchObject({ address: '::1', bundles: [bundleId] }));
     const text = servesAnnotation(giver.fleet.serves() as OwnServes);
-    const told = clusterNodeOf({ name: 'worker-1', annotations: { 'stickpin.io/serves': text } });
-    expect(told.endpoint).toEqual({ host: '::1', port: giver.port() });
-    const taker = await start('worker-2', { nodes: [told], fleet: { listen: '[::1]:0' } });
+    // Loopback, which the test listens on, is refused.
+    const annotations = { 'stickpin.io/serves': text.replace('::1', 'fd00::1') };
+    const told = clusterNodeOf({ name: 'worker-1', annotations });
+    expect(told.endpoint).toEqual({ host: 'fd00::1', port: giver.port() });
+    const endpoint = { host: '::1', port: giver.port() };
+    const taker = await start('worker-2', { nodes: [{ ...told, endpoint }], fleet: { listen: '[::1]:0' } });
     const { peers } = await taker.until(({ peers: now }) => now[0]?.bundles.length === 1);
     expect(peers[0]).toMatchObject({ name: 'worker-1', address: `[::1]:${giver.port()}` });
     expect((await bytesOf(taker.peer('worker-1').read(blob, 0, signal))).equals(bytes)).toBe(true);

@@ -52,6 +52,29 @@ describe('clusterNodeOf', () => {
   });
 });
 
+describe('an address that each machine has itself', () => {
+  it.each([
+    '127.0.0.1',
+    '127.8.8.8',
+    '0.0.0.0',
+    '169.254.169.254',
+    '::',
+    '::1',
+    'fe80::1',
+    '::ffff:127.0.0.1',
+    '::ffff:7f00:1',
+    '::ffff:169.254.1.1',
+  ])('is not asked, and told: %s', (address) => {
+    const serves = servesAnnotation({ address, port: 9777, bundles: [digestOf('a')] });
+    const refused: string[] = [];
+    const node = clusterNodeOf({ name: 'n5', annotations: { 'stickpin.io/serves': serves } }, (one) =>
+      refused.push(one),
+    );
+    expect(node).toEqual({ name: 'n5', serves: [] });
+    expect(refused).toEqual([address]);
+  });
+});
+
 describe('servesAnnotation', () => {
   it('is the same for the same bundles in another order, and names at most 32', () => {
     const bundles = Array.from({ length: 40 }, (_, at) => digestOf(String(at)));
