@@ -1,8 +1,8 @@
-import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
+import { responseTo } from '../../platform/http/response-to.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { refusalOf } from './answers.ts';
 import { isKubernetesError, kubernetesError } from './api-error.ts';
@@ -91,17 +91,10 @@ async function responseOf(
   for (const [name, value] of Object.entries(request.query ?? {})) url.searchParams.set(name, value);
   const body = request.body === undefined ? undefined : JSON.stringify(request.body);
   const outgoing = httpsRequest(url, { ...optionsOf(credentials, request, body), signal: whole });
-  outgoing.on('error', () => undefined); // also after the answer has begun, whose reader hears of it then
   outgoing.on('socket', (socket) => socket.setKeepAlive(true, ANSWER_MS));
-  const giveUp = () => outgoing.destroy();
-  signal.addEventListener('abort', giveUp, { once: true });
+  const response = responseTo(outgoing, signal);
   outgoing.end(body);
-  try {
-    const [response] = await once(outgoing, 'response');
-    return response as IncomingMessage;
-  } finally {
-    signal.removeEventListener('abort', giveUp);
-  }
+  return response;
 }
 
 function optionsOf(credentials: Credentials, request: ApiRequest, body: string | undefined): RequestOptions {

@@ -2,6 +2,8 @@ import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpH
 import { connect as connectSocket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { withEither } from '../../platform/async/abort.ts';
+import { responseTo } from '../../platform/http/response-to.ts';
 import type { OffersErrorCode } from '../busy.ts';
 import { wireLimits } from '../limits.ts';
 
@@ -125,28 +127,17 @@ function send(
     signal,
     maxHeaderSize: wireLimits.headerBytes,
   });
-  const answer = new Promise<IncomingMessage>((resolve, reject) => {
-    const limitMs = answerMs + waitMs;
-    const timer = setTimeout(() => request.destroy(new Error(`no answer within ${limitMs / 1_000} s`)), limitMs);
-    const settle = () => clearTimeout(timer);
-    request.once('response', (response) => {
-      settle();
-      // Whoever reads the body gets the error; one that nobody reads has nobody to tell.
-      response.on('error', () => undefined);
-      resolve(response);
-    });
-    request.on('error', (error) => {
-      settle();
-      reject(error);
-    });
-    request.on('upgrade', (_response, socket) => {
-      socket.destroy();
-      settle();
-      // Node.js tells no error after this event.
-      reject(new Error('it switches to another protocol'));
-    });
-    request.end();
+  const limitMs = answerMs + waitMs;
+  const over = new AbortController();
+  const timer = setTimeout(() => over.abort(new Error(`no answer within ${limitMs / 1_000} s`)), limitMs);
+  const answer = withEither([signal, over.signal], (either) => responseTo(request, either)).then((response) => {
+    // Whoever reads the body gets the error; one that nobody reads has nobody to tell.
+    response.on('error', () => undefined);
+    return response;
   });
+  const settled = () => clearTimeout(timer);
+  answer.then(settled, settled);
+  request.end();
   return { answer, isReused: () => request.reusedSocket };
 }
 

@@ -5,6 +5,7 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
 import type { Reference } from '../../domain/model/reference.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { responseTo } from '../../platform/http/response-to.ts';
 import { pullError } from '../cri/runtime-error.ts';
 
 /** A manifest or index as received. Its digest is not checked yet. */
@@ -35,12 +36,10 @@ export function createHttpSource(baseUrl: string): HttpSource {
   const url = ({ registry, repository }: Reference, tail: string) =>
     `${baseUrl}/${mirrorPathOf(repository)}/${tail}?ns=${encodeURIComponent(registry)}`;
   const open = (address: string, headers: Record<string, string>, signal: AbortSignal) =>
-    new Promise<IncomingMessage>((resolve, reject) => {
-      get(address, { agent, headers: { ...headers, 'user-agent': 'stickpin/embedded' }, signal }, resolve).on(
-        'error',
-        reject,
-      );
-    }).catch((error: unknown) => {
+    responseTo(
+      get(address, { agent, headers: { ...headers, 'user-agent': 'stickpin/embedded' }, signal }),
+      signal,
+    ).catch((error: unknown) => {
       throw transferError(address, error, signal);
     });
   return {
