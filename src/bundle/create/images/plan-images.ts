@@ -241,6 +241,7 @@ function planLayers(
 function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): void {
   const name = formatReference(request.reference);
   warnOfTag(draft, request.reference, name);
+  warnOfAddress(draft, request.reference);
   if (request.reference.digest === undefined) draft.resolved.set(name, image.digest);
   const taken = [...draft.images.values()].find(
     (other) => other.reference !== image.reference && other.tags.some((tag) => image.tags.includes(tag)),
@@ -294,6 +295,12 @@ function warnOfTag({ warnings }: Draft, { tag, digest }: Reference, name: string
         ? `${name} has no tag, so activation can't set one, and ${always}`
         : undefined;
   if (warning !== undefined && !warnings.includes(warning)) warnings.push(warning);
+}
+
+/** containers/image, with which CRI-O pulls, reads no such name. containerd does. */
+function warnOfAddress({ warnings }: Draft, { registry }: Reference): void {
+  const warning = `CRI-O can't pull from ${registry}, since it reads no IPv6 address in the name of an image; give the registry a host name, unless all nodes have containerd`;
+  if (registry.startsWith('[') && !warnings.includes(warning)) warnings.push(warning);
 }
 
 /**
