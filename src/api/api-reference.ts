@@ -76,9 +76,9 @@ const BUNDLE_ABOUT: Readonly<Record<keyof BundleValues, string>> = {
   advisory: 'What a bundle of the stream says about this release.',
 };
 
-const LIMITS = `A call whose arguments are longer than 8 KiB is refused with \`LimitsExceeded\`. Calls of each user but
-root get a tenth of a processor: calls beyond that wait, and are refused with \`LimitsExceeded\` when
-too many wait. A call that only reads and wants no answer is dropped.`;
+const LIMITS = `A call whose arguments are longer than 8 KiB is refused with \`LimitsExceeded\`. Calls of each user
+but root get a tenth of a processor: calls beyond that wait, and are refused with \`LimitsExceeded\`
+when too many wait. A call that only reads and wants no answer is dropped.`;
 
 /** The page `docs/dbus.md`, from the contract. */
 export function apiReference(): string {

@@ -119,7 +119,10 @@ function isRead(call: CallHeader): boolean {
   return call.interface !== MANAGER || READS.has(call.member);
 }
 
-/** The answer of a method that reads, as bytes, which are the same for all callers while the report is. */
+/**
+ * The answer of a method that reads, as bytes, which are the same for all callers while the report
+ * is.
+ */
 async function readReply(call: IncomingCall, method: Method, dispatch: Dispatch): Promise<BusReply> {
   const { replies, backend } = dispatch;
   const key = JSON.stringify([call.path, keyOf(call), call.body]);

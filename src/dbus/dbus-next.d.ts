@@ -27,7 +27,10 @@ declare module 'dbus-next/lib/marshall-compat.js' {
 }
 
 declare module 'dbus-next/lib/message.js' {
-  /** As `marshallMessage`, of fields and a body in the marshaller's own form. Without a body, its bytes can follow. */
+  /**
+   * As `marshallMessage`, of fields and a body in the marshaller's own form. Without a body, its
+   * bytes can follow.
+   */
   export function marshall(message: object): [bytes: Buffer, fds: unknown[]];
 }
 

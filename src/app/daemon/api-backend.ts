@@ -18,11 +18,15 @@ const SHOWN_EVENTS = 1_000;
 interface Published {
   readonly listeners: Set<(report: StatusReport) => void>;
   latest: StatusReport | undefined;
-  /** What was last made for a caller, and until when it is given again, in monotonic milliseconds. */
+  /**
+   * What was last made for a caller, and until when it is given again, in monotonic milliseconds.
+   */
   made: { readonly report: StatusReport | undefined; readonly untilMs: number } | undefined;
 }
 
-/** A report is made for callers at most so often, in milliseconds: that of a large node costs some. */
+/**
+ * A report is made for callers at most so often, in milliseconds: that of a large node costs some.
+ */
 const FRESH_MS = 100;
 
 /** A back end over a daemon that may not have started yet. */

@@ -15,7 +15,10 @@ export function readBody({ signature, isLittleEndian }: MessageHeader, bytes: Bu
   return messageToJsFmt({ signature, body: new DBusBuffer(bytes, 0, endian, undefined, {}).read(signature) }).body;
 }
 
-/** The bytes of a body, which may be sent any number of times. @throws Error when it does not fit `signature` */
+/**
+ * The bytes of a body, which may be sent any number of times. @throws Error when it does not fit
+ * `signature`
+ */
 export function writeBody(signature: string, body: readonly unknown[]): Buffer {
   const message = new Message({ path: '/', member: 'Body', signature, body: [...body] });
   message.serial = 1;
