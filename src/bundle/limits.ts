@@ -93,4 +93,6 @@ export const limits = {
   entriesSought: 10_000,
   /** Directory entries that are read in one folder of a medium. */
   folderEntries: 1000,
+  /** Directory entries that are read at the top of a medium, beside its folder `stickpin`. */
+  topEntries: 256,
 } as const;

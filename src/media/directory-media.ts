@@ -3,6 +3,8 @@ import { watch as watchFolder } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { ChokidarOptions, FSWatcher } from 'chokidar';
+import { limits } from '../bundle/limits.ts';
+import { findEntry } from '../bundle/read/bundle-directory.ts';
 import type { BundleLayout } from '../bundle/read/find-bundles.ts';
 import type { MediumId } from '../domain/model/medium.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -41,13 +43,17 @@ const LATER_LOOKS = 2;
 
 /**
  * Only folders are watched. A bundle has thousands of files, and the watch on their folder reports
- * them too.
+ * them too. What lies beside `stickpin` on a medium is not ours, and may be a lot.
  */
-const BELOW: ChokidarOptions = {
-  ignored: (_path, stats) => stats?.isFile() === true,
-  depth: WATCH_DEPTH,
-  followSymlinks: false,
-};
+function below({ path, layout }: DirectoryMedium): ChokidarOptions {
+  const isBeside = (other: string) =>
+    layout === 'medium' && dirname(other) === path && basename(other).toLowerCase() !== 'stickpin';
+  return {
+    ignored: (other, stats) => stats?.isFile() === true || isBeside(other),
+    depth: WATCH_DEPTH,
+    followSymlinks: false,
+  };
+}
 
 /**
  * Directories as media: `media.directories`, and the drop folder. An existing directory counts as
@@ -140,7 +146,7 @@ function directoryWatch(
 async function startWatch(watch: DirectoryWatch): Promise<void> {
   const { path } = watch;
   // The content at the start counts as settled, so it is reported at once.
-  report(watch, await fingerprintOf(path));
+  report(watch, await fingerprintOf(watch));
   const check = (): void => {
     watch.following = watch.following.then(() => followDirectory(watch)).catch(() => look(watch));
   };
@@ -197,7 +203,7 @@ async function followDirectory(watch: DirectoryWatch): Promise<void> {
   await closeBelow(watch);
   const onChange = () => look(watch);
   const isThere = inode !== undefined && !watch.signal.aborted;
-  watch.below = isThere ? watch.open(watch.path, BELOW).on('raw', onChange).on('error', onChange) : undefined;
+  watch.below = isThere ? watch.open(watch.path, below(watch)).on('raw', onChange).on('error', onChange) : undefined;
   look(watch);
 }
 
@@ -227,12 +233,12 @@ async function lookUntilDone(watch: DirectoryWatch): Promise<void> {
 
 /** Waits until the content of the directory no longer changes, then reports it. */
 async function settle(watch: DirectoryWatch): Promise<void> {
-  const { path, clock, settleMs, signal } = watch;
-  let last = await fingerprintOf(path);
+  const { clock, settleMs, signal } = watch;
+  let last = await fingerprintOf(watch);
   if (last === undefined || (last === watch.seen && !watch.wasMoved)) return report(watch, last);
   for (;;) {
     await clock.sleep(settleMs, signal);
-    const next = await fingerprintOf(path);
+    const next = await fingerprintOf(watch);
     if (next === last || next === undefined) return report(watch, next);
     last = next;
   }
@@ -275,17 +281,30 @@ async function isDirectory(path: string): Promise<boolean> {
 }
 
 /**
- * A text that changes when a name, a size or a time below `path` changes. Undefined when it is no
- * directory.
+ * A text that changes when a name, a size or a time below `path` changes. On a medium that means
+ * below its folder `stickpin`, and the first names beside it. Undefined when it is no directory.
  */
-async function fingerprintOf(path: string): Promise<string | undefined> {
+async function fingerprintOf({ path, layout }: DirectoryMedium): Promise<string | undefined> {
   if (!(await isDirectory(path))) return undefined;
   const hash = createHash('sha1');
   const root = await holdWithoutLinks(path).catch(() => undefined);
   // The reason is reported when the directory is read.
   if (root === undefined) return 'unreadable';
-  for await (const line of listTree(root, WATCH_DEPTH)) hash.update(line);
+  const tree = layout === 'medium' ? listMedium(root) : listTree(root, WATCH_DEPTH);
+  for await (const line of tree) hash.update(line);
   return hash.digest('hex');
+}
+
+async function* listMedium(root: HeldFolder): AsyncGenerator<string> {
+  try {
+    const names = await root.names(limits.topEntries).catch((): string[] => []);
+    yield `${names.sort().join('\0')}\n${(await root.stat('.').catch(() => undefined))?.mtimeMs}\n`;
+    const home = await findEntry(root, 'stickpin').catch(() => undefined);
+    const folder = home === undefined ? undefined : await root.openFolder(home).catch(() => undefined);
+    if (folder !== undefined) yield* listTree(folder, WATCH_DEPTH - 1);
+  } finally {
+    await root.close();
+  }
 }
 
 /**

@@ -61,16 +61,19 @@ export function openBundleDirectory(path: string, root?: string): FileBundleRead
 
 /**
  * The name of the entry of a directory called `name`, exactly or else regardless of case; undefined
- * when there is none. Only the first {@link limits.entriesSought} entries are searched for another
- * spelling.
+ * when there is none. Only the first `sought` entries are searched for another spelling.
  *
  * @throws AppError `bundle/ambiguous` (`reject`) when several entries differ from it in case only;
  *   `media/read`, `media/gone`
  */
-export async function findEntry(folder: HeldFolder, name: string): Promise<string | undefined> {
+export async function findEntry(
+  folder: HeldFolder,
+  name: string,
+  sought: number = limits.entriesSought,
+): Promise<string | undefined> {
   if ((await statsOf(folder, name)) !== undefined) return name;
   try {
-    const [only, ...more] = await spellingsOf(folder, name);
+    const [only, ...more] = await spellingsOf(folder, name, sought);
     if (more.length > 0) throw ambiguous(folder.path, [only ?? '', ...more]);
     return only;
   } catch (error) {
@@ -78,8 +81,8 @@ export async function findEntry(folder: HeldFolder, name: string): Promise<strin
   }
 }
 
-async function spellingsOf(folder: HeldFolder, name: string): Promise<string[]> {
-  const names = await folder.names(limits.entriesSought);
+async function spellingsOf(folder: HeldFolder, name: string, sought: number): Promise<string[]> {
+  const names = await folder.names(sought);
   return names.filter((entry) => entry.toLowerCase() === name.toLowerCase()).sort();
 }
 

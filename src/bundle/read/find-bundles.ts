@@ -70,7 +70,10 @@ async function searchMedium(top: Spot, layout: BundleLayout, signal: AbortSignal
       await folder?.close();
     }
   }
-  const direct = (await searchFolder(top, layout === 'folder', signal, home)).filter((one) => one.path !== home);
+  // What lies beside `stickpin` on a medium is not ours, and may be a lot.
+  const sought = layout === 'folder' ? limits.entriesSought : limits.topEntries;
+  const beside = await searchFolder(top, layout === 'folder', signal, home, sought);
+  const direct = beside.filter((one) => one.path !== home);
   const to = typeof home === 'string' ? home : 'stickpin';
   found.push(...(layout === 'folder' ? direct : direct.flatMap((one) => misplaced(one, to))));
   return found;
@@ -106,17 +109,19 @@ function misplaced(candidate: BundleCandidate, home: string): BundleCandidate[] 
 /**
  * @param isHome bundles belong directly into this folder, so that what is near to one is reported
  * @param other the name of an entry that is searched by itself
+ * @param sought how many entries of this folder, and of each one below it, are read at most
  */
 async function searchFolder(
   spot: Spot,
   isHome: boolean,
   signal: AbortSignal,
   other?: unknown,
+  sought: number = limits.entriesSought,
 ): Promise<BundleCandidate[]> {
   signal.throwIfAborted();
   const { folder, path } = spot;
   const found: BundleCandidate[] = [];
-  const here = await lookAt(path, () => candidateIn(folder, path));
+  const here = await lookAt(path, () => candidateIn(folder, path, sought));
   if (here?.kind === 'bundle') {
     const advice = `move all of it into its own directory, such as ${join(path, '<name>-<version>-<arch>')}/`;
     found.push(
@@ -125,11 +130,11 @@ async function searchFolder(
         : unreadable(path, 'bundle/misplaced', `a bundle is in ${path} itself, where it is not read: ${advice}`),
     );
   }
-  const { names, isAll } = await listFolder(folder);
+  const { names, isAll } = await listFolder(folder, sought);
   for (const name of names) {
     signal.throwIfAborted();
     const shown = join(path, name);
-    const candidate = await lookAt(shown, () => candidateNamed(folder, name, shown));
+    const candidate = await lookAt(shown, () => candidateNamed(folder, name, shown, sought));
     if (candidate !== undefined) found.push(candidate);
     else if (isHome && name !== other) found.push(...(await nearlyFound(spot, name, signal)));
   }
@@ -177,11 +182,11 @@ function crowded(path: string): BundleCandidate[] {
   return [unreadable(path, 'bundle/crowded', message)];
 }
 
-async function listFolder(folder: HeldFolder): Promise<{ names: string[]; isAll: boolean }> {
+async function listFolder(folder: HeldFolder, sought: number): Promise<{ names: string[]; isAll: boolean }> {
   try {
-    const all = await folder.names(limits.entriesSought);
+    const all = await folder.names(sought);
     const names = all.filter((name) => !isDropping(name)).sort();
-    const isAll = all.length < limits.entriesSought && names.length <= limits.folderEntries;
+    const isAll = all.length < sought && names.length <= limits.folderEntries;
     return { names: names.slice(0, limits.folderEntries), isAll };
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return { names: [], isAll: true };
@@ -215,19 +220,24 @@ async function lookAt(
   }
 }
 
-async function candidateNamed(around: HeldFolder, name: string, shown: string): Promise<BundleCandidate | undefined> {
+async function candidateNamed(
+  around: HeldFolder,
+  name: string,
+  shown: string,
+  sought?: number,
+): Promise<BundleCandidate | undefined> {
   if (isBundleTar(name)) return (await isPlainFile(around, name)) ? { kind: 'bundle', path: shown } : undefined;
   const folder = await holdIn(around, name).catch(undefinedForLink);
   try {
-    return folder && (await candidateIn(folder, shown));
+    return folder && (await candidateIn(folder, shown, sought));
   } finally {
     await folder?.close();
   }
 }
 
-async function candidateIn(folder: HeldFolder, shown: string): Promise<BundleCandidate | undefined> {
-  if ((await findEntry(folder, 'bundle.dsse.json')) !== undefined) return { kind: 'bundle', path: shown };
-  if ((await findEntry(folder, 'oci-layout')) === undefined) return undefined;
+async function candidateIn(folder: HeldFolder, shown: string, sought?: number): Promise<BundleCandidate | undefined> {
+  if ((await findEntry(folder, 'bundle.dsse.json', sought)) !== undefined) return { kind: 'bundle', path: shown };
+  if ((await findEntry(folder, 'oci-layout', sought)) === undefined) return undefined;
   return unreadable(
     shown,
     'bundle/incomplete',

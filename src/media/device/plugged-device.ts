@@ -1,4 +1,4 @@
-import { access, readdir, readFile, rmdir } from 'node:fs/promises';
+import { access, opendir, readFile, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { filesystemMount, filesystemRefusal } from '../../domain/model/filesystems.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
@@ -143,7 +143,8 @@ async function isSame({ sysfsPath, diskSeq }: Device): Promise<boolean> {
 
 async function isReadable(directory: string): Promise<boolean> {
   try {
-    await readdir(directory);
+    const folder = await opendir(directory);
+    await folder.read().finally(() => folder.close());
     return true;
   } catch {
     return false;

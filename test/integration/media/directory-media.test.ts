@@ -92,9 +92,9 @@ describe('directories as media', () => {
   });
 
   it('finds what no watch tells of soon after a report', async () => {
-    await mkdir(root);
+    await mkdir(join(root, 'stickpin'), { recursive: true });
     await writeFile(join(base, 'outside'), 'x');
-    await link(join(base, 'outside'), join(root, 'inside'));
+    await link(join(base, 'outside'), join(root, 'stickpin/inside'));
     await start();
     await systemClock.sleep(500, never); // the checks of the start are over
     expect(story).toEqual([arrived()]);

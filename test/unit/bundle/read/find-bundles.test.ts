@@ -40,6 +40,16 @@ describe('on a medium', () => {
     ]);
   });
 
+  it('is found whatever lies beside its folder, of which a part is looked at', async () => {
+    put('stickpin/a/bundle.dsse.json');
+    const beside = Array.from({ length: 2_000 }, (_, at) => `photos-${at}/bundle.dsse.json`);
+    put(...beside);
+    const [first, ...others] = await find();
+    expect(first).toBe('stickpin/a');
+    expect(others.length).toBeGreaterThan(0);
+    expect(others.length).toBeLessThanOrEqual(256);
+  });
+
   it('names may be written in capitals', async () => {
     put('STICKPIN/A/BUNDLE.DSSE.JSON');
     expect(await find()).toEqual(['STICKPIN/A']);
