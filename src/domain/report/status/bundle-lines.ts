@@ -53,6 +53,7 @@ function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAssessmen
 
 /** Whether a release waits for a person, and not for a time or for something on the node. */
 function needsPerson(entry: BundleAssessment): boolean {
+  if (entry.reason?.code === 'engine/rolled-back') return false;
   if (entry.reason !== undefined) return !endsByItself(entry.reason.code);
   return isAwaited(entry) && entry.holds.some(({ releasedBy }) => releasedBy === 'person');
 }
