@@ -40,7 +40,9 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
   const isIdle = line.startsWith('Idle. ');
   const told = isIdle && alarms.length > 0 ? [...alarms, line.replace('Idle. ', '')].join(' ') : line;
   const wrong = wrongStickNote(observed, assessment, line, line === media);
-  const room = MAX_LINE_LENGTH - (wrong === '' ? 0 : wrong.length + 1);
+  // While nothing is trusted every stick is a wrong one: why it is so keeps its room.
+  const keepsRoom = wrong !== '' && !observed.trust.revocationsUnreadable;
+  const room = MAX_LINE_LENGTH - (keepsRoom ? wrong.length + 1 : 0);
   const notes = [wrong, ...(isIdle ? [] : alarms), ...stateNotes(snapshot)];
   return fitted([...sentencesOf(fitted(sentencesOf(oneLine(told)), room)), ...notes]);
 }
