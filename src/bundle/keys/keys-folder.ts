@@ -164,7 +164,8 @@ export async function privateKeyFiles(
   const problems: KeyProblem[] = [];
   for (const file of names) {
     const path = join(folder, file);
-    const read = await readGuardedKeyFile(path, undefined, signal).catch(() => undefined);
+    const maxBytes = file.endsWith('.toml') ? limits.roleFileBytes : limits.keyFileBytes;
+    const read = await readGuardedKeyFile(path, undefined, signal, { maxBytes }).catch(() => undefined);
     signal.throwIfAborted();
     if (!/-----BEGIN [A-Z0-9 ]*PRIVATE KEY/.test(read?.text ?? '')) continue;
     problems.push({

@@ -32,7 +32,8 @@ export async function loadTrustedKeys(
   signal.throwIfAborted();
   const { names, problems: listing, isListed } = await listKeysFolder(folder, rules);
   const privateKeys = await privateKeyFiles(folder, names, signal);
-  const others = names.filter((name) => privateKeys.every(({ file }) => file !== name));
+  const exposed = new Set(privateKeys.map(({ file }) => file));
+  const others = names.filter((name) => !exposed.has(name));
   const read = { folder, names: others, ownUid: rules.ownUid, signal, problems: [...listing, ...privateKeys] };
   const published = await readEach(read, '.pub', (text, path, file) => {
     const key = parsePublicKey(text, path);
@@ -41,7 +42,7 @@ export async function loadTrustedKeys(
   const named = await readEach(read, '.revoked', (text, path, file) =>
     parseRevocations(text, path).map((revoked) => ({ ...revoked, file })),
   );
-  const { roles, keys, ambiguous, ...loaded } = await loadRoles({ ...read, plain: published }, signal);
+  const { roles, keys, ambiguous, ...loaded } = await loadRoles({ ...read, names, exposed, plain: published }, signal);
   const byFile = asKnown(named, [...published, ...keys]);
   const problems = [...read.problems, ...loaded.problems, ...strayFiles(folder, others, loaded.keyFiles)];
   const all = [...published, ...keys];

@@ -37,8 +37,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly media: readonly string[];
   /** Only other nodes carry it: there is no stick to remove. Default false. */
   readonly isOnPeersOnly?: boolean;
-  /** Other nodes load it from the stick here, which has to stay. */
-  readonly neededBy?: LoadingNodes;
+  /** Other nodes load it from the stick here, or may do so: it has to stay. */
+  readonly neededBy?: LoadingNodes | 'unknown';
   /** The node that is waited for, while no other medium carries it. */
   readonly waitsFor?: ReturnType<typeof peerWaitedFor>;
   /** Labels of those of them that carry blobs of it. */
@@ -165,10 +165,12 @@ function neededBy(
   carriers: readonly Carrier[],
   { observed: { fleet, runtime }, policy, stored }: BundleContext,
 ): Pick<BundleAssessment, 'neededBy'> {
-  const { serve, except } = policy.fleet;
+  const { enabled, serve, except } = policy.fleet;
   const isGiven = serve && !except.includes(bundle.payload.name) && carriers.some(({ medium }) => !medium.peer);
   const layerStorage = runtime.kind === 'reachable' ? runtime.layerStorage : undefined;
-  if (fleet === undefined || !isGiven || keepsBlobs(policy, layerStorage)) return {};
+  if (!isGiven || keepsBlobs(policy, layerStorage)) return {};
+  // While the fleet process does not answer, nobody knows.
+  if (fleet === undefined) return enabled ? { neededBy: 'unknown' } : {};
   const nodes = nodesLoading(turnRelease(bundle, stored.bundles), fleet);
   return nodes === undefined ? {} : { neededBy: nodes };
 }

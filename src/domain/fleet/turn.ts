@@ -82,7 +82,9 @@ export function nodesLoading(release: TurnRelease, { self, nodes, peers }: Fleet
   return loading.length === 0 || isGiven ? undefined : { loading: loading.length, all: others.length + 1 };
 }
 
+/** What a node that tells only a part does not name may be loaded there. */
 function isStillLoading(node: AwaitedNode): boolean {
+  if (node.isUnknown === true) return false;
   const { phase, reason } = node.release ?? {};
   const hasGivenUp = phase === 'retired' || phase === 'rejected' || reason === 'engine/cancelled';
   return !isReady(node) && !hasGivenUp;

@@ -32,7 +32,12 @@ export function healthOf(report: OwnReport | undefined): Health {
   if (stateProblems.length > 0) {
     return health('False', 'StateDamaged', stateProblems.map(({ message }) => message).join('; '));
   }
-  const sticks = [...bundles.flatMap((bundle) => stickWanted(bundle) ?? []), ...wanted];
+  const streams = new Set(bundles.filter(({ phase }) => phase !== 'retired').map(({ name }) => name));
+  const sticks = [
+    ...bundles.flatMap((bundle) => stickWanted(bundle) ?? []),
+    // A stream that this node never had may not be meant for it.
+    ...wanted.filter(({ name }) => streams.has(name)),
+  ];
   if (sticks.length > 0) return health('False', 'StickWanted', sticks.map(({ message }) => message).join(' '));
   return health('True', 'AsExpected', summaryOf(report));
 }

@@ -55,6 +55,8 @@ function tryToWrite(database: Database.Database, path: string): void {
   try {
     database.pragma(`user_version = ${MIGRATIONS.length}`);
   } catch (error) {
+    // Another program holds the lock: that says nothing of the file.
+    if (/^SQLITE_(BUSY|LOCKED)/.test(systemCodeOf(error) ?? '')) return;
     throw isDamage(error) || databaseDiskFault(path, error) !== undefined ? error : onlyReadable(path, error);
   }
 }

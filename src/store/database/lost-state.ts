@@ -8,6 +8,7 @@ import {
   openSync,
   readSync,
   renameSync,
+  rmSync,
   statSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -88,8 +89,10 @@ export function openOrRenew<T>(
     const loss = `The log of the state database, ${of}-wal, could not be used: ${cut}. What was recorded last is lost${kept}. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
     return { opened, loss };
   } catch (error) {
-    if (!isDamage(error)) throw error;
-    return startAnew(reasonOf(error));
+    if (isDamage(error)) return startAnew(reasonOf(error));
+    // It is tried again, with another copy each time.
+    if (copy !== undefined) for (const suffix of ['', '-wal']) rmSync(`${copy}${suffix}`, { force: true });
+    throw error;
   }
 }
 

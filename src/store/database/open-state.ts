@@ -68,6 +68,10 @@ interface Opened {
 /** Shortest time between two tries to open the database. */
 const TRY_EVERY_MS = 1_000;
 
+/** Pause between two copies of a database whose syncs fail; doubled each time. */
+const RENEW_PAUSE_MS = 5_000;
+const RENEW_PAUSE_MAX_MS = 300_000;
+
 /** The state in the database that is open now. */
 class LiveState {
   readonly store: Store;
@@ -77,6 +81,9 @@ class LiveState {
   private isStandby = false;
   private triedAt = Number.NEGATIVE_INFINITY;
   private renewing: Promise<void> | undefined;
+  /** When it may be copied again, and the pause after that. */
+  private renewAt = Number.NEGATIVE_INFINITY;
+  private renewPauseMs = RENEW_PAUSE_MS;
 
   constructor(options: OpenStateOptions) {
     this.options = options;
@@ -139,7 +146,7 @@ class LiveState {
       refuse(before.recording, removedError(path, undefined));
       return;
     }
-    if (before.recording.unsynced !== undefined) next.recording.walSync.failed(before.recording.unsynced);
+    next.recording.walSync.follow(before.recording.walSync);
     this.opened = next;
     this.isStandby = false;
     before.close();
@@ -150,10 +157,14 @@ class LiveState {
   private async settled(signal: AbortSignal): Promise<void> {
     try {
       await this.current().settled(signal);
+      this.renewPauseMs = RENEW_PAUSE_MS;
     } catch (error) {
       if (this.opened.recording.unsynced === undefined) throw error;
+      if (this.renewing === undefined && performance.now() < this.renewAt) throw error;
       this.renewing ??= this.renew().finally(() => {
         this.renewing = undefined;
+        this.renewAt = performance.now() + this.renewPauseMs;
+        this.renewPauseMs = Math.min(RENEW_PAUSE_MAX_MS, 2 * this.renewPauseMs);
       });
       await untilAborted(this.renewing, signal);
     }

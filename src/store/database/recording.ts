@@ -111,7 +111,7 @@ function transact<T>(recording: Recording, work: () => T): T {
     recording.isLogUnclean = true;
     clearLog(recording);
     const failure = databaseWriteError(database.name, error);
-    recording.isBroken = failure.code !== 'store/no-space';
+    recording.isBroken = failure.code !== 'store/no-space' && !/^SQLITE_(BUSY|LOCKED)/.test(systemCodeOf(error) ?? '');
     throw disk.failed(failure);
   }
 }

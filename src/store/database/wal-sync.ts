@@ -9,6 +9,8 @@ export interface WalSync {
   committed(): void;
   /** Call when SQLite could not sync a file of the database. */
   failed(error: unknown): void;
+  /** Call with the sync of a connection that this one takes the place of: its failure counts. */
+  follow(earlier: WalSync): void;
   /**
    * Resolves when all commits are on the disk, also those of an earlier process. After a sync that
    * failed, it throws that error for ever: Linux marks the pages as written, so that another sync
@@ -29,6 +31,7 @@ export function createWalSync(sync: () => Promise<void>): WalSync {
   const shared = shareRuns(sync);
   let failure: { readonly error: unknown } | undefined;
   let last: Promise<void>;
+  let earlier: Promise<void> = Promise.resolve();
   const failed = (error: unknown): void => {
     failure ??= { error };
   };
@@ -39,7 +42,11 @@ export function createWalSync(sync: () => Promise<void>): WalSync {
   return {
     committed: start,
     failed,
+    follow: (before) => {
+      earlier = before.settled().catch(failed);
+    },
     settled: async () => {
+      await earlier;
       await last;
       if (failure !== undefined) throw failure.error;
     },

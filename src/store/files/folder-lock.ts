@@ -28,6 +28,9 @@ export interface LockOptions {
   readonly log: Log;
 }
 
+/** Bit 8 of the signal masks in /proc/PID/status: signal 9. */
+const SIGKILL_BIT = 0x100;
+
 /** The exit code for `store/in-use` (EX_TEMPFAIL of sysexits.h): systemd does not restart it. */
 const EXIT_IN_USE = 75;
 
@@ -43,7 +46,8 @@ export function exitCodeOf(thrown: unknown): number {
  * A folder whose lock can't be made, as on a full disk, is not locked, and the log says so.
  *
  * @returns releases the locks
- * @throws AppError `store/in-use` (`fatal`)
+ * @throws AppError `store/in-use` (`fatal`); `store/dying` (`retry`) when the other process was
+ *   killed and the kernel has not ended it yet
  */
 export async function lockFolders(
   folders: readonly string[],
@@ -56,7 +60,7 @@ export async function lockFolders(
   };
   try {
     for (const folder of folders) {
-      const fd = await lockFolder(folder, options, signal);
+      const fd = await lockFolder(folder, held, options, signal);
       if (fd !== undefined) held.push(fd);
     }
     return release;
@@ -66,22 +70,37 @@ export async function lockFolders(
   }
 }
 
-async function lockFolder(folder: string, options: LockOptions, signal: AbortSignal): Promise<number | undefined> {
+async function lockFolder(
+  folder: string,
+  held: readonly number[],
+  options: LockOptions,
+  signal: AbortSignal,
+): Promise<number | undefined> {
   const path = join(folder, LOCK);
   let fd: number | undefined;
   try {
     mkdirSync(folder, { recursive: true });
     fd = await openLock(path, options.clock.now());
+    if (isAmong(held, fd)) {
+      closeSync(fd);
+      return undefined;
+    }
     await takeLock(fd, folder, options, signal);
   } catch (error) {
     if (fd !== undefined) closeSync(fd);
-    if (signal.aborted || (error instanceof AppError && error.code === 'store/in-use')) throw error;
+    if (signal.aborted || error instanceof AppError) throw error;
     const { log, program } = options;
     log.warn({ err: error }, `${path} can't be locked: ${reasonOf(error)}. See that no second ${program} runs`);
     return undefined;
   }
   noteOwner(fd);
   return fd;
+}
+
+/** Whether it is the same file as one of these: two settings may name one folder. */
+function isAmong(held: readonly number[], fd: number): boolean {
+  const { dev, ino } = fstatSync(fd);
+  return held.map((other) => fstatSync(other)).some((other) => other.dev === dev && other.ino === ino);
 }
 
 /** What is no file is renamed. */
@@ -108,8 +127,16 @@ async function takeLock(
   const flock = koffi.load(null).func('int flock(int, int)');
   for (let tries = 1; flock(fd, LOCK_EX | LOCK_NB) !== 0; tries += 1) {
     if (koffi.errno() !== koffi.os.errno.EAGAIN) throw new Error(`flock(2) fails with error ${koffi.errno()}`);
-    const other = `another ${program} (process ${ownerOf(folder)}) uses ${folder}`;
+    const owner = ownerOf(folder);
+    const other = `another ${program} (process ${owner}) uses ${folder}`;
     if (tries === 1) log.info({}, `${sentence(other)} This one waits for its end`);
+    if (tries === MAX_TRIES && isDying(owner)) {
+      throw new AppError({
+        code: 'store/dying',
+        message: `${other}: it was killed, and ends when the kernel no longer waits for a device, such as a stick that does not answer; pull that out. It is tried again`,
+        disposition: 'retry',
+      });
+    }
     if (tries === MAX_TRIES) {
       throw new AppError({
         code: 'store/in-use',
@@ -123,6 +150,20 @@ async function takeLock(
 
 function ownerOf(folder: string): string {
   return readFileSync(join(folder, LOCK), 'utf8').trim();
+}
+
+/**
+ * Whether a process was killed or has ended. It keeps its locks while a thread waits for a device.
+ */
+function isDying(pid: string): boolean {
+  if (!/^\d+$/.test(pid)) return false;
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    const masks = [...status.matchAll(/^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$/gm)].map(([, mask]) => `0x${mask}`);
+    return /^State:\s+[ZX]/m.test(status) || masks.some((mask) => (BigInt(mask) & BigInt(SIGKILL_BIT)) !== 0n);
+  } catch {
+    return true;
+  }
 }
 
 /** For the message of another process. Only that needs it. */

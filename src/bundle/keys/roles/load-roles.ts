@@ -28,6 +28,8 @@ export interface RolesFolder {
   readonly names: readonly string[];
   /** As in `KeysFolderRules`. */
   readonly ownUid: number | undefined;
+  /** Files with a private key: a role in one has a fault, which is a problem already. */
+  readonly exposed: ReadonlySet<string>;
   /** The keys of the `*.pub` files, revoked ones too. */
   readonly plain: readonly TrustedKey[];
 }
@@ -55,6 +57,10 @@ export async function loadRoles(from: RolesFolder, signal: AbortSignal): Promise
   const read: LoadedRole[] = [];
   const faulty: KeysOfFile[] = [];
   for (const file of from.names.filter((name) => name.endsWith('.toml'))) {
+    if (from.exposed.has(file)) {
+      faulty.push({ file, keys: await keysIn(file, from, signal) });
+      continue;
+    }
     try {
       read.push(await readRole(file, from, keyFiles, signal));
     } catch (error) {

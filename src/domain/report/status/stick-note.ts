@@ -16,5 +16,6 @@ export function stickNote(entry: Carried): string {
   if (!isOnStick(entry)) return '';
   const { neededBy } = entry;
   if (neededBy === undefined) return 'You may remove the stick. ';
+  if (neededBy === 'unknown') return 'Leave the stick in: stickpin-fleet.service does not say who needs it. ';
   return `Leave the stick in: ${neededBy.loading} of ${neededBy.all} nodes still load from it. `;
 }

@@ -190,8 +190,15 @@ describe('healthOf', () => {
     ['no runtime', ownReport([degraded], { runtime: away }), 'False', 'RuntimeUnreachable', /^crio does not answer$/],
     ['degraded', ownReport([degraded]), 'False', 'ReleaseDegraded', /^ocp 4.13.7: so it is$/],
     [
-      'a stick is wanted',
+      'a stick of a stream that it never had is wanted',
       ownReport([], { wanted: [{ name: 'ocp', version: '5', message: 'plug in 5' }] }),
+      'True',
+      'AsExpected',
+      /^no release is known$/,
+    ],
+    [
+      'a stick is wanted',
+      ownReport([ownBundle()], { wanted: [{ name: 'ocp', version: '5', message: 'plug in 5' }] }),
       'False',
       'StickWanted',
       /^plug in 5$/,
