@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Cluster } from '../../../src/fleet/cluster.ts';
 import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
@@ -35,6 +36,23 @@ export interface PublishedNode {
 /** How much faster the publisher writes: at most once in 1.2 s. */
 const PUBLISHER_SPEED = 50;
 
+/**
+ * The address that nodes tell each other here. They listen on loopback, which a node refuses to be
+ * told (fleet/publish/serves.ts).
+ */
+const TOLD_ADDRESS = '192.0.2.1';
+
+/** A cluster whose nodes are reached on loopback. */
+function onLoopback<T extends Cluster>(cluster: T): T {
+  return {
+    ...cluster,
+    nodes: () =>
+      cluster
+        .nodes()
+        .map((node) => ({ ...node, ...(node.endpoint && { endpoint: { ...node.endpoint, host: '127.0.0.1' } }) })),
+  };
+}
+
 /** Starts a node of a cluster. */
 export async function startPublishedNode(cluster: TestCluster, name: string, first: OwnReport): Promise<PublishedNode> {
   const certificate = cluster.authority.node(name);
@@ -53,7 +71,7 @@ export async function startPublishedNode(cluster: TestCluster, name: string, fir
   const begin = async () => {
     const api = createKubernetesApi((signal) => readCredentials(kubeconfig, signal));
     const common = { api, random: Math.random, log: silentLog };
-    const nodes = createKubernetesCluster({ ...common, hostname: name, clock: systemClock });
+    const nodes = onLoopback(createKubernetesCluster({ ...common, hostname: name, clock: systemClock }));
     const node = await startTestNode({
       name,
       base: cluster.folder,
@@ -73,7 +91,9 @@ export async function startPublishedNode(cluster: TestCluster, name: string, fir
       isDaemonUp: () => true,
       serves: () => {
         const serves = node.fleet.serves();
-        return serves === undefined || serves === 'unknown' ? serves : { ...serves, port: door.port };
+        return serves === undefined || serves === 'unknown'
+          ? serves
+          : { ...serves, address: TOLD_ADDRESS, port: door.port };
       },
     });
     const unsubscribe = own.onChange(publisher.changed);
