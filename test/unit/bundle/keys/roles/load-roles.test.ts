@@ -237,6 +237,10 @@ describe('a key that is in a role with a fault too', () => {
       },
     ],
     [
+      'that holds a private key',
+      () => installFile(folder, 'other.toml', `${roleText({ keys: [customer] })}\n# -----BEGIN PRIVATE KEY-----`),
+    ],
+    [
       'that has its key in one line',
       () => installFile(folder, 'other.toml', `keys = [${JSON.stringify(customer.publicPem)}]`),
     ],
