@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -75,6 +75,15 @@ describeMachine('a node and damaged sticks', 'installed', (machine) => {
     const { stick, options } = await judged(await stickOf('ext2', 'ext2'));
     expect(stick?.reason?.message).toMatch(/sd[a-z] has the filesystem ext2, which is not mounted.*media\.filesystems/);
     expect(options).toBe('');
+  });
+
+  test('a stick without a filesystem is reported, with what to do', async () => {
+    const image = join(directory, 'blank.img');
+    await writeFile(image, '');
+    await truncate(image, 40 * 1024 * 1024);
+    const { stick, report } = await judged({ image, filesystem: 'vfat' });
+    expect(stick?.reason?.message).toMatch(/sd[a-z] has no filesystem that stickpin can read/);
+    expect(report.status).toMatch(/^Cannot read sd[a-z]: .*has no filesystem.*'stickpin bundle write'/);
   });
 
   test('good sticks of all default filesystems are read at once, loaded, and reached by root alone', async () => {

@@ -43,7 +43,9 @@ const KERNEL_NAME = /^dev-[^-]+\.device$/;
  * The alias from our udev rule for the same device. It appears and disappears with the medium, even
  * if the unit of the drive stays.
  */
-const ALIAS = /^dev-stickpin-/;
+const ALIAS = /^dev-stickpin-(bare-)?/;
+/** Of a partition, the name of its disk: a stick without a filesystem is known by its disk. */
+const PARTITION = /^(dev-(?:sd[a-z]+|mmcblk\d+(?=p)))p?\d+\.device$/;
 /** Skipped because every machine has dozens of terminals. */
 const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
 const QUESTION_TIMEOUT_MS = 10_000;
@@ -54,7 +56,7 @@ const TRIES_OF_FIRST_LOOK = 3;
 
 interface Known {
   readonly mediumId: MediumId;
-  readonly filesystemUuid: string;
+  readonly filesystem: string;
 }
 
 /** The state that the functions of this file share. */
@@ -190,12 +192,22 @@ async function examine(watch: DeviceWatch, unit: string, signal: AbortSignal): P
   const sysfsPath = await activeBlockDevice(deps.units, unit, signal);
   if (sysfsPath === undefined) {
     named.delete(unit);
+    lookAtDiskOf(watch, unit);
     return forget(watch, unit);
   }
   const verdict = await judgeDevice(sysfsPath, deps.query, deps.paths, signal, named.has(unit));
   if (verdict.kind === 'medium') adopt(watch, unit, verdict.device);
   else if (verdict.kind === 'refused') refuse(watch, unit, verdict.name, verdict.reason);
   else forget(watch, unit);
+  lookAtDiskOf(watch, unit);
+}
+
+/** A partition without a filesystem, or a new one, decides whether its disk has none. */
+function lookAtDiskOf(watch: DeviceWatch, unit: string): void {
+  const name = PARTITION.exec(unit)?.[1];
+  if (name === undefined) return;
+  const disk = `${name}.device`;
+  if (watch.known.has(disk) || !watch.known.has(unit)) lookAt(watch, disk);
 }
 
 /** Reports a device as a medium, unless it was already reported. */
@@ -205,10 +217,11 @@ function adopt(watch: DeviceWatch, unit: string, device: Device): void {
   const seq = device.diskSeq ?? `u${watch.nextWithoutSeq}`;
   const mediumId = `${seq}-${device.name}`;
   const isSame = device.diskSeq === undefined || before?.mediumId === mediumId;
-  if (before !== undefined && isSame && before.filesystemUuid === device.filesystemUuid) return;
+  const filesystem = `${device.filesystem} ${device.filesystemUuid}`;
+  if (before !== undefined && isSame && before.filesystem === filesystem) return;
   if (device.diskSeq === undefined) watch.nextWithoutSeq += 1;
   forget(watch, unit);
-  known.set(unit, { mediumId, filesystemUuid: device.filesystemUuid });
+  known.set(unit, { mediumId, filesystem });
   watch.sink?.arrived(createPluggedDevice(mediumId, device, deps));
 }
 

@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { isInFstab, parseFstab } from '../mount/fstab.ts';
 import { type MountEntry, parseMountinfo } from '../mount/mountinfo.ts';
-import { hasHolders, systemDisks, wholeDiskOf } from './system-disks.ts';
+import { hasHolders, partitionsOf, systemDisks, wholeDiskOf } from './system-disks.ts';
 import type { UdevProperties, UdevQuery } from './udev.ts';
 
-/** A block device with a filesystem that may be a medium. */
+/** A block device that may be a medium. */
 export interface Device {
   /** Kernel name: `sdb1`. */
   readonly name: string;
@@ -19,6 +19,7 @@ export interface Device {
    * Undefined before Linux 5.15.
    */
   readonly diskSeq: string | undefined;
+  /** Empty for a stick that must be written first. */
   readonly filesystem: string;
   readonly filesystemUuid: string;
 }
@@ -64,8 +65,10 @@ export async function judgeDevice(
   isNamed = false,
 ): Promise<DeviceVerdict> {
   const properties = await query(sysfsPath, signal);
-  const isMarked = isNamed || properties?.STICKPIN_MEDIUM === '1';
-  if (properties === undefined || !isMarked || !isFilesystem(properties)) return { kind: 'other' };
+  if (properties === undefined) return { kind: 'other' };
+  const isMarked = isNamed || properties.STICKPIN_MEDIUM === '1';
+  const isUsable = isMarked && isFilesystem(properties);
+  if (!isUsable && !(await isBare(sysfsPath, properties, query, signal))) return { kind: 'other' };
   const device = deviceOf(sysfsPath, properties);
   if (device === undefined) return { kind: 'other' };
   const { name } = device;
@@ -94,9 +97,27 @@ function isFilesystem(properties: UdevProperties): boolean {
   return properties.ID_FS_USAGE === 'filesystem';
 }
 
+/**
+ * Whether it is a disk with no filesystem, nor anything else, on it or on a partition. udev may not
+ * have seen all partitions yet: then each of them has an event of its own.
+ */
+async function isBare(
+  sysfsPath: string,
+  properties: UdevProperties,
+  query: UdevQuery,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (properties.STICKPIN_MEDIUM !== 'bare') return false;
+  for (const partition of await partitionsOf(sysfsPath)) {
+    const found = await query(partition, signal);
+    if (!found?.USEC_INITIALIZED || found.ID_FS_USAGE || (await hasHolders(partition))) return false;
+  }
+  return true;
+}
+
 function deviceOf(sysfsPath: string, properties: UdevProperties): Device | undefined {
-  const { DEVNAME: node, MAJOR: major, MINOR: minor, ID_FS_TYPE: filesystem } = properties;
-  if (node === undefined || major === undefined || minor === undefined || filesystem === undefined) return undefined;
+  const { DEVNAME: node, MAJOR: major, MINOR: minor, ID_FS_TYPE: filesystem = '' } = properties;
+  if (node === undefined || major === undefined || minor === undefined) return undefined;
   return {
     name: basename(sysfsPath),
     node,

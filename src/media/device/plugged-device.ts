@@ -38,6 +38,7 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
     label: device.name,
     isDropFolder: false,
     open: async (signal) => {
+      if (device.filesystem === '') throw unformatted(device, deps.filesystems);
       const present = await usableMount(device, unit, where, deps, signal);
       isOurs = present === undefined || present === where;
       if (present === undefined) await mount(device, unit, where, deps, signal);
@@ -153,6 +154,14 @@ async function isReadable(directory: string): Promise<boolean> {
 
 function unreadable({ name }: Device, why: string): AppError<MediaErrorCode> {
   return new AppError({ code: 'media/filesystem', message: `${name} ${why}`, disposition: 'reject' });
+}
+
+function unformatted({ name }: Device, filesystems: readonly string[]): AppError<MediaErrorCode> {
+  return new AppError({
+    code: 'media/filesystem',
+    message: `${name} has no filesystem that stickpin can read. Write it again with 'stickpin bundle write', or format it as ${filesystems.slice(0, 2).join(' or ')} and copy the bundle to it`,
+    disposition: 'reject',
+  });
 }
 
 function panicking({ name }: Device, mountPoint: string): AppError<MediaErrorCode> {

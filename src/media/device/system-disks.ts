@@ -24,6 +24,13 @@ export async function wholeDiskOf(sysfsPath: string): Promise<string> {
   return basename((await isPartition(sysfsPath)) ? dirname(sysfsPath) : sysfsPath);
 }
 
+/** The partitions of the whole disk at a path below /sys, as paths. */
+export async function partitionsOf(sysfsPath: string): Promise<readonly string[]> {
+  const below = (await namesIn(sysfsPath)).map((name) => join(sysfsPath, name));
+  const are = await Promise.all(below.map(isPartition));
+  return below.filter((_path, index) => are[index]);
+}
+
 /** Whether device-mapper, md or a similar driver uses the block device. */
 export async function hasHolders(sysfsPath: string): Promise<boolean> {
   return (await namesIn(join(sysfsPath, 'holders'))).length > 0;

@@ -65,6 +65,7 @@ export function createFakeMachine(): FakeMachine {
       MAJOR: major,
       MINOR: minor,
       DISKSEQ: diskSeq,
+      USEC_INITIALIZED: '1',
       STICKPIN_MEDIUM: '1',
       ID_FS_USAGE: 'filesystem',
       ID_FS_TYPE: 'vfat',

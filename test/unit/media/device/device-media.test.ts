@@ -162,6 +162,26 @@ describe('device media', () => {
     expect(story).toEqual(['+1-sdb', '-1-sdb']);
   });
 
+  it('reports a stick without a filesystem, what to do with it, and what it becomes', async () => {
+    const none = { STICKPIN_MEDIUM: 'bare', ID_FS_USAGE: '', ID_FS_TYPE: '', ID_FS_UUID: '' };
+    units.plug('dev-sdb.device', machine.addDevice('sdb', '8:16', none));
+    const bare = await eventually(() => plugged.get('1-sdb') ?? expect.unreachable());
+    await expect(bare.open(never)).rejects.toMatchObject({
+      code: 'media/filesystem',
+      message:
+        "sdb has no filesystem that stickpin can read. Write it again with 'stickpin bundle write', or format it as vfat or ext4 and copy the bundle to it",
+    });
+    expect(units.mounts).toEqual([]);
+    units.plug(UNIT, machine.addDevice('sdb1', '8:17'));
+    await eventually(() => expect(story).toEqual(['+1-sdb', '+1-sdb1', '-1-sdb']));
+    machine.removeDevice('sdb1');
+    units.unplug(UNIT);
+    await eventually(() => expect(story.slice(3)).toEqual(['-1-sdb1', '+1-sdb']));
+    units.plug('dev-stickpin-sdb.device', machine.addDevice('sdb', '8:16', { DISKSEQ: '1', ID_FS_UUID: '' }));
+    await eventually(() => expect(story.slice(5)).toEqual(['-1-sdb', '+1-sdb']));
+    await expect(plugged.get('1-sdb')?.open(never)).rejects.not.toMatchObject({ code: 'media/filesystem' });
+  });
+
   it('refuses a disk of the system, one in fstab, and one without a filesystem', async () => {
     units.plug('dev-sda.device', machine.addDevice('sda', '8:0', { STICKPIN_MEDIUM: '0' }));
     machine.mount('8:0', '/', '/dev/sda');

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type DeviceVerdict, judgeDevice } from '../../../../src/media/device/device.ts';
 import { createFakeMachine, type FakeMachine } from '../../../support/files/fake-sysfs.ts';
@@ -90,6 +91,41 @@ describe('judging a device', () => {
     const partition = machine.addDevice('sdb1', '8:17', { ID_FS_TYPE: 'iso9660' });
     expect(await judge(disk)).toMatchObject({ kind: 'medium' });
     expect(await judge(partition)).toEqual({ kind: 'other' });
+  });
+
+  describe('a stick without a filesystem', () => {
+    const bare = { STICKPIN_MEDIUM: 'bare', ID_FS_USAGE: '', ID_FS_TYPE: '', ID_FS_UUID: '' };
+    const empty = { STICKPIN_MEDIUM: '', ID_FS_USAGE: '', ID_FS_TYPE: '', ID_FS_UUID: '' };
+
+    it('is a medium that has none, bare or with unformatted partitions', async () => {
+      expect(await judge(machine.addDevice('sdb', '8:16', bare))).toMatchObject({
+        kind: 'medium',
+        device: { name: 'sdb', filesystem: '' },
+      });
+      expect(await judge(machine.addDevice('sdb1', '8:17', empty))).toEqual({ kind: 'other' });
+      expect(await judge(join(machine.paths.sysRoot, 'devices/block/sdb'))).toMatchObject({ kind: 'medium' });
+    });
+
+    it.each([
+      ['has a filesystem on a partition', { ...empty, ID_FS_USAGE: 'filesystem' }],
+      ['has swap on a partition', { ...empty, ID_FS_USAGE: 'other' }],
+      ['has a member of LVM on a partition', { ...empty, ID_FS_USAGE: 'raid' }],
+      ['has a partition that udev has not seen yet', { ...empty, USEC_INITIALIZED: '' }],
+    ])('is left alone when it %s', async (_what, partition) => {
+      const disk = machine.addDevice('sdb', '8:16', bare);
+      machine.addDevice('sdb1', '8:17', empty);
+      machine.addDevice('sdb2', '8:18', partition);
+      expect(await judge(disk)).toEqual({ kind: 'other' });
+    });
+
+    it('is left alone when our rule has not marked it, and when the system or device-mapper uses it', async () => {
+      expect(await judge(machine.addDevice('sdb', '8:16', empty))).toEqual({ kind: 'other' });
+      const mapped = machine.addDevice('sdc', '8:32', bare);
+      machine.addDevice('dm-2', '254:2');
+      machine.stack('dm-2', 'sdc');
+      expect(await judge(mapped)).toMatchObject({ kind: 'refused' });
+      expect(await judge(machine.addDevice('sda', '8:0', bare))).toEqual({ kind: 'other' });
+    });
   });
 
   it('gives no medium when the device disappeared meanwhile', async () => {
