@@ -26,6 +26,14 @@ export function startAdvice(etc = '/etc/systemd/system', run = '/run/systemd/sys
     : "Start it with 'systemctl start stickpin'";
 }
 
+/** Whether an error says that no daemon runs, though the bus answers. */
+export function isNotRunning(error: unknown): error is AppError {
+  if (!(error instanceof AppError) || !(error.cause instanceof BusErrorReply)) return false;
+  return error.code === 'api/unreachable' && NO_OWNER.has(error.cause.errorName);
+}
+
+const NO_OWNER: ReadonlySet<string> = new Set(['ServiceUnknown', 'NameHasNoOwner'].map((name) => DBUS_ERROR + name));
+
 /** The error of a failed call, in words that need no knowledge of D-Bus. */
 export function asApiError(error: unknown): AppError {
   if (error instanceof AppError && error.code === 'api/unreadable') return otherVersion(error);

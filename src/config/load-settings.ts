@@ -33,6 +33,13 @@ export const NODE_SOURCES: SettingsSources = {
 
 type Table = Record<string, unknown>;
 
+/** One file that was read. */
+interface Fragment {
+  readonly path: string;
+  readonly text: string;
+  readonly table: Table;
+}
+
 /** The result of reading the sources. */
 export interface LoadedSettings {
   readonly settings: Settings;
@@ -54,17 +61,19 @@ export async function loadSettings(sources: SettingsSources, signal: AbortSignal
 export async function readSettings(sources: SettingsSources, signal: AbortSignal): Promise<LoadedSettings> {
   let merged: Table = {};
   const faults = new FaultList();
+  const read: Fragment[] = [];
   for (const path of await listFragments(sources, faults, signal)) {
     await faults.of(async () => {
-      const table = await readFragment(path, signal);
-      check(table, path, faults);
-      merged = merge(merged, table);
+      const fragment = await readFragment(path, signal);
+      check(fragment.table, [fragment], faults);
+      read.push(fragment);
+      merged = merge(merged, fragment.table);
     });
   }
   refuseAny(faults);
-  const settings = check(merged, 'the settings', faults);
+  const settings = check(merged, read, faults);
   for (const { key, message } of settings === undefined ? [] : jointFaults(settings)) {
-    faults.add(refusal('config/key', `the settings: ${key} ${message}`));
+    faults.add(refusal('config/key', `${placeOf(key, read)}: ${key} ${message}`));
   }
   refuseAny(faults);
   if (settings === undefined) throw new TypeError('settings without a fault are not valid');
@@ -103,17 +112,17 @@ async function listFolder(folder: string, faults: FaultList): Promise<string[]> 
   return visible.filter(isFragment).map((name) => join(folder, name));
 }
 
-async function readFragment(path: string, signal: AbortSignal): Promise<Table> {
+async function readFragment(path: string, signal: AbortSignal): Promise<Fragment> {
   let text: string;
   try {
     text = await readFile(path, { encoding: 'utf8', signal });
   } catch (error) {
     signal.throwIfAborted();
-    if (systemCodeOf(error) === 'ENOENT') return {};
+    if (systemCodeOf(error) === 'ENOENT') return { path, text: '', table: {} };
     throw fileError(path, error);
   }
   try {
-    return { ...(parse(text) as Table) };
+    return { path, text, table: { ...(parse(text) as Table) } };
   } catch (error) {
     throw new AppError({
       code: 'config/syntax',
@@ -143,14 +152,40 @@ function fileError(path: string, error: unknown): AppError {
 }
 
 /** Undefined when it is not valid: why is in `faults` then. */
-function check(table: Table, path: string, faults: FaultList): Settings | undefined {
+function check(table: Table, files: readonly Fragment[], faults: FaultList): Settings | undefined {
   const result = v.safeParse(settingsSchema, table);
   if (result.success) return result.output;
   for (const issue of result.issues) {
     const why = issue.expected === 'never' ? 'is not a setting of stickpin; check its spelling' : faultOf(issue);
-    faults.add(refusal('config/key', `${path}: ${v.getDotPath(issue) ?? ''} ${why}`));
+    const key = v.getDotPath(issue) ?? '';
+    faults.add(refusal('config/key', `${placeOf(key, files)}: ${key} ${why}`));
   }
   return undefined;
+}
+
+/**
+ * The file that decides about a key, and its line there: `/etc/stickpin/stickpin.toml: line 3`.
+ */
+function placeOf(key: string, files: readonly Fragment[]): string {
+  for (const { path, text } of [...files].reverse()) {
+    const line = lineOf(key, text);
+    if (line !== undefined) return `${path}: line ${line}`;
+  }
+  return files.length === 1 ? (files[0]?.path ?? '') : 'the settings';
+}
+
+/** Undefined for a key in a form of TOML that few people write. Elements of lists have no line. */
+function lineOf(key: string, text: string): number | undefined {
+  let table = '';
+  let found: number | undefined;
+  for (const [index, line] of text.split('\n').entries()) {
+    const [, header, name] = /^\s*(?:\[+([^\]]+)\]|([\w.-]+)\s*=)/.exec(line) ?? [];
+    table = header?.trim() ?? table;
+    const own = name === undefined || table === '' ? (name ?? table) : `${table}.${name}`;
+    const isMeant = (header !== undefined || name !== undefined) && (key === own || key.startsWith(`${own}.`));
+    if (isMeant) found = index + 1;
+  }
+  return found;
 }
 
 const IN_TOML = { object: 'a table' };

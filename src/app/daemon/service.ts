@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { createApiService } from '../../api/service.ts';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
 import { createSystemBus, type SystemBus } from '../../dbus/system-bus.ts';
+import { startFaultLine } from '../../domain/report/status/start-line.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { bootTime, goArch, isClockSynchronized, rememberClockAnswer } from '../../host/machine.ts';
@@ -15,7 +16,7 @@ import { createHookRunner } from '../../host/systemd/hook-runner.ts';
 import { restartOwnUnit } from '../../host/systemd/own-unit.ts';
 import { createSystemdManager } from '../../host/systemd/systemd-manager.ts';
 import { createDeviceMedia } from '../../media/device/device-media.ts';
-import { reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { sentence } from '../../platform/plain-text.ts';
@@ -45,22 +46,18 @@ interface Service {
   /** Aborted to stop the service. */
   readonly stop: AbortController;
   readonly documentWorker: URL;
+  readonly notifier: SystemdNotifier;
+  /** The daemon whose loop the watchdog follows, once there is one. */
+  readonly watched: { daemon?: Daemon };
 }
 
 async function serve(service: Service): Promise<void> {
-  const { settings, log, stop } = service;
+  const { settings, log, stop, notifier, watched } = service;
   const bus = createSystemBus({ clock: systemClock, log, env: process.env });
   // Of its own, so that calls of other users never stand before the answers of systemd.
   const apiBus = createSystemBus({ clock: systemClock, log, env: process.env, purpose: 'for the D-Bus API' });
-  let daemon: Daemon | undefined;
   let settingsFault: string | undefined;
-  const notifier = await createServiceNotifier({
-    env: process.env,
-    log,
-    clock: systemClock,
-    healthy: () => (daemon?.engine.idleMs() ?? 0) < STUCK_MS,
-  });
-  const backend = createApiBackend(() => daemon);
+  const backend = createApiBackend(() => watched.daemon);
   try {
     const options = {
       ...nodeOptions(service, bus, () => settingsFault),
@@ -69,7 +66,8 @@ async function serve(service: Service): Promise<void> {
       keepsMirrors: notifier.isStartedBySystemd,
       onStatus: backend.published,
     };
-    daemon = await createDaemon(options, stop.signal);
+    const daemon = await createDaemon(options, stop.signal);
+    watched.daemon = daemon;
     await startBus(bus, log, stop.signal);
     // It is tried again; the other one has told.
     await apiBus.start(stop.signal).catch(() => undefined);
@@ -80,7 +78,7 @@ async function serve(service: Service): Promise<void> {
       settingsFault = why;
       kick();
     };
-    const unwatch = watchOwnSettings(service, { bus, notifier, onReload: kick, onRefused });
+    const unwatch = watchOwnSettings(service, { bus, onReload: kick, onRefused });
     void forgetFailedStarts(settings, log, ended.signal);
     try {
       await daemon.run(stop.signal);
@@ -90,7 +88,6 @@ async function serve(service: Service): Promise<void> {
       await api.dispose();
     }
   } finally {
-    notifier.dispose();
     apiBus.close();
     bus.close();
   }
@@ -98,12 +95,8 @@ async function serve(service: Service): Promise<void> {
 
 /** Takes other settings by a restart, which systemd is asked for where it started the daemon. */
 function watchOwnSettings(
-  { settings, sources, log, stop }: Service,
-  {
-    bus,
-    notifier,
-    ...listeners
-  }: { bus: SystemBus; notifier: SystemdNotifier; onReload: () => void; onRefused: (why?: string) => void },
+  { settings, sources, log, stop, notifier }: Service,
+  { bus, ...listeners }: { bus: SystemBus; onReload: () => void; onRefused: (why?: string) => void },
 ): Unsubscribe {
   const restart = notifier.isStartedBySystemd ? (signal: AbortSignal) => restartOwnUnit(bus, signal) : undefined;
   const onChanged = () => void startAgain({ restart, stop, clock: systemClock, log });
@@ -189,16 +182,21 @@ export async function runService(args: readonly string[], documentWorker: URL): 
   const log = await createLog({ env: process.env });
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort());
+  const watched: Service['watched'] = {};
+  const healthy = () => (watched.daemon?.engine.idleMs() ?? 0) < STUCK_MS;
+  const notifier = await createServiceNotifier({ env: process.env, log, clock: systemClock, healthy });
   try {
     const sources = sourcesOf(args);
     const settings = await loadSettings(sources, stop.signal);
-    await serve({ settings, sources, log, stop, documentWorker });
+    await serve({ settings, sources, log, stop, documentWorker, notifier, watched });
     return 0;
   } catch (error) {
     if (stop.signal.aborted) return 0;
     log.error({ err: error, messageId: messageIds.configurationRejected }, `stickpin can't start: ${reasonOf(error)}`);
+    notifier.status(startFaultLine('stickpin', error instanceof AppError ? error.code : undefined, reasonOf(error)));
     return exitCodeOf(error);
   } finally {
+    notifier.dispose();
     log.close();
   }
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
+import { startFaultLine } from '../../domain/report/status/start-line.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { createIdentityKeeper, type IdentityKeeper } from '../../fleet/identity/identity.ts';
 import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
@@ -10,7 +11,7 @@ import { createPublisher } from '../../fleet/publisher/publisher.ts';
 import { type ClosableLog, createLog } from '../../host/log/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../../host/notify/notify.ts';
 import { fleetPaths } from '../../offers/fleet-paths.ts';
-import { reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { linkSignals } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
@@ -27,6 +28,7 @@ interface Service {
   readonly log: ClosableLog;
   /** Aborted to stop the service. */
   readonly stop: AbortSignal;
+  readonly notifier: SystemdNotifier;
 }
 
 /**
@@ -40,20 +42,24 @@ export async function runFleetService(args: readonly string[]): Promise<number> 
   const log = await createLog({ env: process.env });
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort());
+  const notifier = await createServiceNotifier({ env: process.env, log, clock: systemClock, healthy: () => true });
   try {
     const options = readArguments(args);
     const { sources } = options;
     const settings = await loadSettings(sources, stop.signal);
     if (options.withdraw) return await withdrawAtRemoval(settings, log, stop.signal);
-    return await serve({ settings, sources, log, stop: stop.signal });
+    return await serve({ settings, sources, log, stop: stop.signal, notifier });
   } catch (error) {
     if (stop.signal.aborted) return 0;
     log.error(
       { err: error, messageId: messageIds.configurationRejected },
       `stickpin-fleet can't start: ${reasonOf(error)}`,
     );
+    const code = error instanceof AppError ? error.code : undefined;
+    notifier.status(startFaultLine('stickpin-fleet', code, reasonOf(error)));
     return exitCodeOf(error);
   } finally {
+    notifier.dispose();
     log.close();
   }
 }
@@ -71,40 +77,35 @@ async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: A
  * takes it for a failure and waits longer before each next start (`RestartSteps=`).
  */
 async function serve(service: Service): Promise<number> {
-  const { sources, log, stop } = service;
-  const notifier = await createServiceNotifier({ env: process.env, log, clock: systemClock, healthy: () => true });
+  const { sources, log, stop, notifier } = service;
   stop.addEventListener('abort', notifier.stopping, { once: true });
-  try {
-    let { settings } = service;
-    while (settings.fleet.enabled) {
-      await work({ ...service, settings }, notifier);
-      if (stop.aborted) return 0;
-      settings = await loadSettings(sources, stop);
-    }
-    // systemd takes an end without READY=1 for a failure.
-    notifier.ready();
-    log.info({}, 'fleet.enabled is false: this node takes nothing from other nodes, and gives them nothing');
-    const withdrawn = await withdrawFromNode(settings, log, stop);
-    if (withdrawn.kind === 'left') log.warn({}, `${withdrawn.message}. The next start and a removal try it again`);
-    return 0;
-  } finally {
-    notifier.dispose();
+  let { settings } = service;
+  while (settings.fleet.enabled) {
+    await work({ ...service, settings });
+    if (stop.aborted) return 0;
+    settings = await loadSettings(sources, stop);
   }
+  // systemd takes an end without READY=1 for a failure.
+  notifier.ready();
+  log.info({}, 'fleet.enabled is false: this node takes nothing from other nodes, and gives them nothing');
+  const withdrawn = await withdrawFromNode(settings, log, stop);
+  if (withdrawn.kind === 'left') log.warn({}, `${withdrawn.message}. The next start and a removal try it again`);
+  return 0;
 }
 
 /** Until the settings change, or the service is to stop. */
-async function work(service: Service, notifier: SystemdNotifier): Promise<void> {
+async function work(service: Service): Promise<void> {
   const { stateDir, runDir } = fleetPaths(service.settings.paths);
   const lock = { program: 'stickpin-fleet', clock: systemClock, log: service.log };
   const release = await lockFolders([stateDir, runDir], lock, service.stop);
   try {
-    await workLocked(service, notifier);
+    await workLocked(service);
   } finally {
     release();
   }
 }
 
-async function workLocked({ settings, sources, log, stop }: Service, notifier: SystemdNotifier): Promise<void> {
+async function workLocked({ settings, sources, log, stop, notifier }: Service): Promise<void> {
   const changed = new AbortController();
   const { signal, release } = linkSignals([stop, changed.signal]);
   const own = await followOwnStatus(join(settings.paths.run_dir, 'status.json'), log);

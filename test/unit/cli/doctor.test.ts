@@ -1,6 +1,11 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { asApiError } from '../../../src/api/client-errors.ts';
 import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
 import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
+import { BusErrorReply } from '../../../src/dbus/message-bus.ts';
 import type { Finding } from '../../../src/domain/model/finding.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 import { idleReport } from '../../support/bus/fake-backend.ts';
@@ -31,6 +36,30 @@ describe('stickpin doctor', () => {
     );
     expect(stderr).toBe('stickpin: 2 faults found; each says what to do\n');
   });
+
+  it.each(['doctor', 'status'])(
+    '%s says that the daemon does not run with settings that it refuses',
+    async (command) => {
+      const folder = mkdtempSync(join(tmpdir(), 'stickpin-refused-'));
+      const file = join(folder, 'stickpin.toml');
+      writeFileSync(file, '[preload]\nparalel = 3\n');
+      const nobody = asApiError(new BusErrorReply('org.freedesktop.DBus.Error.ServiceUnknown', 'no owner'));
+      const adapters = { examineNode: async () => [], storedState: { report: async () => undefined } };
+      const { exitCode, stdout, stderr } = await runCommand([command], {
+        adapters: adapters as unknown as CommandAdapters,
+        settings: { fragments: [{ file }] },
+        client: { report: () => Promise.reject(nobody) },
+      });
+      rmSync(folder, { recursive: true });
+      expect(exitCode).not.toBe(0);
+      if (command === 'status')
+        expect(stderr).toContain(`not running, and its settings are refused: ${file}: line 2: `);
+      expect(stdout + stderr).toContain(
+        "orrect that, check it with 'stickpin config check', then run 'systemctl restart stickpin'",
+      );
+      expect(stdout + stderr).not.toContain("systemctl start stickpin'");
+    },
+  );
 
   it('puts one full stop between the finding and the advice, however a message ends', async () => {
     const told = async (message: string, remedy: string) =>

@@ -200,9 +200,25 @@ describe('loadSettings', () => {
         () => 'it was taken',
         (error: Error) => error.message,
       );
-      expect(told).toMatch(/it was taken|main\.toml: [a-z]+\.\S+ (must|is) |^the settings: /);
+      expect(told).toMatch(/it was taken|main\.toml: line [12]: [a-z]+\.\S+ (must|is) /);
       expect(told).not.toMatch(/Invalid|Expected|Received|Array|Object|undefined/);
     }
+  });
+
+  it.each([
+    ['an unknown key', '# x\n[preload]\nparalel = 3\n', /10-mine\.toml: line 3: preload\.paralel is not/],
+    ['a wrong value', '[media]\ndetect = true\ngrace = "x"\n[preload]\n', /10-mine\.toml: line 3: media\.grace must/],
+    ['an element of a list', '[registry]\nallow_uids = [\n 0,\n -1]', /: line 2: registry\.allow_uids\.1 /],
+    ['a dotted key', 'preload.parallel = 3\npreload.x = 3', /: line 2: preload\.x /],
+    ['an unknown table', '[preload]\nparallel = 3\n[prelod]\nx = 3', /: line 3: prelod /],
+    ['an inline table', 'preload = { x = 3 }', /: line 1: preload\.x /],
+    [
+      'settings that do not fit together',
+      '[update]\nstrategy = "window"\nwindows = []',
+      /: line 3: update\.windows names/,
+    ],
+  ])('names the line of %s', async (_what, text, words) => {
+    expect((await problem('local.d/10-mine.toml', text)).message).toMatch(words);
   });
 
   it('names file and line of what is not TOML', async () => {

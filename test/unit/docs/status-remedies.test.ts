@@ -10,6 +10,7 @@ import { remedyFor } from '../../../src/domain/report/reasons/remedies.ts';
 import { heldLine } from '../../../src/domain/report/status/held-line.ts';
 import type { Progress } from '../../../src/domain/report/status/progress-text.ts';
 import { restLine } from '../../../src/domain/report/status/rest-line.ts';
+import { startFaultLine } from '../../../src/domain/report/status/start-line.ts';
 import { statusLine } from '../../../src/domain/report/status/status-line.ts';
 import { streamNotes } from '../../../src/domain/report/stream-report.ts';
 import { wantedReleaseText } from '../../../src/domain/report/texts/fleet-text.ts';
@@ -202,6 +203,10 @@ const NOTES: readonly (readonly [string, string])[] = [
     streamNotes(pathWith([current({ endOfLife: new Date(NOON + 86_400_000).toISOString() })])).join(' '),
   ],
   ['a component fails', failingLine()],
+  [
+    'the settings keep it from starting',
+    startFaultLine('stickpin', 'config/key', 'a.toml: line 2: x is not a setting'),
+  ],
 ];
 
 describe('docs/operate.md: from a STATUS line to what to do', () => {

@@ -8,7 +8,7 @@ import { AppError, assertNever, reasonOf } from '../../../platform/app-error.ts'
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { withDaemon } from '../../context/daemon-client.ts';
+import { CORRECT_SETTINGS, withDaemon } from '../../context/daemon-client.ts';
 import { jsonText } from '../../output/json.ts';
 import { shortDigests } from '../../output/short-digests.ts';
 import { formatTable, type Layout } from '../../output/table.ts';
@@ -49,8 +49,11 @@ async function askDaemon(context: CommandContext): Promise<Answer> {
     return { findings: findingsOfReport(report), trust: report.trust };
   } catch (error) {
     context.signal.throwIfAborted();
+    const { fault } = findingsOn('daemon');
+    if (error instanceof AppError && error.cause instanceof AppError && error.cause.code.startsWith('config/'))
+      return { findings: [fault('the daemon is not running, and refuses its settings', CORRECT_SETTINGS)] };
     const remedy = `${startAdvice()}, and look into 'journalctl -u stickpin' if it does not stay up`;
-    return { findings: [findingsOn('daemon').fault(reasonOf(error), remedy)] };
+    return { findings: [fault(reasonOf(error), remedy)] };
   }
 }
 
