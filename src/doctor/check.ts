@@ -67,7 +67,11 @@ export interface ExaminedRuntime {
 
 /** Whether a runtime reads the mirrors that are written for it. */
 export type MirrorReading =
-  | { readonly kind: 'read' }
+  | {
+      readonly kind: 'read';
+      /** The folders of containerd that mirrors are written to. Absent for CRI-O. */
+      readonly folders?: readonly string[];
+    }
   /** The configuration of containerd sets no `config_path`. */
   | { readonly kind: 'unset' };
 

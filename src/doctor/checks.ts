@@ -1,15 +1,15 @@
 import type { Check, ExaminedNode } from './check.ts';
-import { checkBusPolicy } from './check-bus-policy.ts';
 import { checkClock } from './check-clock.ts';
 import { checkDatabase } from './check-database.ts';
 import { checkFleet } from './check-fleet.ts';
+import { checkFolders } from './check-folders.ts';
 import { checkHooks } from './check-hooks.ts';
+import { checkBusPolicy, checkUdevRules } from './check-installed-files.ts';
 import { checkKeys } from './check-keys.ts';
 import { checkKubelet } from './check-kubelet.ts';
 import { checkRegistrySocket } from './check-registry-socket.ts';
 import { checkRuntime } from './check-runtime.ts';
 import { checkServe } from './check-serve.ts';
-import { checkUdevRules } from './check-udev-rules.ts';
 import { checkUnits } from './check-units.ts';
 import { checkWindows } from './check-windows.ts';
 import { checkCrioBoot } from './crio/check-crio-boot.ts';
@@ -34,6 +34,7 @@ const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkWindows,
   checkRuntime,
   checkKubelet,
+  checkFolders,
   checkServe,
   checkFleet,
   checkCrioLink,

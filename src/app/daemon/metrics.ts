@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { PHASES } from '../../domain/model/phase.ts';
@@ -6,7 +7,8 @@ import type { StatusReport } from '../../domain/report/report.ts';
 import { MEDIA_CHANGES, reportChanges } from '../../domain/report/report-changes.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { othersMayWrite, replaceFile } from '../../platform/files/durable-file.ts';
+import { replaceFile } from '../../platform/files/durable-file.ts';
+import { openAccess } from '../../platform/files/open-access.ts';
 import type { Log } from '../../platform/log.ts';
 import { VERSION } from '../../platform/version.ts';
 import { REJECTION_CODES } from './rejection-codes.ts';
@@ -49,12 +51,8 @@ export function createMetricsFile({ path, clock, log }: MetricsFileOptions): Met
     try {
       await replaceFile({ path, isVolatile: true }, await metrics.registry.metrics());
       const folder = dirname(path);
-      const isShared = await othersMayWrite(folder);
-      tell(
-        isShared
-          ? `Other users than root may write ${folder} (metrics.textfile): they can change the metrics`
-          : undefined,
-      );
+      const open = openAccess(folder, await stat(folder));
+      tell(open && `${open.message}, so users other than root could change the metrics (metrics.textfile)`);
     } catch (error) {
       tell(`Metrics can't be written (metrics.textfile): ${reasonOf(error)}`, error);
     }

@@ -1,7 +1,6 @@
 import type { ExaminedRuntime } from '../../doctor/check.ts';
 import { systemClock } from '../../platform/clock.ts';
-import { CONTAINERD_CONFIG_FILE } from '../../runtime/containerd/mirror-places.ts';
-import { findRegistryConfigPath } from '../../runtime/containerd/registry-config-path.ts';
+import { findMirrorPlaces } from '../../runtime/containerd/mirror-places.ts';
 import { callAgain } from '../../runtime/cri/call-again.ts';
 import { createCriClient } from '../../runtime/cri/cri-client.ts';
 import { filesystemAt } from '../../runtime/cri/observe.ts';
@@ -24,10 +23,8 @@ export function createExaminedRuntime({
     version: (signal) => callAgain(cri.version, systemClock, signal),
     mirrors: async (signal) => {
       if (kind !== 'containerd') return { kind: 'read' };
-      const [info, name] = await Promise.all([cri.statusInfo(signal), cri.version(signal)]);
-      const configFile = certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined;
-      const configured = await findRegistryConfigPath({ info, name, configFile }, signal);
-      return { kind: configured.kind === 'unset' ? 'unset' : 'read' };
+      const places = await findMirrorPlaces(cri, { certsDirectory, configFile: undefined }, signal);
+      return places.length === 0 ? { kind: 'unset' } : { kind: 'read', folders: places.map(([folder]) => folder) };
     },
     imageFilesystem: async (signal) => {
       const path = await callAgain(cri.imageFilesystemPath, systemClock, signal);

@@ -2,8 +2,10 @@ import type { Stats } from 'node:fs';
 import { constants, lstat, open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { openAccess } from '../../platform/files/open-access.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
+import { holdsPrivateKey } from './private-key-form.ts';
 
 /**
  * A problem of a folder of keys, or of a file in it. `message` names the path and says why,
@@ -82,6 +84,7 @@ export async function listKeysFolder(folder: string, { wasSeen, ownUid }: KeysFo
 /** A key file that was read: its text, and a fault of its owner or mode. */
 export interface KeyFileText {
   readonly text: string;
+  readonly bytes: Buffer;
   readonly fault?: Omit<KeyProblem, 'file'>;
 }
 
@@ -113,9 +116,9 @@ export async function readGuardedKeyFile(
       if (!found.isFile() || found.size > maxBytes) {
         throw bundleError('bundle/key-file', `key file ${path} is not a file of at most ${maxBytes} bytes`);
       }
-      const text = await handle.readFile({ encoding: 'utf8', signal });
+      const bytes = await handle.readFile({ signal });
       const fault = accessFault(path, found, ownUid);
-      return { text, ...(fault !== undefined && { fault }) };
+      return { text: bytes.toString(), bytes, ...(fault !== undefined && { fault }) };
     } finally {
       await handle.close();
     }
@@ -155,7 +158,7 @@ export function strayFiles(
     }));
 }
 
-/** A problem for each file, whatever its name, that holds a private key in PEM. */
+/** A problem for each file, whatever its name, that holds a private key. */
 export async function privateKeyFiles(
   folder: string,
   names: readonly string[],
@@ -167,7 +170,7 @@ export async function privateKeyFiles(
     const maxBytes = file.endsWith('.toml') ? limits.roleFileBytes : limits.keyFileBytes;
     const read = await readGuardedKeyFile(path, undefined, signal, { maxBytes }).catch(() => undefined);
     signal.throwIfAborted();
-    if (!/-----BEGIN [A-Z0-9 ]*PRIVATE KEY/.test(read?.text ?? '')) continue;
+    if (read === undefined || !holdsPrivateKey(read.bytes)) continue;
     problems.push({
       file,
       message: `PRIVATE KEY in ${path}${file.endsWith('.toml') ? ', so nothing is trusted by this role' : ''}`,
@@ -180,28 +183,15 @@ export async function privateKeyFiles(
 }
 
 /**
- * Who else may write a path. Access control lists show in the group bits (acl(5)). Parent folders
- * are not checked: a keys.d that somebody puts in the place of this one belongs to its maker.
+ * Who else may write a path. Parent folders are not checked: a keys.d that somebody puts in the
+ * place of this one belongs to its maker.
  */
-function accessFault(
-  path: string,
-  { mode, uid }: Stats,
-  ownUid: number | undefined,
-): Omit<KeyProblem, 'file'> | undefined {
+function accessFault(path: string, found: Stats, ownUid: number | undefined): Omit<KeyProblem, 'file'> | undefined {
   if (ownUid === undefined) return undefined;
-  const why = 'so users other than root could add keys or remove revocations';
-  if ((mode & 0o022) !== 0) {
-    const who = (mode & 0o002) === 0 ? 'its group' : 'everybody';
-    return {
-      message: `${path} can be written by ${who}, ${why}`,
-      remedy: `run chmod go-w ${path}`,
-      hidesRevocations: true,
-    };
-  }
-  if (uid === 0 || uid === ownUid) return undefined;
-  const message = `${path} belongs to user ${uid}, ${why}`;
-  const remedy = `if you made it, run chown root ${path}; otherwise move it away`;
-  return { message, remedy, hidesRevocations: true };
+  const open = openAccess(path, found, ownUid);
+  if (open === undefined) return undefined;
+  const message = `${open.message}, so users other than root could add keys or remove revocations`;
+  return { message, remedy: open.remedy, hidesRevocations: true };
 }
 
 /**

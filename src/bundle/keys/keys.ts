@@ -2,6 +2,7 @@ import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { reasonOf } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type CanonicalKey, canonicalKey, type SignatureAlgorithm } from './canonical-key.ts';
+import { holdsPrivateKey } from './private-key-form.ts';
 
 export type { SignatureAlgorithm };
 
@@ -139,7 +140,7 @@ function pemBlocks(
 }
 
 function refusePrivateKey(text: string, name: string): void {
-  if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) return;
+  if (!holdsPrivateKey(Buffer.from(text))) return;
   throw badKey(name, 'it holds a private key: remove it from here and use the .pub file that was made with it');
 }
 

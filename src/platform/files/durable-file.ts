@@ -80,7 +80,7 @@ const unsynced = new Set<string>();
  * Whether users other than root and our own may write a folder. They may put anything under any
  * name in it, at any time, and a sticky bit does not change that.
  */
-export async function othersMayWrite(folder: string): Promise<boolean> {
+async function othersMayWrite(folder: string): Promise<boolean> {
   const { mode, uid, gid } = await stat(folder);
   const isOurs = uid === 0 || uid === process.geteuid?.();
   const isOurGroup = gid === 0 || gid === process.getegid?.();

@@ -1,3 +1,4 @@
+import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -37,6 +38,54 @@ describe('loadTrustedKeys', () => {
     expect(keys.map((key) => key.name)).toEqual(['good']);
     expect(problems.map((problem) => problem.file)).toEqual(['bad.pub', 'big.pub', 'gone.pub', 'key.pem']);
     for (const problem of problems) expect(problem.message).toContain(join(folder, problem.file));
+  });
+
+  describe('a private key', () => {
+    const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+    const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
+    const ed = generateKeyPairSync('ed25519').privateKey;
+    const der = (key: KeyObject, type: 'pkcs8' | 'sec1' | 'pkcs1') =>
+      key.export({ format: 'der', type } as never) as never as Buffer;
+    const secret = { cipher: 'aes-256-cbc', passphrase: 'x' } as const;
+
+    it.each<[string, string | Buffer]>([
+      ['PKCS#8 in DER', der(ed, 'pkcs8')],
+      ['SEC1 in DER', der(ec, 'sec1')],
+      ['PKCS#1 in DER', der(rsa, 'pkcs1')],
+      ['encrypted PKCS#8 in DER', ed.export({ format: 'der', type: 'pkcs8', ...secret })],
+      ['encrypted PKCS#8 in PEM', ed.export({ format: 'pem', type: 'pkcs8', ...secret })],
+      ['DER in Base64', der(ed, 'pkcs8').toString('base64')],
+      ['PEM in UTF-16', Buffer.from(String(ed.export({ format: 'pem', type: 'pkcs8' })), 'utf16le')],
+      ['OpenSSH', '-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n'],
+      ['OpenSSH without armour', Buffer.from('b3BlbnNzaC1rZXktdjEAAAAABG5vbmU=', 'base64')],
+      ['cosign', '-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\neyJ\n'],
+      ['older cosign', '-----BEGIN ENCRYPTED COSIGN PRIVATE KEY-----\neyJ\n'],
+      ['minisign', 'untrusted comment: minisign encrypted secret key\nRWRTY0IyQ1wEo9d3\n'],
+      ['a JSON Web Key', JSON.stringify(ed.export({ format: 'jwk' }))],
+    ])('is found as %s, whatever its name', async (_form, content) => {
+      installKeys(folder, [sampleKey('good')]);
+      for (const file of ['notes', 'spare.pub']) writeFileSync(join(folder, file), content);
+      const { keys, problems } = await load();
+      expect(keys.map((key) => key.name)).toEqual(['good']);
+      expect(problems).toEqual(
+        ['notes', 'spare.pub'].map((file) => expect.objectContaining({ file, isPrivateKey: true })),
+      );
+      expect(problems[0]?.message).toBe(`PRIVATE KEY in ${join(folder, 'notes')}`);
+    });
+
+    it.each<[string, string | Buffer]>([
+      ['a public key in DER', createPublicKey(ec).export({ format: 'der', type: 'spki' })],
+      [
+        'a public key of minisign',
+        'untrusted comment: minisign public key 1\nRWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\n',
+      ],
+      ['ids of keys', `${'30'.repeat(32)}\n`],
+    ])('is not seen in %s', async (_what, content) => {
+      writeFileSync(join(folder, 'notes'), content);
+      expect((await load()).problems).toMatchObject([
+        { file: 'notes', message: expect.stringContaining('is ignored') },
+      ]);
+    });
   });
 
   it('does not trust a revoked key under any file name', async () => {
