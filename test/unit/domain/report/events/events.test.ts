@@ -51,7 +51,7 @@ describe('eventsBetween', () => {
   it('reports the runtime at the start, and when it goes away or comes back', () => {
     expect(told(undefined, snapshot())).toEqual(['runtimeBack: The container runtime answers: cri-o 1.36.3']);
     expect(told(snapshot(), snapshot({ runtime: away }))).toEqual([
-      'runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it.',
+      'runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it. Start it; stickpin continues automatically.',
     ]);
     expect(told(snapshot({ runtime: away }), snapshot({ runtime: { ...away, reason: 'other' } }))).toEqual([]);
     expect(told(snapshot({ runtime: away }), snapshot())).toHaveLength(1);
@@ -60,7 +60,7 @@ describe('eventsBetween', () => {
   it('distinguishes a runtime that lists no images from one that does not answer', () => {
     const unlisted = snapshot({ runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } });
     expect(told(snapshot(), unlisted)).toEqual([
-      'imagesUnlisted: cri-o 1.36.3 answers, but does not list its images: database is locked. Preloads wait for it.',
+      "imagesUnlisted: cri-o 1.36.3 answers, but does not list its images: database is locked. Preloads wait for it. It is asked again automatically; the runtime's own journal tells more.",
     ]);
     expect(told(unlisted, unlisted)).toEqual([]);
     expect(told(unlisted, snapshot({ runtime: away })).map((line) => line.split(':')[0])).toEqual([
@@ -100,7 +100,9 @@ describe('eventsBetween', () => {
         snapshot({ media: [stick] }, [stored(bundle)]),
         snapshot({ media: [stick], runtime: away }, [stored(bundle)]),
       ),
-    ).toEqual(['runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it.']);
+    ).toEqual([
+      'runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it. Start it; stickpin continues automatically.',
+    ]);
   });
 
   it('reports media once when they are read, can not be read, or are removed', () => {
