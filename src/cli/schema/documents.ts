@@ -48,6 +48,7 @@ const nodeStatus = v.strictObject({
     }),
   ),
   wants: v.optional(v.array(v.strictObject({ name: text, version: text }))),
+  rejects: v.optional(v.array(text)),
   more: v.optional(v.number()),
 });
 

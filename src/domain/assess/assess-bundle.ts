@@ -163,15 +163,16 @@ function peersOf(carriers: readonly Carrier[]): Pick<BundleAssessment, 'isOnPeer
 function neededBy(
   bundle: StoredBundle,
   carriers: readonly Carrier[],
-  { observed: { fleet, runtime }, policy, stored }: BundleContext,
+  { observed: { fleet, runtime, now }, policy, stored }: BundleContext,
 ): Pick<BundleAssessment, 'neededBy'> {
-  const { enabled, serve, except } = policy.fleet;
+  const { enabled, serve, except, absent } = policy.fleet;
   const isGiven = serve && !except.includes(bundle.payload.name) && carriers.some(({ medium }) => !medium.peer);
   const layerStorage = runtime.kind === 'reachable' ? runtime.layerStorage : undefined;
   if (!isGiven || keepsBlobs(policy, layerStorage)) return {};
   // While the fleet process does not answer, nobody knows.
   if (fleet === undefined) return enabled ? { neededBy: 'unknown' } : {};
-  const nodes = nodesLoading(turnRelease(bundle, stored.bundles), fleet);
+  const isLong = fleet.search === 'long' && now >= (bundle.readyAt ?? now) + absent;
+  const nodes = nodesLoading(turnRelease(bundle, stored.bundles), fleet, isLong);
   return nodes === undefined ? {} : { neededBy: nodes };
 }
 

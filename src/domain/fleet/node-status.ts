@@ -37,6 +37,11 @@ export interface NodeStatus {
   readonly releases: readonly ReleaseStatus[];
   /** Releases that the node lacks and no node can give: a stick in any node brings them. */
   readonly wants?: readonly { readonly name: string; readonly version: string }[];
+  /**
+   * The first 16 hex digits of the ids of bundles that it sees and rejects, as one without a
+   * trusted signature; absent where there is none, and from an older stickpin.
+   */
+  readonly rejects?: readonly string[];
   /** How many releases did not fit: whether the node has one that is not named is unknown then. */
   readonly more?: number;
 }
@@ -48,10 +53,12 @@ export function isCut(status: NodeStatus | undefined): boolean {
 
 const shortText = (maximum: number) => v.pipe(v.string(), v.minLength(1), v.maxLength(maximum));
 
+const shortId = v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/));
+
 const release = v.object({
   name: shortText(253),
   version: shortText(253),
-  bundle: v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/)),
+  bundle: shortId,
   phase: v.picklist(PHASES.map(({ phase }) => phase)),
   current: v.optional(v.boolean()),
   runs: v.optional(v.boolean()),
@@ -65,6 +72,7 @@ const nodeStatus: v.GenericSchema<unknown, NodeStatus> = v.object({
   arch: v.optional(shortText(63)),
   releases: v.pipe(v.array(release), v.maxLength(NODE_STATUS_RELEASES)),
   wants: v.optional(v.pipe(v.array(v.object({ name: shortText(253), version: shortText(253) })), v.maxLength(100))),
+  rejects: v.optional(v.pipe(v.array(shortId), v.maxLength(100))),
   more: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
 }) as v.GenericSchema<unknown, NodeStatus>;
 

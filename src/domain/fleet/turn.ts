@@ -69,12 +69,23 @@ export interface LoadingNodes {
 
 /**
  * The nodes that need the stick in this node to load a release. Undefined when none does: all
- * others have its images, are absent, went on to a later release or gave it up, or another node
- * gives it.
+ * others have its images, are absent, went on to a later release, rejected it or gave it up, or
+ * another node gives it.
+ *
+ * @param isLong the release has been offered for `fleet.absent`: a node that has not begun by then,
+ *   as one that trusts no key of it, is not waited for
  */
-export function nodesLoading(release: TurnRelease, { self, nodes, peers }: FleetView): LoadingNodes | undefined {
-  const others = nodes.filter((node) => node.name !== self && isCounted(node, release) && isMadeFor(node, release));
-  const loading = others.flatMap((node) => awaitedNode(node, release) ?? []).filter((node) => isStillLoading(node));
+export function nodesLoading(
+  release: TurnRelease,
+  { self, nodes, peers }: FleetView,
+  isLong: boolean,
+): LoadingNodes | undefined {
+  const others = nodes.filter(
+    (node) => node.name !== self && isCounted(node, release) && isMadeFor(node, release) && !hasRejected(node, release),
+  );
+  const loading = others
+    .flatMap((node) => awaitedNode(node, release) ?? [])
+    .filter((node) => isStillLoading(node) && (node.release !== undefined || !isLong));
   const isGiven = peers.some(
     ({ trouble, bundles }) =>
       trouble === undefined && bundles.some(({ bundleId, isWhole }) => bundleId === release.bundleId && isWhole),
@@ -88,6 +99,10 @@ function isStillLoading(node: AwaitedNode): boolean {
   const { phase, reason } = node.release ?? {};
   const hasGivenUp = phase === 'retired' || phase === 'rejected' || reason === 'engine/cancelled';
   return !isReady(node) && !hasGivenUp;
+}
+
+function hasRejected({ status }: FleetNode, { bundleId }: TurnRelease): boolean {
+  return status?.rejects?.includes(hexOf(bundleId).slice(0, 16)) === true;
 }
 
 function isCounted(node: FleetNode, release: TurnRelease): boolean {

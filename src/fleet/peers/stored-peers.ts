@@ -3,6 +3,7 @@ import { formatEndpoint, parseEndpoint } from '../../domain/settings/network-typ
 import { reasonOf } from '../../platform/app-error.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
+import { isLocal } from '../publish/serves.ts';
 
 /** A node that is or was known. */
 export interface StoredPeer {
@@ -15,7 +16,7 @@ export interface StoredPeer {
 
 /** The nodes that were known last, for a start without an API server. */
 export interface PeerStore {
-  /** Those of the file; none when it can't be used. */
+  /** Those of the file, without addresses that each machine has; none when it can't be used. */
   load(signal: AbortSignal): Promise<readonly StoredPeer[]>;
   /** Replaces the file. A failure is one line in the log. */
   save(peers: readonly StoredPeer[], signal: AbortSignal): Promise<void>;
@@ -41,7 +42,7 @@ export function createPeerStore(path: string, log: Log): PeerStore {
       try {
         signal.throwIfAborted();
         const text = await readIfPresent(path);
-        return text === undefined ? [] : v.parse(storedPeers, JSON.parse(text)).peers;
+        return text === undefined ? [] : v.parse(storedPeers, JSON.parse(text)).peers.map(withoutLocal);
       } catch (error) {
         const message = `${path} can't be used, so no peers of before are asked: ${reasonOf(error)}. It is written anew`;
         if (!signal.aborted) log.warn({ err: error }, message);
@@ -56,6 +57,12 @@ export function createPeerStore(path: string, log: Log): PeerStore {
       });
     },
   };
+}
+
+/** The node itself is still waited for. */
+function withoutLocal({ name, address }: StoredPeer): StoredPeer {
+  const host = address === undefined ? undefined : parseEndpoint(address, 0)?.host;
+  return { name, ...(host !== undefined && !isLocal(host) && { address }) };
 }
 
 /** An address in the form in which it is stored. */

@@ -12,6 +12,9 @@ import type { OwnBundle, OwnReport } from './own-report.ts';
 /** They leave most of the room for releases. */
 const MOST_WANTS = 3;
 
+/** As few as other nodes may offer at once that this one does not take. */
+const MOST_REJECTS = 16;
+
 /** A percentage is published in these steps, so that a preload writes ten times. */
 const PERCENT_STEP = 10;
 
@@ -22,13 +25,27 @@ export function nodeStatusOf(report: OwnReport): NodeStatus {
   const all = releaseStatusesOf(report);
   const more = all.length - NODE_STATUS_RELEASES;
   const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
+  const rejects = rejectsOf(report);
   return {
     version: 1,
     ...(report.arch !== undefined && { arch: report.arch }),
     releases: all.slice(0, NODE_STATUS_RELEASES),
     ...(wants.length > 0 && { wants }),
+    ...(rejects.length > 0 && { rejects }),
     ...(more > 0 && { more }),
   };
+}
+
+/**
+ * Of other nodes a path ends with the id of its bundle, also of one whose envelope is not read to
+ * its end.
+ */
+function rejectsOf({ rejected, bundles }: OwnReport): readonly string[] {
+  const taken = new Set(bundles.map(shortBundle));
+  const ids = rejected.flatMap(
+    ({ path, bundleId = path }) => /sha256:([0-9a-f]{16})[0-9a-f]{48}$/.exec(bundleId)?.[1] ?? [],
+  );
+  return [...new Set(ids)].filter((id) => !taken.has(id)).slice(0, MOST_REJECTS);
 }
 
 /**

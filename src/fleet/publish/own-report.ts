@@ -31,7 +31,12 @@ const bundle = v.object({
   runs: v.optional(v.boolean()),
 });
 
-const rejection = v.object({ medium: v.string(), path: v.string(), reason: shownReason });
+const rejection = v.object({
+  medium: v.string(),
+  path: v.string(),
+  bundleId: v.optional(v.string()),
+  reason: shownReason,
+});
 
 const ownReport = v.object({
   arch: v.optional(v.string()),

@@ -46,7 +46,8 @@ LOCAL.addAddress('::', 'ipv6');
 LOCAL.addAddress('::1', 'ipv6');
 LOCAL.addSubnet('fe80::', 10, 'ipv6');
 
-function isLocal(host: string): boolean {
+/** Whether an address names another machine, or none, on each machine: no other node is there. */
+export function isLocal(host: string): boolean {
   return LOCAL.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
 }
 

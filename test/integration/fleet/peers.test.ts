@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -6,6 +6,8 @@ import type { FleetNode } from '../../../src/domain/fleet/fleet-view.ts';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { Phase } from '../../../src/domain/model/phase.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
+import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
+import { parseOwnReport } from '../../../src/fleet/publish/own-report.ts';
 import { fleetPaths } from '../../../src/offers/fleet-paths.ts';
 import { hostArch, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
@@ -272,6 +274,20 @@ describe('the stick that others still load from', () => {
     await first.until(isToStay(1), 60_000);
     others(told('worker-2', 'rejected'), told('worker-3', 'ready'));
     await first.until(({ status }) => status.includes('ou may remove the stick'), 60_000);
+  }, 240_000);
+
+  it('need not stay for a node that takes no bundle of its keys, as that node itself tells', async () => {
+    const first = await node('worker-1');
+    const second = await node('worker-2', { keys: [sampleKey('other-2026')] });
+    others(told('worker-2'), told('worker-3', 'ready'));
+    first.plug(bundle.path);
+    await first.until((report) => isReady(report) && report.status.includes(STAY(1)), 60_000);
+    await second.until(({ rejected }) => rejected.length > 0, 60_000);
+    const written = readFileSync(join(second.settings.paths.run_dir, 'status.json'), 'utf8');
+    const parsed = parseOwnReport(written);
+    const status = parsed.kind === 'report' ? nodeStatusOf(parsed.report) : expect.unreachable();
+    others({ name: 'worker-2', isAbsent: false, status }, told('worker-3', 'ready'));
+    await first.until(({ status: line }) => line.includes('ou may remove the stick'), 60_000);
   }, 240_000);
 
   it('may go from a node that gives to others without it', async () => {

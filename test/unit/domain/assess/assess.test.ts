@@ -11,6 +11,7 @@ import {
   medium,
   NOON,
   observation,
+  POLICY,
   pullOf,
   reachable,
   referenceOf,
@@ -28,6 +29,23 @@ const stick = medium('sdb1', [found(bundle)]);
 const absent = (...names: readonly string[]): MissingBlob[] =>
   names.map((name) => ({ digest: layer(name).digest, why: 'absent' }));
 const phase = (over: Partial<Scene>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
+
+describe('assess: who needs the stick here', () => {
+  const silent = { name: 'worker-3', isAbsent: false, status: { version: 1, releases: [] } } as const;
+  const needed = (search: 'short' | 'long', readyMsAgo: number) => {
+    const fleet = { self: 'worker-2', nodes: [{ name: 'worker-2', isAbsent: false }, silent], peers: [], search };
+    const entry = stored(bundle, { readyAt: NOON - readyMsAgo });
+    const scene = { media: [stick], runtime: reachable({ images: allListed(bundle) }), fleet };
+    return judge(observation(scene), [entry], { ...POLICY, fleet: { ...POLICY.fleet, enabled: true, absent: 60_000 } })
+      .first?.neededBy;
+  };
+
+  it('is no node that has not begun for fleet.absent since the release was ready and nodes were looked for', () => {
+    expect(needed('long', 59_000)).toEqual({ loading: 1, all: 2 });
+    expect(needed('short', 61_000)).toEqual({ loading: 1, all: 2 });
+    expect(needed('long', 61_000)).toBeUndefined();
+  });
+});
 
 describe('assess: what media offer', () => {
   it('pulls the images of one volume, and names the blob that no volume has', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FleetNode } from '../../../../src/domain/fleet/fleet-view.ts';
-import type { ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
-import { turnOf } from '../../../../src/domain/fleet/turn.ts';
+import { parseNodeStatus, type ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
+import { nodesLoading, turnOf } from '../../../../src/domain/fleet/turn.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { nodeStatusOf } from '../../../../src/fleet/publish/node-status.ts';
 import type { OwnBundle } from '../../../../src/fleet/publish/own-report.ts';
@@ -34,6 +34,40 @@ const ROLLED_BACK = { code: 'engine/rolled-back', message: 'a person took 4.13.6
 
 const turn = (...nodes: readonly FleetNode[]) =>
   turnOf(RELEASE, { self: 'worker-2', nodes: [...nodes, SELF], peers: [] });
+
+describe('the nodes that need the stick', () => {
+  const loading = (isLong: boolean, ...nodes: readonly FleetNode[]) =>
+    nodesLoading(RELEASE, { self: 'worker-2', nodes: [...nodes, SELF], peers: [] }, isLong);
+  const told = (bundleId?: string, path = 'stickpin/ocp') => {
+    const reason = { code: 'bundle/unknown-key', message: 'signature by unknown key' };
+    return nodeStatusOf({
+      ...ownReport([]),
+      rejected: [{ medium: 'worker-2', path, reason, ...(bundleId && { bundleId }) }],
+    });
+  };
+
+  it('are those that have not loaded it, also before they begin', () => {
+    expect(loading(false, node('worker-1'), node('worker-3', { phase: 'preloading' }))).toEqual({ loading: 2, all: 3 });
+  });
+
+  it('are not those that have not begun for as long as silent nodes are waited for', () => {
+    expect(loading(true, node('worker-1'), node('worker-3', { phase: 'preloading' }))).toEqual({ loading: 1, all: 3 });
+    expect(loading(true, node('worker-1'), { name: 'worker-3', isAbsent: false })).toBeUndefined();
+  });
+
+  it.each([
+    ['by its id', told(RELEASE.bundleId)],
+    ['at the path of another node', told(undefined, `ocp@4.13.7 ${RELEASE.bundleId}`)],
+  ])('are not those that reject it %s', (_where, status) => {
+    expect(parseNodeStatus(JSON.parse(JSON.stringify(status)))).toEqual(status);
+    expect(loading(false, { name: 'worker-1', isAbsent: false, status })).toBeUndefined();
+  });
+
+  it('are those that reject another bundle, or this one on a stick beside one that they take', () => {
+    const other = { name: 'worker-1', isAbsent: false, status: told(LATER.bundleId) };
+    expect(loading(false, other)).toEqual({ loading: 1, all: 2 });
+  });
+});
 
 describe('the order of an activation in a cluster', () => {
   it('lets a node go that knows of no other', () => {
