@@ -21,6 +21,7 @@ const LongestFirst = longestFirst([
  */
 export default defineConfig({
   test: {
+    globalSetup: 'test/support/requirements.ts',
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
     projects: [

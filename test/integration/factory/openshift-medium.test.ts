@@ -72,7 +72,7 @@ function writeMedium({ below = 'oc-mirror/install', tag, env, ...more }: MediumO
 
 /** `-r` makes all folders read-only, as most media have them; `-R` keeps their modes. */
 function makeIso(folder: string, label = 'upgrade_4.13.7', modes: '-r' | '-R' = '-R'): string {
-  execFileSync('/usr/bin/xorriso', ['-as', 'mkisofs', '-quiet', '-V', label, modes, '-J', '-o', at('x.iso'), folder], {
+  execFileSync('xorriso', ['-as', 'mkisofs', '-quiet', '-V', label, modes, '-J', '-o', at('x.iso'), folder], {
     stdio: 'ignore',
   });
   return at('x.iso');
@@ -317,7 +317,7 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
   it.runIf(have(...loop))('in a drive is too large for a full disk before anything is copied', async () => {
     const image = makeIso(writeMedium());
     truncateSync(image, 8 * MiB);
-    const drive = execFileSync('/sbin/losetup', ['--find', '--show', '--read-only', image], {
+    const drive = execFileSync('losetup', ['--find', '--show', '--read-only', image], {
       encoding: 'utf8',
     }).trim();
     const disk = mountSmallDisk('tmpfs', MiB / 4);
@@ -328,7 +328,7 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
       expect(readdirSync(disk.path)).toEqual([]);
     } finally {
       disk.dispose();
-      execFileSync('/sbin/losetup', ['--detach', drive]);
+      execFileSync('losetup', ['--detach', drive]);
     }
   });
 });

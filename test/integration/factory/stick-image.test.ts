@@ -13,7 +13,12 @@ import { entriesBelow } from '../../support/files/entries-below.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 
-const tools = [program('mcopy', 'apt-get install mtools'), program('mkfs.vfat', 'apt-get install dosfstools')];
+const tools = [
+  ...['mcopy', 'mmd'].map((name) => program(name, 'apt-get install mtools')),
+  program('sfdisk', 'apt-get install fdisk'),
+  ...['mkfs.vfat', 'fsck.vfat'].map((name) => program(name, 'apt-get install dosfstools')),
+  ...['mkfs.ext4', 'e2fsck', 'debugfs'].map((name) => program(name, 'apt-get install e2fsprogs')),
+];
 const key = sampleKey();
 const MiB = 1024 ** 2;
 const { signal } = new AbortController();
@@ -43,7 +48,7 @@ const FOLDER = 'stickpin/ocp-4.13.7+x-amd64';
 
 /** Takes the filesystem out of an image, checks it, and copies its files to a folder. */
 function unpack(image: string, filesystem: string, to: string): void {
-  const [partition] = JSON.parse(execFileSync('/sbin/sfdisk', ['--json', image], { encoding: 'utf8' })).partitiontable
+  const [partition] = JSON.parse(execFileSync('sfdisk', ['--json', image], { encoding: 'utf8' })).partitiontable
     .partitions;
   expect(partition.start * 512).toBe(MiB);
   expect(partition.start * 512 + partition.size * 512).toBe(statSync(image).size);
@@ -51,17 +56,17 @@ function unpack(image: string, filesystem: string, to: string): void {
   const file = `${image}.partition`;
   execFileSync('dd', [`if=${image}`, `of=${file}`, 'bs=1M', 'skip=1', 'conv=sparse', 'status=none']);
   mkdirSync(to);
-  const check = filesystem === 'vfat' ? ['/sbin/fsck.vfat', '-n', file] : ['/sbin/e2fsck', '-f', '-n', file];
+  const check = filesystem === 'vfat' ? ['fsck.vfat', '-n', file] : ['e2fsck', '-f', '-n', file];
   const checked = spawnSync(check[0] ?? '', check.slice(1), { encoding: 'utf8' });
   expect({ status: checked.status, output: checked.stdout }).toMatchObject({ status: 0 });
-  const type = execFileSync('/sbin/blkid', ['-p', '-o', 'export', file], { encoding: 'utf8' });
+  const type = execFileSync('blkid', ['-p', '-o', 'export', file], { encoding: 'utf8' });
   expect(type).toContain(`TYPE=${filesystem}\n`);
   expect(type).toContain('LABEL=STICKPIN\n');
   if (filesystem === 'vfat') {
-    execFileSync('/usr/bin/mcopy', ['-s', '-Q', '-i', file, '::/stickpin', to], {
+    execFileSync('mcopy', ['-s', '-Q', '-i', file, '::/stickpin', to], {
       env: { ...process.env, MTOOLS_SKIP_CHECK: '1' },
     });
-  } else execFileSync('/sbin/debugfs', ['-R', `rdump /stickpin ${to}`, file], { stdio: 'ignore' });
+  } else execFileSync('debugfs', ['-R', `rdump /stickpin ${to}`, file], { stdio: 'ignore' });
 }
 
 describe.runIf(have('openssl', ...tools))('bundle create --filesystem', () => {

@@ -37,7 +37,9 @@ const needed = [
   mounting,
   program('losetup', 'apt-get install mount'),
   program('mcopy', 'apt-get install mtools'),
+  program('mmd', 'apt-get install mtools'),
   program('mkfs.vfat', 'apt-get install dosfstools'),
+  program('mkfs.ext4', 'apt-get install e2fsprogs'),
 ] as const;
 
 /** A loop device in place of a stick, which the machine calls removable. */
@@ -53,7 +55,7 @@ describe.runIf(have(...needed))('bundle write', () => {
     root = mkdtempSync(join(tmpdir(), 'stickpin-write-'));
     // What was on it before, also where old partition tables have their copy.
     writeFileSync(at('stick'), Buffer.alloc(STICK_BYTES, 0xee));
-    device = execFileSync('/sbin/losetup', ['--find', '--show', at('stick')], { encoding: 'utf8' }).trim();
+    device = execFileSync('losetup', ['--find', '--show', at('stick')], { encoding: 'utf8' }).trim();
     bundle = await makeSampleBundle({ dir: root, keys: [key] });
     installKeys(at('keys'), [key]);
     facts = {
@@ -66,7 +68,7 @@ describe.runIf(have(...needed))('bundle write', () => {
   });
   afterEach(() => {
     vi.restoreAllMocks();
-    execFileSync('/sbin/losetup', ['--detach', device]);
+    execFileSync('losetup', ['--detach', device]);
     rmSync(root, { recursive: true, force: true });
   });
 
@@ -90,7 +92,7 @@ describe.runIf(have(...needed))('bundle write', () => {
     rmSync(at('medium'), { recursive: true, force: true });
     const env = { ...process.env, MTOOLS_SKIP_CHECK: '1' };
     execFileSync('mkdir', [at('medium')]);
-    execFileSync('/usr/bin/mcopy', ['-s', '-Q', '-i', at('partition'), '::/stickpin', at('medium')], { env });
+    execFileSync('mcopy', ['-s', '-Q', '-i', at('partition'), '::/stickpin', at('medium')], { env });
     return runCommand(['bundle', 'verify', at(`medium/stickpin/${name}`), '--keys', at('keys'), '--full']);
   };
 
@@ -198,7 +200,7 @@ describe.runIf(have(...needed))('bundle write', () => {
     const backing = join(disk.path, 'stick');
     writeFileSync(backing, '');
     truncateSync(backing, 60 * MiB);
-    const failing = execFileSync('/sbin/losetup', ['--find', '--show', backing], { encoding: 'utf8' }).trim();
+    const failing = execFileSync('losetup', ['--find', '--show', backing], { encoding: 'utf8' }).trim();
     writeFileSync(at('x.img'), Buffer.alloc(40 * MiB, 7));
     const { rdev } = statSync(failing);
     const number = `${rdev >> 8}:${rdev & 0xff}`;
@@ -214,7 +216,7 @@ describe.runIf(have(...needed))('bundle write', () => {
         /node was pulled out: it is incomplete now, so plug it in and write it again/,
       );
     } finally {
-      execFileSync('/sbin/losetup', ['--detach', failing]);
+      execFileSync('losetup', ['--detach', failing]);
       disk.dispose();
     }
   });
@@ -227,7 +229,7 @@ describe.runIf(have(...needed))('bundle write', () => {
     expect((await write(bundle.path, { facts: { sizeBytes: MiB } })).stderr).toMatch(
       /use a larger stick, or make volumes/,
     );
-    execFileSync('/sbin/mkfs.ext4', ['-q', '-F', device]);
+    execFileSync('mkfs.ext4', ['-q', '-F', device]);
     const folder = at('mnt');
     execFileSync('mkdir', [folder]);
     execFileSync('mount', [device, folder]);

@@ -10,18 +10,18 @@ import { manualCommands } from '../../../src/cli/manual/manual-commands.ts';
 import { commandsOf } from '../../support/docs/marked-blocks.ts';
 import { entriesBelow } from '../../support/files/entries-below.ts';
 import { makePackages, packagingNeeds } from '../../support/packages/make-packages.ts';
-import { have, program } from '../../support/requirements.ts';
+import { have, program, withHelpers } from '../../support/requirements.ts';
 import { execute } from '../../support/rootfs/execute.ts';
 
 const { version } = packageJson;
 const needs = [
   ...packagingNeeds,
-  program('lintian', 'apt-get install lintian'),
-  program('rpmlint', 'apt-get install rpmlint'),
+  withHelpers('lintian', 'apt-get install lintian'),
+  withHelpers('rpmlint', 'apt-get install rpmlint'),
   program('rpm2cpio', 'apt-get install rpm'),
   program('cpio', 'apt-get install cpio'),
   program('unsquashfs', 'apt-get install squashfs-tools'),
-  program('man', 'apt-get install man-db'),
+  withHelpers('man', 'apt-get install man-db'),
 ];
 
 describe.runIf(have('openssl', ...needs))('npm run package', () => {

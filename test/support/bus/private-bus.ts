@@ -4,7 +4,6 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { programPath } from '../requirements.ts';
 
 /**
  * A `dbus-daemon` of the test's own, on a socket in a directory of its own. Anyone may own any
@@ -52,8 +51,7 @@ export async function startPrivateBus(policies?: readonly string[]): Promise<Pri
 }
 
 async function startDaemon(config: string): Promise<() => Promise<void>> {
-  const program = programPath('dbus-daemon') ?? 'dbus-daemon';
-  const child = spawn(program, [`--config-file=${config}`, '--nofork', '--nosyslog', '--print-address=1'], {
+  const child = spawn('dbus-daemon', [`--config-file=${config}`, '--nofork', '--nosyslog', '--print-address=1'], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const exited = once(child, 'exit');

@@ -46,7 +46,7 @@ export async function runBlocks(
   blocks: readonly string[],
   { directory, programs, env = {} }: { directory: string; programs: string; env?: Record<string, string> },
 ): Promise<string> {
-  const path = [programs, process.env.PATH, '/usr/sbin', '/sbin'].join(delimiter);
+  const path = [programs, process.env.PATH].join(delimiter);
   const { stdout } = await execute('/bin/bash', ['-euo', 'pipefail', '-c', blocks.join('\n')], {
     cwd: directory,
     env: { ...process.env, ...env, PATH: path },

@@ -2,7 +2,7 @@ import { copyFile, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import packageJson from '../../../package.json' with { type: 'json' };
-import { program, type Requirement } from '../requirements.ts';
+import { program, type Requirement, withHelpers } from '../requirements.ts';
 import { buildOnce } from '../rootfs/build-cache.ts';
 import { execute } from '../rootfs/execute.ts';
 import { sourceSums } from '../source-sums.ts';
@@ -13,7 +13,7 @@ const repository = fileURLToPath(new URL('../../../', import.meta.url));
 export const packagingNeeds: readonly Requirement[] = [
   program('dpkg-deb', 'apt-get install dpkg'),
   program('readelf', 'apt-get install binutils'),
-  program('rpmbuild', 'apt-get install rpm'),
+  withHelpers('rpmbuild', 'apt-get install rpm'),
   program('mksquashfs', 'apt-get install squashfs-tools'),
 ];
 

@@ -42,7 +42,8 @@ export async function makeScratchRoot(): Promise<ScratchRoot> {
     );
   return {
     shared,
-    run: (command) => inside('cd /; exec chroot "$ROOT" /bin/sh -ec "cd /host && $1"', command),
+    run: (command) =>
+      inside('cd /; PATH=/usr/sbin:/usr/bin; exec chroot "$ROOT" /bin/sh -ec "cd /host && $1"', command),
     runOutside: (command) => inside(`cd ${shared}; exec /bin/sh -ec "$1"`, command),
     [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }),
   };
