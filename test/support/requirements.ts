@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, delimiter, join } from 'node:path';
@@ -11,11 +11,13 @@ import { basename, delimiter, join } from 'node:path';
  * @returns what removes its folder
  */
 export function setup(): (() => void) | undefined {
-  const packages = spawnSync('dpkg-query', ['--show', '--showformat=${Essential} ${Package}\n'], { encoding: 'utf8' });
+  const packages = spawnSync('dpkg-query', ['--show', `--showformat=\${Essential} \${Package}\n`], {
+    encoding: 'utf8',
+  });
   if (packages.status !== 0) return undefined;
   const essential = [...packages.stdout.matchAll(/^yes (.+)$/gm)].map(([, name = '']) => name);
-  const files = execFileSync('dpkg-query', ['--listfiles', ...essential, 'mount'], { encoding: 'utf8' });
-  const programs = files.split('\n').filter((file) => /^(?:\/usr)?\/s?bin\/[^/]+$/.test(file));
+  const files = spawnSync('dpkg-query', ['--listfiles', ...essential, 'mount'], { encoding: 'utf8' });
+  const programs = files.stdout.split('\n').filter((file) => /^(?:\/usr)?\/s?bin\/[^/]+$/.test(file));
   const folder = mkdtempSync(join(tmpdir(), 'stickpin-programs-'));
   chmodSync(folder, 0o755);
   const path = join(folder, 'essential');
@@ -50,6 +52,7 @@ const knownRequirements = {
   root: { name: 'root', isMet: () => process.getuid?.() === 0, remedy: 'run as root' },
   skopeo: program('skopeo', 'apt-get install skopeo'),
   'dbus-daemon': program('dbus-daemon', 'apt-get install dbus-daemon'),
+  busctl: program('busctl', 'apt-get install systemd'),
   polkit: {
     name: 'polkitd',
     isMet: () => existsSync('/usr/lib/polkit-1/polkitd'),
@@ -57,6 +60,7 @@ const knownRequirements = {
   },
   containerd: program('containerd', 'apt-get install containerd'),
   openssl: program('openssl', 'apt-get install openssl'),
+  npm: program('npm', 'apt-get install npm'),
   chroot: program('chroot', 'apt-get install coreutils'),
   // Tests take single packages from the same archive with apt-get.
   mmdebstrap: { ...withHelpers('mmdebstrap', 'apt-get install mmdebstrap'), programs: ['mmdebstrap', 'apt-get'] },
@@ -123,8 +127,8 @@ function addToPath(name: string, hasHelpers: boolean): void {
   const folder = process.env.STICKPIN_TEST_PROGRAMS;
   if (folder === undefined) return;
   const own = join(folder, String(process.pid));
-  if (!existsSync(own)) process.env.PATH += `${delimiter}${own}`;
   mkdirSync(own, { recursive: true });
+  if (!process.env.PATH?.split(delimiter).includes(own)) process.env.PATH += `${delimiter}${own}`;
   const [path, link] = [programPath(name) ?? '', join(own, name)];
   const script = `#!/bin/sh\nexport PATH="$PATH:${machinePath()}"\nexec '${path}' "$@"\n`;
   if (existsSync(link)) return;

@@ -1,3 +1,4 @@
+import { packagingNeeds } from '../../support/packages/make-packages.ts';
 import { type Needed, program } from '../../support/requirements.ts';
 
 /** The machine is one, and emulating it on another kind would take minutes to boot. */
@@ -7,15 +8,16 @@ const x86 = { name: 'an x86-64 machine', isMet: () => process.arch === 'x64', re
 export const machineNeeds: readonly Needed[] = [
   'root',
   'mmdebstrap',
+  'openssl',
   x86,
   program('qemu-img', 'apt-get install qemu-utils'),
   program('sfdisk', 'apt-get install fdisk'),
-  program('mkfs.ext4', 'apt-get install e2fsprogs'),
+  ...['mkfs.ext2', 'mkfs.ext4', 'tune2fs', 'debugfs'].map((name) => program(name, 'apt-get install e2fsprogs')),
   program('mkfs.vfat', 'apt-get install dosfstools'),
   program('mkfs.exfat', 'apt-get install exfatprogs'),
   program('mkudffs', 'apt-get install udftools'),
   program('mcopy', 'apt-get install mtools'),
   program('xorriso', 'apt-get install xorriso'),
-  program('mksquashfs', 'apt-get install squashfs-tools'),
+  ...packagingNeeds,
   program('xz', 'apt-get install xz-utils'),
 ];

@@ -50,7 +50,9 @@ const REJECTED = Array.from({ length: 1_000 }, (_, at) => ({
   reason: { code: 'bundle/signature', message: `no signature by a trusted key ${'x'.repeat(200)}` },
 }));
 
-describe.runIf(have('root', 'dbus-daemon'))('D-Bus calls of one user without an end', { timeout: 300_000 }, () => {
+const needs = ['root', 'dbus-daemon', 'busctl'] as const;
+
+describe.runIf(have(...needs))('D-Bus calls of one user without an end', { timeout: 300_000 }, () => {
   let api: ApiOnBus;
   let served: number;
   beforeAll(async () => {

@@ -87,7 +87,7 @@ const run = (name: string) => {
   return runBlocks([commandsOf(PAGE, name)], { directory: cluster.folder, programs, env });
 };
 
-describe.runIf(have('root', 'openssl', 'dbus-daemon'))(PAGE, () => {
+describe.runIf(have('root', 'openssl', 'dbus-daemon', 'mmdebstrap'))(PAGE, () => {
   beforeAll(async () => {
     scene = await startScene();
   });

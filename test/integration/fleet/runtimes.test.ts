@@ -17,8 +17,10 @@ const repository = fileURLToPath(new URL('../../..', import.meta.url));
 const dist = join(repository, '.cache/fleet-runtimes-dist');
 const IMAGES = 3;
 
+const needs = ['root', 'dbus-daemon', 'openssl', 'mmdebstrap', 'skopeo', ...networking] as const;
+
 /** The real programs with runtimes of their own, on machines of a network. No API server runs. */
-describe.runIf(have('root', 'openssl', 'mmdebstrap', 'skopeo', ...networking))('a stick in one node', () => {
+describe.runIf(have(...needs))('a stick in one node', () => {
   const base = mkdtempSync(join(tmpdir(), 'sp-runtimes-'));
   const key = sampleKey();
   const nodes: RealNode[] = [];

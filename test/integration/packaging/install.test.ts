@@ -16,10 +16,10 @@ import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { entriesBelow } from '../../support/files/entries-below.ts';
-import { makePackage } from '../../support/packages/make-packages.ts';
-import { have, program } from '../../support/requirements.ts';
+import { archiveNeed, makePackage } from '../../support/packages/make-packages.ts';
+import { have } from '../../support/requirements.ts';
 
-describe.runIf(have(program('tar', 'apt-get install tar')))('the archive', () => {
+describe.runIf(have(archiveNeed))('the archive', () => {
   let unpacked: string;
   let work: string;
   let root: string;

@@ -6,7 +6,7 @@ import packageJson from '../../../package.json' with { type: 'json' };
 import { installKeys, makeSampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { commandsOf } from '../../support/docs/marked-blocks.ts';
 import { makePackage, packagingNeeds } from '../../support/packages/make-packages.ts';
-import { have } from '../../support/requirements.ts';
+import { have, withHelpers } from '../../support/requirements.ts';
 import { makeScratchRoot, type ScratchRoot } from '../../support/rootfs/scratch-root.ts';
 
 const GUARD = '/etc/systemd/system/crio.service.d/10-stickpin.conf';
@@ -42,8 +42,10 @@ case "$*" in
 esac
 `;
 
+const needs = [...packagingNeeds, withHelpers('rpm', 'apt-get install rpm')];
+
 /** Debian's dpkg and rpm on a Debian trixie on which nothing runs, as when an image is built. */
-describe.runIf(have('root', 'mmdebstrap', ...packagingNeeds))('a package without a running system', () => {
+describe.runIf(have('root', 'mmdebstrap', ...needs))('a package without a running system', () => {
   let work: string;
   let deb: string;
   let rpm: string;

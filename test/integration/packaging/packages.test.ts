@@ -24,7 +24,7 @@ const needs = [
   withHelpers('man', 'apt-get install man-db'),
 ];
 
-describe.runIf(have('openssl', ...needs))('npm run package', () => {
+describe.runIf(have('openssl', 'npm', ...needs))('npm run package', () => {
   let work: string;
   let made: string;
   let printed: string;
@@ -40,7 +40,9 @@ describe.runIf(have('openssl', ...needs))('npm run package', () => {
   afterAll(() => rmSync(work, { recursive: true, force: true }));
 
   const file = (name: string) => join(made, name);
-  const shell = (command: string, cwd = made) => spawnSync('/bin/sh', ['-ec', command], { cwd, encoding: 'utf8' });
+  // lintian leaves files in TMPDIR.
+  const shell = (command: string, cwd = made) =>
+    spawnSync('/bin/sh', ['-ec', command], { cwd, encoding: 'utf8', env: { ...process.env, TMPDIR: work } });
 
   /** The files of each format for x86-64, unpacked. */
   async function unpacked(format: 'deb' | 'rpm' | 'sysext'): Promise<string> {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { blocksBelow, runBlocks } from '../../support/docs/run-blocks.ts';
-import { makePackage } from '../../support/packages/make-packages.ts';
+import { archiveNeed, makePackage } from '../../support/packages/make-packages.ts';
 import { have, program } from '../../support/requirements.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
@@ -71,7 +71,7 @@ function useAllCommands(stickpin: string, home: string, path?: string): void {
   expect(port.stderr).toContain('--listen');
 }
 
-describe.runIf(have(program('npm', 'apt-get install npm')))('the package that npm run pack makes', () => {
+describe.runIf(have('npm'))('the package that npm run pack makes', () => {
   let tarball: string;
   let npm: string;
 
@@ -129,7 +129,9 @@ describe.runIf(have(program('npm', 'apt-get install npm')))('the package that np
   });
 });
 
-describe.runIf(have(program('npm', 'apt-get install npm')))('docs/factory.md, "Get the command"', () => {
+const git = program('git', 'apt-get install git');
+
+describe.runIf(have('npm', git, archiveNeed))('docs/factory.md, "Get the command"', () => {
   it('has commands that work: with npm in a clone, and with the archive', async () => {
     const [withNpm = '', withArchive = ''] = await blocksBelow('docs/factory.md', '## Get the command');
     const clone = join(work, 'clone');
@@ -153,7 +155,7 @@ describe.runIf(have(program('npm', 'apt-get install npm')))('docs/factory.md, "G
   });
 });
 
-describe('the unpacked archive', () => {
+describe.runIf(have(archiveNeed))('the unpacked archive', () => {
   let unpacked: string;
 
   beforeAll(async () => {

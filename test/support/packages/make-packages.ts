@@ -9,10 +9,13 @@ import { sourceSums } from '../source-sums.ts';
 
 const repository = fileURLToPath(new URL('../../../', import.meta.url));
 
+/** What makes the archive, which is in every package. */
+export const archiveNeed: Requirement = program('readelf', 'apt-get install binutils');
+
 /** The programs that make packages, and those that look into them. */
 export const packagingNeeds: readonly Requirement[] = [
+  archiveNeed,
   program('dpkg-deb', 'apt-get install dpkg'),
-  program('readelf', 'apt-get install binutils'),
   withHelpers('rpmbuild', 'apt-get install rpm'),
   program('mksquashfs', 'apt-get install squashfs-tools'),
 ];

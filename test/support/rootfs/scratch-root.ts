@@ -33,6 +33,7 @@ export async function makeScratchRoot(): Promise<ScratchRoot> {
     `mount --rbind /dev ${path('merged/dev')}`,
     `mount -t proc proc ${path('merged/proc')}`,
   ].join(' && ');
+  const ownEnvironment = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin TMPDIR=/tmp';
   const inside = (script: string, command: string) =>
     execute(
       ['unshare', '--mount', '--propagation', 'private', '/bin/sh', '-ec', `${mounts}\n${script}`, '-', command],
@@ -42,8 +43,7 @@ export async function makeScratchRoot(): Promise<ScratchRoot> {
     );
   return {
     shared,
-    run: (command) =>
-      inside('cd /; PATH=/usr/sbin:/usr/bin; exec chroot "$ROOT" /bin/sh -ec "cd /host && $1"', command),
+    run: (command) => inside(`cd /; ${ownEnvironment}; exec chroot "$ROOT" /bin/sh -ec "cd /host && $1"`, command),
     runOutside: (command) => inside(`cd ${shared}; exec /bin/sh -ec "$1"`, command),
     [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }),
   };

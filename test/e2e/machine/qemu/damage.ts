@@ -31,7 +31,7 @@ export async function damageStick(stick: Stick, damage: Damage): Promise<void> {
 
 /** Has an ext4 stick ask the kernel to panic at an error, in both places of its superblock. */
 export async function askForPanic(stick: Stick): Promise<void> {
-  await execute(['/usr/sbin/tune2fs', '-e', 'panic', '-E', 'mount_opts=errors=panic', stick.image]);
+  await execute(['tune2fs', '-e', 'panic', '-E', 'mount_opts=errors=panic', stick.image]);
 }
 
 const spoil: Readonly<Record<Damage, (file: FileHandle, image: string) => Promise<void>>> = {
@@ -96,7 +96,7 @@ const spoil: Readonly<Record<Damage, (file: FileHandle, image: string) => Promis
 };
 
 function debugfs(image: string, command: string): Promise<string> {
-  return execute(['/usr/sbin/debugfs', '-R', command, image]);
+  return execute(['debugfs', '-R', command, image]);
 }
 
 /** `s_log_block_size` of the superblock. */

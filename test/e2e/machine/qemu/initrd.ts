@@ -32,9 +32,10 @@ export async function initrdImage(root: string, kernelRelease: string): Promise<
 }
 
 async function moduleMembers(root: string, kernelRelease: string): Promise<CpioMember[]> {
+  const modprobe = ['chroot', root, '/usr/sbin/modprobe', '-S', kernelRelease];
   const paths = new Set<string>();
   for (const module of modules) {
-    const listing = await execute(['chroot', root, 'modprobe', '-S', kernelRelease, '--show-depends', module]);
+    const listing = await execute([...modprobe, '--show-depends', module]);
     for (const [, path] of listing.matchAll(/^insmod (\S+)/gm)) if (path !== undefined) paths.add(path);
   }
   const inOrder = [...paths].entries();

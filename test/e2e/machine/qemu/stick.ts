@@ -80,7 +80,7 @@ export async function makeStick(options: StickOptions): Promise<Stick> {
 async function partition(image: string, table: 'gpt' | 'mbr', filesystem: StickFilesystem, sizeMiB: number) {
   const type = table === 'gpt' ? gptTypes[partitionTypes.gpt[filesystem]] : partitionTypes.mbr[filesystem];
   const input = `label: ${table === 'gpt' ? 'gpt' : 'dos'}\nstart=${marginMiB}MiB, size=${sizeMiB}MiB, type=${type}\n`;
-  await execute(['/usr/sbin/sfdisk', '--quiet', image], { input });
+  await execute(['sfdisk', '--quiet', image], { input });
 }
 
 async function makeFilesystem(path: string, options: StickOptions): Promise<void> {
@@ -100,13 +100,13 @@ async function makeFilesystem(path: string, options: StickOptions): Promise<void
   await createSparse(path, options.sizeMiB ?? (await neededMiB(folder)));
   if (filesystem === 'ext4' || filesystem === 'ext2') {
     const content = folder === undefined ? [] : ['-d', folder];
-    await execute([`/usr/sbin/mkfs.${filesystem}`, '-q', '-F', '-m', '0', '-L', label, ...content, path]);
+    await execute([`mkfs.${filesystem}`, '-q', '-F', '-m', '0', '-L', label, ...content, path]);
   } else if (filesystem === 'vfat') {
-    await execute(['/usr/sbin/mkfs.vfat', '-F', '32', '-n', label, path]);
+    await execute(['mkfs.vfat', '-F', '32', '-n', label, path]);
     await copyIntoVfat(path, folder);
   } else {
     if (folder !== undefined) throw new Error(`${filesystem} is filled in the guest: use Machine.fillStick()`);
-    const maker = filesystem === 'udf' ? ['/usr/sbin/mkudffs', '--utf8', '--label'] : ['/usr/sbin/mkfs.exfat', '-L'];
+    const maker = filesystem === 'udf' ? ['mkudffs', '--utf8', '--label'] : ['mkfs.exfat', '-L'];
     await execute([...maker, label, path]);
   }
 }

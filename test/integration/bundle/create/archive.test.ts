@@ -72,53 +72,52 @@ const named = (name: string) => ({
   'org.opencontainers.image.ref.name': name.slice(name.lastIndexOf(':') + 1),
 });
 
-describe.runIf(have('skopeo', ...['zstd', 'unzstd'].map((name) => program(name, 'apt-get install zstd'))))(
-  'bundle create --archive, of skopeo',
-  () => {
-    const save = (...args: string[]) => {
-      writeOciLayout(at('layout'), [{ image: web, names: ['web'] }]);
-      execFileSync('skopeo', ['--insecure-policy', 'copy', '--quiet', `oci:${at('layout')}:web`, ...args], {
-        stdio: 'pipe',
-      });
-    };
+const zstd = ['zstd', 'unzstd'].map((name) => program(name, 'apt-get install zstd'));
 
-    it.each([
-      ['plain', []],
-      ['gzip', ['gzip', '-f']],
-      ['zstd as RKE2 packs it', ['zstd', '-q', '-T0', '-16', '-f', '--long=25', '--rm']],
-    ])('takes a docker-archive whole: %s', async (_name, [packer, ...flags]) => {
-      save(`docker-archive:${at('a.tar')}:quay.io/x/web:1`, '--additional-tag', 'docker.io/rancher/web:v1-k3s1');
-      const raw = execFileSync('skopeo', ['inspect', '--raw', `docker-archive:${at('a.tar')}`]);
-      if (packer !== undefined) execFileSync(packer, [...flags, at('a.tar')]);
-      const [file = ''] = readdirSync(work).filter((name) => name.startsWith('a.tar'));
-      const digest = digestOf(raw);
-      expect(await imagesOf('--archive', at(file))).toEqual([
-        { digest, tags: ['quay.io/x/web:1'] },
-        { digest, tags: ['docker.io/rancher/web:v1-k3s1'] },
-      ]);
-      // The same digest as with the transport of that name.
-      execFileSync(
-        'sh',
-        ['-c', 'test ! -e a.tar.gz || gunzip -f a.tar.gz; test ! -e a.tar.zst || unzstd -q --long=25 a.tar.zst'],
-        { cwd: work },
-      );
-      const [same] = await imagesOf('--image', `quay.io/x/web:1=docker-archive:${at('a.tar')}`);
-      expect(same?.digest).toBe(digest);
+describe.runIf(have('skopeo', ...zstd))('bundle create --archive, of skopeo', () => {
+  const save = (...args: string[]) => {
+    writeOciLayout(at('layout'), [{ image: web, names: ['web'] }]);
+    execFileSync('skopeo', ['--insecure-policy', 'copy', '--quiet', `oci:${at('layout')}:web`, ...args], {
+      stdio: 'pipe',
     });
+  };
 
-    it('takes an oci-archive whole, with the digest of its source', async () => {
-      save(`oci-archive:${at('o.tar')}:quay.io/x/web:1`);
-      expect(await imagesOf('--archive', at('o.tar'))).toEqual([{ digest: web.top.digest, tags: ['quay.io/x/web:1'] }]);
-    });
+  it.each([
+    ['plain', []],
+    ['gzip', ['gzip', '-f']],
+    ['zstd as RKE2 packs it', ['zstd', '-q', '-T0', '-16', '-f', '--long=25', '--rm']],
+  ])('takes a docker-archive whole: %s', async (_name, [packer, ...flags]) => {
+    save(`docker-archive:${at('a.tar')}:quay.io/x/web:1`, '--additional-tag', 'docker.io/rancher/web:v1-k3s1');
+    const raw = execFileSync('skopeo', ['inspect', '--raw', `docker-archive:${at('a.tar')}`]);
+    if (packer !== undefined) execFileSync(packer, [...flags, at('a.tar')]);
+    const [file = ''] = readdirSync(work).filter((name) => name.startsWith('a.tar'));
+    const digest = digestOf(raw);
+    expect(await imagesOf('--archive', at(file))).toEqual([
+      { digest, tags: ['quay.io/x/web:1'] },
+      { digest, tags: ['docker.io/rancher/web:v1-k3s1'] },
+    ]);
+    // The same digest as with the transport of that name.
+    execFileSync(
+      'sh',
+      ['-c', 'test ! -e a.tar.gz || gunzip -f a.tar.gz; test ! -e a.tar.zst || unzstd -q --long=25 a.tar.zst'],
+      { cwd: work },
+    );
+    const [same] = await imagesOf('--image', `quay.io/x/web:1=docker-archive:${at('a.tar')}`);
+    expect(same?.digest).toBe(digest);
+  });
 
-    it('makes a bundle that loads', async () => {
-      save(`docker-archive:${at('a.tar')}:quay.io/x/web:1`);
-      await imagesOf('--archive', at('a.tar'));
-      const { exitCode, stdout, stderr } = await runCommand(['bundle', 'rehearse', at('out')], { env: process.env });
-      expect(`${exitCode} ${stdout} ${stderr}`).toMatch(/^0 /);
-    });
-  },
-);
+  it('takes an oci-archive whole, with the digest of its source', async () => {
+    save(`oci-archive:${at('o.tar')}:quay.io/x/web:1`);
+    expect(await imagesOf('--archive', at('o.tar'))).toEqual([{ digest: web.top.digest, tags: ['quay.io/x/web:1'] }]);
+  });
+
+  it('makes a bundle that loads', async () => {
+    save(`docker-archive:${at('a.tar')}:quay.io/x/web:1`);
+    await imagesOf('--archive', at('a.tar'));
+    const { exitCode, stdout, stderr } = await runCommand(['bundle', 'rehearse', at('out')], { env: process.env });
+    expect(`${exitCode} ${stdout} ${stderr}`).toMatch(/^0 /);
+  });
+});
 
 describe('bundle create --archive', () => {
   it('takes what Docker from version 25 on and containerd save, several archives, each image once', async () => {
