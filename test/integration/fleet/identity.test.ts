@@ -14,13 +14,14 @@ import { have } from '../../support/requirements.ts';
 const signal = new AbortController().signal;
 
 describe.runIf(have('openssl'))('the identity of a node', () => {
-  const base = mkdtempSync(join(tmpdir(), 'stickpin-identity-'));
+  let base: string;
   let cluster: TestAuthority;
   let foreign: TestAuthority;
   let files: KubeletFiles;
   let called: CalledNode;
 
   beforeAll(async () => {
+    base = mkdtempSync(join(tmpdir(), 'stickpin-identity-'));
     cluster = createAuthority(join(base, 'ca'), 'kubernetes');
     foreign = createAuthority(join(base, 'ca'), 'kubernetes');
     files = layKubeletFiles(join(base, 'worker-1'), cluster.node('worker-1'), cluster);

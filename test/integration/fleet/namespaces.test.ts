@@ -27,7 +27,7 @@ const LAYERS = 6;
 describe.runIf(have('root', 'openssl', ...networking, mounting, program('mkfs.ext4', 'apt-get install e2fsprogs')))(
   'one stick for all nodes',
   () => {
-    const base = mkdtempSync(join(tmpdir(), 'sp-nodes-'));
+    let base: string;
     const nodes: RealNode[] = [];
     const rogues: ChildProcess[] = [];
     let network: Network;
@@ -41,6 +41,7 @@ describe.runIf(have('root', 'openssl', ...networking, mounting, program('mkfs.ex
     let three: RealNode;
 
     beforeAll(async () => {
+      base = mkdtempSync(join(tmpdir(), 'sp-nodes-'));
       execFileSync(process.execPath, ['packaging/build.mjs', dist], { cwd: repository });
       cluster = createAuthority(join(base, 'ca'), 'kubernetes');
       key = sampleKey();

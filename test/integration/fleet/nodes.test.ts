@@ -26,11 +26,12 @@ const signal = new AbortController().signal;
 const MiB = 1024 * 1024;
 
 describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
-  const base = mkdtempSync(join(tmpdir(), 'sp-fleet-'));
+  let base: string;
   const started: TestNode[] = [];
   let cluster: TestAuthority;
 
   beforeAll(() => {
+    base = mkdtempSync(join(tmpdir(), 'sp-fleet-'));
     cluster = createAuthority(join(base, 'ca'), 'kubernetes');
   });
   afterEach(async () => {

@@ -21,7 +21,7 @@ const needs = ['root', 'dbus-daemon', 'openssl', 'mmdebstrap', 'skopeo', ...netw
 
 /** The real programs with runtimes of their own, on machines of a network. No API server runs. */
 describe.runIf(have(...needs))('a stick in one node', () => {
-  const base = mkdtempSync(join(tmpdir(), 'sp-runtimes-'));
+  let base: string;
   const key = sampleKey();
   const nodes: RealNode[] = [];
   const runtimes: BenchRuntime[] = [];
@@ -30,6 +30,7 @@ describe.runIf(have(...needs))('a stick in one node', () => {
   let bundle: SampleBundle;
 
   beforeAll(async () => {
+    base = mkdtempSync(join(tmpdir(), 'sp-runtimes-'));
     execFileSync(process.execPath, ['packaging/build.mjs', dist], { cwd: repository });
     cluster = createAuthority(join(base, 'ca'), 'kubernetes');
     network = createNetwork();

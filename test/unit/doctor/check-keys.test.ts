@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -23,16 +23,17 @@ const IN_FORCE: TrustReport = {
   problems: [],
   revocationsUnreadable: false,
 };
+let work: string;
 let folder: string;
 let state: string;
 beforeEach(() => {
-  state = mkdtempSync(join(tmpdir(), 'stickpin-state-'));
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-keys-'));
+  work = mkdtempSync(join(tmpdir(), 'stickpin-keys-'));
+  state = join(work, 'state');
+  mkdirSync(state, { mode: 0o700 });
+  folder = join(work, 'keys.d');
   installKeys(folder, [key]);
 });
-afterEach(() => {
-  for (const path of [folder, state]) rmSync(path, { recursive: true, force: true });
-});
+afterEach(() => rmSync(work, { recursive: true }));
 
 const findings = async (
   threshold = 1,

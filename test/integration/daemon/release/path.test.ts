@@ -16,15 +16,17 @@ import {
 } from '../../../support/daemon/daemon-harness.ts';
 
 describe('a daemon that goes through the releases of a stream', () => {
+  let root: string;
   let factory: string;
   let harness: DaemonHarness;
 
   beforeEach(() => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    root = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
+    factory = root;
   });
   afterEach(async () => {
     await harness.dispose();
-    rmSync(factory, { recursive: true, force: true });
+    rmSync(root, { recursive: true, force: true });
   });
 
   /** Release `1.N.0` with sequence N. */
@@ -55,7 +57,7 @@ describe('a daemon that goes through the releases of a stream', () => {
   /** Another node, and other bundles. */
   const anew = async (settings: SettingsOverrides) => {
     await harness.dispose();
-    factory = mkdtempSync(join(factory, 'anew-'));
+    factory = mkdtempSync(join(root, 'anew-'));
     await start(settings);
   };
   const phases = ({ bundles }: StatusReport) =>

@@ -41,7 +41,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
   afterEach(async () => {
     await harness.dispose();
     await double.stop();
-    rmSync(factory, { recursive: true, force: true });
+    for (const path of [factory, double.dirs.base]) rmSync(path, { recursive: true, force: true });
   });
 
   const pinsText = () => readFileSync(join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'), 'utf8');

@@ -60,7 +60,7 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
     await harness.dispose();
     client.close();
     await double.stop();
-    rmSync(factory, { recursive: true, force: true });
+    for (const path of [factory, double.dirs.base]) rmSync(path, { recursive: true, force: true });
   });
 
   const tagOf = (index: number) => bundle.contents.images[index]?.tags[0] ?? '';

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, it } from 'vitest';
+import { afterAll, afterEach, expect, it } from 'vitest';
 import { type Endpoint, formatEndpoint } from '../../../../src/domain/settings/network-types.ts';
 import { createListening } from '../../../../src/fleet/serve/listening.ts';
 import { type Clock, systemClock } from '../../../../src/platform/clock.ts';
@@ -13,6 +13,7 @@ import { createRecordingLog } from '../../../support/recording-log.ts';
 const stateDir = mkdtempSync(join(tmpdir(), 'stickpin-listening-'));
 const file = join(stateDir, 'address');
 afterEach(() => rmSync(file, { force: true }));
+afterAll(() => rmSync(stateDir, { recursive: true }));
 
 function scene(setting: string, first: string | undefined, clock: Clock = systemClock) {
   const listeners: Listeners = new Set();
