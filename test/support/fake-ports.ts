@@ -204,6 +204,7 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
         key: pod,
         attempt,
         imageNames: [reference],
+        podImage: reference,
         state: 'running',
         ...times,
       });

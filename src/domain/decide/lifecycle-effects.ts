@@ -30,8 +30,10 @@ export function lifecycleEffect(
     }
     case 'incomplete':
       return { kind: 'retire', bundleId, removeImages, isIncomplete: true };
-    case 'removable':
-      return { kind: 'remove-images', bundleId, images: finding.images };
+    case 'removable': {
+      const { images, tags } = finding;
+      return { kind: 'remove-images', bundleId, images, ...(tags !== undefined && { tags }) };
+    }
     default:
       return assertNever(finding);
   }

@@ -30,5 +30,11 @@ export type LifecycleFinding =
   | { readonly kind: 'spare'; readonly bundleId: BundleId; readonly roomFor?: BundleId }
   /** It was not complete for `retention.incomplete`. */
   | { readonly kind: 'incomplete'; readonly bundleId: BundleId }
-  /** Images of a retired release that nothing needs. */
-  | { readonly kind: 'removable'; readonly bundleId: BundleId; readonly images: readonly Removal[] };
+  /** Images of a retired release, and tags of images that stay, that nothing needs. */
+  | {
+      readonly kind: 'removable';
+      readonly bundleId: BundleId;
+      readonly images: readonly Removal[];
+      /** Default none. */
+      readonly tags?: readonly string[];
+    };

@@ -7,8 +7,10 @@ import { repositoryOf } from '../model/reference.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
+import type { ContainerLook } from './proof/container-look.ts';
 import { componentsById, type ImageIds, imageIdOf } from './proof/evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
+import { type TagGoal, tagGoalsOf } from './tags.ts';
 
 /** Whether the settings keep a bundle pinned permanently. */
 export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy['lifecycle'], 'protect'>): boolean {
@@ -176,6 +178,65 @@ export function removableIds(
     .filter((image) => image.repoTags.every((tag) => ours.tags.has(tag)))
     .filter((image) => image.repoDigests.every((name) => ours.repositories.has(repositoryOf(name))))
     .map((image) => image.imageId);
+}
+
+/** For so long after a retirement its tags are removed. One that is asked for until then stays. */
+const SPARE_TAGS_MS = 24 * 60 * 60_000;
+
+/**
+ * The tags that only a retired bundle gave to images of ours that stay pinned. Each of these images
+ * keeps a tag of a kept bundle, since CRI-O deletes an image with its last name, and of names by
+ * digest it does not show which are stored (docs/runtime-facts.md, facts 8 and 10). Whether
+ * anything asks for the tags is not looked at here.
+ */
+export function spareTags(
+  bundle: StoredBundle,
+  now: number,
+  { images, ids, stored, unclaimed = [] }: RemovalContext,
+): readonly string[] {
+  const { bundles, pulledByUs = new Set() } = stored;
+  const { activatedAt, retiredAt = 0, removeImages } = bundle;
+  if (!isRetired(bundle) || removeImages !== true || activatedAt === undefined) return [];
+  if (Math.abs(now - retiredAt) >= SPARE_TAGS_MS) return [];
+  const namesItsImage = ({ tag, reference }: TagGoal) => ids.of(tag) === ids.of(reference) && ids.of(tag) !== undefined;
+  const kept = keptBundles(bundles).flatMap(tagGoalsOf).filter(namesItsImage);
+  const needed = new Set(kept.map(({ tag }) => ids.of(tag)));
+  const others = new Set(unclaimed.map((reference) => ids.of(reference)));
+  const claimed = namesOf(bundles.filter((other) => !isRetired(other) || other.removeImages !== true)).tags;
+  const staying = images
+    .filter(({ imageId, pinned }) => pinned && needed.has(imageId) && !others.has(imageId))
+    .filter((image) => isPulledByUs(image, bundles, ids, pulledByUs));
+  const stayingIds = new Set<string | undefined>(staying.map(({ imageId }) => imageId));
+  return tagGoalsOf(bundle)
+    .filter((goal) => namesItsImage(goal) && stayingIds.has(ids.of(goal.tag)) && !claimed.has(goal.tag))
+    .map(({ tag }) => tag);
+}
+
+/** By then the kubelet has started its pods after a boot. */
+const PODS_STARTED_MS = 15 * 60_000;
+
+/**
+ * Leaves out the tags by which a pod asks for its image, running or not: the kubelet would pull it
+ * again. Names without a registry may mean any. While not all names are known, nothing goes.
+ */
+export function withoutAskedFor(
+  tags: readonly string[],
+  { observed: { imageUses, boot }, memory: { running }, containers }: ContainerLook,
+): readonly string[] {
+  const areTagsMoving = running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags');
+  if (imageUses?.isComplete !== true || imageUses.faults.length > 0) return [];
+  if (boot.uptimeMs < PODS_STARTED_MS || areTagsMoving) return [];
+  const names = [...imageUses.uses.map(({ image }) => image), ...containers.map(({ podImage = '' }) => podImage)];
+  // The runtime reports the image of a volume by its id.
+  if (names.includes('') || containers.some(({ volumeImages }) => volumeImages !== undefined)) return [];
+  const asked = new Set(names.map(shortName));
+  return tags.filter((tag) => !asked.has(shortName(tag)));
+}
+
+/** `etcd:v3.5` of `quay.io/coreos/etcd:v3.5@sha256:…`. */
+function shortName(name: string): string {
+  const last = name.replace(/@.*$/, '').replace(/^.*\//, '');
+  return last.includes(':') ? last : `${last}:latest`;
 }
 
 /**

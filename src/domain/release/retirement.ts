@@ -2,7 +2,15 @@ import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import type { LifecycleFinding } from './lifecycle-finding.ts';
 import type { ContainerLook } from './proof/container-look.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
-import { type Room, removableIds, roomFor, surplusBundles, withoutUsed } from './retention.ts';
+import {
+  type Room,
+  removableIds,
+  roomFor,
+  spareTags,
+  surplusBundles,
+  withoutAskedFor,
+  withoutUsed,
+} from './retention.ts';
 import { isRunning } from './running-releases.ts';
 
 /**
@@ -65,13 +73,15 @@ export function retirements(look: ContainerLook, short: readonly ShortOfSpace[])
   return [];
 }
 
-/** The images of retired releases that may be removed now, each image once. */
+/** The images and tags of retired releases that may be removed now, each once. */
 export function removals(look: ContainerLook): LifecycleFinding[] {
   const taken = new Set<string>();
   return look.stored.bundles.flatMap((bundle): LifecycleFinding[] => {
     const images = withRemovals(bundle, look).filter(({ imageId }) => !taken.has(imageId));
-    for (const { imageId } of images) taken.add(imageId);
-    return images.length === 0 ? [] : [{ kind: 'removable', bundleId: bundle.bundleId, images }];
+    const tags = withSpareTags(bundle, look).filter((tag) => !taken.has(tag));
+    for (const name of [...images.map(({ imageId }) => imageId), ...tags]) taken.add(name);
+    if (images.length + tags.length === 0) return [];
+    return [{ kind: 'removable', bundleId: bundle.bundleId, images, ...(tags.length > 0 && { tags }) }];
   });
 }
 
@@ -81,4 +91,12 @@ function withRemovals(
 ) {
   if (runtime.kind !== 'reachable') return [];
   return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored, unclaimed }), containers, ids);
+}
+
+function withSpareTags(bundle: StoredBundle, look: ContainerLook): readonly string[] {
+  const { observed, stored, ids, unclaimed } = look;
+  const { runtime, now } = observed;
+  // Images that leave go first, so that one event names both.
+  if (runtime.kind !== 'reachable' || isUnpinning(observed, stored)) return [];
+  return withoutAskedFor(spareTags(bundle, now, { images: runtime.images, ids, stored, unclaimed }), look);
 }

@@ -70,8 +70,17 @@ export type Effect =
       /** It was not complete for `retention.incomplete`. */
       readonly isIncomplete?: true;
     }
-  /** Remove images of a retired release, exited containers that still hold them first. */
-  | { readonly kind: 'remove-images'; readonly bundleId: BundleId; readonly images: readonly Removal[] }
+  /**
+   * Remove images of a retired release, exited containers that still hold them first, and its tags
+   * of images that stay, never the last one of an image.
+   */
+  | {
+      readonly kind: 'remove-images';
+      readonly bundleId: BundleId;
+      readonly images: readonly Removal[];
+      /** Default none. */
+      readonly tags?: readonly string[];
+    }
   /** Remove damaged images, to be pulled again. */
   | { readonly kind: 'heal-images'; readonly images: readonly Healing[] }
   /**

@@ -10,7 +10,7 @@ import { stampAfter } from '../../domain/state/stamp.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { NodePort } from '../../ports/node.ts';
-import type { ContainersPort } from '../../ports/runtime.ts';
+import type { ContainersPort, ImagesPort } from '../../ports/runtime.ts';
 import type { ActivationStore, EventRow, MilestoneStore, RetirementStore, StateReader } from '../../ports/state.ts';
 import type { EventRecorder } from '../reporting/event-recorder.ts';
 import {
@@ -34,7 +34,8 @@ export interface LifecycleEffectDependencies {
   readonly policy: Policy;
   readonly node: Pick<NodePort, 'facts'>;
   readonly containers: Pick<ContainersPort, 'removeContainer' | 'removeImage'>;
-  /** Called before the removal of each image, for the watchdog. */
+  readonly runtime: Pick<ImagesPort, 'image' | 'removeTag'>;
+  /** Called before the removal of each image or tag, for the watchdog. */
   readonly alive: () => void;
 }
 
@@ -168,24 +169,38 @@ function retire(deps: LifecycleEffectDependencies, bundle: StoredBundle, retirem
  * @throws the first failure
  */
 async function removeImages(
-  { containers, recorder, alive }: LifecycleEffectDependencies,
+  { containers, runtime, recorder, alive }: LifecycleEffectDependencies,
   bundle: StoredBundle,
-  { images }: EffectOf<'remove-images'>,
+  { images, tags = [] }: EffectOf<'remove-images'>,
   signal: AbortSignal,
 ): Promise<void> {
   const failures: unknown[] = [];
-  for (const { imageId, containerIds } of images) {
-    alive();
-    try {
-      for (const containerId of containerIds) await containers.removeContainer(containerId, signal);
-      await containers.removeImage(imageId, signal);
-    } catch (error) {
-      signal.throwIfAborted();
-      failures.push(error);
+  const countDone = async <T>(all: readonly T[], remove: (one: T) => Promise<boolean>) => {
+    let count = 0;
+    for (const one of all) {
+      alive();
+      try {
+        if (await remove(one)) count += 1;
+      } catch (error) {
+        signal.throwIfAborted();
+        failures.push(error);
+      }
     }
-  }
-  const count = images.length - failures.length;
-  if (count > 0) recorder.tell(imagesRemovedEvent(bundle, count));
+    return count;
+  };
+  const imageCount = await countDone(images, async ({ imageId, containerIds }) => {
+    for (const containerId of containerIds) await containers.removeContainer(containerId, signal);
+    await containers.removeImage(imageId, signal);
+    return true;
+  });
+  const tagCount = await countDone(tags, async (tag) => {
+    // Others may have removed its other tags since the round looked.
+    const image = await runtime.image(tag, signal);
+    if (image === undefined || image.repoTags.length < 2) return false;
+    await runtime.removeTag(tag, signal);
+    return true;
+  });
+  if (imageCount + tagCount > 0) recorder.tell(imagesRemovedEvent(bundle, imageCount, tagCount));
   if (failures.length > 0) throw failures[0];
 }
 

@@ -145,6 +145,7 @@ function areContainersNeeded({ deps, state }: Loop, runtime: RuntimeObservation)
   return needsContainers(deps.store.load(), runtime, deps.policy, {
     isShort: (state.snapshot?.assessment.short.length ?? 0) > 0,
     sinceLookMs: deps.clock.monotonic() - state.lastLookAt,
+    now: deps.clock.now(),
   });
 }
 

@@ -70,7 +70,11 @@ export function incompleteWhy(title: string): string {
 }
 
 /** Images of a retired release were removed. */
-export function imagesRemovedEvent({ bundleId, payload }: StoredBundle, count: number): Event {
-  const message = `Removed ${formatCount(count, 'image')} that only ${bundleTitle(payload)} had`;
+export function imagesRemovedEvent({ bundleId, payload }: StoredBundle, imageCount: number, tagCount: number): Event {
+  const counts = [
+    ...(imageCount > 0 ? [formatCount(imageCount, 'image')] : []),
+    ...(tagCount > 0 ? [formatCount(tagCount, 'tag')] : []),
+  ];
+  const message = `Removed ${counts.join(' and ')} that only ${bundleTitle(payload)} had`;
   return { kind: 'imagesRemoved', level: 'info', bundleId, message };
 }

@@ -47,22 +47,24 @@ export interface PauseImage {
 
 /**
  * What the runtime pulls itself when a pod starts, if it is absent. One by digest that is present
- * needs no pull. One that can't be read is left out.
+ * needs no pull. One that can't be read has no name.
  */
 async function pauseUse(
   cri: Pick<CriClient, 'imageStatus'>,
   { setting, read }: PauseImage,
   signal: AbortSignal,
 ): Promise<ImageUse[]> {
+  const usedBy = `every pod, by ${setting}`;
+  const unknown = [{ usedBy, image: '', pullPolicy: 'Never' }];
   try {
     const image = await read(signal);
-    if (image === undefined || image === '') return [];
+    if (image === undefined || image === '') return unknown;
     const isPresent = (await cri.imageStatus(image, signal)) !== undefined;
     const name = image.slice(0, MAX_NAME);
-    return [{ usedBy: `every pod, by ${setting}`, image: name, pullPolicy: isPresent ? 'IfNotPresent' : 'Always' }];
+    return [{ usedBy, image: name, pullPolicy: isPresent ? 'IfNotPresent' : 'Always' }];
   } catch {
     signal.throwIfAborted();
-    return [];
+    return unknown;
   }
 }
 
@@ -100,6 +102,7 @@ function toRuntimeContainer(container: ListedContainer, times: ContainerTimes | 
       state,
       startedAt: ran?.startedAt ?? 0,
       exitCode: ran?.exitCode ?? 0,
+      ...(image?.userSpecifiedImage && { podImage: image.userSpecifiedImage }),
       ...volumesOf(times),
     },
   ];

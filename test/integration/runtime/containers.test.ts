@@ -68,7 +68,7 @@ it('asks for the times of each container once, and leaves out what is gone meanw
       metadata,
       imageId: ID,
       imageRef: `quay.io/a@sha256:${ID}`,
-      image: { image: 'quay.io/a:1' },
+      image: { image: 'quay.io/a:1', userSpecifiedImage: 'quay.io/a:2' },
       state: 1,
     },
     { id: 'c2', podSandboxId: 'p2', imageRef: `sha256:${ID}`, state: 2 },
@@ -83,6 +83,7 @@ it('asks for the times of each container once, and leaves out what is gone meanw
       key: 'p1/main',
       attempt: 2,
       imageNames: [ID, `quay.io/a@sha256:${ID}`],
+      podImage: 'quay.io/a:2',
       state: 'running',
       ...times,
     },
@@ -128,6 +129,7 @@ it('lists the names by which running containers were made, as the pod has them',
     { id: 'c4', state: 1 },
   ];
   expect(await port.imagesAskedFor(signal)).toEqual([
+    { usedBy: 'every pod, by pause_image', image: '', pullPolicy: 'Never' },
     { usedBy: 'Pod kube-system/etcd-n1, container etcd', image: 'quay.io/coreos/etcd:v3.5' },
     { usedBy: 'container c2', image: `quay.io/${'x'.repeat(504)}` },
   ]);

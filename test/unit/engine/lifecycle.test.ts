@@ -247,11 +247,32 @@ describe('retirement', () => {
     expect(phases()).toMatchObject({ '4.13.1': 'retired' });
     expect([has('etcd-1'), has('api-1')]).toEqual([true, false]);
     const log = node.runtime.log.filter((line) => line.startsWith('remove'));
-    expect(log).toEqual([expect.stringMatching(/^remove container /), `remove image ${referenceOf('api-1')}`]);
+    expect(log).toEqual([
+      expect.stringMatching(/^remove container /),
+      `remove image ${referenceOf('api-1')}`,
+      'remove quay.example.com/ocp/base:4.13.1',
+    ]);
     node.runtime.images.set('registry.example.com/mine:1', referenceOf('api-2'));
     await prove(D);
     expect(phases()).toMatchObject({ '4.13.2': 'retired' });
     expect([has('etcd-2'), has('api-2')]).toEqual([false, true]);
+  });
+
+  it('removes tags that only it gave to images that stay, unless a pod asks for them, never the last one', async () => {
+    await start({ keep: 1 });
+    const tag = (sequence: number) => `quay.example.com/ocp/base:4.13.${sequence}`;
+    await prove(A);
+    node.runtime.askedFor = [{ usedBy: 'Pod a', image: tag(1) }];
+    await prove(B);
+    await prove(C);
+    expect([tag(1), tag(2), tag(3)].map((name) => node.runtime.images.has(name))).toEqual([true, false, true]);
+    expect(has('base')).toBe(true);
+    expect(node.store.rows.map(({ message }) => message)).toContain(
+      'Removed 2 images and 1 tag that only ocp 4.13.2 had',
+    );
+    node.runtime.askedFor = [];
+    await node.clock.advance(2 * MINUTE);
+    expect([tag(1), tag(3)].map((name) => node.runtime.images.has(name))).toEqual([false, true]);
   });
 
   describe('retires early when the next release needs space', () => {

@@ -7,7 +7,7 @@ import type { Fault } from '../reason.ts';
 export interface ImageUse {
   /** Who asks for it, as `Pod kube-system/etcd, container etcd`. */
   readonly usedBy: string;
-  /** As it is written there: `quay.io/coreos/etcd:v3.5`. */
+  /** As it is written there: `quay.io/coreos/etcd:v3.5`. Empty when it can't be read. */
   readonly image: string;
   /** `imagePullPolicy`. Absent where Kubernetes derives it from the tag, and of a container. */
   readonly pullPolicy?: string;

@@ -11,6 +11,11 @@ export interface RuntimeContainer {
    */
   readonly imageNames: readonly string[];
   /**
+   * The image as the pod names it. Absent where the runtime does not report that, as before
+   * Kubernetes 1.28.
+   */
+  readonly podImage?: string;
+  /**
    * Images that it mounts as volumes, by id or by name, also by tag. Default none. `unknown`: the
    * runtime did not tell.
    */

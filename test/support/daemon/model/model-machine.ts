@@ -66,7 +66,15 @@ export function createModelMachine(images: readonly string[] = []): ModelMachine
       counter += 1;
       const before = containers.find((one) => one.key === key);
       const attempt = before?.imageNames.includes(reference) ? before.attempt + 1 : 0;
-      const made = { containerId: `c${counter}`, key, attempt, imageNames: [reference], exitCode: 0, startedAt: now };
+      const made = {
+        containerId: `c${counter}`,
+        key,
+        attempt,
+        imageNames: [reference],
+        podImage: reference,
+        exitCode: 0,
+        startedAt: now,
+      };
       containers = [...others(key), { ...made, state: 'running', sinceMs: uptimeMs }];
     },
     restart: (pod) => {

@@ -92,7 +92,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     const runtime = reachable({ images: machine.listed(), filesystem: machine.filesystem(), ...rendered });
     const isShort = (last?.short.length ?? 0) > 0;
     const sinceLookMs = machine.boot().uptimeMs - lastLookMs;
-    const isLooked = needsContainers(stored(), runtime, policy, { isShort, sinceLookMs });
+    const isLooked = needsContainers(stored(), runtime, policy, { isShort, sinceLookMs, now: machine.now() });
     if (isLooked) lastLookMs = machine.boot().uptimeMs;
     return observation({
       now: machine.now(),
@@ -103,6 +103,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       runtime,
       boot: machine.boot(),
       containers: isLooked ? machine.containers().map(({ sinceMs: _, ...container }) => container) : undefined,
+      imageUses: { uses: [], faults: [], isComplete: true },
       media: [...sticks].map(([mediumId, { state }]) => ({ ...medium(mediumId, state), mediumId })),
     });
   }
@@ -160,11 +161,12 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       if (retireFrom) change(from, { retiredAt: stamp(), removeImages: false });
     },
     retire: ({ bundleId, removeImages }) => change(bundleId, { retiredAt: stamp(), removeImages }),
-    'remove-images': ({ images }) => {
+    'remove-images': ({ images, tags = [] }) => {
       for (const { imageId, containerIds } of images) {
         machine.removeContainers(containerIds);
         machine.removeImage(imageId);
       }
+      for (const tag of tags) machine.images.delete(tag);
     },
   };
 

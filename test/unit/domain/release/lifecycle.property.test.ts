@@ -28,7 +28,12 @@ const release = (sequence: number, over: Parameters<typeof verified>[0] = {}) =>
   verified({
     sequence,
     version: `4.13.${sequence}`,
-    images: { [`etcd-${sequence}`]: [`e${sequence}`], [`api-${sequence}`]: [`a${sequence}`], base: ['os'] },
+    images: {
+      [`etcd-${sequence}`]: [`e${sequence}`],
+      [`api-${sequence}`]: [`a${sequence}`],
+      base: ['os'],
+      lib: ['os'],
+    },
     imageOver: {
       [`etcd-${sequence}`]: { component: 'etcd', tags: [STABLE] },
       [`api-${sequence}`]: { component: 'api' },
@@ -53,7 +58,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
   const { images } = machine;
   /** What was said to run again since the node rested last. */
   let wentBackTo: BundleId | undefined;
-  let wentBackProven = 0;
+  let [wentBackProven, tagsRemoved] = [0, 0];
   const decided: Effect['kind'][] = [];
   const node = createModelNode({ machine, policy: { ...POLICY, lifecycle }, onDecision: check, onRest: checkRest });
 
@@ -81,6 +86,15 @@ function createNode(lifecycle: Policy['lifecycle']) {
           expect(used).not.toContain(imageId);
           expect(kept).not.toContain(imageId);
           expect([...images].filter(([name, id]) => id === imageId && name.startsWith('mine'))).toEqual([]);
+        }
+        const spare = effect.tags ?? [];
+        const keptTags = keptBundles(bundles).flatMap(({ contents }) => contents.images.flatMap(({ tags }) => tags));
+        for (const tag of spare) {
+          tagsRemoved += 1;
+          expect(keptTags).not.toContain(tag);
+          expect(kept).toContain(images.get(tag));
+          const others = keptTags.filter((other) => images.get(other) === images.get(tag));
+          expect(others.filter((other) => !spare.includes(other))).not.toEqual([]);
         }
       }
       if (effect.kind === 'start' && effect.task.kind === 'activate') {
@@ -196,6 +210,7 @@ function createNode(lifecycle: Policy['lifecycle']) {
     },
     bundles: node.bundles,
     wentBackProven: () => wentBackProven,
+    tagsRemoved: () => tagsRemoved,
     count: (kind: Effect['kind']) => decided.filter((one) => one === kind).length,
   };
 }
@@ -327,7 +342,7 @@ const happening: fc.Arbitrary<readonly [string, (node: Node) => void]> = fc.oneo
 
 describe('the phases of releases, for any sequence of events', () => {
   it('keeps what runs and what was proven pinned, keeps no more, and touches nothing foreign', () => {
-    let [proven, retired, seenRunning, wentBack, wentBackProven] = [0, 0, 0, 0, 0];
+    let [proven, retired, seenRunning, wentBack, wentBackProven, tagsRemoved] = [0, 0, 0, 0, 0, 0];
     fc.assert(
       fc.property(
         fc.array(happening, { minLength: 8, maxLength: 20, size: 'max' }),
@@ -345,6 +360,7 @@ describe('the phases of releases, for any sequence of events', () => {
           seenRunning += node.count('request-activation');
           wentBack += node.count('record-rolled-back');
           wentBackProven += node.wentBackProven();
+          tagsRemoved += node.tagsRemoved();
         },
       ),
       { numRuns: 1_000 },
@@ -352,6 +368,6 @@ describe('the phases of releases, for any sequence of events', () => {
     // The stories are about something.
     expect(proven).toBeGreaterThan(500);
     expect(retired).toBeGreaterThan(500);
-    expect([seenRunning, wentBack, wentBackProven].map((times) => times > 20)).toEqual([true, true, true]);
+    for (const times of [seenRunning, wentBack, wentBackProven, tagsRemoved]) expect(times).toBeGreaterThan(20);
   }, 300_000);
 });

@@ -1,17 +1,20 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeContainer } from '../../../../src/domain/model/image/runtime-container.ts';
+import { needsContainers } from '../../../../src/domain/release/needs-containers.ts';
 import { imageIds } from '../../../../src/domain/release/proof/evidence.ts';
-import { retirements } from '../../../../src/domain/release/retirement.ts';
+import { removals, retirements } from '../../../../src/domain/release/retirement.ts';
 import type { RunningTask } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
+  listed,
   MIB,
   NOON,
   observation,
   POLICY,
   reachable,
   referenceOf,
+  type Scene as SceneOver,
   stored,
   storedState,
   verified,
@@ -89,5 +92,102 @@ describe('releases that make room for the next one', () => {
     expect(retired({ bundles: [fallback, good, next], containers: [container] })).toEqual([]);
     const activate = { kind: 'activate', bundleId: fallback.bundleId } as const;
     expect(retired({ bundles: [fallback, good, next], running: [activate] })).toEqual([]);
+  });
+});
+
+describe('tags that only a retired release gave to an image that stays', () => {
+  const HOUR = 3_600_000;
+  const etcd = (sequence: number, version: string, marks: Partial<StoredBundle>): StoredBundle =>
+    stored(verified({ sequence, version, images: { etcd: ['layer'], [`api-${sequence}`]: ['other'] } }), marks);
+  const old = etcd(1, '4.13.1', { ...done(NOON - 30), retiredAt: NOON - 1, removeImages: true });
+  const kept = etcd(2, '4.13.2', done(NOON - 10));
+  const [oldTag, keptTag, foreignTag] = ['1', '2', '9'].map((patch) => `quay.example.com/ocp/etcd:4.13.${patch}`);
+  const shared = listed(referenceOf('etcd'), true, [oldTag ?? '', keptTag ?? '', foreignTag ?? '']);
+  const pod = (podImage?: string): RuntimeContainer => ({
+    containerId: 'one',
+    key: 'etcd',
+    attempt: 0,
+    imageNames: [shared.imageId],
+    state: 'exited',
+    startedAt: NOON,
+    exitCode: 1,
+    ...(podImage !== undefined && { podImage }),
+  });
+  const nothingAsked = { uses: [], faults: [], isComplete: true };
+
+  function spared({
+    bundles = [old, kept],
+    image = shared,
+    containers = [pod(keptTag)],
+    unclaimed = [],
+    ...over
+  }: Partial<SceneOver> & {
+    readonly bundles?: readonly StoredBundle[];
+    readonly image?: typeof shared;
+    readonly containers?: readonly RuntimeContainer[];
+    readonly unclaimed?: readonly string[];
+  } = {}) {
+    const runtime = reachable({ images: [image] });
+    const observed = observation({ runtime, containers, imageUses: nothingAsked, ...over });
+    const pulledByUs = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
+    const all = storedState(bundles, { pulledByUs });
+    const look = { observed, memory: observed, stored: all, policy: POLICY, containers, unclaimed };
+    const findings = removals({ ...look, ids: imageIds([image]) });
+    const before = { isShort: false, sinceLookMs: 0, now: observed.now };
+    return {
+      tags: findings.flatMap((one) => (one.kind === 'removable' ? (one.tags ?? []) : [])),
+      isLookNeeded: needsContainers(all, runtime, POLICY, before),
+    };
+  }
+
+  it('are removed, and containers are looked at for that', () => {
+    expect(spared()).toEqual({ tags: [oldTag], isLookNeeded: true });
+  });
+
+  it('stay after a day', () => {
+    expect(spared({ now: NOON + 24 * HOUR })).toEqual({ tags: [], isLookNeeded: false });
+  });
+
+  it('stay when images of the release are to stay, or it never gave them', () => {
+    const { activatedAt: _, ...never } = old;
+    for (const one of [{ ...old, removeImages: false }, never]) {
+      expect(spared({ bundles: [one, kept] })).toEqual({ tags: [], isLookNeeded: false });
+    }
+  });
+
+  it('stay when the image has no tag of a kept release: it may have no other name', () => {
+    const alone = listed(referenceOf('etcd'), true, [oldTag ?? '', foreignTag ?? '']);
+    expect(spared({ image: alone }).tags).toEqual([]);
+    expect(spared({ image: { ...shared, pinned: false } }).tags).toEqual([]);
+  });
+
+  it('stay when another release of any stream names them, one whose images stay too', () => {
+    const names = { etcd: { tags: [oldTag ?? ''] } };
+    const other = stored(verified({ name: 'apps', images: { etcd: ['layer'] }, imageOver: names }));
+    expect(spared({ bundles: [old, kept, other] }).tags).toEqual([]);
+    const gone = { ...other, retiredAt: NOON, removeImages: false };
+    expect(spared({ bundles: [old, kept, gone] }).tags).toEqual([]);
+    expect(spared({ unclaimed: [referenceOf('etcd')] }).tags).toEqual([]);
+  });
+
+  it.each([
+    ['a static pod', { imageUses: { ...nothingAsked, uses: [{ usedBy: 'Pod a', image: oldTag ?? '' }] } }],
+    ['a short name', { imageUses: { ...nothingAsked, uses: [{ usedBy: 'Pod a', image: 'etcd:4.13.1' }] } }],
+    ['a container that has exited', { containers: [pod(`${oldTag}@sha256:${'0'.repeat(64)}`)] }],
+  ])('stay while %s asks for them', (_what, over) => {
+    expect(spared(over)).toEqual({ tags: [], isLookNeeded: true });
+  });
+
+  it.each([
+    ['a manifest', { imageUses: { ...nothingAsked, isComplete: false } }],
+    ['a static pod', { imageUses: { ...nothingAsked, faults: [{ code: 'host/static-pods', message: 'x' }] } }],
+    ['all static pods', { imageUses: undefined }],
+    ['the image of sandboxes', { imageUses: { ...nothingAsked, uses: [{ usedBy: 'every pod', image: '' }] } }],
+    ['the name in a pod', { containers: [pod()] }],
+    ['an image volume', { containers: [{ ...pod(keptTag), volumeImages: [shared.imageId] }] }],
+    ['pods, since the node has just booted', { boot: { bootId: 'boot-1', uptimeMs: 60_000 } }],
+    ['tags, since they are moved', { running: [{ kind: 'activate', bundleId: kept.bundleId } as const] }],
+  ])('stay while it is not known: %s', (_what, over) => {
+    expect(spared(over).tags).toEqual([]);
   });
 });
