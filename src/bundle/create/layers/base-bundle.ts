@@ -2,7 +2,10 @@ import { BASE_ANNOTATION, bundleName, type Contents, type Layer, type Payload } 
 import type { BundleId, Digest } from '../../../domain/model/digest.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
+import { type Descriptor, entriesForPlatform, indexMediaTypes, parseIndex } from '../../format/oci-schema.ts';
+import type { BundleReader } from '../../read/bundle-reader.ts';
 import { openBundle } from '../../read/open-bundle.ts';
+import { readBlob } from '../../read/read-blob.ts';
 import { readUntrusted } from '../../verify/judge-bundle.ts';
 import type { PlannedLayer } from '../images/plan-images.ts';
 
@@ -12,8 +15,8 @@ export interface BaseBundle {
   /** `ocp@4.13.6`. */
   readonly name: string;
   /**
-   * All layers that its `contents.json` lists, even if the bundle does not hold them (a volume, or
-   * a delta itself).
+   * The layers that every node with its images has, even if the bundle does not hold them (a
+   * volume, or a delta itself): those of images of which all nodes take the same manifest.
    */
   readonly layers: ReadonlyMap<Digest, Layer>;
 }
@@ -31,7 +34,8 @@ export async function readBase(
   { arch, name }: Pick<Payload, 'arch' | 'name'>,
   signal: AbortSignal,
 ): Promise<BaseBundle> {
-  const { bundle } = await readUntrusted(openBundle(path), signal).catch((cause: unknown) => {
+  const reader = openBundle(path);
+  const { bundle, index } = await readUntrusted(reader, signal).catch((cause: unknown) => {
     if (!(cause instanceof AppError) || cause.code.startsWith('media/')) throw cause;
     throw bundleError('bundle/option', `base: ${path} is not a bundle to build on: ${cause.message}`, { cause });
   });
@@ -42,11 +46,26 @@ export async function readBase(
   if (payload.name !== name) {
     throw bundleError('bundle/option', `base: ${path} is of stream ${payload.name}, and the new bundle of ${name}`);
   }
-  return {
-    bundleId,
-    name: bundleName(payload),
-    layers: new Map(contents.layers.map((layer) => [layer.digest, layer])),
-  };
+  const layers = new Map<Digest, Layer>();
+  for (const image of contents.images) {
+    const entry = index.manifests.find(({ digest }) => digest === image.digest);
+    if (entry === undefined || !(await isSameEverywhere(reader, entry, arch, signal))) continue;
+    for (const layer of image.layers.flatMap((at) => contents.layers[at] ?? [])) layers.set(layer.digest, layer);
+  }
+  return { bundleId, name: bundleName(payload), layers };
+}
+
+/** Whether all nodes take the same manifest of an image; false when its index can't be read. */
+async function isSameEverywhere(
+  reader: BundleReader,
+  { digest, size, mediaType }: Descriptor,
+  arch: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (!indexMediaTypes.has(mediaType)) return true;
+  const read = await readBlob(reader, { digest, sizeBytes: size }, signal);
+  if (read.kind !== 'read') return false;
+  return entriesForPlatform(parseIndex(read.bytes, `index ${digest}`, 'bundle/option'), arch).length === 1;
 }
 
 /**
@@ -87,5 +106,5 @@ export function baseMembers(
 /** Warnings about a base that provides nothing. */
 export function baseWarnings(base: BaseBundle | undefined, { layers }: Pick<Contents, 'layers'>): string[] {
   if (base === undefined || layers.some((layer) => layer.inBase)) return [];
-  return [`no layer is in the base ${base.name}: the bundle is complete without it`];
+  return [`no layer can be left to the base ${base.name}: the bundle is complete without it`];
 }

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -79,6 +79,36 @@ async function bundleOf(index: SampleImage, arch = 'amd64', ...more: string[]) {
   writeOciLayout(at('layout'), [{ image: index, names: ['it'] }]);
   return create(`oci:${at('layout')}:it`, arch, ...more);
 }
+
+describe('a delta over an index', () => {
+  const top = sampleLayer({ seed: 'top' });
+  const next = sampleImage({ seed: 'next', architecture: 'amd64', layers: [...a.layers, top] });
+  /** The layers of the next image that the delta holds itself. */
+  async function heldOver(...entries: Entry[]) {
+    expect(await bundleOf(indexOf(entries))).toMatchObject({ exitCode: 0 });
+    renameSync(at('out'), at('base'));
+    const later = ['--version', '1.0.1', '--sequence', '2', '--base', at('base')];
+    expect(await bundleOf(next, 'amd64', ...later)).toMatchObject({ exitCode: 0 });
+    const held = blobsOf(at('out'));
+    return next.layers.map(({ digest }) => held.includes(digest.slice('sha256:'.length)));
+  }
+
+  it('leaves out its layers where all nodes take one manifest', async () => {
+    const entries = [
+      { image: a, platform: linux('amd64') },
+      { image: arm.a, platform: linux('arm64') },
+    ];
+    expect(await heldOver(...entries)).toEqual([false, true]);
+  });
+
+  it('holds all layers where nodes take one of several: another one may have another layer', async () => {
+    const entries = [
+      { image: a, platform: linux('amd64') },
+      { image: b, platform: linux('amd64'), annotations: zstd },
+    ];
+    expect(await heldOver(...entries)).toEqual([true, true]);
+  });
+});
 
 describe('of an index with several manifests for one architecture', () => {
   it.each<[string, Entry[], string, SampleImage[]]>([

@@ -117,7 +117,7 @@ describe('bundle create --base', () => {
     writeOciLayout(at('layout'), [{ image: sampleImage({ seed: 'new', architecture: 'amd64' }), names: ['new'] }]);
     const made = await create('alone', 'new', 7, '--base', at('base'));
     expect(made).toMatchObject({ exitCode: 0 });
-    expect(made.stderr).toContain('no layer is in the base ocp@4.13.6');
+    expect(made.stderr).toContain('no layer can be left to the base ocp@4.13.6');
     const { payload } = JSON.parse((await run('bundle', 'inspect', at('alone'), '--json')).stdout);
     expect(payload).not.toHaveProperty('update');
     expect(payload).not.toHaveProperty('annotations');
