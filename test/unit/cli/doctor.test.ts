@@ -69,6 +69,22 @@ describe('stickpin doctor', () => {
     expect(await told('cut …', "run 'x'")).toMatch(/cut … What to do: run 'x'\.$/);
   });
 
+  it('names a stick that can not be read, until it is unplugged', () => {
+    const reason = { code: 'media/filesystem', message: 'sdb has no filesystem. Write it again' };
+    const media = [
+      { medium: 'sda', state: 'read', bundles: 1 },
+      { medium: 'sdb', state: 'failed', bundles: 0, reason },
+    ];
+    const about = findingsOfReport({ ...REPORT, media, protected: [] }).filter(({ subject }) => subject === 'media');
+    expect(about).toMatchObject([
+      {
+        verdict: 'warning',
+        message: `sdb can't be read: ${reason.message}`,
+        remedy: expect.stringContaining('unplug it'),
+      },
+    ]);
+  });
+
   it('names a bundle that has no name by its digest', () => {
     const reason = { code: 'trust/approval', message: 'waits for approval' };
     const bundles = [{ name: '', version: '', bundleId: 'sha256:ab', reason }] as unknown as StatusReport['bundles'];

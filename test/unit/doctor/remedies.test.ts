@@ -116,6 +116,7 @@ describe('what doctor finds wrong', () => {
     const reason = { code: 'x', message: 'it is wrong' };
     const report = {
       runtime: { reachable: true },
+      media: [{ medium: 'sdc1', state: 'failed', bundles: 0, reason }],
       bundles: [{ bundleId: 'sha256:a', name: 'ocp', version: '1', reason }],
       rejected: [{ medium: 'sdb1', path: 'stickpin/x', reason }],
       protected: [],
@@ -129,7 +130,7 @@ describe('what doctor finds wrong', () => {
       trust: { require: 'signature', threshold: 1, keys: [], revoked: [], problems: [], revocationsUnreadable: true },
     } as unknown as StatusReport;
     const wrong = findingsOfReport(report).filter(({ verdict }) => verdict !== 'ok');
-    expect(wrong).toHaveLength(8);
+    expect(wrong).toHaveLength(9);
     expectRemedies(wrong);
   });
 });

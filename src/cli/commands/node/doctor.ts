@@ -75,6 +75,7 @@ async function reportWithPulls(client: ApiClient, signal: AbortSignal): Promise<
 /** The findings from the report of the daemon. */
 export function findingsOfReport({
   runtime,
+  media,
   bundles,
   rejected,
   trust,
@@ -95,6 +96,7 @@ export function findingsOfReport({
       ? []
       : [daemon.fault(`it does not reach the runtime: ${runtime.reason ?? 'no reason is known'}`, SEE_RUNTIME)]),
     trustFinding(trust),
+    ...media.flatMap(unreadableMedium),
     ...stateProblems.map(({ message }) => findingsOn('state').warning(message, CHECK_DISK)),
     ...conditions.flatMap(nodeConditionFindings),
     ...unclaimed.map(unclaimedFinding),
@@ -102,6 +104,11 @@ export function findingsOfReport({
     ...rejected.map(rejectionFinding),
     ...costs,
   ];
+}
+
+function unreadableMedium({ medium, reason }: StatusReport['media'][number]): readonly Finding[] {
+  if (reason === undefined) return [];
+  return [findingsOn('media').warning(`${medium} can't be read: ${reason.message}`, WRITE_AGAIN)];
 }
 
 /** What a condition of the node means for pulls without a network. */
@@ -135,6 +142,7 @@ const LOOK_AT_MANIFESTS =
 const SEE_RUNTIME =
   "see the lines about the runtime above; if it answers there, restart stickpin, and look into 'journalctl -u stickpin'";
 const CORRECT_RECORD = "correct the file or folder that the message names, then run 'stickpin doctor' again";
+const WRITE_AGAIN = "write it again, best another stick, or unplug it; 'stickpin rescan' looks at it again";
 const CHECK_DISK = "check the disk, plug in the stick of each release that is to stay, and see 'stickpin list'";
 
 function unclaimedFinding({ name, version, references }: StatusReport['unclaimed'][number]): Finding {

@@ -435,6 +435,14 @@ describe('statusLine: what comes first', () => {
     );
   });
 
+  it('says of a stick without a filesystem what to do with it, after a release that is there', () => {
+    const message =
+      "sdb has no filesystem that stickpin can read. Write it again with 'stickpin bundle write', or format it as vfat or exfat and copy the bundle to it";
+    const blank = medium('sdb', { kind: 'failed', reason: { code: 'media/filesystem', message } });
+    expect(line({ media: [blank], runtime: complete }, [active])).toBe(`Cannot read sdb: ${message}`);
+    expect(line({ media: [blank] }, [])).toBe(`Cannot read sdb: ${message}`);
+  });
+
   it('says that the release is ready, and only notes that another partition can not be read', () => {
     expect(line({ media: [stick, broken], runtime: complete }, [active])).toBe(
       'ocp 4.13.7 is ready: 112 images present and pinned. It is activated; you may remove the stick. sdb2 cannot be read: see journalctl -u stickpin.',
