@@ -3,12 +3,14 @@ import {
   chmodSync,
   lstatSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
@@ -18,12 +20,16 @@ import { have } from '../../../support/requirements.ts';
 
 const PAGE = 'docs/metrics.md';
 let harness: DaemonHarness;
-afterEach(() => harness.dispose());
+let base: string;
+afterEach(async () => {
+  await harness.dispose();
+  rmSync(base, { recursive: true, force: true });
+});
 
 async function nodeWithMetrics() {
-  const folder = join(`/tmp/stickpin-metrics-${process.pid}`, 'textfiles');
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
+  base = mkdtempSync(join(tmpdir(), 'stickpin-metrics-'));
+  const folder = join(base, 'textfiles');
+  mkdirSync(folder);
   const path = join(folder, 'stickpin.prom');
   harness = await createDaemonHarness({ settings: { metrics: { textfile: path } } });
   return { path, folder, text: () => readFileSync(path, 'utf8') };
