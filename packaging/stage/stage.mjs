@@ -1,7 +1,7 @@
 import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { completionFiles } from '../../src/cli/completion/completion-files.ts';
+import { completionFiles } from '../../src/cli/completion.ts';
 import { definedProgram } from '../../src/cli/defined-program.ts';
 import { manualCommands } from '../../src/cli/manual/manual-commands.ts';
 import { licencesOf } from './licences.mjs';

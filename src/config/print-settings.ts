@@ -1,4 +1,4 @@
-import type { Section } from '../domain/settings/section.ts';
+import type { Section } from '../domain/settings/sections.ts';
 import { settingsTable } from '../domain/settings/settings-table.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { timeText } from '../domain/report/texts/time-text.ts';
 import { clockFault } from '../domain/time/clock-fault.ts';
 import type { Check, ExaminedNode } from './check.ts';

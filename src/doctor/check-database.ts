@@ -1,4 +1,4 @@
-import { findingsOn } from '../domain/model/finding.ts';
+import { findingsOn } from '../domain/model/reason.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import type { Check, ExaminedNode } from './check.ts';
 

@@ -1,5 +1,5 @@
 import type { FleetView } from '../domain/fleet/fleet-view.ts';
-import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { formatCount, formatDuration } from '../platform/sizes.ts';
 import { type Check, type ExaminedFleet, type ExaminedNode, SYSTEMD_IS_SILENT } from './check.ts';

@@ -1,4 +1,4 @@
-import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { HOOK_NAMES, type HookName } from '../domain/state/hook.ts';
 import { type Check, type ExaminedNode, SYSTEMD_IS_SILENT, type SystemServices } from './check.ts';
 

@@ -1,5 +1,5 @@
 import { access } from 'node:fs/promises';
-import { findingsOn } from '../domain/model/finding.ts';
+import { findingsOn } from '../domain/model/reason.ts';
 import { type Check, INSTALL_AGAIN } from './check.ts';
 
 const UDEV_PLACES = ['/etc/udev/rules.d/90-stickpin.rules', '/usr/lib/udev/rules.d/90-stickpin.rules'] as const;

@@ -5,7 +5,7 @@ import { keyProblemLine } from '../bundle/keys/keys-folder.ts';
 import { readRevocationRecord, revocationRecordPath } from '../bundle/keys/revocation-record.ts';
 import { shortRole } from '../bundle/keys/roles/short-role.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../bundle/keys/trust.ts';
-import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { revokerText } from '../domain/report/texts/revoker-text.ts';
 import {
   EMPTY_RECORD,

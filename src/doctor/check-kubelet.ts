@@ -1,4 +1,4 @@
-import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { repositoryOf } from '../domain/model/reference.ts';
 import { formatCount } from '../platform/sizes.ts';
 import type { Check, ExaminedKubelet, ExaminedNode } from './check.ts';

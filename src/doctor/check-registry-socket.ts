@@ -1,4 +1,4 @@
-import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { type Check, type ExaminedNode, INSTALL_AGAIN, SYSTEMD_IS_SILENT, type SystemServices } from './check.ts';
 
 /** The part of the node that {@link checkRegistrySocket} uses. */

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
-import { runtimeSupport } from '../domain/assess/runtime-support.ts';
-import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { runtimeSupport } from '../domain/assess/derive-phase.ts';
+import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { reasonText } from '../domain/report/reasons/reason-text.ts';
 import { supportText } from '../domain/report/texts/runtime-away.ts';
 import { assertNever, reasonOf } from '../platform/app-error.ts';

@@ -1,8 +1,7 @@
 import type { FleetView } from '../domain/fleet/fleet-view.ts';
-import type { Finding } from '../domain/model/finding.ts';
-import type { HiddenMirrors } from '../domain/model/image/runtime-image.ts';
-import type { KubeletFacts } from '../domain/model/kubelet-facts.ts';
-import type { Fault } from '../domain/model/reason.ts';
+import type { HiddenMirrors } from '../domain/model/image.ts';
+import type { KubeletFacts } from '../domain/model/node-facts.ts';
+import type { Fault, Finding } from '../domain/model/reason.ts';
 import type { Settings } from '../domain/settings/settings.ts';
 import type { TrustReport } from '../domain/trust/trust-in-force.ts';
 

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { type Finding, findingsOn } from '../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
 import type { Check } from './check.ts';

@@ -3,7 +3,7 @@ import type { Fault } from '../domain/model/reason.ts';
 import type { StatusReport } from '../domain/report/report.ts';
 import type { Policy } from '../domain/settings/settings.ts';
 import type { Effect } from '../domain/state/effect.ts';
-import type { KnownRelease } from '../domain/state/known-release.ts';
+import type { KnownRelease } from '../domain/state/release-record.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import type {

@@ -1,6 +1,6 @@
 import type { NodeStatus } from '../domain/fleet/node-status.ts';
 import type { BundleId } from '../domain/model/digest.ts';
-import type { Endpoint } from '../domain/settings/network-types.ts';
+import type { Endpoint } from '../domain/settings/value-types.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { Peer } from '../domain/fleet/fleet-view.ts';
-import { type Endpoint, formatEndpoint } from '../domain/settings/network-types.ts';
+import { type Endpoint, formatEndpoint } from '../domain/settings/value-types.ts';
 import { formatBytes, formatCount } from '../platform/sizes.ts';
 import type { ServedNode } from './serve/served-nodes.ts';
 

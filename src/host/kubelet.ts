@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import type { KubeletFacts } from '../domain/model/kubelet-facts.ts';
+import type { KubeletFacts } from '../domain/model/node-facts.ts';
 import { type KubeletConfig, type KubeletOptions, readConfig, readDocument, runningKubelet } from './kubelet-config.ts';
 
 /** Where the files of a kubelet are. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { endianness, uptime } from 'node:os';
 import type { SystemBus } from '../dbus/system-bus.ts';
-import type { BootTime } from '../domain/model/image/runtime-container.ts';
+import type { BootTime } from '../domain/model/image.ts';
 import type { Clock } from '../platform/clock.ts';
 import { busProperty } from './systemd/bus-property.ts';
 

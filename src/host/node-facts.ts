@@ -1,7 +1,7 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import type { NodeFacts } from '../domain/model/node-facts.ts';
-import { UTC } from '../domain/time/time-zone.ts';
-import { parseMachineId } from '../domain/time/wariness.ts';
+import { parseMachineId } from '../domain/time/rollout.ts';
+import { UTC } from '../domain/time/windows.ts';
 import { systemCodeOf } from '../platform/app-error.ts';
 import { BUILT_AT } from '../platform/version.ts';
 

@@ -3,7 +3,7 @@ import { type FileHandle, open, opendir } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { parse } from 'yaml';
 import { parseManifests } from '../bundle/documents/kubernetes-manifest.ts';
-import type { ImageUse, ImageUses } from '../domain/model/image/image-use.ts';
+import type { ImageUse, ImageUses } from '../domain/model/image.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { StaticPodsPort } from '../ports/static-pods.ts';

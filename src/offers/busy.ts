@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import * as v from 'valibot';
-import type { QueuePlace } from '../domain/model/queue-place.ts';
+import type { QueuePlace } from '../domain/model/reason.ts';
 import { AppError } from '../platform/app-error.ts';
 import { respondJson } from '../platform/http/respond-json.ts';
 import { wireLimits } from './limits.ts';

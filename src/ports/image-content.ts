@@ -1,5 +1,5 @@
 import type { Digest } from '../domain/model/digest.ts';
-import type { ExpectedImage, ImageContent } from '../domain/model/image/image-content.ts';
+import type { ExpectedImage, ImageContent } from '../domain/model/image.ts';
 
 /** One check of images. What is found of a blob counts for all images that share it. */
 export interface ContentCheck {

@@ -1,4 +1,4 @@
-import type { BootTime } from '../domain/model/image/runtime-container.ts';
+import type { BootTime } from '../domain/model/image.ts';
 import type { NodeFacts } from '../domain/model/node-facts.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 

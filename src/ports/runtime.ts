@@ -1,6 +1,4 @@
-import type { ImageUse } from '../domain/model/image/image-use.ts';
-import type { RuntimeContainer } from '../domain/model/image/runtime-container.ts';
-import type { RuntimeImage, RuntimeObservation } from '../domain/model/image/runtime-image.ts';
+import type { ImageUse, RuntimeContainer, RuntimeImage, RuntimeObservation } from '../domain/model/image.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
 /** A repository that the runtime pulls from our registry. */

@@ -1,18 +1,15 @@
-import type { Signers } from '../domain/adoption/signers.ts';
+import type { Signers } from '../domain/adoption/adoption.ts';
 import type { VerifiedBundle } from '../domain/model/bundle.ts';
 import type { ConditionMarks } from '../domain/model/condition.ts';
 import type { BundleId } from '../domain/model/digest.ts';
 import type { MediumId } from '../domain/model/medium.ts';
-import type { Fault } from '../domain/model/reason.ts';
-import type { RuleCode } from '../domain/model/rule-code.ts';
-import type { BadBlob } from '../domain/state/bad-blob.ts';
-import type { Floors } from '../domain/state/floor-set.ts';
+import type { Fault, RuleCode } from '../domain/model/reason.ts';
+import type { BadBlob } from '../domain/state/checks.ts';
 import type { TagGiven } from '../domain/state/memory.ts';
-import type { PinLedger } from '../domain/state/pin-ledger.ts';
-import type { Soak } from '../domain/state/soak-record.ts';
+import type { Floors, PinLedger } from '../domain/state/pin-ledger.ts';
+import type { Soak } from '../domain/state/release-record.ts';
 import type { Stored, StoredBundle } from '../domain/state/state.ts';
-import type { RejectedName, Verdict } from '../domain/trust/approval.ts';
-import type { KeyRotation } from '../domain/trust/key-rotation.ts';
+import type { KeyRotation, RejectedName, Verdict } from '../domain/trust/approval.ts';
 import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
 
 /** One event of the history. `at`: milliseconds since the epoch. */

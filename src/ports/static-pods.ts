@@ -1,4 +1,4 @@
-import type { ImageUses } from '../domain/model/image/image-use.ts';
+import type { ImageUses } from '../domain/model/image.ts';
 
 /** The manifests of static pods, which the kubelet runs without an API server. */
 export interface StaticPodsPort {

@@ -1,4 +1,4 @@
-import type { Revocations } from '../domain/trust/key-rotation.ts';
+import type { Revocations } from '../domain/trust/approval.ts';
 import type { Role } from '../domain/trust/role.ts';
 import type { TrustInForce } from '../domain/trust/trust-in-force.ts';
 

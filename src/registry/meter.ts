@@ -1,5 +1,5 @@
 import type { Digest } from '../domain/model/digest.ts';
-import { mirrorPathOf } from '../domain/model/mirror-path.ts';
+import { mirrorPathOf } from '../domain/model/reference.ts';
 import type { BlobFlow, RequestMeter, TransferMeter } from '../ports/transfers.ts';
 
 /** One transfer, as the registry reports it. */

@@ -1,6 +1,6 @@
 import { mediaTypes } from '../bundle/format/oci-schema.ts';
 import type { Digest } from '../domain/model/digest.ts';
-import { mirrorPathOf } from '../domain/model/mirror-path.ts';
+import { mirrorPathOf } from '../domain/model/reference.ts';
 import { digestOf } from '../platform/digest.ts';
 import type { MirrorProbes } from '../ports/transfers.ts';
 

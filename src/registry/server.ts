@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Arriving, Catalog, CatalogEntry } from '../domain/decide/catalog.ts';
-import { mirrorPathOf } from '../domain/model/mirror-path.ts';
+import { mirrorPathOf } from '../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { MirrorProbes, TransferMeter } from '../ports/transfers.ts';
 import type { PullApiOptions } from './answers/exchange.ts';

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { LayerStorage } from '../../src/domain/model/image/runtime-image.ts';
+import type { LayerStorage } from '../../src/domain/model/image.ts';
 import { createCriClient } from '../../src/runtime/cri/cri-client.ts';
 import { startPrivateBus } from '../support/bus/private-bus.ts';
 import { startSystemdDouble } from '../support/bus/systemd-double.ts';

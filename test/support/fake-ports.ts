@@ -3,10 +3,15 @@ import type { Catalog } from '../../src/domain/decide/catalog.ts';
 import type { VerifiedBundle } from '../../src/domain/model/bundle.ts';
 import type { ConditionMarks } from '../../src/domain/model/condition.ts';
 import type { BundleId, Digest } from '../../src/domain/model/digest.ts';
-import type { ImageContent } from '../../src/domain/model/image/image-content.ts';
-import type { ImageUse } from '../../src/domain/model/image/image-use.ts';
-import type { BootTime, RuntimeContainer } from '../../src/domain/model/image/runtime-container.ts';
-import type { ImageFilesystem, MirrorEffect, RuntimeImage } from '../../src/domain/model/image/runtime-image.ts';
+import type {
+  BootTime,
+  ImageContent,
+  ImageFilesystem,
+  ImageUse,
+  MirrorEffect,
+  RuntimeContainer,
+  RuntimeImage,
+} from '../../src/domain/model/image.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/model/medium.ts';
 import type { NodeFacts } from '../../src/domain/model/node-facts.ts';
 import { isDiskTrouble } from '../../src/domain/preload/disk-trouble.ts';
@@ -16,8 +21,13 @@ import type { HookFailure, HookLedger } from '../../src/domain/state/hook.ts';
 import type { TagGiven } from '../../src/domain/state/memory.ts';
 import type { PinLedger } from '../../src/domain/state/pin-ledger.ts';
 import type { StoredBundle } from '../../src/domain/state/state.ts';
-import type { RejectedName, Verdict } from '../../src/domain/trust/approval.ts';
-import { type KeyRotation, NO_ROTATION, type Revocations } from '../../src/domain/trust/key-rotation.ts';
+import {
+  type KeyRotation,
+  NO_ROTATION,
+  type RejectedName,
+  type Revocations,
+  type Verdict,
+} from '../../src/domain/trust/approval.ts';
 import type { RevocationRecord } from '../../src/domain/trust/revocation-record.ts';
 import type { EngineContext, EngineDependencies } from '../../src/engine/context.ts';
 import { createEngine, type Engine } from '../../src/engine/loop/engine.ts';

@@ -1,13 +1,13 @@
+import { closeSync, openSync } from 'node:fs';
 import { addAbortSignal } from 'node:stream';
+import { ReadStream, WriteStream } from 'node:tty';
 import { connectApi } from '../../api/client.ts';
-import { createAskSecret } from '../../cli/context/ask-secret.ts';
-import { createConfirm } from '../../cli/context/confirm.ts';
-import { exitCodes } from '../../cli/context/exit-code.ts';
+import { exitCodes } from '../../cli/context/command-context.ts';
+import { createAskSecret, createConfirm, type SecretTerminal } from '../../cli/context/confirm.ts';
 import { wantsColour } from '../../cli/output/colour.ts';
 import { runProgram } from '../../cli/program.ts';
 import { NODE_SOURCES } from '../../config/load-settings.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { hasControllingTerminal, openControllingTerminal } from './controlling-terminal.ts';
 
 /**
  * Runs the command line of this process, without the program's own name. Resolves to the exit code.
@@ -54,4 +54,32 @@ function onResize(listener: (columns: number) => void, signal: AbortSignal): voi
 function endOnBrokenOutput(error: NodeJS.ErrnoException): never {
   if (error.code !== 'EPIPE') process.stderr.write(`stickpin: the output can't be written: ${reasonOf(error)}\n`);
   process.exit(exitCodes.failed);
+}
+
+/** tty(4): the terminal of the process, wherever its standard streams lead. */
+const TERMINAL = '/dev/tty';
+
+/** Whether a person sits at a terminal, also where standard input is a pipe. */
+function hasControllingTerminal(): boolean {
+  try {
+    closeSync(openSync(TERMINAL, 'r+'));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Opens the terminal for one question. @throws Error of the system when there is none */
+function openControllingTerminal(): SecretTerminal {
+  const input = new ReadStream(openSync(TERMINAL, 'r+'));
+  const output = new WriteStream(openSync(TERMINAL, 'r+'));
+  return {
+    input,
+    output,
+    interrupt: () => process.kill(process.pid, 'SIGINT'),
+    close: () => {
+      input.destroy();
+      output.destroy();
+    },
+  };
 }

@@ -9,7 +9,7 @@ import { defaultSettings, type Settings } from '../../domain/settings/settings.t
 import { bootTime } from '../../host/machine.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withDatabaseCopy } from '../../store/database/database-copy.ts';
-import { reviveBundle } from '../daemon/revive-bundle.ts';
+import { reviveBundle } from '../daemon/signed-bundles.ts';
 
 type Paths = Settings['paths'];
 

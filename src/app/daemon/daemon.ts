@@ -1,10 +1,14 @@
 import { join } from 'node:path';
 import { type Documents, documentsHere } from '../../bundle/documents/documents.ts';
 import { createWorkerDocuments } from '../../bundle/documents/worker-documents.ts';
-import type { RuntimeObservation } from '../../domain/model/image/runtime-image.ts';
+import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
+import type { RuntimeObservation } from '../../domain/model/image.ts';
 import { imagesEnv } from '../../domain/report/texts/images-env.ts';
 import { createEngine, type Engine } from '../../engine/loop/engine.ts';
-import type { Media } from '../../media/media.ts';
+import { createDirectoryMedia } from '../../media/directory-media.ts';
+import { createLoadedMedia } from '../../media/loaded-media.ts';
+import { createMedia, type Media } from '../../media/media.ts';
+import type { MediaProvider } from '../../media/provider/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { createDisposalStack, type DisposalStack } from '../../platform/async/disposal.ts';
 import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
@@ -14,6 +18,9 @@ import type { HookRunner } from '../../ports/hooks.ts';
 import type { BootMark } from '../../ports/image-content.ts';
 import type { ByteMeter } from '../../ports/transfers.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
+import { createPeerScan } from '../../registry/peers/peer-scan.ts';
+import { openSocketDiag } from '../../registry/peers/socket-diag.ts';
+import { createRegistry, type ListenTarget, type Registry, type RegistryOptions } from '../../registry/server.ts';
 import { documentsOf } from '../../runtime/detected-runtime.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import { createBlobStore } from '../../store/files/blobs/blob-store.ts';
@@ -23,20 +30,15 @@ import { createLayerStore } from '../../store/files/layers/layer-store.ts';
 import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
 import { createSignedFiles } from '../../store/files/signed-files.ts';
-import { watchKeys } from './changes/watch-keys.ts';
-import type { DaemonOptions } from './daemon-options.ts';
+import { watchKeys } from './changes.ts';
 import type { DaemonFleet } from './fleet.ts';
-import { createDaemonMedia } from './media.ts';
 import type { MetricsFile } from './metrics.ts';
 import { type NodeState, openNodeState } from './node-state.ts';
 import { createPublishedFiles, type PublishedFiles } from './published-files.ts';
-import { createDaemonRegistry, listenTarget } from './registry.ts';
-import { runDaemon } from './run-daemon.ts';
+import { type DaemonOptions, runDaemon } from './run-daemon.ts';
 import { createRuntime } from './runtime.ts';
 import { createSignedBundles } from './signed-bundles.ts';
-import { resetStream, type StreamResetter } from './trust/reset-stream.ts';
-import type { KeyRestorer } from './trust/restore-key.ts';
-import type { KeyRevoker } from './trust/revoke-key.ts';
+import { type KeyRestorer, type KeyRevoker, resetStream, type StreamResetter } from './trust/key-commands.ts';
 import { createTrustKeeper, type TrustKeeper } from './trust/trust-keeper.ts';
 
 /** A daemon that is built but does not run yet. */
@@ -315,4 +317,67 @@ function listeners(options: DaemonOptions, { state, trust, published, fleet, met
     options.afterEffect?.(effect);
   };
   return { onStatus, afterEffect, statusSettled: published.settled };
+}
+
+/**
+ * All media of the daemon: directories of the settings, what `stickpin load` names,
+ * `options.providers`, and other nodes. @param peers default none
+ */
+function createDaemonMedia(
+  options: DaemonOptions,
+  trust: TrustKeeper,
+  documents: Documents = documentsHere,
+  peers: readonly MediaProvider[] = [],
+): Media {
+  const { settings, clock, log, providers, watchBundle } = options;
+  const directories = [
+    ...settings.media.directories.map((path) => ({ path, layout: 'medium' as const })),
+    { path: settings.media.incoming, layout: 'folder' as const },
+  ];
+  return createMedia({
+    providers: [createDirectoryMedia({ directories, clock }), createLoadedMedia({ log }), ...providers, ...peers],
+    log,
+    ...(watchBundle !== undefined && { watchBundle }),
+    judge: async (bundles, signal, last) => {
+      const trustRevision = trust.revision();
+      const known = last?.trustRevision === trustRevision ? last.bundles : [];
+      const judged = await judgeBundles(bundles, { trust: trust.trust(), documents, known }, signal);
+      return { bundles: judged, trustRevision };
+    },
+  });
+}
+
+/**
+ * Creates a registry for the users of `registry.allow_uids` and the daemon's own user. It does not
+ * listen yet.
+ */
+function createDaemonRegistry(
+  { settings, clock, log }: DaemonOptions,
+  { source, layers, token, isHeld }: Pick<RegistryOptions, 'source' | 'layers' | 'isHeld'> & { readonly token: string },
+): Registry {
+  const allowedUids = new Set([...settings.registry.allow_uids, process.getuid?.() ?? 0]);
+  const peers = createPeerScan({ clock, openDiag: openSocketDiag });
+  return createRegistry({
+    source,
+    clock,
+    log,
+    token,
+    ...(isHeld !== undefined && { isHeld }),
+    graceMs: settings.media.grace,
+    waitsForOffers: true,
+    ...(layers !== undefined && { layers }),
+    admit: async (socket) => {
+      const uid = await peers.uidOf(socket);
+      return uid !== undefined && allowedUids.has(uid) ? `uid ${uid}` : undefined;
+    },
+    isOpen: async (socket) => (await peers.uidOf(socket)) !== undefined,
+  });
+}
+
+/** Where the registry listens: the inherited socket, otherwise `registry.listen`. */
+function listenTarget({ settings, registryFd }: DaemonOptions): ListenTarget {
+  if (registryFd !== undefined) return { fd: registryFd };
+  const colon = settings.registry.listen.lastIndexOf(':');
+  const host = settings.registry.listen.slice(0, colon);
+  return { host, port: Number(settings.registry.listen.slice(colon + 1)) };
 }

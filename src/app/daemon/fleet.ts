@@ -24,7 +24,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { BlobSource, ChangingBlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
 import type { SignedFiles } from '../../store/files/signed-files.ts';
-import type { DaemonOptions } from './daemon-options.ts';
+import type { DaemonOptions } from './run-daemon.ts';
 import type { TrustKeeper } from './trust/trust-keeper.ts';
 
 /** What the daemon has to do with other nodes. Only with `fleet.enabled`. */

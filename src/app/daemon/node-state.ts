@@ -3,7 +3,7 @@ import type { Fault } from '../../domain/model/reason.ts';
 import { knownFromReport } from '../../domain/release/rebuild/reported.ts';
 import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
-import type { KnownRelease } from '../../domain/state/known-release.ts';
+import type { KnownRelease } from '../../domain/state/release-record.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -15,7 +15,7 @@ import { openFloors } from '../../store/files/floors.ts';
 import { openHookLedger } from '../../store/files/hook-ledger.ts';
 import { openPinLedger } from '../../store/files/pin-ledger.ts';
 import { readReportedReleases } from '../../store/files/reported-releases.ts';
-import { reviveBundle } from './revive-bundle.ts';
+import { reviveBundle } from './signed-bundles.ts';
 
 /** All that a node records. */
 export interface NodeState {

@@ -1,13 +1,22 @@
+import type { StatusReport } from '../../domain/report/report.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
+import type { Effect } from '../../domain/state/effect.ts';
 import type { Engine } from '../../engine/loop/engine.ts';
 import type { Media } from '../../media/media.ts';
+import type { BundleAccess, MediaProvider } from '../../media/provider/media-provider.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
+import type { FleetPort } from '../../ports/fleet.ts';
+import type { HookRunner } from '../../ports/hooks.ts';
+import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
+import type { StaticPodsPort } from '../../ports/static-pods.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
-import type { DaemonOptions } from './daemon-options.ts';
+import type { RuntimeChoice } from './runtime.ts';
 
 /** The running parts of a daemon. */
-export interface RunningParts {
+interface RunningParts {
   readonly engine: Engine;
   readonly media: Media;
   readonly runtime: RuntimeAdapter;
@@ -50,3 +59,45 @@ async function withdrawMirrors(runtime: RuntimeAdapter, log: Log): Promise<void>
 }
 
 const WITHDRAW_MS = 5_000;
+
+/** The options of the daemon, from the service on a node, the demo, or a test. */
+export interface DaemonOptions {
+  readonly settings: Settings;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly node: NodePort;
+  readonly notifier: ServiceNotifier;
+  readonly units: RuntimeChoice['units'];
+  /** Runs the units of hooks. Without it a hook fails that the settings name. */
+  readonly hookRunner?: HookRunner;
+  /** The manifests of static pods. Default: there are none. */
+  readonly staticPods?: StaticPodsPort;
+  /** Default: nothing is known of other nodes. */
+  readonly fleet?: FleetPort;
+  /** Providers of media other than the directories of the settings: the devices of this machine. */
+  readonly providers: readonly MediaProvider[];
+  /** An inherited socket for the registry. Default: it opens one. */
+  readonly registryFd?: number | undefined;
+  readonly onStatus?: (report: StatusReport) => void;
+  /**
+   * Whether mirrors stay when the daemon ends, since systemd decides about them afterwards
+   * (`keep-mirrors`). Default false: they are removed.
+   */
+  readonly keepsMirrors?: boolean;
+  /**
+   * Whether the owner and mode of the folder of keys are checked. Default true. A rehearsal uses a
+   * folder of the caller.
+   */
+  readonly keysAreGuarded?: boolean;
+  /** Wraps each bundle on the media, to observe its reads. Default: no wrapper. */
+  readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
+  /**
+   * The built file of `document-worker.ts`, which parses large documents in a thread. Without it
+   * they are parsed in this thread, which blocks it.
+   */
+  readonly documentWorker?: URL;
+  /** Wraps the runtime, to observe its calls. Default: no wrapper. */
+  readonly watchRuntime?: (runtime: RuntimeAdapter) => RuntimeAdapter;
+  /** Called after each effect of the engine. For a long effect: after its start. */
+  readonly afterEffect?: (effect: Effect) => void;
+}

@@ -23,10 +23,9 @@ import { sentence } from '../../platform/plain-text.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 import { exitCodeOf } from '../../store/files/folder-lock.ts';
 import { createApiBackend } from './api-backend.ts';
-import { startAgain } from './changes/start-again.ts';
-import { watchSettings } from './changes/watch-settings.ts';
+import { startAgain, watchSettings } from './changes.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
-import type { DaemonOptions } from './daemon-options.ts';
+import type { DaemonOptions } from './run-daemon.ts';
 
 /**
  * When an effect runs longer than this, the loop is stuck, and systemd restarts the daemon. Calls

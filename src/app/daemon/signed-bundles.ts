@@ -1,5 +1,6 @@
 import type { Documents } from '../../bundle/documents/documents.ts';
-import { parsePayload } from '../../bundle/format/schema.ts';
+import { parseContents } from '../../bundle/format/contents-schema.ts';
+import { parsePayload, parseStoredPayload } from '../../bundle/format/schema.ts';
 import type { Trust } from '../../bundle/keys/trust.ts';
 import { limits } from '../../bundle/limits.ts';
 import { openBundleDirectory } from '../../bundle/read/bundle-directory.ts';
@@ -11,10 +12,11 @@ import type { FoundBundle } from '../../domain/model/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { SignedBundles } from '../../ports/signed-bundles.ts';
+import type { BundleReviver } from '../../store/database/tables/load-bundles.ts';
 import type { SignedFiles } from '../../store/files/signed-files.ts';
 
 /** The adapters of {@link createSignedBundles}. */
-export interface SignedBundleDependencies {
+interface SignedBundleDependencies {
   readonly files: SignedFiles;
   /** The store of manifests, indexes and configs. */
   readonly blobs: Pick<BlobSource, 'sizeOf' | 'read'>;
@@ -76,3 +78,14 @@ function gone(bundleId: BundleId): AppError {
     disposition: 'wait',
   });
 }
+
+/**
+ * Parses the documents that the database keeps of an adopted bundle. Their size is not limited
+ * again: it was when the bundle was adopted.
+ *
+ * @throws AppError as `parseStoredPayload()` and `parseContents()`
+ */
+export const reviveBundle: BundleReviver = ({ payload, contents }) => ({
+  payload: parseStoredPayload(Buffer.from(payload)),
+  contents: parseContents(Buffer.from(contents), Number.POSITIVE_INFINITY),
+});

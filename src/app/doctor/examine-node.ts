@@ -2,27 +2,40 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import { createSystemBus, type SystemBus } from '../../dbus/system-bus.ts';
-import type { ExaminedCrio, ExaminedKubelet, ExaminedRuntime, SystemServices } from '../../doctor/check.ts';
+import type {
+  ExaminedCrio,
+  ExaminedDatabase,
+  ExaminedFleet,
+  ExaminedKubelet,
+  ExaminedRuntime,
+  SystemServices,
+} from '../../doctor/check.ts';
 import { checksOf } from '../../doctor/checks.ts';
 import { runChecks } from '../../doctor/run-checks.ts';
-import { type Finding, findingsOn } from '../../domain/model/finding.ts';
+import type { FleetView } from '../../domain/fleet/fleet-view.ts';
+import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
+import { readIdentity } from '../../fleet/identity/identity.ts';
 import { readKubelet } from '../../host/kubelet.ts';
 import { isClockSynchronized } from '../../host/machine.ts';
 import { loadedUnitProperty } from '../../host/systemd/loaded-unit.ts';
-import { reasonOf } from '../../platform/app-error.ts';
+import { fleetPaths } from '../../offers/fleet-paths.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { silentLog } from '../../platform/log.ts';
 import { BUILT_AT } from '../../platform/version.ts';
 import { configuredRuntime } from '../../runtime/configured-runtime.ts';
+import { findMirrorPlaces } from '../../runtime/containerd/mirror-places.ts';
+import { callAgain } from '../../runtime/cri/call-again.ts';
+import { createCriClient } from '../../runtime/cri/cri-client.ts';
+import { filesystemAt } from '../../runtime/cri/observe.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
-import { detectRuntime } from '../../runtime/detect.ts';
+import { detectRuntime, type RuntimeCandidate } from '../../runtime/detect.ts';
+import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import { openPinLedger } from '../../store/files/pin-ledger.ts';
-import { examineDatabase } from './examined-database.ts';
-import { examinedFleet } from './examined-fleet.ts';
-import { createExaminedRuntime } from './examined-runtime.ts';
+import { watchFleetAt } from '../fleet/watch-fleet.ts';
 
 /**
  * Paths at which `/usr/lib/stickpin/setup` installs the files that protect CRI-O's link to the
@@ -124,4 +137,69 @@ async function exists(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/**
+ * Looks at a copy of the database of the state.
+ *
+ * @throws errors of the filesystem, as when only root may read it
+ */
+export async function examineDatabase(stateDirectory: string, signal: AbortSignal): Promise<ExaminedDatabase> {
+  const path = join(stateDirectory, 'state.db');
+  try {
+    return await withDatabaseCopy(path, signal, async (copy, sizeBytes) => {
+      const { damageIn } = await import('../../store/database/read-copy.ts');
+      const reason = damageIn(copy);
+      return reason === undefined ? { kind: 'whole', path, sizeBytes } : { kind: 'damaged', path, reason };
+    });
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return { kind: 'absent', path };
+    // What opens it says why it can't be used.
+    if (error instanceof AppError) return { kind: 'damaged', path, reason: error.message };
+    throw error;
+  }
+}
+
+/** The fleet process of this node, and the certificate of its kubelet. */
+function examinedFleet({ fleet, paths }: Settings): ExaminedFleet {
+  return {
+    view: (signal) => firstView(fleetPaths(paths).peersSocket, signal),
+    identity: async (signal) => {
+      const { identity, validUntil } = await readIdentity(fleet, signal);
+      return { node: identity.node, validUntil, now: systemClock.now() };
+    },
+  };
+}
+
+async function firstView(path: string, signal: AbortSignal): Promise<FleetView> {
+  for await (const view of watchFleetAt(path, signal)) return view;
+  throw new AppError({ code: 'fleet/unreachable', message: 'it told nothing', disposition: 'retry' });
+}
+
+/**
+ * A runtime over its CRI socket, as the checks see it. Nothing is connected before the first call.
+ */
+export function createExaminedRuntime({
+  kind,
+  title,
+  socketPath,
+  certsDirectory,
+}: Pick<RuntimeCandidate, 'kind' | 'title' | 'socketPath' | 'certsDirectory'>): ExaminedRuntime {
+  const cri = createCriClient({ socketPath });
+  return {
+    title,
+    socketPath,
+    status: (signal) => callAgain(cri.status, systemClock, signal),
+    version: (signal) => callAgain(cri.version, systemClock, signal),
+    mirrors: async (signal) => {
+      if (kind !== 'containerd') return { kind: 'read' };
+      const places = await findMirrorPlaces(cri, { certsDirectory, configFile: undefined }, signal);
+      return places.length === 0 ? { kind: 'unset' } : { kind: 'read', folders: places.map(([folder]) => folder) };
+    },
+    imageFilesystem: async (signal) => {
+      const path = await callAgain(cri.imageFilesystemPath, systemClock, signal);
+      return path === undefined ? undefined : filesystemAt(path);
+    },
+    close: cri.close,
+  };
 }

@@ -9,6 +9,37 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 /** How long the fleet process may hold an answer, in milliseconds. */
 const WAIT_MS = 30_000;
 
+function fleetOff(): AppError {
+  return new AppError({
+    code: 'fleet/unreachable',
+    message: "fleet.enabled is false on this node: set it, then run 'systemctl enable --now stickpin-fleet.service'",
+    disposition: 'reject',
+  });
+}
+
+function fleetError(error: unknown): AppError {
+  if (systemCodesOf(error).includes('EACCES')) {
+    return new AppError({
+      code: 'fleet/denied',
+      message: 'Only root may ask the fleet process: run this with sudo',
+      disposition: 'reject',
+      cause: error,
+    });
+  }
+  return new AppError({
+    code: 'fleet/unreachable',
+    message: `${reasonOf(error)}; see 'systemctl status stickpin-fleet.service'`,
+    disposition: 'retry',
+    cause: error,
+  });
+}
+
+/** Of an error and its causes. */
+function systemCodesOf(error: unknown): readonly string[] {
+  if (!(error instanceof Error)) return [];
+  return [systemCodeOf(error) ?? '', ...systemCodesOf(error.cause)];
+}
+
 /**
  * What the fleet process of this node knows of the cluster, now and after each change.
  *
@@ -40,35 +71,4 @@ export async function* watchFleetAt(path: string, signal: AbortSignal): AsyncGen
   } finally {
     connection.close();
   }
-}
-
-function fleetOff(): AppError {
-  return new AppError({
-    code: 'fleet/unreachable',
-    message: "fleet.enabled is false on this node: set it, then run 'systemctl enable --now stickpin-fleet.service'",
-    disposition: 'reject',
-  });
-}
-
-function fleetError(error: unknown): AppError {
-  if (systemCodesOf(error).includes('EACCES')) {
-    return new AppError({
-      code: 'fleet/denied',
-      message: 'Only root may ask the fleet process: run this with sudo',
-      disposition: 'reject',
-      cause: error,
-    });
-  }
-  return new AppError({
-    code: 'fleet/unreachable',
-    message: `${reasonOf(error)}; see 'systemctl status stickpin-fleet.service'`,
-    disposition: 'retry',
-    cause: error,
-  });
-}
-
-/** Of an error and its causes. */
-function systemCodesOf(error: unknown): readonly string[] {
-  if (!(error instanceof Error)) return [];
-  return [systemCodeOf(error) ?? '', ...systemCodesOf(error.cause)];
 }

@@ -5,7 +5,9 @@ import { signEnvelope, unsignedEnvelope } from '../../bundle/create/payload/sign
 import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { type PrivateKey, parsePrivateKey } from '../../bundle/keys/keys.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
-import type { Rehearsal, RehearsalRequest } from '../../cli/context/command-adapters.ts';
+import type { Rehearsal, RehearsalRequest, RehearsedImage } from '../../cli/context/command-adapters.ts';
+import type { Contents } from '../../domain/model/bundle.ts';
+import type { Digest } from '../../domain/model/digest.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
@@ -13,11 +15,12 @@ import { defaultSettings, type Settings } from '../../domain/settings/settings.t
 import { bootTime } from '../../host/machine.ts';
 import { nodeFacts } from '../../host/node-facts.ts';
 import type { BundleAccess } from '../../media/provider/media-provider.ts';
-import { systemClock } from '../../platform/clock.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { ServiceNotifier, UnitControl } from '../../ports/node.ts';
+import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import { createDaemon } from '../daemon/daemon.ts';
-import { createPullWatch, type PullWatch } from './watched-runtime.ts';
 
 /**
  * Number of failures after which the rehearsal ends, because nothing changes during a rehearsal.
@@ -210,3 +213,55 @@ const noService: ServiceNotifier = { ready: nothing, status: nothing, reloading:
 const noUnits: UnitControl = { reloadUnit: async () => undefined, onUnitChange: () => nothing };
 /** What there is to say is in the verdict. */
 const silent: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };
+
+/** The observed pulls of a runtime. */
+interface PullWatch {
+  readonly watch: (runtime: RuntimeAdapter) => RuntimeAdapter;
+  /** The last pull of each image, in the order of completion. */
+  images(): readonly RehearsedImage[];
+  /** The highest number of failed pulls of one image or tag. */
+  failures(): number;
+}
+
+/** Watches the pulls of the images of `contents`. `onImage` is called for each pull by digest. */
+function createPullWatch(contents: Contents, clock: Clock, onImage: (image: RehearsedImage) => void): PullWatch {
+  const layers = new Map(
+    contents.images.map((image) => [
+      image.reference,
+      image.layers.map((at) => contents.layers[at]).filter((layer) => layer !== undefined),
+    ]),
+  );
+  const pulledLayers = new Set<Digest>();
+  const images = new Map<string, RehearsedImage>();
+  const failures = new Map<string, number>();
+  const note = (image: RehearsedImage): void => {
+    images.delete(image.reference);
+    images.set(image.reference, image);
+    onImage(image);
+  };
+  const pull = async (runtime: RuntimeAdapter, reference: string, signal: AbortSignal): Promise<void> => {
+    const own = layers.get(reference);
+    const since = clock.monotonic();
+    // Two pulls that share a missing layer never run in parallel. So this pull brings all layers
+    // that are still missing.
+    const fresh = (own ?? []).filter(({ digest }) => !pulledLayers.has(digest));
+    const newBytes = fresh.reduce((sum, layer) => sum + layer.sizeBytes, 0);
+    const seen = () => ({ reference, newBytes, durationMs: clock.monotonic() - since });
+    try {
+      await runtime.pull(reference, signal);
+      for (const { digest } of fresh) pulledLayers.add(digest);
+      if (own !== undefined) note(seen());
+    } catch (error) {
+      if (!signal.aborted) {
+        failures.set(reference, (failures.get(reference) ?? 0) + 1);
+        if (own !== undefined) note({ ...seen(), fault: reasonOf(error) });
+      }
+      throw error;
+    }
+  };
+  return {
+    watch: (runtime) => ({ ...runtime, pull: (reference, signal) => pull(runtime, reference, signal) }),
+    images: () => [...images.values()],
+    failures: () => Math.max(0, ...failures.values()),
+  };
+}

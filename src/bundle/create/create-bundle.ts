@@ -4,7 +4,7 @@ import type { Contents, Payload } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { isFaulty } from '../../domain/model/medium.ts';
 import { formatReference } from '../../domain/model/reference.ts';
-import { looksMistaken } from '../../domain/model/version/version-scheme.ts';
+import { looksMistaken } from '../../domain/model/version.ts';
 import { manifestWarnings } from '../../domain/release/manifest-warnings.ts';
 import { manifestWarningText } from '../../domain/report/texts/manifest-warning-text.ts';
 import { bundleError } from '../bundle-error.ts';

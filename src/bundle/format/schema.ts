@@ -1,16 +1,18 @@
 import * as v from 'valibot';
 import { type Advisory, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
-import { isTagRange } from '../../domain/model/version/tag-range.ts';
-import { isVersion, isVersionRange, MAX_RANGE_LENGTH } from '../../domain/model/version/version.ts';
 import {
   fitsScheme,
   impliedScheme,
   isRangeOf,
+  isTagRange,
+  isVersion,
+  isVersionRange,
+  MAX_RANGE_LENGTH,
   VERSION_SCHEMES,
   type VersionScheme,
-} from '../../domain/model/version/version-scheme.ts';
-import { isKeyName } from '../../domain/trust/key-rotation.ts';
+} from '../../domain/model/version.ts';
+import { isKeyName } from '../../domain/trust/approval.ts';
 import { isRoleName } from '../../domain/trust/role.ts';
 import { clip } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';

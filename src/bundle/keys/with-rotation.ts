@@ -1,4 +1,4 @@
-import type { RotatedKey } from '../../domain/trust/key-rotation.ts';
+import type { RotatedKey } from '../../domain/trust/approval.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { limits } from '../limits.ts';
 import { parsePublicKey } from './keys.ts';

@@ -1,7 +1,14 @@
 import { bundleName, type Contents, type Payload, type VerifiedBundle } from '../../domain/model/bundle.ts';
-import { allowsRotation, authoritiesOf, type SignatureRules } from '../../domain/trust/authority.ts';
-import { hasRotation } from '../../domain/trust/key-rotation.ts';
-import { coversStream, type OutsideScope, outsideScope, type Role } from '../../domain/trust/role.ts';
+import { hasRotation } from '../../domain/trust/approval.ts';
+import {
+  allowsRotation,
+  authoritiesOf,
+  coversStream,
+  type OutsideScope,
+  outsideScope,
+  type Role,
+  type SignatureRules,
+} from '../../domain/trust/role.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { Trust, TrustedKey } from '../keys/trusted-keys.ts';
 import type { VerifiedPayload } from './verify-envelope.ts';

@@ -4,7 +4,7 @@ import type { FoundBundle } from '../../domain/model/medium.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
-import { isRelease } from '../../domain/trust/notice.ts';
+import { isRelease } from '../../domain/trust/trust-in-force.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Documents } from '../documents/documents.ts';
 import type { Trust } from '../keys/trust.ts';

@@ -4,7 +4,7 @@ import { loadTrustedKeys, type Trust } from '../../bundle/keys/trust.ts';
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { type JudgedBundle, judgeBundle, readUntrusted } from '../../bundle/verify/judge-bundle.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { printWarning } from '../output/stderr-line.ts';
+import { printWarning } from '../output/text.ts';
 import type { CommandContext } from './command-context.ts';
 
 /** The options for the check of a signature. Without a folder it is not checked. */

@@ -1,34 +1,15 @@
 import { plainText } from '../../platform/plain-text.ts';
 import { paint, type Tone } from './colour.ts';
-import { wrapWords } from './wrap-words.ts';
-
-/** The output of a command. Injected, so that commands can be tested without a process. */
-export interface CommandOutput {
-  readonly stdout: (text: string) => void;
-  readonly stderr: (text: string) => void;
-  /** Whether stdout is a terminal. */
-  readonly isTerminal: boolean;
-  /**
-   * Width of the terminal of stdout. Absent when stdout is not a terminal: lines are not wrapped.
-   */
-  readonly columns?: number;
-  /** Whether stdout shows colours. Default false. */
-  readonly hasColour?: boolean;
-  /** Width of the terminal of stderr. Absent when stderr is not a terminal. */
-  readonly stderrColumns?: number;
-  /** Whether stderr shows colours. Default false. */
-  readonly stderrHasColour?: boolean;
-}
-
-/** How text is laid out: a width to stay within, and colours. Default: neither. */
-export type Layout = Pick<CommandOutput, 'columns' | 'hasColour'>;
+import { type Layout, wrapLines, wrapWords } from './text.ts';
 
 /** A cell of a table; `tone` gives it a colour on a terminal that has them. */
 export type Cell = string | { readonly text: string; readonly tone: Tone | undefined };
 
 const GAP = '  ';
+
 /** Text columns are not made narrower than this to keep a table on one line a row. */
 const MIN_TEXT_WIDTH = 16;
+
 /** Nor those where no cell has more than two words, as `activated (current)`, than this. */
 const MIN_PAIR_WIDTH = 9;
 
@@ -48,7 +29,7 @@ export function formatTable(
 }
 
 /** As {@link formatTable}: the text of the titles and of each row, and whether all are aligned. */
-export function tableRows(
+function tableRows(
   header: readonly string[],
   rows: readonly (readonly Cell[])[],
   layout: Layout = {},
@@ -168,4 +149,71 @@ function longestWord(text: string): number {
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
+}
+
+const INDENT = '    ';
+
+/**
+ * A table whose last columns are long texts. Where the terminal is too narrow to align all of it,
+ * these stand below each row: each in lines of its own, with its title where there are several.
+ *
+ * @param below how many columns these are
+ */
+export function formatStacked(
+  header: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  below: number,
+  layout: Layout = {},
+): string {
+  const whole = tableRows(header, rows, layout);
+  if (whole.isAligned) return whole.texts.join('');
+  const beside = header.length - below;
+  const { texts } = tableRows(
+    header.slice(0, beside),
+    rows.map((row) => row.slice(0, beside)),
+    layout,
+  );
+  const [titles = '', ...heads] = texts;
+  const blocks = rows.map((row, at) => {
+    const lines = row.slice(beside).flatMap((cell, index) => {
+      const text = typeof cell === 'string' ? cell : cell.text;
+      const title = below === 1 ? '' : `${header[beside + index]?.toLowerCase()}: `;
+      return text === '' ? [] : [`${INDENT}${title}${text}\n`];
+    });
+    return `${heads[at]}${wrapLines(lines.join(''), layout.columns, below === 1 ? 0 : 2)}`;
+  });
+  return `${titles}${blocks.join('')}`;
+}
+
+const BAR_WIDTH = 30;
+
+/** A bar that would have fewer cells is left out. */
+const MIN_BAR_WIDTH = 5;
+
+/**
+ * A bar of 30 cells and the percentage: `[##########....................] 34 %`. `share` is from 0
+ * to 1.
+ */
+function progressBar(share: number, width = BAR_WIDTH): string {
+  const filled = Math.round(within(share) * width);
+  return `[${'#'.repeat(filled)}${'.'.repeat(width - filled)}] ${percent(share)}`;
+}
+
+/**
+ * A bar with `text` behind it, within `columns`. The bar becomes shorter, and then goes, so that
+ * the text stays whole: what is at its end is the time left. Without `columns` the bar has 30
+ * cells.
+ */
+export function barWithText(share: number, text: string, columns?: number): string {
+  if (columns === undefined) return `${progressBar(share)}  ${text}`;
+  const width = Math.min(BAR_WIDTH, columns - `[] ${percent(share)}  ${text}`.length);
+  return width < MIN_BAR_WIDTH ? text : `${progressBar(share, width)}  ${text}`;
+}
+
+function percent(share: number): string {
+  return `${Math.floor(within(share) * 100)} %`;
+}
+
+function within(share: number): number {
+  return Math.min(1, Math.max(0, share));
 }

@@ -1,4 +1,4 @@
-import { type Finding, findingsOn } from '../../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import type { Check, ExaminedCrio, ExaminedNode } from '../check.ts';
 import { crioCheck, REINSTALL, textOf } from './crio-check.ts';
 

@@ -1,6 +1,6 @@
 import { readlink, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { type Finding, findingsOn } from '../../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import type { Check, ExaminedCrio, ExaminedNode } from '../check.ts';
 import { crioCheck } from './crio-check.ts';

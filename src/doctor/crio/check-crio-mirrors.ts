@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { type Finding, findingsOn } from '../../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import type { Check, ExaminedCrio, ExaminedNode } from '../check.ts';
 import { crioCheck } from './crio-check.ts';
 

@@ -1,4 +1,4 @@
-import { type Finding, findingsOn } from '../../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { Check, ExaminedCrio, ExaminedNode } from '../check.ts';
 import { crioCheck, textOf } from './crio-check.ts';

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { Finding } from '../../domain/model/finding.ts';
+import type { Finding } from '../../domain/model/reason.ts';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import type { Check, ExaminedCrio } from '../check.ts';
 

@@ -1,12 +1,15 @@
-import type { VerifiedBundle } from '../model/bundle.ts';
-import { type AdoptionReason, labelOf } from '../model/reason.ts';
-import { fitsScheme } from '../model/version/version-scheme.ts';
-import type { Floors } from '../state/floor-set.ts';
+import type { SignerRole, VerifiedBundle } from '../model/bundle.ts';
+import type { BundleId } from '../model/digest.ts';
+import { type AdoptionReason, labelOf, type TrustReason } from '../model/reason.ts';
+import { fitsScheme } from '../model/version.ts';
+import type { Floors } from '../state/pin-ledger.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { CREATED_AHEAD_MS } from '../time/clock-fault.ts';
-import { isRelease } from '../trust/notice.ts';
+import { type Approvals, needsApproval, rejectionOf } from '../trust/approval.ts';
+import { plainSigners } from '../trust/role.ts';
+import { isRelease } from '../trust/trust-in-force.ts';
 import { floorsNow, NO_FLOORS } from './floors.ts';
-import { streamScheme } from './stream-scheme.ts';
+import { streamScheme } from './stream-facts.ts';
 
 /** What adoption is judged by. */
 export interface AdoptionContext {
@@ -179,4 +182,117 @@ function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Ado
     return { code: 'bundle/from-the-future', data: { bundle: labelOf(payload), created: payload.created } };
   }
   return undefined;
+}
+
+/** What becomes of a bundle that this node does not know yet. */
+type Admission =
+  | { readonly kind: 'adopt' }
+  | { readonly kind: 'refuse'; readonly reason: AdoptionReason | TrustReason }
+  /**
+   * Nothing speaks against it but that nobody approved it. It is not adopted: no floor, no key and
+   * no advisory of it counts.
+   */
+  | { readonly kind: 'await-approval'; readonly reason: TrustReason };
+
+/**
+ * Judges a verified bundle. What would be refused anyway is refused first, so that nobody is asked
+ * to approve it. `medium`: the label of the medium on which it lies.
+ */
+export function admit(
+  found: VerifiedBundle,
+  context: AdoptionContext,
+  approvals: Approvals,
+  medium: string,
+): Admission {
+  const refusal = refuseAdoption(found, context);
+  if (refusal !== undefined) return { kind: 'refuse', reason: refusal };
+  const { bundleId, signedBy } = found;
+  const bundle = labelOf(found.payload);
+  const rejected = rejectionOf(found, approvals);
+  if (rejected !== undefined) {
+    return {
+      kind: 'refuse',
+      reason: { code: 'trust/rejected', data: { kind: 'found', bundleId, bundle, ...rejected } },
+    };
+  }
+  if (!needsApproval(found, approvals)) return { kind: 'adopt' };
+  const data = { kind: 'found', bundleId, bundle, medium, signedBy } as const;
+  return { kind: 'await-approval', reason: { code: 'trust/approval', data } };
+}
+
+/**
+ * Judges a bundle of which only the digest is known, since no trusted key signed it (`trust.require
+ * = "approval"`). `medium`: the label of the medium on which it lies.
+ */
+export function admitUnapproved(
+  bundleId: BundleId,
+  approvals: Approvals,
+  medium: string,
+): Exclude<Admission, { kind: 'adopt' }> {
+  const rejected = rejectionOf({ bundleId }, approvals);
+  if (rejected !== undefined) {
+    return { kind: 'refuse', reason: { code: 'trust/rejected', data: { kind: 'found', bundleId, ...rejected } } };
+  }
+  return {
+    kind: 'await-approval',
+    reason: { code: 'trust/approval', data: { kind: 'found-unsigned', bundleId, medium } },
+  };
+}
+
+/** Who signed a bundle: names and key ids, each sorted. */
+export type Signers = Required<Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds'>> & Pick<VerifiedBundle, 'signerRoles'>;
+
+/**
+ * Who signed an adopted bundle, when plugged media (`carriers`) show more of that than is stored;
+ * else undefined. Signers add up: a key that is not there any more, and is not revoked, still has
+ * signed. One that counted in a role and is a plain key now counts for everything from now on. One
+ * that counts in another role now is taken into that role when the bundle has lost its trust, so
+ * that a bundle that is trusted by the old role never loses its trust by that.
+ *
+ * @param isTrusted whether it is trusted by what is stored
+ */
+export function newSignersOf(
+  { signedBy, signerKeyIds, signerRoles = [] }: StoredBundle,
+  carriers: readonly { readonly found: { readonly bundle: VerifiedBundle } }[],
+  isTrusted: boolean,
+): Signers | undefined {
+  const seen = carriers.map(({ found }) => found.bundle);
+  const known = new Set(signerKeyIds ?? []);
+  const ids = new Set([...known, ...seen.flatMap((bundle) => bundle.signerKeyIds ?? [])]);
+  const nowPlain = new Set(seen.flatMap(plainSigners));
+  const shown = seen.flatMap((bundle) => bundle.signerRoles ?? []);
+  const moved = isTrusted ? [] : movedAmong(shown, signerRoles).filter(({ keyId }) => !nowPlain.has(keyId));
+  const left = new Set([...nowPlain, ...moved.map(({ keyId }) => keyId)]);
+  const kept = signerRoles.filter(({ keyId }) => !left.has(keyId));
+  const isSame = ids.size === known.size && kept.length === signerRoles.length && moved.length === 0;
+  if (isSame) return undefined;
+  const fresh = shown.filter(({ keyId }) => !known.has(keyId));
+  const names = new Set([...withoutLeft(signedBy, signerRoles, kept), ...seen.flatMap((bundle) => bundle.signedBy)]);
+  const roles = new Map([...fresh, ...moved, ...kept].map((one) => [one.keyId, one] as const));
+  return {
+    signedBy: [...names].sort(),
+    signerKeyIds: [...ids].sort(),
+    ...(roles.size > 0 && { signerRoles: [...roles.values()].sort((a, b) => (a.keyId < b.keyId ? -1 : 1)) }),
+  };
+}
+
+/**
+ * Keys that are shown in another role only than the stored one. A medium that was read before the
+ * roles changed may still show the stored one, which then stays until that medium is read again.
+ */
+function movedAmong(shown: readonly SignerRole[], stored: readonly SignerRole[]): readonly SignerRole[] {
+  const isAmong = (roles: readonly SignerRole[], { keyId, role }: SignerRole) =>
+    roles.some((one) => one.keyId === keyId && one.role === role);
+  const inPlace = stored.filter((one) => isAmong(shown, one)).map(({ keyId }) => keyId);
+  return shown.filter(({ keyId }) => stored.some((one) => one.keyId === keyId) && !inPlace.includes(keyId));
+}
+
+/** Names of signers, without those of roles that none of them counts in any more. */
+function withoutLeft(
+  names: readonly string[],
+  before: readonly SignerRole[],
+  kept: readonly SignerRole[],
+): readonly string[] {
+  const gone = before.map(({ role }) => role).filter((name) => kept.every(({ role }) => role !== name));
+  return names.filter((name) => gone.every((role) => !name.startsWith(`${role}/`)));
 }

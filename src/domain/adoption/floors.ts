@@ -1,4 +1,4 @@
-import type { Floors } from '../state/floor-set.ts';
+import type { Floors } from '../state/pin-ledger.ts';
 import type { StoredBundle } from '../state/state.ts';
 
 /** Nothing was adopted yet. */

@@ -1,10 +1,8 @@
 import type { PhaseOf } from '../model/phase.ts';
 import { labelOf, type TrustReason } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { type Approvals, isApproved, needsApproval, rejectionOf } from '../trust/approval.ts';
-import { authoritiesOf, plainSigners, signersLeftIn } from '../trust/authority.ts';
-import type { Revocations } from '../trust/key-rotation.ts';
-import { outsideScope, type Role } from '../trust/role.ts';
+import { type Approvals, isApproved, needsApproval, type Revocations, rejectionOf } from '../trust/approval.ts';
+import { authoritiesOf, outsideScope, plainSigners, type Role, signersLeftIn } from '../trust/role.ts';
 
 /**
  * Why an adopted bundle is not trusted any more, and the phase that it has if it was never ready.

@@ -6,8 +6,7 @@ import type { Reason } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored } from '../state/state.ts';
-import { admit, admitUnapproved } from './admission.ts';
-import { isClaim, sequencesOf } from './adoption.ts';
+import { admit, admitUnapproved, isClaim, sequencesOf } from './adoption.ts';
 
 /** A bundle, and the plugged medium on which it lies. */
 export interface FoundOn {

@@ -1,33 +1,41 @@
-import { newSignersOf, type Signers } from '../adoption/signers.ts';
-import { streamClockFault } from '../adoption/stream-clock.ts';
+import { newSignersOf, type Signers } from '../adoption/adoption.ts';
+import { sequenceOf } from '../adoption/floors.ts';
+import { streamClockFault } from '../adoption/stream-facts.ts';
 import { type Withdrawal, withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
-import type { LoadingNodes } from '../fleet/turn.ts';
-import { nodesLoading } from '../fleet/turn.ts';
+import { type LoadingNodes, nodesLoading } from '../fleet/turn.ts';
 import { turnRelease } from '../gates/fleet.ts';
+import type { GateContext } from '../gates/gate.ts';
+import { type ActivationHold, askGates } from '../gates/gates.ts';
 import type { Image } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
-import type { RuntimeImage } from '../model/image/runtime-image.ts';
+import type { RuntimeImage } from '../model/image.ts';
 import type { PhaseOf } from '../model/phase.ts';
 import type { Reason } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
-import { pathOf, type StreamPaths } from '../path/read-paths.ts';
+import { pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
 import { badBlobsAfter } from '../preload/bad-blobs-seen.ts';
 import type { DiskVerdict } from '../preload/disk-estimate.ts';
-import { type BundleFacts, type Carrier, copyNeeded, lostImages, peerWaitedFor } from '../preload/hold.ts';
+import {
+  type BundleFacts,
+  type Carrier,
+  copyNeeded,
+  lostImages,
+  peerWaitedFor,
+  worstFailure,
+} from '../preload/hold.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
+import { refusalReason, refusalsOf } from '../preload/refusal.ts';
 import { diskVerdict, type LackingRelease } from '../preload/space.ts';
 import { keepsBlobs } from '../preload/spread.ts';
 import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
-import { isRetired } from '../release/recorded-phase.ts';
+import { isAskedFor, isRetired } from '../release/recorded-phase.ts';
 import { isBaseOf } from '../release/retention.ts';
 import { foreignTag } from '../release/tag-claims.ts';
 import type { Policy } from '../settings/settings.ts';
-import type { BadBlob } from '../state/bad-blob.ts';
+import type { BadBlob } from '../state/checks.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
-import { type ActivationVerdict, assessActivation } from './assess-activation.ts';
-import { troublesOf } from './degraded.ts';
 import { derivePhase } from './derive-phase.ts';
 
 /** What one round concludes about one adopted bundle. */
@@ -314,4 +322,74 @@ function openFailures(
       ? absent.has(task.reference)
       : task.kind === 'activate' && isActivationDue && task.bundleId === bundleId,
   );
+}
+
+/** What one round concludes about the activation of one release. */
+interface ActivationVerdict {
+  /**
+   * Whether activation is due: wanted, and held by no gate, or only delayed by one. Its images may
+   * still be missing.
+   */
+  readonly activationDue: boolean;
+  /** See {@link isAskedFor}. Default false. */
+  readonly isAskedFor?: boolean;
+  /**
+   * What holds its activation, the first one first; empty when all gates let it pass, and when its
+   * activation is done.
+   */
+  readonly holds: readonly ActivationHold[];
+  /**
+   * When a gate may say something else, in milliseconds since the epoch; undefined when time
+   * changes nothing.
+   */
+  readonly lookAgainAt: number | undefined;
+}
+
+/** What gates look at beside the release. */
+type ActivationContext = Omit<GateContext, 'bundle'>;
+
+/** Asks the gates, and whether anything wants the release activated at all. */
+function assessActivation(bundle: StoredBundle, context: ActivationContext): ActivationVerdict {
+  const { holds, lookAgainAt } = askGates({ ...context, bundle });
+  const isFree = holds.every(({ keepsDue }) => keepsDue === true);
+  const activationDue = isFree && isWanted(bundle, context);
+  return { activationDue, isAskedFor: isAskedFor(bundle, context.bundles), holds, lookAgainAt };
+}
+
+/**
+ * Whether a release is to be activated once no gate holds it: it was asked for, and nothing of its
+ * stream was activated since; or it was never activated, and nothing of its stream with a higher
+ * sequence was either, unless it is a downgrade that is allowed.
+ */
+function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): boolean {
+  if (isRetired(bundle)) return false;
+  if (bundle.activationRequestedAt !== undefined) return isAskedFor(bundle, bundles);
+  if (bundle.activatedAt !== undefined) return false;
+  if (path.allowDowngrade && placeIn(path, bundle).isLate === true) return true;
+  const others = bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
+  return others.every((other) => other.activatedAt === undefined || sequenceOf(other) < sequenceOf(bundle));
+}
+
+/** What went wrong with a bundle, from its failures that are not repaired. */
+interface Troubles {
+  /** What went wrong last, if anything; the next try may repair it. */
+  readonly trouble: Reason | undefined;
+  /** Why the quick tries failed. The rest of the bundle continues. */
+  readonly degraded: Reason | undefined;
+}
+
+/**
+ * Sorts out the failures of one bundle. `configFault`: what takes its pins or mirrors away;
+ * it matters where nothing else does.
+ */
+function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined): Troubles {
+  const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
+  return { trouble: oneReason(bundle, failures) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };
+}
+
+/** A policy refuses many images for the same reason, so they count as one fault. */
+function oneReason(bundle: StoredBundle, failures: readonly TaskFailure[]): Reason | undefined {
+  const worst = worstFailure(failures);
+  if (worst?.code !== 'runtime/policy') return worst;
+  return refusalReason(bundle, refusalsOf(bundle, failures));
 }

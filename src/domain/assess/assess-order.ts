@@ -1,10 +1,9 @@
 import type { Adoption } from '../adoption/unknown-bundles.ts';
 import { askOrder } from '../gates/gates.ts';
-import { isAutomatic } from '../gates/strategy.ts';
+import { isAutomatic } from '../gates/timing-gates.ts';
 import type { BundleId } from '../model/digest.ts';
-import { chooseNext } from '../path/choose.ts';
 import { type PlannedPath, pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
-import type { PathRelease } from '../path/stream-path.ts';
+import { chooseNext, type PathRelease } from '../path/stream-path.ts';
 import { hasBegun } from '../release/recorded-phase.ts';
 import { type TagAssessment, type TagGoal, tagGoalsOf } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -116,4 +115,13 @@ export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: Assessed
   const entry = assessment.bundles.find(({ bundle }) => bundle.bundleId === running.bundleId);
   if (entry === undefined || entry.withdrawn !== undefined) return [];
   return tagGoalsOf(entry.bundle).filter(({ tag }) => running.tags.includes(tag));
+}
+
+/** The adopted releases that are trusted now, in the order of adoption. */
+export function trustedReleases({
+  bundles,
+}: {
+  readonly bundles: readonly BundleAssessment[];
+}): readonly StoredBundle[] {
+  return bundles.filter(({ withdrawn }) => withdrawn === undefined).map(({ bundle }) => bundle);
 }

@@ -1,12 +1,12 @@
+import { newSignersOf, type Signers } from '../adoption/adoption.ts';
 import { isAboveFloor } from '../adoption/floors.ts';
-import { newSignersOf, type Signers } from '../adoption/signers.ts';
-import { withdrawalOf } from '../adoption/trust-withdrawal.ts';
-import { sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
-import { type NextWindows, nextWindows } from '../gates/window.ts';
+import { awaitsPerson, withdrawalOf } from '../adoption/trust-withdrawal.ts';
+import { type Adoption, sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
+import { type NextWindows, nextWindows } from '../gates/timing-gates.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
-import type { RenderedMirrors, RuntimeImage } from '../model/image/runtime-image.ts';
+import type { RenderedMirrors, RuntimeImage } from '../model/image.ts';
 import type { Reason } from '../model/reason.ts';
-import type { StreamPaths } from '../path/read-paths.ts';
+import { readPaths, type StreamPaths } from '../path/read-paths.ts';
 import type { ShortageKind } from '../preload/disk-estimate.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
 import { type Supply, supplyOf } from '../preload/supply.ts';
@@ -16,20 +16,18 @@ import { assessLifecycle, type LifecycleAssessment } from '../release/lifecycle.
 import { neverActivated, streamsInMotion } from '../release/proof/seen-running.ts';
 import { type ProtectedRelease, protectedReleases } from '../release/retention.ts';
 import type { ShortOfSpace } from '../release/retirement.ts';
+import { runningReleases } from '../release/running-releases.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
 import type { Policy } from '../settings/settings.ts';
-import { NO_CHECKS } from '../state/content-check.ts';
+import { NO_CHECKS } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import type { RejectedName } from '../trust/approval.ts';
-import { isRelease, type NoticeResult, noticeResult } from '../trust/notice.ts';
+import { isRelease, type NoticeResult, noticeResult } from '../trust/trust-in-force.ts';
 import { assessBundle, type BundleAssessment, type BundleContext, carriersOf } from './assess-bundle.ts';
-import { damageReasons } from './assess-damage.ts';
-import { documentReasons } from './assess-documents.ts';
+import { assessPulls, damageReasons, documentReasons, type PullAssessment } from './assess-images.ts';
 import { assessOrder, type OrderAssessment } from './assess-order.ts';
-import { assessPaths } from './assess-paths.ts';
-import { assessPulls, type PullAssessment } from './assess-pulls.ts';
 
 /** What one round concludes about an adopted bundle without images. */
 export interface NoticeAssessment {
@@ -246,4 +244,42 @@ function layersPresent(
 /** All adopted bundles, with and without images. */
 export function allBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>): readonly StoredBundle[] {
   return [...bundles, ...notices].map(({ bundle }) => bundle);
+}
+
+/**
+ * The paths of all streams as they are in this round: of adopted releases and of those that are
+ * about to be adopted, by what the bundles say that are trusted now. What a release says of itself,
+ * that it is a barrier or a dead end, counts also while a person rejects it: who keeps a node from
+ * a release does not send it past its barrier.
+ */
+function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Adoption[], policy: Policy): StreamPaths {
+  const { runtime, containers, now } = observed;
+  const { bundles } = stored;
+  const arriving = adoptions.map(({ found }) => found.bundle);
+  const approvals = approvalsIn(stored, policy);
+  const isTrusted = (bundle: StoredBundle) => withdrawalOf(bundle, observed, approvals) === undefined;
+  const trusted = bundles.filter(isTrusted);
+  const withdrawn = bundles.filter((bundle) => !isTrusted(bundle));
+  const rejected = withdrawn.filter((bundle) => isRelease(bundle) && awaitsPerson(bundle, observed, approvals));
+  const seen = runtime.kind === 'reachable' && containers ? { images: runtime.images, containers } : undefined;
+  return readPaths({
+    releases: bundles.filter(isRelease),
+    arriving: arriving.filter(isRelease),
+    speakers: [...trusted.map(asSpeaker), ...rejected.map(onlyOfItself), ...arriving],
+    withdrawn: new Set(withdrawn.map(({ bundleId }) => bundleId)),
+    running: seen && runningReleases(bundles, seen),
+    policy,
+    now,
+  });
+}
+
+function onlyOfItself(bundle: StoredBundle): StoredBundle {
+  const { advisories: _, ...payload } = bundle.payload;
+  return { ...bundle, payload };
+}
+
+/** A notice says nothing of itself: nothing of it can ever be activated. */
+function asSpeaker(bundle: StoredBundle): StoredBundle {
+  const { update: _, ...payload } = bundle.payload;
+  return isRelease(bundle) ? bundle : { ...bundle, payload };
 }

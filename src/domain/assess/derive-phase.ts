@@ -1,7 +1,7 @@
 import type { Withdrawal } from '../adoption/trust-withdrawal.ts';
-import type { UnlistedRuntime, UnreachableRuntime } from '../model/image/runtime-image.ts';
+import type { RuntimeObservation, UnlistedRuntime, UnreachableRuntime } from '../model/image.ts';
 import type { PhaseOf } from '../model/phase.ts';
-import type { Fault } from '../model/reason.ts';
+import type { Fault, RuntimeReason } from '../model/reason.ts';
 import {
   type BundleFacts,
   baseHold,
@@ -16,10 +16,9 @@ import { rollbackReason } from '../release/proof/rollback-reason.ts';
 import { type ReachedPhase, reachedPhase } from '../release/recorded-phase.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import { unsupportedReason } from './runtime-support.ts';
 
 /** What a phase is derived from beside the facts of its bundle. */
-export interface PhaseContext {
+interface PhaseContext {
   readonly observed: Observed;
   readonly memory: Memory;
   readonly stored: Stored;
@@ -89,4 +88,55 @@ function settled(bundle: StoredBundle, bundles: readonly StoredBundle[], reached
 /** Nothing is known of the runtime's images. */
 function awayFault({ kind, reason }: UnlistedRuntime | UnreachableRuntime): Fault {
   return { code: kind === 'unlisted' ? 'runtime/unlisted' : 'runtime/unreachable', message: reason };
+}
+
+/** The runtime is too old. */
+type VersionReason = Extract<RuntimeReason, { readonly code: 'runtime/version' }>;
+
+/** Whether the version of a runtime is supported. */
+export type RuntimeSupport =
+  | { readonly kind: 'supported' }
+  /** A runtime with which stickpin was not tested: it continues, and `doctor` warns. */
+  | { readonly kind: 'untried'; readonly runtime: string }
+  /** Its version can't be read: stickpin continues, and `doctor` warns. `needed`: `CRI-O 1.28`. */
+  | { readonly kind: 'unreadable'; readonly runtime: string; readonly needed: string }
+  | { readonly kind: 'unsupported'; readonly reason: VersionReason };
+
+interface Least {
+  readonly title: string;
+  readonly major: number;
+  readonly minor: number;
+}
+
+/**
+ * The oldest versions that report pins over CRI, by the name that `Version` gives. Older ones load
+ * a release and never call it pinned.
+ */
+const LEAST: ReadonlyMap<string, Least> = new Map([
+  ['cri-o', { title: 'CRI-O', major: 1, minor: 28 }],
+  ['containerd', { title: 'containerd', major: 1, minor: 7 }],
+]);
+
+/**
+ * Judges a runtime by the name that an observation has: runtime_name and runtime_version of CRI's
+ * `Version` with a blank between, such as `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`.
+ * Only the first two numbers count.
+ */
+export function runtimeSupport(name: string): RuntimeSupport {
+  const [runtime = '', version = ''] = name.trim().split(/\s+/);
+  const least = LEAST.get(runtime.toLowerCase());
+  if (least === undefined) return { kind: 'untried', runtime: name };
+  const [, major, minor] = /^v?(\d{1,6})\.(\d{1,6})(?!\d)/.exec(version) ?? [];
+  const needed = `${least.title} ${least.major}.${least.minor}`;
+  if (major === undefined || minor === undefined) return { kind: 'unreadable', runtime: name, needed };
+  const isOld = Number(major) < least.major || (Number(major) === least.major && Number(minor) < least.minor);
+  if (!isOld) return { kind: 'supported' };
+  return { kind: 'unsupported', reason: { code: 'runtime/version', data: { runtime: name, needed } } };
+}
+
+/** Why nothing may be loaded into the runtime: it is too old. */
+export function unsupportedReason(runtime: RuntimeObservation): VersionReason | undefined {
+  if (runtime.kind !== 'reachable') return undefined;
+  const support = runtimeSupport(runtime.name);
+  return support.kind === 'unsupported' ? support.reason : undefined;
 }

@@ -7,8 +7,8 @@ import { attachedOwners } from '../release/tag-claims.ts';
 import { type TagGoal, tagGoalsOf, tagOwners, withdrawnAmong } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import { isServed, repositoriesInWork } from './mirrors.ts';
 import { isPreloading } from './pull-plan.ts';
+import { isServed, repositoriesInWork } from './wanted-files.ts';
 
 /** What one repository offers on our registry. */
 export interface CatalogEntry {

@@ -1,8 +1,7 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import { activationTarget } from '../assess/assess-order.ts';
-import { unsupportedReason } from '../assess/runtime-support.ts';
-import { trustedReleases } from '../assess/trusted-releases.ts';
+import { activationTarget, trustedReleases } from '../assess/assess-order.ts';
+import { unsupportedReason } from '../assess/derive-phase.ts';
 import { diskFull } from '../preload/space.ts';
 import { type DocumentLookDue, documentLookDue } from '../release/documents/document-look.ts';
 import { type PullCheckDue, pullCheckDue } from '../release/pulls/pull-check.ts';
@@ -10,13 +9,17 @@ import type { Policy } from '../settings/settings.ts';
 import type { Effect } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
-import { cancelledPulls, mediaLeft, resumptions } from './cancellation.ts';
-import { contentPlan } from './content.ts';
 import type { Decision } from './decision.ts';
-import { hookEffects } from './hooks.ts';
-import { lifecycleEffect } from './lifecycle-effects.ts';
-import { mirrorsWanted } from './mirrors.ts';
 import { planPulls } from './pull-plan.ts';
+import {
+  cancelledPulls,
+  contentPlan,
+  hookEffects,
+  lifecycleEffect,
+  mediaLeft,
+  resumptions,
+} from './release-effects.ts';
+import { mirrorsWanted } from './wanted-files.ts';
 
 /**
  * First wait before pins that the runtime does not report are asked for again; doubled up to {@link

@@ -1,4 +1,4 @@
-import { compareVersions, fitsScheme, schemeOf, type VersionScheme } from '../model/version/version-scheme.ts';
+import { compareVersions, fitsScheme, schemeOf, type VersionScheme } from '../model/version.ts';
 import type { NodeStatus } from './node-status.ts';
 
 /** A release of a stream, by its version. */

@@ -1,4 +1,4 @@
-import type { QueuePlace } from '../model/queue-place.ts';
+import type { QueuePlace } from '../model/reason.ts';
 
 /**
  * Nodes that take blobs from this one, and those that wait for their turn. Times are monotonic ms.

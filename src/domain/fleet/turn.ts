@@ -1,6 +1,6 @@
 import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Phase } from '../model/phase.ts';
-import type { VersionScheme } from '../model/version/version-scheme.ts';
+import type { VersionScheme } from '../model/version.ts';
 import type { FleetNode, FleetView } from './fleet-view.ts';
 import { isBack, isInForce } from './in-force.ts';
 import { isLoaded } from './loaded.ts';

@@ -1,5 +1,5 @@
 import { hexOf } from '../model/digest.ts';
-import { compareVersions } from '../model/version/version-scheme.ts';
+import { compareVersions } from '../model/version.ts';
 import type { FleetView } from './fleet-view.ts';
 import { isLoaded } from './loaded.ts';
 import type { ReleaseStatus } from './node-status.ts';

@@ -1,4 +1,4 @@
-import { streamScheme } from '../adoption/stream-scheme.ts';
+import { streamScheme } from '../adoption/stream-facts.ts';
 import type { FleetView } from '../fleet/fleet-view.ts';
 import { NEW_SEARCH_MS } from '../fleet/search.ts';
 import type { AwaitedNode, Turn, TurnRelease } from '../fleet/turn.ts';

@@ -1,13 +1,13 @@
 import type { FleetView } from '../fleet/fleet-view.ts';
-import type { ImageUses } from '../model/image/image-use.ts';
+import type { ImageUses } from '../model/image.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { TagConflict } from '../release/tag-claims.ts';
 import type { Policy } from '../settings/settings.ts';
-import type { ContentChecks } from '../state/content-check.ts';
-import type { Floors } from '../state/floor-set.ts';
+import type { ContentChecks } from '../state/checks.ts';
 import type { HookMemory } from '../state/hook.ts';
 import type { RunningTask, TaskFailure } from '../state/memory.ts';
+import type { Floors } from '../state/pin-ledger.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ClockFault } from '../time/clock-fault.ts';
 

@@ -1,30 +1,15 @@
-import { streamClockFault } from '../adoption/stream-clock.ts';
+import { streamClockFault } from '../adoption/stream-facts.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
 import type { PathRelease } from '../path/stream-path.ts';
 import { isRolledBack } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { cancellation } from './cancellation.ts';
-import { clock } from './clock.ts';
-import { denied } from './denied.ts';
 import { fleet } from './fleet.ts';
-import { floor } from './floor.ts';
 import type { Gate, GateContext, GateVerdict, Hold, TimedContext } from './gate.ts';
 import { hook } from './hook.ts';
-import { content } from './images/content.ts';
-import { foreignTags } from './images/foreign-tags.ts';
-import { pullsElsewhere } from './images/pulls-elsewhere.ts';
-import { tagsInMotion } from './images/tags-in-motion.ts';
-import { order } from './order.ts';
-import { retry } from './retry.ts';
-import { barrier } from './rules/barrier.ts';
-import { deadend } from './rules/deadend.ts';
-import { downgrade } from './rules/downgrade.ts';
-import { endOfLife } from './rules/end-of-life.ts';
-import { from } from './rules/from.ts';
-import { rollout } from './rules/rollout.ts';
-import { schedule } from './schedule.ts';
-import { trust } from './trust.ts';
-import { window } from './window.ts';
+import { content, foreignTags, pullsElsewhere, tagsInMotion } from './image-gates.ts';
+import { cancellation, denied, floor, order, retry, trust } from './release-gates.ts';
+import { barrier, deadend, downgrade, endOfLife, from, rollout } from './rules.ts';
+import { clock, schedule, window } from './timing-gates.ts';
 
 /**
  * Rules of a release, of its stream and of the node. A person may confirm the activation in spite
@@ -33,7 +18,7 @@ import { window } from './window.ts';
 const RULES = { from, barrier, downgrade, deadend, rollout, endOfLife, window, clock };
 
 /**
- * All gates, in the order in which they are asked and shown. A new gate is one file and one line
+ * All gates, in the order in which they are asked and shown. A new gate is a function and one line
  * here; words of its own in report/hold-text.ts are optional.
  */
 const GATES = {

@@ -17,7 +17,7 @@ export type Phase =
   | 'retired';
 
 /** One row of the table of phases. */
-export interface PhaseRow {
+interface PhaseRow {
   readonly phase: Phase;
   /** Phases that may follow. */
   readonly next: readonly Phase[];

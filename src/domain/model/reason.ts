@@ -1,6 +1,4 @@
 import type { BundleId, Digest } from './digest.ts';
-import type { ContentFault, DamageOutcome } from './image/content-fault.ts';
-import type { QueuePlace } from './queue-place.ts';
 
 /**
  * Why something is as it is: a code with data. `reasonText` in report/ makes the sentence. Codes
@@ -268,3 +266,90 @@ export type ReleaseReason =
 export function labelOf({ name, version }: BundleLabel): BundleLabel {
   return { name, version };
 }
+
+/** The result of one check of the node, in one line. */
+interface Found {
+  /** What was checked, in a word or two: `crio link`. */
+  readonly subject: string;
+  /** The result of the check. */
+  readonly message: string;
+}
+
+/**
+ * A finding. `fault`: something does not work. `warning`: it works now, but may fail later. Both
+ * say what to do.
+ */
+export type Finding =
+  | (Found & { readonly verdict: 'ok' })
+  | (Found & { readonly verdict: 'warning' | 'fault'; readonly remedy: string });
+
+/** Findings of one subject, shorter to write. */
+export function findingsOn(subject: string) {
+  return {
+    ok: (message: string): Finding => ({ subject, verdict: 'ok', message }),
+    warning: (message: string, remedy: string): Finding => ({ subject, verdict: 'warning', message, remedy }),
+    fault: (message: string, remedy: string): Finding => ({ subject, verdict: 'fault', message, remedy }),
+  };
+}
+
+/**
+ * What holds the activation of a release until a person confirms it: a rule of the release or of
+ * its stream (bundle format, "Update rules"), a window of the node, or a clock by which these can't
+ * be judged.
+ */
+export type RuleCode =
+  | 'rule/from'
+  | 'rule/barrier'
+  | 'rule/downgrade'
+  | 'rule/deadend'
+  | 'rule/rollout'
+  | 'rule/end-of-life'
+  | 'window'
+  | 'clock';
+
+/** All that a confirmation or running containers may override. */
+export const RULE_CODES: readonly RuleCode[] = [
+  'rule/from',
+  'rule/barrier',
+  'rule/downgrade',
+  'rule/deadend',
+  'rule/rollout',
+  'rule/end-of-life',
+  'window',
+  'clock',
+];
+
+/** The place of this node among those that wait for a peer. */
+export interface QueuePlace {
+  /** 1: next. */
+  readonly place: number;
+  readonly waiting: number;
+  /** About how long until its turn, in milliseconds; absent while no turn has ended there. */
+  readonly waitMs?: number;
+  /** The longest time until its turn, in milliseconds, when nothing tells more. */
+  readonly mostMs?: number;
+}
+
+/** What is wrong with what a runtime keeps of an image. */
+export type ContentFault =
+  /** `lost`: the runtime has a record of the blob and no file. */
+  | { readonly kind: 'blob'; readonly digest: Digest; readonly why: 'lost' | 'truncated' | 'altered' | 'unreadable' }
+  /** A manifest, an index or a config of which the runtime has no record. */
+  | { readonly kind: 'document-absent'; readonly digest: Digest }
+  /** A layer of which the runtime has neither the unpacked files nor the blob. */
+  | { readonly kind: 'layer-absent'; readonly digest: Digest }
+  /** The runtime's own records of an unpacked layer don't fit its storage. `what`: a clause. */
+  | { readonly kind: 'records'; readonly what: string };
+
+/**
+ * What becomes of a damaged image.
+ *
+ * - `heal`: its blobs are at hand, so that it is removed and pulled again;
+ * - `plug-in`: no plugged medium and no disk has all its blobs;
+ * - `cancelled`: the preload of its release was cancelled;
+ * - `in-use`: a container that has not exited uses it;
+ * - `shared`: what is damaged belongs to another image too, which stays;
+ * - `look`: the containers are not known;
+ * - `give-up`: it was removed and pulled again, and is damaged still.
+ */
+export type DamageOutcome = 'heal' | 'plug-in' | 'cancelled' | 'in-use' | 'shared' | 'look' | 'give-up';

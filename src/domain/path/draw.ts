@@ -1,5 +1,4 @@
-import { blocksOn } from './edges.ts';
-import type { PathRelease, StreamPath } from './stream-path.ts';
+import { blocksOn, type PathRelease, type StreamPath } from './stream-path.ts';
 
 /** Most releases between which edges are looked for: the newest ones. */
 const MAX_DRAWN = 30;

@@ -1,14 +1,11 @@
-import { sequenceOf } from '../adoption/floors.ts';
-import type { VerifiedBundle } from '../model/bundle.ts';
+import { type Sequenced, sequenceOf } from '../adoption/floors.ts';
+import { type Advisory, bundleName, type Payload, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
-import { schemeOf } from '../model/version/version-scheme.ts';
-import { currentRelease, isRolledBack, isTwin } from '../release/recorded-phase.ts';
+import { schemeOf } from '../model/version.ts';
+import { currentRelease, isProven, isRolledBack, isTwin, keptBundles } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { routeOf } from './choose.ts';
-import { milestonesOf, type Speaker } from './milestones.ts';
-import { positionOf } from './position.ts';
-import type { PathRelease, Position, StreamPath } from './stream-path.ts';
+import { type Milestone, type PathRelease, type Position, routeOf, type StreamPath } from './stream-path.ts';
 
 /** What the paths of all streams are read from. */
 export interface PathsInput {
@@ -129,4 +126,118 @@ export function isDenied(release: StoredBundle, releases: readonly StoredBundle[
       (other.bundleId === release.bundleId ||
         (other.payload.name === payload.name && other.payload.version === payload.version && isTwin(other, release))),
   );
+}
+
+/** What tells where a node is in a stream. */
+interface PositionInput {
+  /** Adopted releases of the stream. */
+  readonly releases: readonly StoredBundle[];
+  /** Those that have running containers; undefined when nobody looked. */
+  readonly running: ReadonlySet<BundleId> | undefined;
+  /** The setting `streams.<name>.current`. */
+  readonly configured: string | undefined;
+}
+
+/**
+ * The present release of a stream: the one that was activated last and not rolled back. While it
+ * has not proven itself, and containers run from another activated release and none from it, that
+ * other one is. Where nothing was activated, the one that the settings name; else it is unknown.
+ */
+export function positionOf({ releases, running, configured }: PositionInput): Position | undefined {
+  const activated = releases.filter((release) => release.activatedAt !== undefined && !isRolledBack(release));
+  const kept = keptBundles(activated);
+  const candidates = byActivation(kept.length > 0 ? kept : activated);
+  const last = candidates[0];
+  if (last === undefined) return configured === undefined ? undefined : configuredPosition(releases, configured);
+  const runs = ({ bundleId }: StoredBundle) => running?.has(bundleId) === true;
+  const other = isProven(last) || runs(last) ? undefined : candidates.find(runs);
+  if (other === undefined) return placeOf(last, 'activated');
+  return { ...placeOf(other, 'running'), activated: last.payload.version };
+}
+
+function byActivation(releases: readonly StoredBundle[]): readonly StoredBundle[] {
+  return [...releases].sort((a, b) => (b.activatedAt ?? 0) - (a.activatedAt ?? 0));
+}
+
+function placeOf(release: StoredBundle, source: Position['source']): Position {
+  const { version } = release.payload;
+  const sequence = sequenceOf(release);
+  // What runs in place of a newer one was proven before, or nothing is known against it.
+  return { id: release.bundleId, version, sequence, isProven: isProven(release), source };
+}
+
+function configuredPosition(releases: readonly StoredBundle[], version: string): Position {
+  const known = releases.filter(({ payload }) => payload.version === version).at(-1);
+  const position = { version, isProven: true, source: 'setting' } as const;
+  return known === undefined ? position : { ...position, id: known.bundleId, sequence: sequenceOf(known) };
+}
+
+/** As much of a bundle as it may say about releases. */
+interface Speaker extends Sequenced {
+  readonly payload: Pick<Payload, 'name' | 'version' | 'sequence' | 'advisories' | 'update'>;
+}
+
+/** What is known about a release of a stream by advisories, and which bundle says so. */
+export interface EffectiveAdvisory extends Advisory {
+  /** `ocp@4.13.9` */
+  readonly from: string;
+}
+
+/**
+ * The advisories in force in a stream, by version (bundle format, `advisories`: "the newest
+ * sequence wins"). Of all bundles with an advisory for a version, the one with the highest sequence
+ * counts. So a later advisory without `deadend` or `barrier` ends an earlier one. Bundles from
+ * before a reset of the stream do not count.
+ *
+ * @param bundles those that are trusted, in any order
+ */
+export function effectiveAdvisories(
+  bundles: readonly Speaker[],
+  stream: string,
+): ReadonlyMap<string, EffectiveAdvisory> {
+  return new Map(
+    speakersOf(bundles, stream).flatMap((speaker) =>
+      advisoriesIn(speaker).map((advisory) => [advisory.version, { ...advisory, from: bundleName(speaker.payload) }]),
+    ),
+  );
+}
+
+/**
+ * The barriers and dead ends in force in a stream, by version: from releases themselves
+ * (`update.barrier`, `update.deadend`) and from advisories. For each version the bundle with the
+ * highest sequence wins as a whole: an advisory with `barrier` ends an earlier `deadend`. A release
+ * without these members changes nothing.
+ *
+ * @param bundles those that are trusted, in any order
+ */
+export function milestonesOf(bundles: readonly Speaker[], stream: string): ReadonlyMap<string, Milestone> {
+  const said = new Map<string, Milestone>();
+  for (const speaker of speakersOf(bundles, stream)) {
+    const { payload } = speaker;
+    const { barrier, deadend } = payload.update ?? {};
+    const saidBy = bundleName(payload);
+    if (barrier !== undefined || deadend !== undefined) {
+      const reason = [barrier?.reason, deadend?.reason].filter((one) => one !== undefined).join('; ');
+      const isBoth = { isBarrier: barrier !== undefined, isDeadEnd: deadend !== undefined };
+      said.set(payload.version, { ...isBoth, reason, saidBy });
+    }
+    for (const { version, barrier: isBarrier = false, deadend: isDeadEnd = false, reason } of advisoriesIn(speaker)) {
+      said.set(version, { isBarrier, isDeadEnd, reason, saidBy });
+    }
+  }
+  return new Map([...said].filter(([, { isBarrier, isDeadEnd }]) => isBarrier || isDeadEnd));
+}
+
+function speakersOf(bundles: readonly Speaker[], stream: string): Speaker[] {
+  return bundles
+    .filter(({ payload }) => payload.name === stream)
+    .sort((a, b) => sequenceOf(a) - sequenceOf(b) || a.payload.sequence - b.payload.sequence);
+}
+
+/**
+ * What a bundle says of other releases. Of one that was known when its stream was reset it counts
+ * no more: the reset gives up what these bundles have settled for the stream.
+ */
+function advisoriesIn({ payload, resetAt }: Speaker): readonly Advisory[] {
+  return resetAt === undefined ? (payload.advisories ?? []) : [];
 }

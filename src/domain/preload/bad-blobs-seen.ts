@@ -1,6 +1,6 @@
 import type { Digest } from '../model/digest.ts';
 import { isFaulty } from '../model/medium.ts';
-import { type BadBlob, flawedAmong } from '../state/bad-blob.ts';
+import { type BadBlob, flawedAmong } from '../state/checks.ts';
 import type { BundleFacts } from './hold.ts';
 
 /** So many are remembered of a bundle; a message names one and counts the rest. */

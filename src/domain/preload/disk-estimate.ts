@@ -1,5 +1,5 @@
 import type { Digest } from '../model/digest.ts';
-import type { ImageFilesystem, LayerStorage, StagingPlace } from '../model/image/runtime-image.ts';
+import type { ImageFilesystem, LayerStorage, StagingPlace } from '../model/image.ts';
 import { diskUse, type LayerNeed } from './disk-use.ts';
 
 /**

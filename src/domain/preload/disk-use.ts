@@ -1,5 +1,5 @@
 import type { Layer } from '../model/bundle.ts';
-import type { LayerStorage } from '../model/image/runtime-image.ts';
+import type { LayerStorage } from '../model/image.ts';
 
 /** What something takes of a filesystem. */
 export interface DiskUse {

@@ -11,9 +11,8 @@ import {
   type MediaReason,
   type Reason,
 } from '../model/reason.ts';
-import { type BadBlob, flawsAmong } from '../state/bad-blob.ts';
-import { interruptionOf, type LastCarrier, mediumReadAgain } from '../state/last-carrier.ts';
-import type { Memory, TaskFailure } from '../state/memory.ts';
+import { type BadBlob, flawsAmong } from '../state/checks.ts';
+import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain, type TaskFailure } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import type { DiskVerdict } from './disk-estimate.ts';
 

@@ -1,4 +1,4 @@
-import type { LayerStorage } from '../model/image/runtime-image.ts';
+import type { LayerStorage } from '../model/image.ts';
 
 /** For containerd: with two pulls it often waits for its disk (docs/decisions/pull-order.md). */
 const CONTAINERD = 4;

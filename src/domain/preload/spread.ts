@@ -1,6 +1,6 @@
 import { digestOf } from '../../platform/digest.ts';
 import { type Digest, hexOf } from '../model/digest.ts';
-import type { LayerStorage } from '../model/image/runtime-image.ts';
+import type { LayerStorage } from '../model/image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Observed } from '../state/state.ts';
 

@@ -1,4 +1,4 @@
-import { streamClockFault } from '../adoption/stream-clock.ts';
+import { streamClockFault } from '../adoption/stream-facts.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';

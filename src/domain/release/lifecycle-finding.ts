@@ -1,6 +1,6 @@
 import type { BundleId } from '../model/digest.ts';
 import type { Removal } from '../state/effect.ts';
-import type { Soak } from '../state/soak-record.ts';
+import type { Soak } from '../state/release-record.ts';
 
 /**
  * What a look at a release after its activation, or at one that runs without it, concludes.

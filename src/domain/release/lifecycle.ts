@@ -1,8 +1,8 @@
 import type { BundleId } from '../model/digest.ts';
-import type { RuntimeObservation } from '../model/image/runtime-image.ts';
+import type { RuntimeObservation } from '../model/image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Soak } from '../state/soak-record.ts';
+import type { Soak } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { incompleteReleases } from './incomplete.ts';
 import type { LifecycleFinding } from './lifecycle-finding.ts';

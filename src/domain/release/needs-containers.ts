@@ -1,4 +1,4 @@
-import type { RuntimeObservation } from '../model/image/runtime-image.ts';
+import type { RuntimeObservation } from '../model/image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Stored } from '../state/state.ts';
 import { imageIds } from './proof/evidence.ts';

@@ -1,8 +1,7 @@
 import { sequenceOf } from '../adoption/floors.ts';
 import { bundleName } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
-import type { RuntimeContainer } from '../model/image/runtime-container.ts';
-import type { RuntimeImage } from '../model/image/runtime-image.ts';
+import type { RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';

@@ -1,6 +1,5 @@
 import type { BundleId } from '../model/digest.ts';
-import type { RuntimeContainer } from '../model/image/runtime-container.ts';
-import type { RuntimeImage } from '../model/image/runtime-image.ts';
+import type { RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerLook } from './proof/container-look.ts';
 import { distinguishingIds, imageIdOf, imageIds } from './proof/evidence.ts';

@@ -1,9 +1,8 @@
 import type { BundleId, Digest } from '../model/digest.ts';
-import type { RuntimeImage, RuntimeObservation } from '../model/image/runtime-image.ts';
+import type { RuntimeImage, RuntimeObservation } from '../model/image.ts';
 import { labelOf, type Reason, type ReleaseReason } from '../model/reason.ts';
-import type { Memory, TagGiven } from '../state/memory.ts';
+import { isWaiting, type Memory, type TagGiven } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
-import { isWaiting } from '../state/waiting.ts';
 import { isRetired, isRolledBack } from './recorded-phase.ts';
 
 /** A tag and the image that it is to name. */

@@ -1,8 +1,7 @@
-import type { RuntimeObservation } from '../model/image/runtime-image.ts';
-import type { KnownRelease } from '../state/known-release.ts';
-import type { PinLedger, PinnedRelease, PinRecord, StateAge } from '../state/pin-ledger.ts';
-import { latestStamp } from '../state/stamp.ts';
-import type { StoredBundle } from '../state/state.ts';
+import type { RuntimeObservation } from '../model/image.ts';
+import type { PinLedger, PinRecord, StateAge } from '../state/pin-ledger.ts';
+import type { KnownRelease, PinnedRelease } from '../state/release-record.ts';
+import { latestStamp, type StoredBundle } from '../state/state.ts';
 import type { RejectedName, Verdict } from '../trust/approval.ts';
 import { knownRelease } from './rebuild/known-release.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';

@@ -1,6 +1,6 @@
 import { plainDocument } from '../../platform/plain-text.ts';
 import { type Assessment, allBundles } from '../assess/assess.ts';
-import { unsupportedReason } from '../assess/runtime-support.ts';
+import { unsupportedReason } from '../assess/derive-phase.ts';
 import { type WantedRelease, wantedReleases } from '../fleet/wanted-release.ts';
 import type { Condition, NodeConditionType } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';

@@ -1,9 +1,8 @@
 import type { Assessment } from '../assess/assess.ts';
-import type { VersionScheme } from '../model/version/version-scheme.ts';
+import type { VersionScheme } from '../model/version.ts';
 import { graphOf } from '../path/draw.ts';
-import { deadEndAt } from '../path/edges.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
-import type { Position, StreamPath } from '../path/stream-path.ts';
+import { deadEndAt, type Position, type StreamPath } from '../path/stream-path.ts';
 
 /** The update graph of one stream, for people and programs. */
 export interface StreamReport {

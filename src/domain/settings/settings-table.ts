@@ -1,20 +1,22 @@
-import type { Section } from './section.ts';
-import { crioSection } from './sections/crio.ts';
-import { fleetSection } from './sections/fleet.ts';
-import { historySection } from './sections/history.ts';
-import { hooksSection } from './sections/hooks.ts';
-import { lifecycleSection } from './sections/lifecycle.ts';
-import { mediaSection } from './sections/media.ts';
-import { metricsSection } from './sections/metrics.ts';
-import { pathsSection } from './sections/paths.ts';
-import { preloadSection } from './sections/preload.ts';
-import { registrySection } from './sections/registry.ts';
-import { retentionSection } from './sections/retention.ts';
-import { runtimeSection } from './sections/runtime.ts';
-import { serveSection } from './sections/serve.ts';
-import { streamsSection } from './sections/streams.ts';
-import { trustSection } from './sections/trust.ts';
-import { updateSection } from './sections/update.ts';
+import {
+  crioSection,
+  fleetSection,
+  historySection,
+  hooksSection,
+  lifecycleSection,
+  mediaSection,
+  metricsSection,
+  pathsSection,
+  preloadSection,
+  registrySection,
+  retentionSection,
+  runtimeSection,
+  type Section,
+  serveSection,
+  streamsSection,
+  trustSection,
+  updateSection,
+} from './sections.ts';
 
 /**
  * Every setting, once. The parser, the defaults, the types of the settings and of what decisions

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { Section, Setting } from './section.ts';
+import type { Section, Setting } from './sections.ts';
 import { settingsTable } from './settings-table.ts';
 import { streamName, type ValueType } from './value-types.ts';
 
@@ -55,4 +55,30 @@ function mapValues<From, To>(record: Readonly<Record<string, From>>, change: (va
 export function deepFreeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) deepFreeze(member);
   return Object.freeze(value);
+}
+
+/** What is wrong with several settings together. */
+interface JointFault {
+  /** The key to be changed, as `update.windows`. */
+  readonly key: string;
+  /** A clause that follows the key. */
+  readonly message: string;
+}
+
+/** What is wrong with all settings together, though each is right by itself. */
+export function jointFaults({ update, fleet }: Settings): readonly JointFault[] {
+  const faults: JointFault[] = [];
+  if (update.strategy === 'window' && update.windows.length === 0) {
+    faults.push({
+      key: 'update.windows',
+      message: 'names no window, and update.strategy is "window": nothing would ever be activated',
+    });
+  }
+  if (fleet.enabled && fleet.auth === 'none' && fleet.listen === 'auto') {
+    faults.push({
+      key: 'fleet.listen',
+      message: 'is "auto", and fleet.auth is "none": name the address on which everybody may read bundles',
+    });
+  }
+  return faults;
 }

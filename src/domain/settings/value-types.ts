@@ -1,9 +1,10 @@
 import * as v from 'valibot';
 import { STREAM_NAME } from '../model/bundle.ts';
 import { type BundleId, isDigest } from '../model/digest.ts';
-import { knownFilesystems } from '../model/filesystems.ts';
+import { knownFilesystems } from '../model/medium.ts';
 import { isCanonicalReference } from '../model/reference.ts';
-import { isVersion } from '../model/version/version.ts';
+import { isVersion } from '../model/version.ts';
+import { isTimeZone, WEEK_MINUTES, WEEKDAYS, type WeeklyWindow } from '../time/windows.ts';
 
 /** A type of settings: how a value is read, and what the reference says about it. */
 export interface ValueType<Value> {
@@ -260,3 +261,155 @@ function isLoopbackWithPort(address: string): boolean {
   const [, host = '', port = ''] = /^(127\.\d{1,3}\.\d{1,3}\.\d{1,3}):(\d{1,5})$/.exec(address) ?? [];
   return host !== '' && host.split('.').every((part) => Number(part) <= 255) && Number(port) <= 65_535;
 }
+
+/** The TCP port of the fleet process where none is given. */
+export const FLEET_PORT = 9777;
+
+/** An IP address with a port. */
+export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** `10.0.0.4`, `10.0.0.4:9777`, `fd00::4` or `[fd00::4]:9777`. Undefined for anything else. */
+export function parseEndpoint(text: string, defaultPort: number): Endpoint | undefined {
+  if (isAddress(text)) return { host: text, port: defaultPort };
+  const [, bracketed, plain, digits = ''] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
+  const host = bracketed ?? plain ?? '';
+  const isRight = bracketed === undefined ? v.is(ipv4, host) : v.is(ipv6, host);
+  const port = Number(digits);
+  return isRight && port >= 1 && port <= 65_535 ? { host, port } : undefined;
+}
+
+/** `10.0.0.4:9777`, or `[fd00::4]:9777`. */
+export function formatEndpoint({ host, port }: Endpoint): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/**
+ * Whether an IP address stands for all of a machine (`0.0.0.0`, `::`), so that nobody can dial it.
+ */
+export function isUnspecified(host: string): boolean {
+  return /^[0:]*(?:(?<=:)ffff:)?[0:.]+$/i.test(host);
+}
+
+const ipv4 = v.pipe(v.string(), v.ipv4());
+const ipv6 = v.pipe(v.string(), v.ipv6());
+
+function isAddress(text: string): boolean {
+  return v.is(ipv4, text) || v.is(ipv6, text);
+}
+
+const ENDPOINT_FAULT = 'must be an IP address with or without a port, such as "10.0.0.4" or "[fd00::4]:9777"';
+
+const endpoint = v.pipe(
+  v.string(ENDPOINT_FAULT),
+  v.check((text) => parseEndpoint(text, FLEET_PORT) !== undefined, ENDPOINT_FAULT),
+);
+
+/** An address to listen on, or `"auto"` for the address that the node has in the cluster. */
+export const listenAddress: ValueType<string> = {
+  name: '`"auto"` or address',
+  range: `\`"auto"\`, or an IP address; the port is ${FLEET_PORT} when none is given`,
+  schema: v.union([v.literal('auto'), endpoint], 'must be "auto", or an IP address with or without a port'),
+};
+
+/** Any number of addresses of other nodes. */
+export const peerAddresses: ValueType<readonly string[]> = {
+  name: 'list of addresses',
+  range: `IP addresses; the port is ${FLEET_PORT} when none is given`,
+  schema: v.array(endpoint),
+};
+
+const RATE = /^(\d+(?:\.\d+)?)\s*(kbit|Mbit|Gbit)\/s$/;
+const BITS: Readonly<Record<string, number>> = { kbit: 1e3, Mbit: 1e6, Gbit: 1e9 };
+const RATE_FAULT = 'must be "unlimited", or a rate above 0 such as "200 Mbit/s"';
+
+/** A data rate as networks name it: `"200 Mbit/s"`. Becomes bytes per second. */
+export const dataRate: ValueType<number | 'unlimited'> = {
+  name: '`"unlimited"` or data rate',
+  unit: 'kbit/s, Mbit/s, Gbit/s (powers of 1000)',
+  range: '`"unlimited"`, or more than 0',
+  schema: v.union(
+    [
+      v.literal('unlimited'),
+      v.pipe(
+        v.string(),
+        v.check((text) => bytesPerSecondOf(text) >= 1, RATE_FAULT),
+        v.transform(bytesPerSecondOf),
+      ),
+    ],
+    RATE_FAULT,
+  ),
+};
+
+/** 0 for what is no rate. */
+function bytesPerSecondOf(text: string): number {
+  const [, amount = '0', unit = ''] = RATE.exec(text) ?? [];
+  return Math.floor((Number(amount) * (BITS[unit] ?? 0)) / 8);
+}
+
+/** A time zone: `UTC`, `localtime` (that of the node), or a name of the IANA database. */
+export const timeZone: ValueType<string> = {
+  name: 'string',
+  range: '`"UTC"`, `"localtime"`, or a name of the IANA time zone database',
+  schema: v.pipe(
+    v.string('must be a time zone'),
+    v.check(
+      (name) => name === 'localtime' || isTimeZone(name),
+      'must be a time zone, such as "UTC", "localtime" or "Europe/Berlin"',
+    ),
+  ),
+};
+
+/** Both the name of a weekday and its first three letters, with its place in a week. */
+const DAYS = new Map(
+  WEEKDAYS.flatMap((name, day) => [name, name.slice(0, 3)].map((text) => [text.toLowerCase(), day] as const)),
+);
+const DAY_FAULT = 'must be a weekday, such as "Sat" or "Saturday"';
+
+const day = v.pipe(
+  v.string(DAY_FAULT),
+  v.transform((name) => DAYS.get(name.toLowerCase())),
+  v.number(DAY_FAULT),
+);
+
+const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
+const LENGTH_FAULT = `must be a whole number of minutes, 1 to ${WEEK_MINUTES}`;
+
+const weeklyWindow = v.pipe(
+  v.strictObject({
+    days: v.pipe(
+      v.array(day, 'must be a list of weekdays, as ["Sat", "Sun"]'),
+      v.minLength(1, 'must name at least one weekday'),
+      v.check((days) => new Set(days).size === days.length, 'must name each weekday once'),
+    ),
+    start_time: v.pipe(
+      v.string('must be a time in quotes, such as "23:30"'),
+      v.regex(TIME, 'must be a time from "00:00" to "23:59"'),
+    ),
+    length_minutes: v.pipe(
+      v.number(LENGTH_FAULT),
+      v.integer(LENGTH_FAULT),
+      v.minValue(1, LENGTH_FAULT),
+      v.maxValue(WEEK_MINUTES, LENGTH_FAULT),
+    ),
+  }),
+  v.transform(({ days, start_time, length_minutes }): WeeklyWindow => {
+    const [hours = 0, minutes = 0] = start_time.split(':').map(Number);
+    return { days, startMinute: hours * 60 + minutes, lengthMinutes: length_minutes };
+  }),
+);
+
+/** Most windows of a node. */
+const MAX_WINDOWS = 100;
+
+/** Windows that recur each week: `days`, `start_time` and `length_minutes` of each. */
+export const weeklyWindows: ValueType<readonly WeeklyWindow[]> = {
+  name: 'list of tables',
+  range: '`days`, `start_time` (`"hh:mm"`) and `length_minutes` (1 to 10080)',
+  schema: v.pipe(
+    v.array(weeklyWindow, 'must be a list of tables, each under [[update.windows]]'),
+    v.maxLength(MAX_WINDOWS, `must have at most ${MAX_WINDOWS} windows`),
+  ),
+};

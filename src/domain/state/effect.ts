@@ -1,10 +1,10 @@
 import type { SignerRole } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { MediumId } from '../model/medium.ts';
-import type { BadBlob } from './bad-blob.ts';
+import type { BadBlob } from './checks.ts';
 import type { HookRun } from './hook.ts';
 import type { RunningTask } from './memory.ts';
-import type { Soak } from './soak-record.ts';
+import type { Soak } from './release-record.ts';
 
 /** Something to do, as plain data. Each is idempotent: done twice, the result is the same. */
 export type Effect =

@@ -1,16 +1,10 @@
 import type { BundleId } from '../model/digest.ts';
-import type { MediumId } from '../model/medium.ts';
-import type { Fault } from '../model/reason.ts';
-import type { FailedBlob } from './bad-blob.ts';
-import type { ContentChecks } from './content-check.ts';
-import type { DocumentChecks } from './document-check.ts';
-import type { Floors } from './floor-set.ts';
+import type { Medium, MediumId } from '../model/medium.ts';
+import type { Fault, Interruption } from '../model/reason.ts';
+import type { ContentChecks, DocumentChecks, FailedBlob, PullChecks } from './checks.ts';
 import type { HookMemory } from './hook.ts';
-import type { KnownRelease } from './known-release.ts';
-import type { LastCarriers } from './last-carrier.ts';
-import type { MediaFaults } from './media-faults.ts';
-import type { PinLedger } from './pin-ledger.ts';
-import type { PullChecks } from './pull-check.ts';
+import type { Floors, PinLedger } from './pin-ledger.ts';
+import type { KnownRelease } from './release-record.ts';
 
 /** How many of something were kept so far, of how many. */
 export interface Kept {
@@ -140,4 +134,84 @@ export interface Memory {
   readonly contentChecks?: ContentChecks;
   /** Looks at the documents of releases. Default none, and none is made. */
   readonly documentChecks?: DocumentChecks | undefined;
+}
+
+/**
+ * No pause after a failure is longer. One that seems to be comes from a wall clock that was set
+ * back, and is over.
+ */
+const LONGEST_PAUSE_MS = 5 * 60_000;
+
+/** Whether a task that failed must not be tried yet. */
+export function isWaiting({ retryAt }: Pick<TaskFailure, 'retryAt'>, now: number): boolean {
+  return retryAt === undefined || (retryAt > now && retryAt - now <= LONGEST_PAUSE_MS);
+}
+
+/** The medium that carried a bundle when it was last seen. */
+export interface LastCarrier {
+  readonly mediumId: MediumId;
+  readonly label: string;
+  readonly isDropFolder: boolean;
+  /** It was another node. Default false. */
+  readonly isPeer?: boolean;
+  /** Uptime of the machine, in milliseconds, when it was last seen. */
+  readonly seenMs: number;
+}
+
+/**
+ * What was last seen of each bundle, carried over from round to round. Nothing is known after a
+ * restart.
+ */
+type LastCarriers = ReadonlyMap<BundleId, LastCarrier>;
+
+/** Adds to `before` what a round saw. @param seenMs uptime of the machine in that round */
+export function lastCarriersIn(media: readonly Medium[], before: LastCarriers, seenMs: number): LastCarriers {
+  const seen = media.flatMap(({ mediumId, label, isDropFolder, peer, state }) => {
+    const carrier: LastCarrier = { mediumId, label, isDropFolder, seenMs, ...(peer !== undefined && { isPeer: true }) };
+    const found = state.kind === 'read' ? state.bundles : [];
+    return found.flatMap((one) => (one.kind === 'verified' ? [[one.bundle.bundleId, carrier] as const] : []));
+  });
+  return seen.length === 0 ? before : new Map([...before, ...seen]);
+}
+
+/**
+ * The medium that carried the bundle last, if it is plugged in and about to be read, as after a
+ * change in a folder. It may carry the bundle still.
+ */
+export function mediumReadAgain(last: LastCarrier | undefined, media: readonly Medium[]): Medium | undefined {
+  const isUnread = ({ state }: Medium) => state.kind === 'attached' || state.kind === 'mounted';
+  return media.find((medium) => medium.mediumId === last?.mediumId && isUnread(medium));
+}
+
+/** How a preload lost the medium that carried its bundle last. */
+export function interruptionOf(last: LastCarrier | undefined, media: readonly Medium[]): Interruption {
+  const now = media.find(({ mediumId }) => mediumId === last?.mediumId);
+  if (now?.state.kind === 'unmounted') return { kind: 'unmounted', medium: now.label };
+  if (last?.isPeer === true) return { kind: 'peer-away', peer: last.label };
+  if (last?.isDropFolder === true) return { kind: 'taken-out' };
+  if (last !== undefined && isFolder(last)) return { kind: 'taken-out', folder: last.label };
+  return { kind: 'unplugged' };
+}
+
+/** The label of a folder is its path. */
+export function isFolder({ label }: Pick<Medium, 'label'>): boolean {
+  return label.startsWith('/');
+}
+
+/**
+ * Why each medium could not be read when it was tried last, carried over from round to round: until
+ * it is read, unmounted or removed. So a try that fails for the same reason is no news. Nothing is
+ * known after a restart.
+ */
+type MediaFaults = ReadonlyMap<MediumId, string>;
+
+/** What is known after a round that saw `media`. */
+export function mediaFaultsIn(media: readonly Medium[], before: MediaFaults): MediaFaults {
+  const known = media.flatMap(({ mediumId, state }) => {
+    if (state.kind === 'failed') return [[mediumId, state.reason.message] as const];
+    const last = before.get(mediumId);
+    const isTried = state.kind === 'attached' || state.kind === 'mounted';
+    return isTried && last !== undefined ? [[mediumId, last] as const] : [];
+  });
+  return new Map(known);
 }

@@ -1,15 +1,5 @@
-import type { BundleId } from '../model/digest.ts';
 import type { RejectedName, Verdict } from '../trust/approval.ts';
-import type { KnownRelease } from './known-release.ts';
-
-/** A release whose images are pinned, or were. */
-export interface PinnedRelease {
-  readonly bundleId: BundleId;
-  readonly name: string;
-  readonly version: string;
-  /** References of its pinned images, sorted. */
-  readonly references: readonly string[];
-}
+import type { KnownRelease, PinnedRelease } from './release-record.ts';
 
 /** How far a state database had come when something was written beside it. */
 export interface StateAge {
@@ -44,4 +34,29 @@ export interface PinLedger extends PinRecord {
    * `latestStamp`.
    */
   readonly stamp: number;
+}
+
+/**
+ * What protects from older bundles, remembered beside the bundles themselves, so that it outlives
+ * them.
+ */
+export interface Floors {
+  /** The highest sequence that was activated of each stream. */
+  readonly sequences: ReadonlyMap<string, number>;
+  /**
+   * The newest `created` of the adopted bundles of each stream, in milliseconds since the epoch.
+   */
+  readonly newestCreated: ReadonlyMap<string, number>;
+  /** How often each stream was reset (`stickpin trust reset`). Default never. */
+  readonly resets?: ReadonlyMap<string, number>;
+  /**
+   * Streams whose sequence is a lower bound only: a higher one may have been activated before the
+   * floors were lost. Default none.
+   */
+  readonly doubted?: ReadonlySet<string>;
+  /**
+   * They were lost on this node: of a stream that is not in {@link sequences} nobody knows what was
+   * activated.
+   */
+  readonly areLost: boolean;
 }

@@ -1,20 +1,16 @@
 import type { FleetView } from '../fleet/fleet-view.ts';
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
-import type { ImageUses } from '../model/image/image-use.ts';
-import type { BootTime, RuntimeContainer } from '../model/image/runtime-container.ts';
-import type { RuntimeObservation } from '../model/image/runtime-image.ts';
+import type { BootTime, ImageUses, RuntimeContainer, RuntimeObservation } from '../model/image.ts';
 import type { Medium } from '../model/medium.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import type { Policy } from '../settings/settings.ts';
-import type { Approvals, RejectedName, Verdict } from '../trust/approval.ts';
-import type { KeyRotation, Revocations } from '../trust/key-rotation.ts';
+import type { Approvals, KeyRotation, RejectedName, Revocations, Verdict } from '../trust/approval.ts';
 import type { Role } from '../trust/role.ts';
 import type { TrustInForce } from '../trust/trust-in-force.ts';
-import type { BadBlob } from './bad-blob.ts';
-import type { KnownRelease } from './known-release.ts';
+import type { BadBlob } from './checks.ts';
 import type { StateAge } from './pin-ledger.ts';
-import type { Soak } from './soak-record.ts';
+import type { KnownRelease, Soak } from './release-record.ts';
 
 /**
  * A bundle that was adopted: trusted once, kept in the database from then on. Times are
@@ -103,4 +99,24 @@ export interface Observed {
   readonly imageUses?: ImageUses | undefined;
   /** What is known of the cluster; undefined when the fleet process does not answer or is off. */
   readonly fleet?: FleetView | undefined;
+}
+
+/**
+ * A time for something that happens now: later than every activation, every request for one and all
+ * that followed, also when the wall clock has fallen back, as it does on a node without a
+ * battery-backed clock. Their order decides what is activated.
+ */
+export function stampAfter(bundles: readonly StoredBundle[], now: number): number {
+  return Math.max(now, 1 + latestStamp(bundles));
+}
+
+/** The latest of the times that {@link stampAfter} gave to these bundles; 0 when it gave none. */
+export function latestStamp(bundles: readonly StoredBundle[]): number {
+  const times = bundles.flatMap(
+    ({ activatedAt, activationBegunAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt }) =>
+      [activatedAt, activationBegunAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt].map(
+        (time) => time ?? 0,
+      ),
+  );
+  return Math.max(0, ...times);
 }

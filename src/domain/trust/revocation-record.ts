@@ -1,5 +1,5 @@
 import type { BundleId } from '../model/digest.ts';
-import type { RevokedKey } from './key-rotation.ts';
+import type { RevokedKey } from './approval.ts';
 
 /** A revocation that was seen once: by a `*.revoked` file, by a person or by a bundle. */
 export interface StoredRevocation {

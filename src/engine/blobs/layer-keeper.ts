@@ -1,4 +1,4 @@
-import type { KeepPlan } from '../../domain/decide/keep-plan.ts';
+import type { KeepPlan } from '../../domain/decide/pull-plan.ts';
 import type { Layer } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';

@@ -8,8 +8,7 @@ import {
   isRetired,
   isRolledBack,
 } from '../../domain/release/recorded-phase.ts';
-import { stampAfter } from '../../domain/state/stamp.ts';
-import type { StoredBundle } from '../../domain/state/state.ts';
+import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { MilestoneStore, StateReader } from '../../ports/state.ts';

@@ -4,8 +4,7 @@ import { currentRelease, isRetired, lastProven } from '../../domain/release/reco
 import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
 import { ownersOf } from '../../domain/report/events/pin-events.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
-import { stampAfter } from '../../domain/state/stamp.ts';
-import type { StoredBundle } from '../../domain/state/state.ts';
+import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { SignedBundles } from '../../ports/signed-bundles.ts';

@@ -1,8 +1,8 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleName, bundleTitle, STREAM_NAME, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type BundleId, isDigest, shortDigest } from '../../domain/model/digest.ts';
-import { isVersion } from '../../domain/model/version/version.ts';
-import { holdsLater } from '../../domain/path/edges.ts';
+import { isVersion } from '../../domain/model/version.ts';
+import { holdsLater } from '../../domain/path/stream-path.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import { approvalsIn, type Stored } from '../../domain/state/state.ts';
 import { isApproved, rejectionOf } from '../../domain/trust/approval.ts';

@@ -1,6 +1,6 @@
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import type { RenderedMirrors, RuntimeImage } from '../../domain/model/image/runtime-image.ts';
+import type { RenderedMirrors, RuntimeImage } from '../../domain/model/image.ts';
 import { parseReference, repositoryOf } from '../../domain/model/reference.ts';
 import { isStorageTrouble } from '../../domain/preload/disk-trouble.ts';
 import { type TagGoal, tagGoalsOf } from '../../domain/release/tags.ts';

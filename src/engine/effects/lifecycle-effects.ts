@@ -1,13 +1,12 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
+import type { Event } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { Event } from '../../domain/model/event.ts';
-import { RULE_CODES } from '../../domain/model/rule-code.ts';
+import { RULE_CODES } from '../../domain/model/reason.ts';
 import { pathOf } from '../../domain/path/read-paths.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
-import { stampAfter } from '../../domain/state/stamp.ts';
-import type { StoredBundle } from '../../domain/state/state.ts';
+import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, ImagesPort } from '../../ports/runtime.ts';

@@ -1,5 +1,5 @@
 import type { Digest } from '../../domain/model/digest.ts';
-import type { RenderedMirrors } from '../../domain/model/image/runtime-image.ts';
+import type { RenderedMirrors } from '../../domain/model/image.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { MirrorProbes } from '../../ports/transfers.ts';

@@ -2,7 +2,7 @@ import { bundleTitle, type Image } from '../../domain/model/bundle.ts';
 import { type Digest, shortDigest } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { parseReference, repositoryOf } from '../../domain/model/reference.ts';
-import type { FailedBlob } from '../../domain/state/bad-blob.ts';
+import type { FailedBlob } from '../../domain/state/checks.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { BlobSource, BlobUnion } from '../../ports/blobs.ts';

@@ -1,6 +1,6 @@
 import { bundleTitle } from '../../domain/model/bundle.ts';
+import type { Event } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { Event } from '../../domain/model/event.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { formatCount } from '../../platform/sizes.ts';

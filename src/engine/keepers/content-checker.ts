@@ -1,11 +1,10 @@
-import type { CheckDue } from '../../domain/decide/content.ts';
+import type { CheckDue } from '../../domain/decide/release-effects.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { ImageContent } from '../../domain/model/image/image-content.ts';
-import type { RuntimeObservation } from '../../domain/model/image/runtime-image.ts';
+import type { ImageContent, RuntimeObservation } from '../../domain/model/image.ts';
 import { type ImageToCheck, imagesToCheck } from '../../domain/release/content/images-to-check.ts';
 import { checkedEvent } from '../../domain/report/events/content-events.ts';
-import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/content-check.ts';
-import { latestStamp } from '../../domain/state/stamp.ts';
+import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/checks.ts';
+import { latestStamp } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { BootMark, ContentCheck } from '../../ports/image-content.ts';
 import { manifestsOf } from '../blobs/image-documents.ts';

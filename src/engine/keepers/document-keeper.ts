@@ -1,6 +1,6 @@
 import type { Digest } from '../../domain/model/digest.ts';
 import type { DocumentLookTest } from '../../domain/release/documents/document-look.ts';
-import type { DocumentChecks, DocumentLook } from '../../domain/state/document-check.ts';
+import type { DocumentChecks, DocumentLook } from '../../domain/state/checks.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import { completeImage } from '../blobs/complete-documents.ts';

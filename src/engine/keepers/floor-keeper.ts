@@ -1,5 +1,5 @@
 import { areSameFloors, floorsNow, higherFloors, withoutDoubt, withoutStream } from '../../domain/adoption/floors.ts';
-import type { Floors } from '../../domain/state/floor-set.ts';
+import type { Floors } from '../../domain/state/pin-ledger.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import type { EngineContext } from '../context.ts';

@@ -11,7 +11,7 @@ import {
 } from '../../domain/report/events/rebuild-events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Memory } from '../../domain/state/memory.ts';
-import { NO_ROTATION } from '../../domain/trust/key-rotation.ts';
+import { NO_ROTATION } from '../../domain/trust/approval.ts';
 import type { EngineContext } from '../context.ts';
 import { rotationEvents } from '../reporting/adoption-events.ts';
 import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';

@@ -1,5 +1,5 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
-import { type ReleaseFolder, releaseFilesPlan, spareAttachments } from '../../domain/decide/release-files.ts';
+import { type ReleaseFolder, releaseFilesPlan, spareAttachments } from '../../domain/decide/wanted-files.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';

@@ -1,7 +1,7 @@
 import { parsePublicKey } from '../../bundle/keys/keys.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
-import { rotatesKeys, type SignatureRules } from '../../domain/trust/authority.ts';
-import { type KeyRotation, NO_ROTATION } from '../../domain/trust/key-rotation.ts';
+import { type KeyRotation, NO_ROTATION } from '../../domain/trust/approval.ts';
+import { rotatesKeys, type SignatureRules } from '../../domain/trust/role.ts';
 
 /**
  * Keys that bundles may bring into one role in all. With the keys of its file this also limits how

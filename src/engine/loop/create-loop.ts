@@ -1,4 +1,4 @@
-import { trustedReleases } from '../../domain/assess/trusted-releases.ts';
+import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { LayerKeeper } from '../blobs/layer-keeper.ts';
 import { createRunningReleases } from '../commands/running-releases.ts';

@@ -1,4 +1,4 @@
-import type { Event } from '../../domain/model/event.ts';
+import type { Event } from '../../domain/model/condition.ts';
 import type { CheckedImage } from '../../domain/report/parts/content-report.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { EventRow } from '../../ports/state.ts';

@@ -1,4 +1,4 @@
-import type { ImageUses } from '../../domain/model/image/image-use.ts';
+import type { ImageUses } from '../../domain/model/image.ts';
 import { keptBundles } from '../../domain/release/recorded-phase.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';

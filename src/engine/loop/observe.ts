@@ -1,6 +1,5 @@
 import type { Digest } from '../../domain/model/digest.ts';
-import type { RuntimeContainer } from '../../domain/model/image/runtime-container.ts';
-import type { RuntimeObservation } from '../../domain/model/image/runtime-image.ts';
+import type { RuntimeContainer, RuntimeObservation } from '../../domain/model/image.ts';
 import type { Medium } from '../../domain/model/medium.ts';
 import type { ContainersSeen } from '../../domain/release/running-releases.ts';
 import type { Observed } from '../../domain/state/state.ts';

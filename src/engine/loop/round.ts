@@ -1,8 +1,8 @@
 import { arrivingImages } from '../../domain/decide/catalog.ts';
 import { decide } from '../../domain/decide/decide.ts';
 import type { Decision } from '../../domain/decide/decision.ts';
-import { type KeepPlan, keepPlan } from '../../domain/decide/keep-plan.ts';
-import type { RuntimeObservation } from '../../domain/model/image/runtime-image.ts';
+import { type KeepPlan, keepPlan } from '../../domain/decide/pull-plan.ts';
+import type { RuntimeObservation } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { unknownComponents } from '../../domain/preload/kept-layers.ts';
 import { needsContainers } from '../../domain/release/needs-containers.ts';

@@ -1,5 +1,5 @@
 import { assess } from '../../domain/assess/assess.ts';
-import { trustedReleases } from '../../domain/assess/trusted-releases.ts';
+import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import { documentLookOf } from '../../domain/release/documents/document-look.ts';
 import { type CheckedImage, checkedImages } from '../../domain/report/parts/content-report.ts';
 import { findBundle } from '../commands/find-bundle.ts';

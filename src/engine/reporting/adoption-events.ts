@@ -1,11 +1,11 @@
 import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
 import { bundleName, bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
+import type { Event } from '../../domain/model/condition.ts';
 import { shortDigest } from '../../domain/model/digest.ts';
-import type { Event } from '../../domain/model/event.ts';
 import { noticeEffect, noticeTitle, trustedBy } from '../../domain/report/texts/bundle-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
-import { hasRotation, type KeyRotation, NO_ROTATION } from '../../domain/trust/key-rotation.ts';
-import { isRelease, noticeResult } from '../../domain/trust/notice.ts';
+import { hasRotation, type KeyRotation, NO_ROTATION } from '../../domain/trust/approval.ts';
+import { isRelease, noticeResult } from '../../domain/trust/trust-in-force.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 
 /** A bundle was adopted: who signed it, and what was found of it. */

@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
+import type { Event } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { Event } from '../../domain/model/event.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';

@@ -1,6 +1,6 @@
 import { askRules, type RuleQuestion } from '../../domain/gates/gates.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
-import type { Event } from '../../domain/model/event.ts';
+import type { Event } from '../../domain/model/condition.ts';
 import { commandName } from '../../domain/release/recorded-phase.ts';
 import { whyHeld } from '../../domain/report/hold-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';

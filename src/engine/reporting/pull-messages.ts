@@ -1,7 +1,7 @@
-import type { Event } from '../../domain/model/event.ts';
+import type { Event } from '../../domain/model/condition.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { pullFailureKind } from '../../domain/report/events/pull-events.ts';
-import type { FailedBlob } from '../../domain/state/bad-blob.ts';
+import type { FailedBlob } from '../../domain/state/checks.ts';
 
 /** What an event about one image is about. */
 export type AboutImage = Pick<Event, 'bundleId' | 'digest' | 'medium'>;

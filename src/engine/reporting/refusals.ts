@@ -1,6 +1,6 @@
-import { failedPulls } from '../../domain/decide/activation.ts';
+import { failedPulls } from '../../domain/decide/release-effects.ts';
+import type { Event } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { Event } from '../../domain/model/event.ts';
 import { refusalReason, refusalsOf } from '../../domain/preload/refusal.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';

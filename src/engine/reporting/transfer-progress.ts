@@ -1,5 +1,5 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
-import { bundleInWork } from '../../domain/decide/activation.ts';
+import { bundleInWork } from '../../domain/decide/release-effects.ts';
 import { bytesDone } from '../../domain/report/progress.ts';
 import type { Progress } from '../../domain/report/status/progress-text.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';

@@ -1,6 +1,6 @@
 import type { Fault } from '../../domain/model/reason.ts';
 import { isAnyDiskTrouble } from '../../domain/preload/disk-trouble.ts';
-import type { FailedBlob } from '../../domain/state/bad-blob.ts';
+import type { FailedBlob } from '../../domain/state/checks.ts';
 import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
 
 /** When a failed task may be tried again. */

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
-import { formatEndpoint } from '../../domain/settings/network-types.ts';
+import { formatEndpoint } from '../../domain/settings/value-types.ts';
 import { createOffersClient, type OffersClient } from '../../offers/client/client.ts';
 import { createWireConnection, type WireConnection } from '../../offers/client/wire-connection.ts';
 import type { OffersDocument } from '../../offers/documents.ts';

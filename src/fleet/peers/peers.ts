@@ -1,5 +1,5 @@
 import type { Peer } from '../../domain/fleet/fleet-view.ts';
-import { formatEndpoint } from '../../domain/settings/network-types.ts';
+import { formatEndpoint } from '../../domain/settings/value-types.ts';
 import { withEither } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import { listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { formatEndpoint } from '../../domain/settings/network-types.ts';
+import { formatEndpoint } from '../../domain/settings/value-types.ts';
 import type { InTurn } from '../../platform/async/one-at-a-time.ts';
 import type { Cluster } from '../cluster.ts';
 import type { KnownPeer } from './peer.ts';

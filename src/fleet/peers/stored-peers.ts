@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { formatEndpoint, parseEndpoint } from '../../domain/settings/network-types.ts';
+import { formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';

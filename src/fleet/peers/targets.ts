@@ -1,4 +1,4 @@
-import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/network-types.ts';
+import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
 import type { ClusterNode } from '../cluster.ts';
 import type { StoredPeer } from './stored-peers.ts';
 

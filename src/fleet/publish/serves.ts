@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net';
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
-import { type Endpoint, isUnspecified } from '../../domain/settings/network-types.ts';
+import { type Endpoint, isUnspecified } from '../../domain/settings/value-types.ts';
 import type { Cluster } from '../cluster.ts';
 
 /** Most bundles that are named. Who takes bundles asks the node for all of them. */

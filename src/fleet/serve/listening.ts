@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/network-types.ts';
+import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Endpoint, formatEndpoint } from '../../domain/settings/network-types.ts';
+import { type Endpoint, formatEndpoint } from '../../domain/settings/value-types.ts';
 import { respondBusy } from '../../offers/busy.ts';
 import { WIRE_SERVER_OPTIONS, wireLimits } from '../../offers/limits.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';

@@ -1,7 +1,6 @@
 import { access, opendir, readFile, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { filesystemMount, filesystemRefusal } from '../../domain/model/filesystems.ts';
-import type { MediumId } from '../../domain/model/medium.ts';
+import { filesystemMount, filesystemRefusal, type MediumId } from '../../domain/model/medium.ts';
 import { filesystemText } from '../../domain/report/texts/filesystem-text.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { DeviceUnits } from '../../ports/device-units.ts';

@@ -1,5 +1,5 @@
 import type { ImageDocument } from '../../bundle/format/oci-schema.ts';
-import { type Client, type Extent, manifestAnswer } from '../../domain/decide/answer.ts';
+import { type Client, type Extent, manifestAnswer } from '../../domain/decide/decision.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { AppError, assertNever } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';

@@ -1,4 +1,4 @@
-import { clientOf } from '../../domain/decide/answer.ts';
+import { clientOf } from '../../domain/decide/decision.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { closeSignal } from '../../platform/http/close-signal.ts';
 import { entityTagOf, isAccepted, isUnmodified } from '../../platform/http/preconditions.ts';

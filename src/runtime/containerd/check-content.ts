@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../domain/model/digest.ts';
-import type { ContentFault } from '../../domain/model/image/content-fault.ts';
-import type { ExpectedImage, ExpectedLayer, ImageContent } from '../../domain/model/image/image-content.ts';
+import type { ExpectedImage, ExpectedLayer, ImageContent } from '../../domain/model/image.ts';
+import type { ContentFault } from '../../domain/model/reason.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ContentCheck } from '../../ports/image-content.ts';

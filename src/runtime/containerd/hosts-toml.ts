@@ -1,5 +1,5 @@
 import { isAbsolute, join } from 'node:path';
-import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
+import { mirrorPathOf } from '../../domain/model/reference.ts';
 import { isTable, type TomlTable } from '../config/config-file.ts';
 import { type MirrorAddress, mirrorBaseUrl } from '../config/mirror-address.ts';
 import { tomlString, tomlTableLines } from '../config/toml-text.ts';

@@ -1,5 +1,4 @@
-import type { ImageUse } from '../../domain/model/image/image-use.ts';
-import type { RuntimeContainer } from '../../domain/model/image/runtime-container.ts';
+import type { ImageUse, RuntimeContainer } from '../../domain/model/image.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { ContainersPort } from '../../ports/runtime.ts';
 import type { ContainerTimes, CriClient, ListedContainer } from './cri-client.ts';

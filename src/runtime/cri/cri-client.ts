@@ -1,4 +1,4 @@
-import type { RuntimeImage } from '../../domain/model/image/runtime-image.ts';
+import type { RuntimeImage } from '../../domain/model/image.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { createGrpcClient } from './grpc-client.ts';
 import { toRuntimeError } from './runtime-error.ts';

@@ -6,7 +6,7 @@ import type {
   RuntimeImage,
   RuntimeObservation,
   StagingPlace,
-} from '../../domain/model/image/runtime-image.ts';
+} from '../../domain/model/image.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';

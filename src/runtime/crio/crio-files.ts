@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { hexOf } from '../../domain/model/digest.ts';
-import type { HiddenMirrors } from '../../domain/model/image/runtime-image.ts';
+import type { HiddenMirrors } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { rememberLast } from '../../platform/async/remember-last.ts';

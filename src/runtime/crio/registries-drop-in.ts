@@ -1,5 +1,4 @@
-import { mirrorPathOf } from '../../domain/model/mirror-path.ts';
-import { isCanonicalReference } from '../../domain/model/reference.ts';
+import { isCanonicalReference, mirrorPathOf } from '../../domain/model/reference.ts';
 import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
 import type { MirrorAddress } from '../config/mirror-address.ts';
 import { tomlString } from '../config/toml-text.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { Digest } from '../../domain/model/digest.ts';
-import type { ContentFault } from '../../domain/model/image/content-fault.ts';
-import type { ExpectedImage, ImageContent } from '../../domain/model/image/image-content.ts';
+import type { ExpectedImage, ImageContent } from '../../domain/model/image.ts';
+import type { ContentFault } from '../../domain/model/reason.ts';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import type { ContentCheck } from '../../ports/image-content.ts';
 import type { ImageLayout } from './image-layout.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Descriptor } from '../../bundle/format/oci-schema.ts';
-import type { RuntimeImage } from '../../domain/model/image/runtime-image.ts';
+import type { RuntimeImage } from '../../domain/model/image.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
 import { writeDurably } from '../config/durable-file.ts';

@@ -1,6 +1,6 @@
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
-import { NO_ROTATION } from '../../domain/trust/key-rotation.ts';
+import { NO_ROTATION } from '../../domain/trust/approval.ts';
 import type {
   ActivationStore,
   AdoptionStore,

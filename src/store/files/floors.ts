@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { higherFloors, NO_FLOORS } from '../../domain/adoption/floors.ts';
-import type { Floors } from '../../domain/state/floor-set.ts';
+import type { Floors } from '../../domain/state/pin-ledger.ts';
 import type { FloorRecordStore, FloorStore } from '../../ports/state.ts';
 import { openSealed } from './sealed-file.ts';
 

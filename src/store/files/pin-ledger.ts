@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
-import { RULE_CODES } from '../../domain/model/rule-code.ts';
+import { RULE_CODES } from '../../domain/model/reason.ts';
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
 import type { PinLedgerStore } from '../../ports/state.ts';
 import { openSealed } from './sealed-file.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Digest } from '../../../src/domain/model/digest.ts';
-import { parseEndpoint } from '../../../src/domain/settings/network-types.ts';
+import { parseEndpoint } from '../../../src/domain/settings/value-types.ts';
 import { createIdentityKeeper } from '../../../src/fleet/identity/identity.ts';
 import { createPeer, type KnownPeer } from '../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../src/fleet/serve/node-server.ts';

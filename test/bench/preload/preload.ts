@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { formatTable } from '../../../src/cli/output/table.ts';
-import type { LayerStorage } from '../../../src/domain/model/image/runtime-image.ts';
+import type { LayerStorage } from '../../../src/domain/model/image.ts';
 import { diskUse } from '../../../src/domain/preload/disk-use.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { execute } from '../../support/rootfs/execute.ts';

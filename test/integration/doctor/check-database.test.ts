@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { examineDatabase } from '../../../src/app/doctor/examined-database.ts';
+import { examineDatabase } from '../../../src/app/doctor/examine-node.ts';
 import { checkDatabase } from '../../../src/doctor/check-database.ts';
 import { runChecks } from '../../../src/doctor/run-checks.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { createExaminedRuntime } from '../../../src/app/doctor/examined-runtime.ts';
+import { createExaminedRuntime } from '../../../src/app/doctor/examine-node.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { type CrioDouble, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
 import { have } from '../../support/requirements.ts';

@@ -2,7 +2,7 @@ import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'nod
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
-import type { ExpectedImage } from '../../../src/domain/model/image/image-content.ts';
+import type { ExpectedImage } from '../../../src/domain/model/image.ts';
 import { chainIds } from '../../../src/runtime/containerd/check-content.ts';
 import { createContainerdRuntime } from '../../../src/runtime/containerd/containerd-runtime.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';

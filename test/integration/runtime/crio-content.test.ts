@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { ExpectedImage } from '../../../src/domain/model/image/image-content.ts';
+import type { ExpectedImage } from '../../../src/domain/model/image.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';

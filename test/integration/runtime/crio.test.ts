@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/image/runtime-image.ts';
+import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/image.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import type { UnitControl } from '../../../src/ports/node.ts';
 import { createCrioRuntime } from '../../../src/runtime/crio/crio-runtime.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { reviveBundle } from '../../../src/app/daemon/revive-bundle.ts';
+import { reviveBundle } from '../../../src/app/daemon/signed-bundles.ts';
 import { type OpenState, openState } from '../../../src/store/database/open-state.ts';
 import { NOON, verified } from '../../support/daemon/scenario.ts';
 import { eventually } from '../../support/eventually.ts';

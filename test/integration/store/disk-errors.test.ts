@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { reviveBundle } from '../../../src/app/daemon/revive-bundle.ts';
+import { reviveBundle } from '../../../src/app/daemon/signed-bundles.ts';
 import { openState } from '../../../src/store/database/open-state.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { NOON } from '../../support/daemon/scenario.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { reviveBundle } from '../../../src/app/daemon/revive-bundle.ts';
+import { reviveBundle } from '../../../src/app/daemon/signed-bundles.ts';
 import type { EventRow } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';

@@ -4,7 +4,7 @@ import { decide } from '../../../src/domain/decide/decide.ts';
 import type { Decision } from '../../../src/domain/decide/decision.ts';
 import type { Contents, Image, Layer, Payload, VerifiedBundle } from '../../../src/domain/model/bundle.ts';
 import { hexOf } from '../../../src/domain/model/digest.ts';
-import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/image/runtime-image.ts';
+import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/image.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../../src/domain/model/medium.ts';
 import type { NodeFacts } from '../../../src/domain/model/node-facts.ts';
 import { type PathsInput, type PlannedPath, readPaths } from '../../../src/domain/path/read-paths.ts';
@@ -14,7 +14,7 @@ import { NO_HOOKS } from '../../../src/domain/state/hook.ts';
 import type { Memory, RunningTask } from '../../../src/domain/state/memory.ts';
 import type { PinLedger } from '../../../src/domain/state/pin-ledger.ts';
 import type { Observed, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
-import { NO_ROTATION } from '../../../src/domain/trust/key-rotation.ts';
+import { NO_ROTATION } from '../../../src/domain/trust/approval.ts';
 import type { TrustInForce } from '../../../src/domain/trust/trust-in-force.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 

@@ -1,4 +1,4 @@
-import type { BootTime } from '../../../src/domain/model/image/runtime-container.ts';
+import type { BootTime } from '../../../src/domain/model/image.ts';
 import { type Clock, systemClock } from '../../../src/platform/clock.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path';
-import { reviveBundle } from '../../../src/app/daemon/revive-bundle.ts';
+import { reviveBundle } from '../../../src/app/daemon/signed-bundles.ts';
 import type { Log } from '../../../src/platform/log.ts';
 import { type OpenState, openState } from '../../../src/store/database/open-state.ts';
 import { NOON } from '../daemon/scenario.ts';

@@ -4,7 +4,7 @@
  * tried again, at most for 5 s.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { reviveBundle } from '../../../src/app/daemon/revive-bundle.ts';
+import { reviveBundle } from '../../../src/app/daemon/signed-bundles.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { openState } from '../../../src/store/database/open-state.ts';

@@ -2,8 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { examineNode } from '../../../src/app/doctor/examine-node.ts';
-import { createExaminedRuntime } from '../../../src/app/doctor/examined-runtime.ts';
+import { createExaminedRuntime, examineNode } from '../../../src/app/doctor/examine-node.ts';
 import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
 import type { Check, SystemServices } from '../../../src/doctor/check.ts';
 import { checkKeys } from '../../../src/doctor/check-keys.ts';
@@ -11,7 +10,7 @@ import { checkRegistrySocket } from '../../../src/doctor/check-registry-socket.t
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { checkUnits } from '../../../src/doctor/check-units.ts';
 import { runChecks } from '../../../src/doctor/run-checks.ts';
-import type { Finding } from '../../../src/domain/model/finding.ts';
+import type { Finding } from '../../../src/domain/model/reason.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 import type { CrioPaths } from '../../../src/runtime/crio/crio-paths.ts';
 import { crioChecksOn } from '../../support/crio-checks.ts';

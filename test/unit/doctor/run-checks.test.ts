@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { runChecks } from '../../../src/doctor/run-checks.ts';
-import { findingsOn } from '../../../src/domain/model/finding.ts';
+import { findingsOn } from '../../../src/domain/model/reason.ts';
 
 const never = new AbortController().signal;
 const remedy = 'try again';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { BASE_ANNOTATION } from '../../../src/domain/model/bundle.ts';
-import type { ImageContent } from '../../../src/domain/model/image/image-content.ts';
+import type { ImageContent } from '../../../src/domain/model/image.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf, referenceOf, stored, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';

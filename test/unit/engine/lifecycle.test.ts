@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
-import type { StagingPlace } from '../../../src/domain/model/image/runtime-image.ts';
+import type { StagingPlace } from '../../../src/domain/model/image.ts';
 import type { Policy } from '../../../src/domain/settings/settings.ts';
 import { POLICY, referenceOf, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';

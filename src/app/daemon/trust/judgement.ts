@@ -2,8 +2,7 @@ import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
 import type { Trust, TrustedKey, TrustedKeys, TrustedRole } from '../../../bundle/keys/trusted-keys.ts';
 import { withdrawalOf } from '../../../domain/adoption/trust-withdrawal.ts';
 import { type BundleId, hexOf } from '../../../domain/model/digest.ts';
-import { type Approvals, isApproved } from '../../../domain/trust/approval.ts';
-import type { Revocations } from '../../../domain/trust/key-rotation.ts';
+import { type Approvals, isApproved, type Revocations } from '../../../domain/trust/approval.ts';
 import {
   revocationsInForce,
   revokerOf,

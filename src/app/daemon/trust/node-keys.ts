@@ -3,7 +3,7 @@ import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../../../bundle/keys/trust.ts';
 import { withRotation } from '../../../bundle/keys/with-rotation.ts';
 import type { Settings } from '../../../domain/settings/settings.ts';
-import type { KeyRotation } from '../../../domain/trust/key-rotation.ts';
+import type { KeyRotation } from '../../../domain/trust/approval.ts';
 import {
   type RevocationRecord,
   revocationsInForce,

@@ -6,11 +6,10 @@ import type { Log } from '../../../platform/log.ts';
 import type { RevocationStore, StateReader } from '../../../ports/state.ts';
 import type { TrustPort } from '../../../ports/trust.ts';
 import { revocationsOf, rolesOf, trustInForce, trustOf, trustRevision } from './judgement.ts';
+import { type KeyRestorer, type KeyRevoker, restoreKey, revokeKey } from './key-commands.ts';
 import { keysNow, logKeys, type NodeKeys, readFolder, rememberRevocations, takeFolder } from './node-keys.ts';
 import { noReloads, reloadKeys } from './reload-keys.ts';
-import { type KeyRestorer, restoreKey } from './restore-key.ts';
 import { openRevocationMemory } from './revocation-memory.ts';
-import { type KeyRevoker, revokeKey } from './revoke-key.ts';
 
 /** The current trusted keys: those of the folder and those from bundles. */
 export interface TrustKeeper extends TrustPort {

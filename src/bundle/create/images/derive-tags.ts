@@ -1,6 +1,6 @@
 import type { Image } from '../../../domain/model/bundle.ts';
 import { parseReference } from '../../../domain/model/reference.ts';
-import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../../domain/model/version/version.ts';
+import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../../domain/model/version.ts';
 
 /**
  * Adds the intermediate and short tags that the long tags of images imply (bundle format 1,

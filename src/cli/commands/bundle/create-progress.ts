@@ -2,7 +2,7 @@ import type { CreateProgress, ProgressListener } from '../../../bundle/create/pr
 import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { barWithText } from '../../output/progress-bar.ts';
+import { barWithText } from '../../output/table.ts';
 
 /** Shows the progress of `bundle create` and `bundle write`. */
 export interface ProgressPrinter {

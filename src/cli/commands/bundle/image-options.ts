@@ -7,7 +7,7 @@ import type { RegistryAccess } from '../../../bundle/create/images/registry-acce
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
 import { AppError, type FaultList, reasonOf } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { printWarning } from '../../output/stderr-line.ts';
+import { printWarning } from '../../output/text.ts';
 
 /** Options of `bundle create` about its images and where they come from. */
 export interface ImageOptions {

@@ -7,12 +7,11 @@ import type { Digest } from '../../../domain/model/digest.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
 import { rolloutText } from '../../../domain/report/parts/shown-rules.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
-import { openNamedBundle } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { openNamedBundle } from '../../context/find-shown.ts';
 import { withPath } from '../../context/read-with-keys.ts';
-import { jsonText } from '../../output/json.ts';
-import { formatTable, type Layout } from '../../output/table.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { formatTable } from '../../output/table.ts';
+import { jsonText, type Layout, wrapLines } from '../../output/text.ts';
 
 /** Adds `inspect` to the command `bundle`. */
 export function registerBundleInspect(bundle: Command, context: CommandContext): void {

@@ -15,14 +15,13 @@ import { defaultSettings } from '../../../domain/settings/settings.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../platform/sizes.ts';
-import { openNamedBundle, volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { Rehearsal, RehearsedImage } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';
 import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
 import { paint, paintLines } from '../../output/colour.ts';
-import { jsonText } from '../../output/json.ts';
-import { barWithText } from '../../output/progress-bar.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { barWithText } from '../../output/table.ts';
+import { jsonText, wrapLines } from '../../output/text.ts';
 
 interface BundleRehearseOptions {
   readonly keys?: string;

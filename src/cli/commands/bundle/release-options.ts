@@ -6,8 +6,8 @@ import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';
 import { limits } from '../../../bundle/limits.ts';
 import type { UpdateRules } from '../../../domain/model/bundle.ts';
-import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version/version-scheme.ts';
-import { isKeyName } from '../../../domain/trust/key-rotation.ts';
+import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version.ts';
+import { isKeyName } from '../../../domain/trust/approval.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
 import { AppError, type FaultList } from '../../../platform/app-error.ts';
 

@@ -4,13 +4,12 @@ import { BASE_ANNOTATION, bundleTitle } from '../../../domain/model/bundle.ts';
 import { shortDigest } from '../../../domain/model/digest.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
 import { formatCount } from '../../../platform/sizes.ts';
-import { openNamedBundle } from '../../context/bundle-argument.ts';
 import type { ServedBundle } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { openNamedBundle } from '../../context/find-shown.ts';
 import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
-import { jsonText } from '../../output/json.ts';
-import { printStderrLine } from '../../output/stderr-line.ts';
-import { formatTable, type Layout } from '../../output/table.ts';
+import { formatTable } from '../../output/table.ts';
+import { jsonText, type Layout, printStderrLine } from '../../output/text.ts';
 
 interface BundleServeOptions {
   readonly listen: Address;

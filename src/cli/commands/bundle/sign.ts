@@ -1,14 +1,18 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
+import { generateKey } from '../../../bundle/create/payload/generate-key.ts';
 import { signVolumes } from '../../../bundle/create/payload/sign-envelope.ts';
-import { shortKeyId } from '../../../bundle/keys/keys.ts';
+import { takeEnvelope } from '../../../bundle/create/payload/take-envelope.ts';
+import { type SignatureAlgorithm, shortKeyId } from '../../../bundle/keys/keys.ts';
 import type { SigningKey } from '../../../bundle/keys/signing/signing-key.ts';
+import { bundleTitle } from '../../../domain/model/bundle.ts';
+import { parseReference } from '../../../domain/model/reference.ts';
 import { AppError } from '../../../platform/app-error.ts';
-import { volumesOfNamed } from '../../context/bundle-argument.ts';
+import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';
 import { withPath } from '../../context/read-with-keys.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
-import { jsonText } from '../../output/json.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { jsonText, wrapLines } from '../../output/text.ts';
 
 interface BundleSignOptions extends SigningOptions {
   readonly json?: true;
@@ -54,4 +58,66 @@ async function readOneKey(options: BundleSignOptions, context: CommandContext): 
     message: `${what}: give one --key FILE, or one --signer COMMAND with its --signer-key FILE`,
     disposition: 'reject',
   });
+}
+
+interface KeygenOptions {
+  readonly out: string;
+  readonly algorithm: SignatureAlgorithm;
+  readonly json?: true;
+}
+
+/** Adds `keygen` to the program. */
+export function registerKeygen(program: Command, context: CommandContext): void {
+  program
+    .command('keygen')
+    .description('make a key pair to sign bundles with')
+    .requiredOption(
+      '--out <prefix>',
+      'write PREFIX.key (private, keep it safe) and PREFIX.pub (goes to /etc/stickpin/keys.d)',
+    )
+    .addOption(
+      new Option('--algorithm <name>', 'signature algorithm').choices(['ed25519', 'ecdsa-p256']).default('ed25519'),
+    )
+    .option('--json', 'print as JSON')
+    .action(async (options: KeygenOptions) => {
+      const made = await generateKey(options.out, options.algorithm);
+      context.stdout(
+        options.json
+          ? jsonText(made)
+          : `private key ${made.privatePath}\npublic key  ${made.publicPath}\nkey id      ${made.keyId}\n`,
+      );
+    });
+}
+
+interface BundleEnvelopeOptions {
+  readonly out: string;
+  readonly json?: true;
+}
+
+/** Adds `envelope` to the command `bundle`. */
+export function registerBundleEnvelope(bundle: Command, context: CommandContext): void {
+  bundle
+    .command('envelope')
+    .description('copy a bundle without its layers, for nodes that pull them from their own registries')
+    .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
+    .requiredOption('--out <dir>', 'the directory to make')
+    .option('--json', 'print as JSON')
+    .action(async (path: string, { out, json }: BundleEnvelopeOptions) => {
+      const reader = await openNamedBundle(path, context.signal);
+      const { bundle, files, sizeBytes } = await takeEnvelope(reader, out, context.signal);
+      const { payload, contents, bundleId } = bundle;
+      const registries = [
+        ...new Set(contents.images.map(({ reference }) => parseReference(reference).repository.split('/')[0] ?? '')),
+      ];
+      const left = contents.layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
+      context.stdout(
+        json
+          ? jsonText({ path: out, bundleId, files, sizeBytes, registries })
+          : wrapLines(
+              `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(contents.layers.length, 'layer')} of ${formatBytes(left)}, which nodes pull from ${registries.join(', ')}\n`,
+              context.columns,
+              4,
+            ),
+      );
+    });
 }

@@ -13,12 +13,11 @@ import { type FaultyBlob, isFaulty } from '../../../domain/model/medium.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
-import { bundlesOfStick, openNamedBundle } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { bundlesOfStick, openNamedBundle } from '../../context/find-shown.ts';
 import { threshold, trustOf, unverified } from '../../context/read-with-keys.ts';
 import { paintLines } from '../../output/colour.ts';
-import { jsonText } from '../../output/json.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { jsonText, wrapLines } from '../../output/text.ts';
 
 interface BundleVerifyOptions {
   readonly keys: string;

@@ -14,10 +14,9 @@ import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
-import { volumesOfNamed } from '../../context/bundle-argument.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { jsonText } from '../../output/json.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { volumesOfNamed } from '../../context/find-shown.ts';
+import { jsonText, wrapLines } from '../../output/text.ts';
 import { createProgressPrinter } from './create-progress.ts';
 
 interface BundleWriteOptions {

@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import { startAdvice } from '../../../api/client-errors.ts';
-import { type Finding, findingsOn } from '../../../domain/model/finding.ts';
+import { loadSettings, readSettings } from '../../../config/load-settings.ts';
+import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
+import { type Finding, findingsOn } from '../../../domain/model/reason.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { AppError, assertNever, reasonOf } from '../../../platform/app-error.ts';
@@ -9,9 +11,8 @@ import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { CORRECT_SETTINGS, withDaemon } from '../../context/daemon-client.ts';
-import { jsonText } from '../../output/json.ts';
-import { shortDigests } from '../../output/short-digests.ts';
-import { formatTable, type Layout } from '../../output/table.ts';
+import { formatTable } from '../../output/table.ts';
+import { jsonText, type Layout, printMessage, shortDigests } from '../../output/text.ts';
 import { rejectionFinding, releaseFindings } from './release-findings.ts';
 
 /** Adds `doctor` to the program. */
@@ -186,4 +187,25 @@ function asText(findings: readonly Finding[], layout: Layout): string {
     shortDigests(oneLine(textOf(finding)), layout),
   ]);
   return formatTable(['', 'WHAT', 'FOUND'], rows, layout);
+}
+
+/** Adds `config check` and `config show` to the program. Neither needs the daemon. */
+export function registerConfig(program: Command, context: CommandContext): void {
+  const config = program.command('config').description('check or show the settings of this node');
+  config
+    .command('check')
+    .description('check whether the settings are valid; if not, name the file and the key')
+    .option('--json', 'print as JSON')
+    .action(async (options: { readonly json?: true }) => {
+      await loadSettings(context.settingsSources, context.signal);
+      printMessage('The settings are valid.', options, context);
+    });
+  config
+    .command('show')
+    .description('print all settings in use, including defaults, as a stickpin.toml that gives the same settings')
+    .option('--json', 'print as JSON')
+    .action(async (options: { readonly json?: true }) => {
+      const written = writtenSettings((await readSettings(context.settingsSources, context.signal)).file);
+      context.stdout(options.json ? jsonText(written) : printSettings(written));
+    });
 }

@@ -7,11 +7,8 @@ import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { findShown } from '../../context/find-shown.ts';
 import { withDaemonOrStored } from '../../context/stored-state.ts';
-import { paintLines } from '../../output/colour.ts';
-import { toneOfEvent } from '../../output/event-tone.ts';
-import { jsonText } from '../../output/json.ts';
-import { shortDigests } from '../../output/short-digests.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { paintLines, toneOfEvent } from '../../output/colour.ts';
+import { jsonText, shortDigests, wrapLines } from '../../output/text.ts';
 
 /** Adds `history` to the program. */
 export function registerHistory(program: Command, context: CommandContext): void {

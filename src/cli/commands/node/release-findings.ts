@@ -1,9 +1,9 @@
 import type { BundleErrorCode } from '../../../bundle/bundle-error.ts';
-import { type Finding, findingsOn } from '../../../domain/model/finding.ts';
+import { type Finding, findingsOn } from '../../../domain/model/reason.ts';
 import type { ActivationHoldReport, BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import { remedyFor } from '../../../domain/report/reasons/remedies.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
-import { commandNameIn, titleIn } from '../../output/shown-name.ts';
+import { commandNameIn, titleIn } from '../../output/text.ts';
 
 /** What is wrong with a release, and what to do. What ends automatically is no warning. */
 export function releaseFindings(bundle: BundleReport, bundles: readonly BundleReport[] = [bundle]): Finding[] {

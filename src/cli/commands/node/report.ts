@@ -9,9 +9,8 @@ import { withEither } from '../../../platform/async/abort.ts';
 import { VERSION } from '../../../platform/version.ts';
 import type { SupportFact, SupportSource } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { jsonText } from '../../output/json.ts';
-import { redactedFile } from '../../output/redact/redact-file.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { redactedFile } from '../../output/redact.ts';
+import { jsonText, wrapLines } from '../../output/text.ts';
 
 interface ReportOptions {
   readonly out?: string;

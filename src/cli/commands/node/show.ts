@@ -1,4 +1,6 @@
 import type { Command } from 'commander';
+import { stringify } from 'yaml';
+import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import { recordedReport, type ShowReport, type StoredRecords } from '../../../domain/report/parts/recorded-report.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import { graphText } from '../../../domain/report/texts/graph-text.ts';
@@ -7,10 +9,8 @@ import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { findShown } from '../../context/find-shown.ts';
 import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
-import { jsonText } from '../../output/json.ts';
-import { pinnedImageSet } from '../../output/pinned-image-set.ts';
 import { renderShow, type ShownBundle } from '../../output/render/render-show.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { jsonText, wrapLines } from '../../output/text.ts';
 
 interface ShowOptions {
   readonly json?: true;
@@ -124,4 +124,32 @@ function countOf({ bundles, notices, rejected }: ShowReport, stream: string): nu
     ...rejected.map(({ name }) => name?.split('@')[0]),
   ];
   return names.filter((name) => name === stream).length;
+}
+
+/** The first version of OpenShift in which the object is of version v1. */
+const HEAD = '# For OpenShift 4.19 or newer. Apply it with: oc apply -f FILE\n';
+
+/**
+ * The images of a release as a PinnedImageSet (machineconfiguration.openshift.io/v1), which the
+ * Machine Config Operator pins on all nodes of a pool.
+ *
+ * @param references by digest
+ * @param pool the name of the pool: `worker`, `master`
+ */
+function pinnedImageSet(
+  { name, version }: Pick<BundleReport, 'name' | 'version'>,
+  references: readonly string[],
+  pool: string,
+): string {
+  const document = {
+    apiVersion: 'machineconfiguration.openshift.io/v1',
+    kind: 'PinnedImageSet',
+    metadata: {
+      // RFC 1123: lower-case letters, digits, dashes and dots.
+      name: `${name}-${version}`.toLowerCase().replaceAll(/[^a-z0-9.-]+/g, '-'),
+      labels: { 'machineconfiguration.openshift.io/role': pool },
+    },
+    spec: { pinnedImages: references.map((reference) => ({ name: reference })) },
+  };
+  return `${HEAD}${stringify(document, { lineWidth: 0 })}`;
 }

@@ -6,11 +6,9 @@ import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { confirmFirst } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
-import { jsonText } from '../../output/json.ts';
-import { printMessage } from '../../output/message.ts';
-import { roleText } from '../../output/render/role-text.ts';
-import { formatTable, type Layout } from '../../output/table.ts';
-import { wrapLines } from '../../output/wrap-words.ts';
+import { roleText } from '../../output/render/render-show.ts';
+import { formatTable } from '../../output/table.ts';
+import { jsonText, type Layout, printMessage, wrapLines } from '../../output/text.ts';
 
 interface ChangeFlags {
   readonly force?: true;

@@ -3,15 +3,12 @@ import type { ApiClient } from '../../../api/client.ts';
 import type { CheckedImage } from '../../../domain/report/parts/content-report.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
-import { oneLine } from '../../../platform/plain-text.ts';
+import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
-import { clipStatus } from '../../output/clip-status.ts';
-import { jsonText } from '../../output/json.ts';
-import { shortDigests } from '../../output/short-digests.ts';
-import { formatStacked } from '../../output/stacked-table.ts';
-import type { Layout } from '../../output/table.ts';
+import { formatStacked } from '../../output/table.ts';
+import { jsonText, type Layout, shortDigests } from '../../output/text.ts';
 
 /** Adds `verify-images` to the program. */
 export function registerVerifyImages(program: Command, context: CommandContext): void {
@@ -73,4 +70,15 @@ function asText(images: readonly CheckedImage[], layout: Layout): string {
     ...[image, oneLine(found), oneLine(next)].map((text) => shortDigests(text, layout)),
   ]);
   return formatStacked(['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'], rows, 3, layout);
+}
+
+/**
+ * A STATUS line in one line of a terminal. What does not fit is left out of its middle: the end
+ * tells the time that is left, or how far it is.
+ */
+export function clipStatus(status: string, width: number): string {
+  if (status.length <= width) return status;
+  const [end = ''] =
+    /, [^,]*\bleft\b[^,]*$/.exec(status) ?? /, [^,]*$/.exec(status) ?? /, [^,]*\bleft\b/.exec(status) ?? [];
+  return end.length * 2 > width ? clip(status, width) : `${clip(status, width - end.length)}${end}`;
 }

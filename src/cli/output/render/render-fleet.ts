@@ -4,7 +4,8 @@ import { isCut, type ReleaseStatus } from '../../../domain/fleet/node-status.ts'
 import { type LaggingNode, mayHaveOthers } from '../../../domain/fleet/progress.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Tone } from '../colour.ts';
-import { type Cell, formatTable, type Layout } from '../table.ts';
+import { type Cell, formatTable } from '../table.ts';
+import type { Layout } from '../text.ts';
 
 /** The cluster for people: a row for each release of each node, and what is wrong. */
 export function renderFleet(view: FleetView, now: number, layout: Layout = {}): string {

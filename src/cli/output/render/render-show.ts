@@ -1,17 +1,15 @@
 import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import type { RecordedBundle } from '../../../domain/report/parts/recorded-report.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
+import { withoutRate } from '../../../domain/report/status/progress-text.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
-import type { Tone } from '../colour.ts';
+import { formatCount } from '../../../platform/sizes.ts';
+import { paint, type Tone } from '../colour.ts';
 import { shownMembers } from '../shown-members.ts';
-import { commandNameIn } from '../shown-name.ts';
-import { formatStacked } from '../stacked-table.ts';
-import { formatTable, type Layout } from '../table.ts';
-import { wrapLines } from '../wrap-words.ts';
-import { holdEnd } from './hold-end.ts';
-import { roleText } from './role-text.ts';
-import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
+import { formatStacked, formatTable } from '../table.ts';
+import { commandNameIn, type Layout, wrapLines } from '../text.ts';
+import { adviceOf, holdEnd, renderStatus, ruleName, ruleText } from './render-status.ts';
 
 /**
  * A bundle for `stickpin show`: an adopted release, one that waits for approval, a notice, a
@@ -112,4 +110,37 @@ function renderTrust(
   const table = rows.length === 0 ? 'No key is trusted.\n' : formatTable(['KEY', 'KEY ID', 'STATE', ''], rows, layout);
   const lines = [...roles.map(roleText), ...problems].map((line) => `${oneLine(line)}\n`);
   return `${policy}${table}${wrapLines(lines.join(''), layout.columns, 4)}`;
+}
+
+/** What the keys of a role may sign: one line, without line end. */
+export function roleText({
+  name,
+  threshold,
+  streams,
+  repositories,
+  mayRotate,
+}: NonNullable<TrustReport['roles']>[number]): string {
+  const where = repositories.length === 0 ? 'for no image at all' : `for images below ${repositories.join(', ')}`;
+  const rotation = mayRotate ? 'may bring and revoke keys of the role' : 'may not change keys';
+  return `Role ${name}: ${formatCount(threshold, 'key')} must sign; streams ${streams.join(', ')}, ${where}; ${rotation}`;
+}
+
+/** When a report was written (RFC 3339), and whether the machine was started since. */
+interface StoredTime {
+  readonly writtenAt: string;
+  readonly isFromBefore: boolean;
+}
+
+/** That the daemon does not run, above what it wrote last. */
+export function storedHead({ writtenAt, isFromBefore }: StoredTime, { columns, hasColour }: Layout = {}): string {
+  const boot = isFromBefore ? ', before the last boot' : '';
+  const lines = wrapLines(`The daemon does not run. This is the state of ${writtenAt}${boot}.`, columns, 4).split('\n');
+  return lines.map((line) => `${paint(line, 'bad', hasColour)}\n`).join('');
+}
+
+/** The output of `stickpin status` while the daemon does not run: no bar, and no time left. */
+export function renderStoredStatus(report: StatusReport, time: StoredTime, layout: Layout = {}): string {
+  const progress = { doneBytes: 0, totalBytes: 0 };
+  const still = { ...report, status: withoutRate(report.status), progress };
+  return `${storedHead(time, layout)}${renderStatus(still, layout)}`;
 }

@@ -1,15 +1,12 @@
-import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
+import type { ActivationHoldReport, BundleReport } from '../../../domain/report/parts/bundle-report.ts';
+import type { ShownRule } from '../../../domain/report/parts/shown-rules.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import { progressText } from '../../../domain/report/status/progress-text.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';
-import { barWithText } from '../progress-bar.ts';
-import { commandNameIn, shownName, titleIn } from '../shown-name.ts';
-import { type Cell, formatTable, type Layout } from '../table.ts';
-import { wrapLines } from '../wrap-words.ts';
-import { holdEnd } from './hold-end.ts';
-import { adviceOf, ruleName, ruleText } from './rule-notes.ts';
+import { barWithText, type Cell, formatTable } from '../table.ts';
+import { commandNameIn, type Layout, shownName, titleIn, wrapLines } from '../text.ts';
 
 /**
  * The output of `stickpin status`: the STATUS line, the progress of a preload, the runtime and the
@@ -207,3 +204,49 @@ function toneOfPhase(phase: string, { degraded }: Pick<BundleReport, 'degraded'>
 function countOf(bundles: number): string {
   return bundles === 1 ? '1 bundle' : `${bundles} bundles`;
 }
+
+/**
+ * What ends one hold of an activation, in parentheses and after a blank; empty where its message
+ * says it. `name`: what `activate` takes for the release.
+ */
+export function holdEnd({ code, releasedBy, until }: ActivationHoldReport, name: string): string {
+  if (releasedBy === 'person')
+    return OTHER_WAYS.has(code) ? '' : ` (run 'stickpin activate ${name}' to activate it now)`;
+  return ` (it ends automatically${until === undefined || releasedBy === 'event' ? '' : ` on ${until}`})`;
+}
+
+/** What people call a rule. */
+export function ruleName({ rule }: Pick<ShownRule, 'rule'>): string {
+  return NAMES[rule];
+}
+
+/** The value of a rule, with what it does today. */
+export function ruleText({ value, effect }: Omit<ShownRule, 'rule'>): string {
+  return `${value} (${EFFECTS[effect]})`;
+}
+
+/** What another bundle says about a release, with what that does today. */
+export function adviceOf({ deadend, barrier, reason, from, effect }: NonNullable<BundleReport['advisory']>): string {
+  const what = [...(deadend ? ['dead end'] : []), ...(barrier ? ['barrier'] : [])].join(' and ');
+  return what === '' ? `note, says ${from}: ${reason}` : `${what} (${EFFECTS[effect]}), says ${from}: ${reason}`;
+}
+
+/** Holds that a person ends in another way than by `activate`: their message says how. */
+const OTHER_WAYS: ReadonlySet<string> = new Set<string>([
+  'trust/withdrawn',
+  'engine/cancelled',
+  'engine/tag-of-other-stream',
+]);
+
+const NAMES: Readonly<Record<ShownRule['rule'], string>> = {
+  from: 'from',
+  rollout: 'rollout',
+  endOfLife: 'end of life',
+  barrier: 'barrier',
+  deadend: 'dead end',
+};
+
+const EFFECTS: Readonly<Record<ShownRule['effect'], string>> = {
+  'holds-activation': 'holds its activation while it applies',
+  'holds-others': 'holds other releases of its stream',
+};

@@ -1,10 +1,9 @@
 import type { Image } from '../../model/bundle.ts';
 import type { Digest } from '../../model/digest.ts';
-import type { ContentFault, DamageOutcome } from '../../model/image/content-fault.ts';
-import type { RuntimeContainer } from '../../model/image/runtime-container.ts';
-import type { RuntimeImage } from '../../model/image/runtime-image.ts';
+import type { RuntimeContainer, RuntimeImage } from '../../model/image.ts';
+import type { ContentFault, DamageOutcome } from '../../model/reason.ts';
 import { type Supply, supplyImages } from '../../preload/supply.ts';
-import type { ContentChecks } from '../../state/content-check.ts';
+import type { ContentChecks } from '../../state/checks.ts';
 import type { Removal } from '../../state/effect.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { imageIds } from '../proof/evidence.ts';

@@ -1,6 +1,6 @@
 import type { Image } from '../../model/bundle.ts';
 import type { BundleId, Digest } from '../../model/digest.ts';
-import type { ExpectedLayer } from '../../model/image/image-content.ts';
+import type { ExpectedLayer } from '../../model/image.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { keptBundles } from '../recorded-phase.ts';
 

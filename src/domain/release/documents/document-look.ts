@@ -1,6 +1,5 @@
 import type { Digest } from '../../model/digest.ts';
-import type { DocumentChecks, DocumentLook } from '../../state/document-check.ts';
-import type { PullChecks } from '../../state/pull-check.ts';
+import type { DocumentChecks, DocumentLook, PullChecks } from '../../state/checks.ts';
 import type { Observed, StoredBundle } from '../../state/state.ts';
 import { isRetired } from '../recorded-phase.ts';
 

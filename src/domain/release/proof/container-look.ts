@@ -1,4 +1,4 @@
-import type { RuntimeContainer } from '../../model/image/runtime-container.ts';
+import type { RuntimeContainer } from '../../model/image.ts';
 import type { Policy } from '../../settings/settings.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed, Stored } from '../../state/state.ts';

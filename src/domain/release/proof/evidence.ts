@@ -1,6 +1,5 @@
 import type { Image } from '../../model/bundle.ts';
-import type { RuntimeContainer } from '../../model/image/runtime-container.ts';
-import type { RuntimeImage } from '../../model/image/runtime-image.ts';
+import type { RuntimeContainer, RuntimeImage } from '../../model/image.ts';
 import { repositoryOf } from '../../model/reference.ts';
 import type { Policy } from '../../settings/settings.ts';
 import type { StoredBundle } from '../../state/state.ts';

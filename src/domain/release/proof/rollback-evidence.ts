@@ -1,5 +1,5 @@
 import type { Policy } from '../../settings/settings.ts';
-import type { Soak } from '../../state/soak-record.ts';
+import type { Soak } from '../../state/release-record.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { LifecycleFinding } from '../lifecycle-finding.ts';
 import { currentIds, isProven, isRolledBack, isTwin, keptBundles, wasActive } from '../recorded-phase.ts';

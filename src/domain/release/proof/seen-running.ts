@@ -1,6 +1,6 @@
 import { sequenceOf } from '../../adoption/floors.ts';
-import { RULE_CODES } from '../../model/rule-code.ts';
-import type { Soak } from '../../state/soak-record.ts';
+import { RULE_CODES } from '../../model/reason.ts';
+import type { Soak } from '../../state/release-record.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { LifecycleFinding } from '../lifecycle-finding.ts';
 import { currentRelease, keptBundles } from '../recorded-phase.ts';

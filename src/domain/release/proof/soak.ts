@@ -1,6 +1,6 @@
-import type { BootTime, RuntimeContainer } from '../../model/image/runtime-container.ts';
+import type { BootTime, RuntimeContainer } from '../../model/image.ts';
 import type { Policy } from '../../settings/settings.ts';
-import type { ComponentSoak, Soak, SoakRun } from '../../state/soak-record.ts';
+import type { ComponentSoak, Soak, SoakRun } from '../../state/release-record.ts';
 
 /** A container that speaks for a component. */
 export interface Witness {

@@ -1,5 +1,5 @@
 import type { Policy } from '../../settings/settings.ts';
-import type { Soak } from '../../state/soak-record.ts';
+import type { Soak } from '../../state/release-record.ts';
 
 /** Looks at the containers further apart than this leave a time in which nobody could look. */
 const LONGEST_GAP_MS = 180_000;

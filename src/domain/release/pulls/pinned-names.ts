@@ -1,6 +1,5 @@
-import type { RuntimeObservation } from '../../model/image/runtime-image.ts';
-import { mirrorPathOf } from '../../model/mirror-path.ts';
-import { repositoryOf } from '../../model/reference.ts';
+import type { RuntimeObservation } from '../../model/image.ts';
+import { mirrorPathOf, repositoryOf } from '../../model/reference.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { keptBundles } from '../recorded-phase.ts';
 

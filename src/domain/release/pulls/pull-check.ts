@@ -1,7 +1,7 @@
 import type { Image } from '../../model/bundle.ts';
-import type { RuntimeObservation } from '../../model/image/runtime-image.ts';
+import type { RuntimeObservation } from '../../model/image.ts';
 import { repositoryOf } from '../../model/reference.ts';
-import type { PullCheck, PullChecks } from '../../state/pull-check.ts';
+import type { PullCheck, PullChecks } from '../../state/checks.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { isRetired, isRolledBack } from '../recorded-phase.ts';
 

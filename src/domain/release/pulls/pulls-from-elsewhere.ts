@@ -1,4 +1,4 @@
-import type { ImageUse } from '../../model/image/image-use.ts';
+import type { ImageUse } from '../../model/image.ts';
 import { formatReference, parseReference, type Reference } from '../../model/reference.ts';
 import type { ProvidedNames } from './provided-names.ts';
 

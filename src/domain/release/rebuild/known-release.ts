@@ -1,4 +1,4 @@
-import type { KnownRelease } from '../../state/known-release.ts';
+import type { KnownRelease } from '../../state/release-record.ts';
 import type { StoredBundle } from '../../state/state.ts';
 
 /** What is to be remembered of a bundle beside the database. */

@@ -1,5 +1,5 @@
-import type { KnownRelease } from '../../state/known-release.ts';
 import type { PinLedger } from '../../state/pin-ledger.ts';
+import type { KnownRelease } from '../../state/release-record.ts';
 import type { StoredBundle } from '../../state/state.ts';
 
 /**

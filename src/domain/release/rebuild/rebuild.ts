@@ -1,14 +1,13 @@
-import { admit } from '../../adoption/admission.ts';
+import { admit } from '../../adoption/adoption.ts';
 import type { VerifiedBundle } from '../../model/bundle.ts';
 import type { BundleId } from '../../model/digest.ts';
-import type { RuntimeImage } from '../../model/image/runtime-image.ts';
+import type { RuntimeImage } from '../../model/image.ts';
 import type { FoundBundle } from '../../model/medium.ts';
 import type { Fault, Reason } from '../../model/reason.ts';
 import type { Policy } from '../../settings/settings.ts';
-import type { KnownRelease } from '../../state/known-release.ts';
 import type { Memory } from '../../state/memory.ts';
-import { latestStamp } from '../../state/stamp.ts';
-import type { Observed, Stored, StoredBundle } from '../../state/state.ts';
+import type { KnownRelease } from '../../state/release-record.ts';
+import { latestStamp, type Observed, type Stored, type StoredBundle } from '../../state/state.ts';
 import { tagGoalsOf } from '../tags.ts';
 
 /** Where the milestones of a rebuilt release are from. */

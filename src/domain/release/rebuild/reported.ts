@@ -1,6 +1,6 @@
 import type { BundleId } from '../../model/digest.ts';
 import type { MediumId } from '../../model/medium.ts';
-import type { KnownRelease } from '../../state/known-release.ts';
+import type { KnownRelease } from '../../state/release-record.ts';
 
 /** As much of a release in the status document as rebuilding needs. Times are RFC 3339. */
 export interface ReportedRelease {

@@ -1,4 +1,4 @@
-import type { Event } from '../../model/event.ts';
+import type { Event } from '../../model/condition.ts';
 
 /** Arguments of a command are up to 8 KiB; a line of the history shows their beginning. */
 const SHOWN_CHARACTERS = 200;

@@ -1,9 +1,9 @@
 import { formatCount } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import { baseNeededBy, bundleName, bundleTitle } from '../../model/bundle.ts';
-import type { Event } from '../../model/event.ts';
+import type { Event } from '../../model/condition.ts';
 import type { DamagedImage } from '../../release/content/damaged-images.ts';
-import type { CheckCause, ContentResult } from '../../state/content-check.ts';
+import type { CheckCause, ContentResult } from '../../state/checks.ts';
 import type { Healing } from '../../state/effect.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { contentFaultText, damageNextText } from '../texts/content-text.ts';

@@ -1,6 +1,6 @@
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleTitle } from '../../model/bundle.ts';
-import type { Event } from '../../model/event.ts';
+import type { Event } from '../../model/condition.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 
 /** Reported by a line of their own when they come. */

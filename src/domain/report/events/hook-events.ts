@@ -1,6 +1,6 @@
 import { formatDuration } from '../../../platform/sizes.ts';
 import { bundleTitle } from '../../model/bundle.ts';
-import type { Event } from '../../model/event.ts';
+import type { Event } from '../../model/condition.ts';
 import type { HookFailure, HookRun } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { hookFailureText } from '../texts/hook-text.ts';

@@ -1,5 +1,4 @@
-import type { ConditionStatus, NodeConditionType } from '../../model/condition.ts';
-import type { Event } from '../../model/event.ts';
+import type { ConditionStatus, Event, NodeConditionType } from '../../model/condition.ts';
 import { judgeNodeConditions, type NodeVerdict } from '../node-conditions.ts';
 import type { Snapshot } from '../snapshot.ts';
 

@@ -1,7 +1,7 @@
 import { formatCount } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import { bundleTitle } from '../../model/bundle.ts';
-import type { Event } from '../../model/event.ts';
+import type { Event } from '../../model/condition.ts';
 import type { UnclaimedPins } from '../../release/unclaimed-pins.ts';
 
 /** The releases of unclaimed pins: `ocp 4.13.7 and ocp 4.13.8`. Undefined when not known. */

@@ -1,12 +1,12 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { bundleTitle } from '../../model/bundle.ts';
+import type { Event } from '../../model/condition.ts';
 import { shortDigest } from '../../model/digest.ts';
-import type { Event } from '../../model/event.ts';
 import type { RebuiltRelease, RefusedRebuild } from '../../release/rebuild/rebuild.ts';
 import { isProven, isRolledBack } from '../../release/recorded-phase.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName, Verdict } from '../../trust/approval.ts';
-import { isRelease } from '../../trust/notice.ts';
+import { isRelease } from '../../trust/trust-in-force.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 
 /** What was recorded of a release is known again: from what, and what is not. */

@@ -1,7 +1,7 @@
 import { formatCount } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import { bundleTitle } from '../../model/bundle.ts';
-import type { Event } from '../../model/event.ts';
+import type { Event } from '../../model/condition.ts';
 import { contestReason, restoredReleases, type StrayTag } from '../../release/tags.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { reasonText } from '../reasons/reason-text.ts';

@@ -5,7 +5,7 @@ import type { VerifiedBundle } from '../../model/bundle.ts';
 import type { Condition } from '../../model/condition.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { Medium } from '../../model/medium.ts';
-import { type EffectiveAdvisory, effectiveAdvisories } from '../../path/milestones.ts';
+import { type EffectiveAdvisory, effectiveAdvisories } from '../../path/read-paths.ts';
 import { isRecordingTrouble } from '../../preload/disk-trouble.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import type { SoakVerdict } from '../../release/proof/soak.ts';

@@ -1,10 +1,10 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { baseNeededBy, bundleName, bundleTitle } from '../../model/bundle.ts';
 import type { BundleId } from '../../model/digest.ts';
-import type { ImageContent } from '../../model/image/image-content.ts';
+import type { ImageContent } from '../../model/image.ts';
 import type { DamagedImage } from '../../release/content/damaged-images.ts';
 import { keptBundles } from '../../release/recorded-phase.ts';
-import type { ContentChecks } from '../../state/content-check.ts';
+import type { ContentChecks } from '../../state/checks.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { contentFaultText, damageNextText } from '../texts/content-text.ts';
 

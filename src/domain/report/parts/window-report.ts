@@ -1,6 +1,6 @@
 import type { Assessment } from '../../assess/assess.ts';
-import type { NextWindows } from '../../gates/window.ts';
-import type { Opening } from '../../time/openings.ts';
+import type { NextWindows } from '../../gates/timing-gates.ts';
+import type { Opening } from '../../time/windows.ts';
 import { openingText } from '../texts/time-text.ts';
 
 /** One of the next times at which activations may begin (`update.strategy = "window"`). */

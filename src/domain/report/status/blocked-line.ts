@@ -1,5 +1,5 @@
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
-import { unsupportedReason } from '../../assess/runtime-support.ts';
+import { unsupportedReason } from '../../assess/derive-phase.ts';
 import { isRecordingTrouble, isStateDamage } from '../../preload/disk-trouble.ts';
 import { briefName, briefTitle } from '../brief/brief-name.ts';
 import { fitted, foreignSentences, inOrder, MAX_LINE_LENGTH } from '../brief/fitted.ts';

@@ -3,7 +3,7 @@ import { sequenceOf } from '../../adoption/floors.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { isRetired, isRolledBack } from '../../release/recorded-phase.ts';
-import { flawedAmong } from '../../state/bad-blob.ts';
+import { flawedAmong } from '../../state/checks.ts';
 import { MAX_LINE_LENGTH } from '../brief/fitted.ts';
 import { commandNameAmong, reasonAmong, titleAmong } from '../brief/namesake.ts';
 import { isAwaited } from '../hold-text.ts';

@@ -1,13 +1,12 @@
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import { bundleInWork } from '../../decide/activation.ts';
+import { bundleInWork } from '../../decide/release-effects.ts';
 import type { VerifiedBundle } from '../../model/bundle.ts';
 import type { Medium } from '../../model/medium.ts';
 import type { Reason } from '../../model/reason.ts';
-import { interruptionOf, type LastCarrier, mediumReadAgain } from '../../state/last-carrier.ts';
-import type { Memory } from '../../state/memory.ts';
-import { isRelease } from '../../trust/notice.ts';
+import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain } from '../../state/memory.ts';
+import { isRelease } from '../../trust/trust-in-force.ts';
 import { briefHow } from '../brief/brief-media.ts';
 import { briefName, briefNames, briefTitle } from '../brief/brief-name.ts';
 import { MAX_LINE_LENGTH } from '../brief/fitted.ts';

@@ -1,6 +1,6 @@
 import { formatCount } from '../../../platform/sizes.ts';
 import type { Payload, VerifiedBundle } from '../../model/bundle.ts';
-import type { NoticeResult } from '../../trust/notice.ts';
+import type { NoticeResult } from '../../trust/trust-in-force.ts';
 
 /**
  * Why a bundle is trusted, for people: `signature by factory-2026 ok`, or `approved by its digest`.

@@ -1,8 +1,8 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { shortDigest } from '../../model/digest.ts';
-import type { ContentFault, DamageOutcome } from '../../model/image/content-fault.ts';
-import type { CheckCause, RunningCheck } from '../../state/content-check.ts';
+import type { ContentFault, DamageOutcome } from '../../model/reason.ts';
+import type { CheckCause, RunningCheck } from '../../state/checks.ts';
 
 /** What is wrong with an image: a clause about it. */
 export function contentFaultText(fault: ContentFault): string {

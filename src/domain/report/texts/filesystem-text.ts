@@ -1,5 +1,5 @@
 import { assertNever } from '../../../platform/app-error.ts';
-import type { FilesystemRefusal } from '../../model/filesystems.ts';
+import type { FilesystemRefusal } from '../../model/medium.ts';
 
 /** Why a medium is not mounted, and what to do: a clause that follows the name of the medium. */
 export function filesystemText({ kind, filesystem, allowed }: FilesystemRefusal): string {

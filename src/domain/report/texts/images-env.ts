@@ -1,7 +1,7 @@
 import { bundleName, type Image } from '../../model/bundle.ts';
 import { keptBundles, lastProven } from '../../release/recorded-phase.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import { plainSigners } from '../../trust/authority.ts';
+import { plainSigners } from '../../trust/role.ts';
 
 /**
  * The text of `images.env`, in the syntax of systemd's `EnvironmentFile=`: a line

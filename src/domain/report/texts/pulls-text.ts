@@ -2,7 +2,7 @@ import { assertNever } from '../../../platform/app-error.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../gates/gates.ts';
 import type { ElsewhereUse } from '../../release/pulls/pulls-from-elsewhere.ts';
-import type { PullCheck } from '../../state/pull-check.ts';
+import type { PullCheck } from '../../state/checks.ts';
 
 /** How many images a text names. */
 const NAMED = 20;

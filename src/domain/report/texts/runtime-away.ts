@@ -1,7 +1,7 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { sentence } from '../../../platform/plain-text.ts';
-import type { RuntimeSupport } from '../../assess/runtime-support.ts';
-import type { UnlistedRuntime, UnreachableRuntime } from '../../model/image/runtime-image.ts';
+import type { RuntimeSupport } from '../../assess/derive-phase.ts';
+import type { UnlistedRuntime, UnreachableRuntime } from '../../model/image.ts';
 
 /** The words for a runtime whose images are not known now. */
 export interface RuntimeAway {

@@ -1,8 +1,7 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import type { RuleHold } from '../../gates/gates.ts';
 import { CREATED_AHEAD_MS } from '../../time/clock-fault.ts';
-import type { Opening } from '../../time/openings.ts';
-import { wallTimeOf } from '../../time/wall-time.ts';
+import { type Opening, wallTimeOf } from '../../time/windows.ts';
 
 type DataOf<Code extends RuleHold['code']> = Extract<RuleHold, { readonly code: Code }>['data'];
 

@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ContentFault } from '../../../domain/model/image/content-fault.ts';
-import type { ExpectedImage, ImageContent } from '../../../domain/model/image/image-content.ts';
+import type { ExpectedImage, ImageContent } from '../../../domain/model/image.ts';
+import type { ContentFault } from '../../../domain/model/reason.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import type { Clock } from '../../../platform/clock.ts';
 import { digestOf } from '../../../platform/digest.ts';

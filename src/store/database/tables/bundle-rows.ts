@@ -1,10 +1,10 @@
 import type { Database, Statement } from 'better-sqlite3';
-import type { Signers } from '../../../domain/adoption/signers.ts';
+import type { Signers } from '../../../domain/adoption/adoption.ts';
 import type { VerifiedBundle } from '../../../domain/model/bundle.ts';
 import type { BundleId } from '../../../domain/model/digest.ts';
-import type { RuleCode } from '../../../domain/model/rule-code.ts';
-import type { BadBlob } from '../../../domain/state/bad-blob.ts';
-import type { Soak } from '../../../domain/state/soak-record.ts';
+import type { RuleCode } from '../../../domain/model/reason.ts';
+import type { BadBlob } from '../../../domain/state/checks.ts';
+import type { Soak } from '../../../domain/state/release-record.ts';
 import type { StoredBundle } from '../../../domain/state/state.ts';
 import type { BundleMark } from '../../../ports/state.ts';
 

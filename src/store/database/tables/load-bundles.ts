@@ -2,9 +2,9 @@ import type { Database } from 'better-sqlite3';
 import * as v from 'valibot';
 import type { VerifiedBundle } from '../../../domain/model/bundle.ts';
 import type { BundleId } from '../../../domain/model/digest.ts';
-import { RULE_CODES } from '../../../domain/model/rule-code.ts';
-import type { BadBlob } from '../../../domain/state/bad-blob.ts';
-import type { Soak } from '../../../domain/state/soak-record.ts';
+import { RULE_CODES } from '../../../domain/model/reason.ts';
+import type { BadBlob } from '../../../domain/state/checks.ts';
+import type { Soak } from '../../../domain/state/release-record.ts';
 import type { StoredBundle } from '../../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 

@@ -1,7 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import type { BundleId } from '../../../domain/model/digest.ts';
-import type { RejectedName, Verdict } from '../../../domain/trust/approval.ts';
-import type { KeyRotation, RevokedKey } from '../../../domain/trust/key-rotation.ts';
+import type { KeyRotation, RejectedName, RevokedKey, Verdict } from '../../../domain/trust/approval.ts';
 
 /** The stored verdicts and key changes. */
 export interface TrustState {

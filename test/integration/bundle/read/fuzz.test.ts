@@ -31,7 +31,7 @@ import {
   isVersion,
   isVersionRange,
   parseSchemeTag,
-} from '../../../../src/domain/model/version/version.ts';
+} from '../../../../src/domain/model/version.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { installKeys, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { tarArchive } from '../../../support/bundles/tar-archive.ts';

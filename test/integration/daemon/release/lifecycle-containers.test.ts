@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { ComponentSoak, Soak } from '../../../../src/domain/state/soak-record.ts';
+import type { ComponentSoak, Soak } from '../../../../src/domain/state/release-record.ts';
 import { programLayer } from '../../../support/bundles/program-image.ts';
 import type { SampleLayer } from '../../../support/bundles/sample-image.ts';
 import {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { watchSettings } from '../../../../src/app/daemon/changes/watch-settings.ts';
+import { watchSettings } from '../../../../src/app/daemon/changes.ts';
 import { loadSettings } from '../../../../src/config/load-settings.ts';
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 

@@ -1,5 +1,4 @@
-import type { BootTime, RuntimeContainer } from '../../../../src/domain/model/image/runtime-container.ts';
-import type { ImageFilesystem, RuntimeImage } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { BootTime, ImageFilesystem, RuntimeContainer, RuntimeImage } from '../../../../src/domain/model/image.ts';
 import { GIB, NOON } from '../scenario.ts';
 
 /** A container of the model, and the uptime since which it runs. */

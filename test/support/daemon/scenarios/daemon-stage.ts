@@ -1,6 +1,6 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RuntimeObservation } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { RuntimeObservation } from '../../../../src/domain/model/image.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import { assertNever } from '../../../../src/platform/app-error.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';

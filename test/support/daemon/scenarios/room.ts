@@ -1,5 +1,5 @@
 import type { Contents, Layer } from '../../../../src/domain/model/bundle.ts';
-import type { ImageFilesystem } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { ImageFilesystem } from '../../../../src/domain/model/image.ts';
 import { GIB } from '../scenario.ts';
 import type { Letter, SpokenBundle } from './table.ts';
 

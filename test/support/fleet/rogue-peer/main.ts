@@ -3,7 +3,7 @@
  * and spoils the blobs. Started with an order as its argument.
  */
 import type { ServerResponse } from 'node:http';
-import { parseEndpoint } from '../../../../src/domain/settings/network-types.ts';
+import { parseEndpoint } from '../../../../src/domain/settings/value-types.ts';
 import { createIdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
 import { createPeer } from '../../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../../src/fleet/serve/node-server.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { clipStatus } from '../../../../src/cli/output/clip-status.ts';
+import { clipStatus } from '../../../../src/cli/commands/node/verify-images.ts';
 
 const STATUS = 'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, 84 MiB/s, 2 min left';
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { shortDigests } from '../../../../src/cli/output/short-digests.ts';
 import { shownMembers } from '../../../../src/cli/output/shown-members.ts';
+import { shortDigests } from '../../../../src/cli/output/text.ts';
 
 it('says each member in words, and leaves out what is empty', () => {
   const advisories = [

@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { wantsColour } from '../../../../src/cli/output/colour.ts';
-import { barWithText } from '../../../../src/cli/output/progress-bar.ts';
-import { formatStacked } from '../../../../src/cli/output/stacked-table.ts';
-import { formatTable } from '../../../../src/cli/output/table.ts';
-import { wrapLines } from '../../../../src/cli/output/wrap-words.ts';
+import { barWithText, formatStacked, formatTable } from '../../../../src/cli/output/table.ts';
+import { wrapLines } from '../../../../src/cli/output/text.ts';
 
 const word = fc.stringMatching(/^[a-z0-9@.:/-]{1,30}$/);
 const cell = fc.array(word, { maxLength: 12 }).map((words) => words.join(' '));

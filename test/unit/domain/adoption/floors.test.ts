@@ -10,10 +10,10 @@ import {
   withoutDoubt,
   withoutStream,
 } from '../../../../src/domain/adoption/floors.ts';
-import { floor } from '../../../../src/domain/gates/floor.ts';
+import { floor } from '../../../../src/domain/gates/release-gates.ts';
 import { surplusBundles } from '../../../../src/domain/release/retention.ts';
 import { heldReason } from '../../../../src/domain/report/hold-text.ts';
-import type { Floors } from '../../../../src/domain/state/floor-set.ts';
+import type { Floors } from '../../../../src/domain/state/pin-ledger.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { runtimeSupport } from '../../../../src/domain/assess/runtime-support.ts';
+import { runtimeSupport } from '../../../../src/domain/assess/derive-phase.ts';
 
 describe('runtimeSupport', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { activationTarget } from '../../../../src/domain/assess/assess-order.ts';
-import { bundleInWork } from '../../../../src/domain/decide/activation.ts';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
+import { bundleInWork } from '../../../../src/domain/decide/release-effects.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,

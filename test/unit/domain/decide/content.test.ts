@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { contentPlan } from '../../../../src/domain/decide/content.ts';
-import type { ImageContent } from '../../../../src/domain/model/image/image-content.ts';
-import { type ContentChecks, NO_CHECKS } from '../../../../src/domain/state/content-check.ts';
+import { contentPlan } from '../../../../src/domain/decide/release-effects.ts';
+import type { ImageContent } from '../../../../src/domain/model/image.ts';
+import { type ContentChecks, NO_CHECKS } from '../../../../src/domain/state/checks.ts';
 import type { Memory } from '../../../../src/domain/state/memory.ts';
 import {
   allListed,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { LayerStorage, RuntimeImage } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { LayerStorage, RuntimeImage } from '../../../../src/domain/model/image.ts';
 import type { PinsRequested, TaskFailure } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {

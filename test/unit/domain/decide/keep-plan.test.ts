@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { keepPlan } from '../../../../src/domain/decide/keep-plan.ts';
+import { keepPlan } from '../../../../src/domain/decide/pull-plan.ts';
 import { digestOf, judge, LEDGER, observation, POLICY } from '../../../support/daemon/scenario.ts';
 
 it('keeps every layer that lies on the disk while there are unclaimed pins', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lifecycleEffect } from '../../../../src/domain/decide/lifecycle-effects.ts';
+import { lifecycleEffect } from '../../../../src/domain/decide/release-effects.ts';
 import { verified } from '../../../support/daemon/scenario.ts';
 
 const { bundleId } = verified();

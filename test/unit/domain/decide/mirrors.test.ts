@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { catalogOf, heldTags } from '../../../../src/domain/decide/catalog.ts';
-import { mirrorsWanted } from '../../../../src/domain/decide/mirrors.ts';
+import { mirrorsWanted } from '../../../../src/domain/decide/wanted-files.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {

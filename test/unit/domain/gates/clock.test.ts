@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { clock } from '../../../../src/domain/gates/clock.ts';
-import type { RuleCode } from '../../../../src/domain/model/rule-code.ts';
+import { clock } from '../../../../src/domain/gates/timing-gates.ts';
+import type { RuleCode } from '../../../../src/domain/model/reason.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 
 const clockFault = { kind: 'before-build', least: NOON + 1 } as const;

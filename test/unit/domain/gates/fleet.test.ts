@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { FleetNode } from '../../../../src/domain/fleet/fleet-view.ts';
 import { fleet } from '../../../../src/domain/gates/fleet.ts';
-import { schedule } from '../../../../src/domain/gates/schedule.ts';
+import { schedule } from '../../../../src/domain/gates/timing-gates.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
-import type { VersionScheme } from '../../../../src/domain/model/version/version-scheme.ts';
+import type { VersionScheme } from '../../../../src/domain/model/version.ts';
 import { holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
 import type { GateContext } from '../../../../src/domain/gates/gate.ts';
 import { type ActivationHold, askGates } from '../../../../src/domain/gates/gates.ts';
-import { RULE_CODES, type RuleCode } from '../../../../src/domain/model/rule-code.ts';
+import { RULE_CODES, type RuleCode } from '../../../../src/domain/model/reason.ts';
 import { holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import { FACTS, NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';

@@ -4,7 +4,7 @@ import {
   filesystemMount,
   filesystemRefusal,
   knownFilesystems,
-} from '../../../../src/domain/model/filesystems.ts';
+} from '../../../../src/domain/model/medium.ts';
 import { filesystemText } from '../../../../src/domain/report/texts/filesystem-text.ts';
 
 describe('filesystems of media', () => {

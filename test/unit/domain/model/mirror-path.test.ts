@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { mirrorPathOf } from '../../../../src/domain/model/mirror-path.ts';
+import { mirrorPathOf } from '../../../../src/domain/model/reference.ts';
 
 describe('mirrorPathOf', () => {
   it.each([

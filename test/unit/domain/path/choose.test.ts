@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { chooseNext, routeOf } from '../../../../src/domain/path/choose.ts';
-import { blocksOn } from '../../../../src/domain/path/edges.ts';
+import { blocksOn, chooseNext, routeOf } from '../../../../src/domain/path/stream-path.ts';
 import { type PathSpec, pathOf } from '../../../support/daemon/path-scene.ts';
 
 type Case = PathSpec & { readonly when: string; readonly next: string | undefined };

@@ -1,10 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Payload, UpdateRules } from '../../../../src/domain/model/bundle.ts';
-import { deadendBlock } from '../../../../src/domain/path/edges.ts';
-import { effectiveAdvisories, milestonesOf } from '../../../../src/domain/path/milestones.ts';
-import { positionOf } from '../../../../src/domain/path/position.ts';
-import { isDenied, pathOf, placeIn, readPaths } from '../../../../src/domain/path/read-paths.ts';
+import {
+  effectiveAdvisories,
+  isDenied,
+  milestonesOf,
+  pathOf,
+  placeIn,
+  positionOf,
+  readPaths,
+} from '../../../../src/domain/path/read-paths.ts';
+import { deadendBlock } from '../../../../src/domain/path/stream-path.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
 

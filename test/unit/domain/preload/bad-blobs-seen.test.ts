@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { shownReason } from '../../../../src/domain/report/reasons/reason-text.ts';
-import type { BadBlob, FailedBlob } from '../../../../src/domain/state/bad-blob.ts';
+import type { BadBlob, FailedBlob } from '../../../../src/domain/state/checks.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {

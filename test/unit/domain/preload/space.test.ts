@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { LayerStorage, RuntimeObservation } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { LayerStorage, RuntimeObservation } from '../../../../src/domain/model/image.ts';
 import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';

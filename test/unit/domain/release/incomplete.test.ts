@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lifecycleEffect } from '../../../../src/domain/decide/lifecycle-effects.ts';
+import { lifecycleEffect } from '../../../../src/domain/decide/release-effects.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeContainer } from '../../../../src/domain/model/image/runtime-container.ts';
+import type { RuntimeContainer } from '../../../../src/domain/model/image.ts';
 import { needsContainers } from '../../../../src/domain/release/needs-containers.ts';
 import { imageIds } from '../../../../src/domain/release/proof/evidence.ts';
 import { removals, retirements } from '../../../../src/domain/release/retirement.ts';

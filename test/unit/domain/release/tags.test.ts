@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
-import type { RuntimeImage } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
 import { tagOwners, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
 import { contestEvents, restoredMessage } from '../../../../src/domain/report/events/tag-events.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';

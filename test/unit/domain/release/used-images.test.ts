@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeContainer } from '../../../../src/domain/model/image/runtime-container.ts';
+import type { RuntimeContainer } from '../../../../src/domain/model/image.ts';
 import { imageIds } from '../../../../src/domain/release/proof/evidence.ts';
 import { withoutUsed } from '../../../../src/domain/release/retention.ts';
 

@@ -1,11 +1,6 @@
 import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
-import {
-  dataRate,
-  formatEndpoint,
-  isUnspecified,
-  parseEndpoint,
-} from '../../../../src/domain/settings/network-types.ts';
+import { dataRate, formatEndpoint, isUnspecified, parseEndpoint } from '../../../../src/domain/settings/value-types.ts';
 
 describe('addresses of nodes', () => {
   it.each([

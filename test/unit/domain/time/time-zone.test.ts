@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isTimeZone, offsetOf } from '../../../../src/domain/time/time-zone.ts';
-import { wallTimeOf } from '../../../../src/domain/time/wall-time.ts';
+import { isTimeZone, offsetOf, wallTimeOf } from '../../../../src/domain/time/windows.ts';
 
 const HOUR = 3_600_000;
 

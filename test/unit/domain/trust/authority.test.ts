@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { newSignersOf } from '../../../../src/domain/adoption/signers.ts';
+import { newSignersOf } from '../../../../src/domain/adoption/adoption.ts';
 import { withdrawalOf } from '../../../../src/domain/adoption/trust-withdrawal.ts';
 import { reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
-import { authoritiesOf, rotatesKeys, type SignatureRules } from '../../../../src/domain/trust/authority.ts';
-import type { Role } from '../../../../src/domain/trust/role.ts';
+import { authoritiesOf, type Role, rotatesKeys, type SignatureRules } from '../../../../src/domain/trust/role.ts';
 import { keyIdOf, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 
 const everywhere = ['quay.example.com', 'quay.io', 'registry.example.com'];

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
-import { matchesGlob } from '../../../../src/domain/trust/glob.ts';
 import {
   coversRepository,
   coversStream,
   isRoleName,
+  matchesGlob,
   outsideScope,
   type Role,
 } from '../../../../src/domain/trust/role.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { MirrorEffect } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { MirrorEffect } from '../../../../src/domain/model/image.ts';
 import { activateBundle } from '../../../../src/engine/effects/activate-task.ts';
 import { stored, verified } from '../../../support/daemon/scenario.ts';
 

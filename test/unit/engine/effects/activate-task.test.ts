@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { MirrorEffect, RuntimeImage } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { MirrorEffect, RuntimeImage } from '../../../../src/domain/model/image.ts';
 import { activateBundle } from '../../../../src/engine/effects/activate-task.ts';
 import { createStallWatch } from '../../../../src/engine/tasks/stall-watch.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';

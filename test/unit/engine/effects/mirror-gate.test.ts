@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { RenderedMirrors } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { RenderedMirrors } from '../../../../src/domain/model/image.ts';
 import { createMirrorGate, type GateEnd, type MirrorGate } from '../../../../src/engine/effects/mirror-gate.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';

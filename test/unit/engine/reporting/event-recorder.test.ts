@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Event } from '../../../../src/domain/model/event.ts';
+import type { Event } from '../../../../src/domain/model/condition.ts';
 import { createEventRecorder } from '../../../../src/engine/reporting/event-recorder.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';

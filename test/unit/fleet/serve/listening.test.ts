@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, it } from 'vitest';
-import { type Endpoint, formatEndpoint } from '../../../../src/domain/settings/network-types.ts';
+import { type Endpoint, formatEndpoint } from '../../../../src/domain/settings/value-types.ts';
 import { createListening } from '../../../../src/fleet/serve/listening.ts';
 import { type Clock, systemClock } from '../../../../src/platform/clock.ts';
 import { type Listeners, listen, notifyAll } from '../../../../src/platform/subscription.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeImage } from '../../../../src/domain/model/image/runtime-image.ts';
+import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
 import { addTag } from '../../../../src/runtime/containerd/add-tag.ts';
 import type { ImageRecord } from '../../../../src/runtime/containerd/pin-label.ts';
 import { createVirtualClock } from '../../../support/fake-ports.ts';

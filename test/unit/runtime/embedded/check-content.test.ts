@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
-import type { ExpectedImage } from '../../../../src/domain/model/image/image-content.ts';
+import type { ExpectedImage } from '../../../../src/domain/model/image.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { openContentCheck } from '../../../../src/runtime/embedded/check-content.ts';
 

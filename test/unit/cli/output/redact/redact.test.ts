@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { redacted } from '../../../../../src/cli/output/redact/redact.ts';
-import { redactedFile } from '../../../../../src/cli/output/redact/redact-file.ts';
+import { redacted, redactedFile } from '../../../../../src/cli/output/redact.ts';
 
 const SCREENS = new URL('../screens/', import.meta.url);
 

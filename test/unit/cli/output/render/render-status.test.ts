@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { renderStoredStatus } from '../../../../../src/cli/output/render/render-show.ts';
 import { renderList, renderStatus } from '../../../../../src/cli/output/render/render-status.ts';
-import { renderStoredStatus } from '../../../../../src/cli/output/render/render-stored.ts';
 import { reportOf } from '../../../../../src/domain/report/report.ts';
 import { idleReport } from '../../../../support/bus/fake-backend.ts';
 import { found, judge, medium, observation, stored, verified } from '../../../../support/daemon/scenario.ts';

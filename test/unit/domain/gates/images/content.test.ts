@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { content } from '../../../../../src/domain/gates/images/content.ts';
+import { content } from '../../../../../src/domain/gates/image-gates.ts';
 import { holdClause } from '../../../../../src/domain/report/hold-text.ts';
-import { type ContentChecks, NO_CHECKS } from '../../../../../src/domain/state/content-check.ts';
+import { type ContentChecks, NO_CHECKS } from '../../../../../src/domain/state/checks.ts';
 import { NOON, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const bundle = stored(verified(), { readyAt: NOON });

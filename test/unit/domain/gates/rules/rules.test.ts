@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { NO_FLOORS } from '../../../../../src/domain/adoption/floors.ts';
 import { askGates, askRules } from '../../../../../src/domain/gates/gates.ts';
 import type { UpdateRules } from '../../../../../src/domain/model/bundle.ts';
-import { RULE_CODES } from '../../../../../src/domain/model/rule-code.ts';
+import { RULE_CODES } from '../../../../../src/domain/model/reason.ts';
 import { confirmationMessage, ruleReason } from '../../../../../src/domain/report/hold-text.ts';
 import { shownRules } from '../../../../../src/domain/report/parts/shown-rules.ts';
 import { NO_HOOKS } from '../../../../../src/domain/state/hook.ts';

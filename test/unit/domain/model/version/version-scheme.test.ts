@@ -1,14 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isTagRange, isTagWithin } from '../../../../../src/domain/model/version/tag-range.ts';
 import {
   compareVersions,
   fitsScheme,
   impliedScheme,
   isInRange,
   isRangeOf,
+  isTagRange,
+  isTagWithin,
   schemeOf,
-} from '../../../../../src/domain/model/version/version-scheme.ts';
+} from '../../../../../src/domain/model/version.ts';
 
 describe('schemes of versions', () => {
   it.each([

@@ -8,7 +8,7 @@ import {
   isVersion,
   parseSchemeTag,
   type SchemeTag,
-} from '../../../../../src/domain/model/version/version.ts';
+} from '../../../../../src/domain/model/version.ts';
 
 const number = fc.oneof(fc.nat(12).map(String), fc.constantFrom('01', '007', '99999999999999999999'));
 const word = fc.oneof(number, fc.constantFrom('rc', 'b', 'rev', 'x9', 'A'));

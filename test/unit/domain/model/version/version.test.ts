@@ -5,7 +5,7 @@ import {
   isVersion,
   isVersionRange,
   parseSchemeTag,
-} from '../../../../../src/domain/model/version/version.ts';
+} from '../../../../../src/domain/model/version.ts';
 
 describe('isVersion', () => {
   it.each(['4.13.7', '1.0.0-rc.1', '1.0.0+build.5', '2.6.2-rev1', '2.6.2-rev1-b5.1', '2024.10', 'rel_7'])(

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { ContentFault } from '../../../../../src/domain/model/image/content-fault.ts';
-import type { ImageContent } from '../../../../../src/domain/model/image/image-content.ts';
-import type { RuntimeContainer } from '../../../../../src/domain/model/image/runtime-container.ts';
+import type { ImageContent, RuntimeContainer } from '../../../../../src/domain/model/image.ts';
+import type { ContentFault } from '../../../../../src/domain/model/reason.ts';
 import { type DamageContext, damagedImages } from '../../../../../src/domain/release/content/damaged-images.ts';
-import { NO_CHECKS } from '../../../../../src/domain/state/content-check.ts';
+import { NO_CHECKS } from '../../../../../src/domain/state/checks.ts';
 import { allListed, digestOf, NOON, referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const bundle = stored(verified(), { readyAt: 1, activatedAt: 2 });

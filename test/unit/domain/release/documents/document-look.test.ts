@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Digest } from '../../../../../src/domain/model/digest.ts';
 import { documentLookDue, documentLookOf } from '../../../../../src/domain/release/documents/document-look.ts';
-import type { DocumentLook } from '../../../../../src/domain/state/document-check.ts';
-import type { PullCheckEnd } from '../../../../../src/domain/state/pull-check.ts';
+import type { DocumentLook, PullCheckEnd } from '../../../../../src/domain/state/checks.ts';
 import { digestOf, NOON, observation, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const ready = stored(verified({ images: { etcd: ['base'], api: ['base'] } }), { readyAt: 1, activatedAt: 2 });

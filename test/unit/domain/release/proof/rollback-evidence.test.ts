@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeContainer } from '../../../../../src/domain/model/image/runtime-container.ts';
+import type { RuntimeContainer } from '../../../../../src/domain/model/image.ts';
 import { imageIds } from '../../../../../src/domain/release/proof/evidence.ts';
 import {
   isContainerCheckDue,
   rollbackOfProven,
   rollbackOfUnproven,
 } from '../../../../../src/domain/release/proof/rollback-evidence.ts';
-import type { Soak } from '../../../../../src/domain/state/soak-record.ts';
+import type { Soak } from '../../../../../src/domain/state/release-record.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
   allListed,

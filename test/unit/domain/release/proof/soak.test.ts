@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeContainer } from '../../../../../src/domain/model/image/runtime-container.ts';
+import type { RuntimeContainer } from '../../../../../src/domain/model/image.ts';
 import { soakAfter } from '../../../../../src/domain/release/proof/soak.ts';
 
 const container = (over: Partial<RuntimeContainer> = {}): RuntimeContainer => ({

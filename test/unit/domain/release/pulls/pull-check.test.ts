@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { RuntimeObservation } from '../../../../../src/domain/model/image/runtime-image.ts';
+import type { RuntimeObservation } from '../../../../../src/domain/model/image.ts';
 import { activationKey, pullCheckDue, pullToCheck } from '../../../../../src/domain/release/pulls/pull-check.ts';
-import type { PullCheck, PullCheckEnd } from '../../../../../src/domain/state/pull-check.ts';
+import type { PullCheck, PullCheckEnd } from '../../../../../src/domain/state/checks.ts';
 import { NOON, referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 type Reachable = Extract<RuntimeObservation, { kind: 'reachable' }>;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ImageUse } from '../../../../../src/domain/model/image/image-use.ts';
+import type { ImageUse } from '../../../../../src/domain/model/image.ts';
 import type { ProvidedNames } from '../../../../../src/domain/release/pulls/provided-names.ts';
 import {
   type AnsweredNames,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { eventsBetween } from '../../../../../src/domain/report/events/events.ts';
 import type { Snapshot } from '../../../../../src/domain/report/snapshot.ts';
-import { mediaFaultsIn } from '../../../../../src/domain/state/media-faults.ts';
+import { mediaFaultsIn } from '../../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
   allListed,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { renderList } from '../../../../../src/cli/output/render/render-status.ts';
-import { wrapLines } from '../../../../../src/cli/output/wrap-words.ts';
+import { wrapLines } from '../../../../../src/cli/output/text.ts';
 import type { UpdateRules } from '../../../../../src/domain/model/bundle.ts';
 import { reportOf } from '../../../../../src/domain/report/report.ts';
 import type { StreamReport } from '../../../../../src/domain/report/stream-report.ts';

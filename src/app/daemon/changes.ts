@@ -1,0 +1,181 @@
+import { loadSettings, type SettingsSources } from '../../config/load-settings.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
+import type { Engine } from '../../engine/loop/engine.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { withDeadline } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { messageIds } from '../../platform/message-ids.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
+import type { ServiceNotifier } from '../../ports/node.ts';
+import { watchConfig } from '../../runtime/config/config-watch.ts';
+import type { TrustKeeper } from './trust/trust-keeper.ts';
+
+/** What {@link startAgain} needs. */
+interface StartAgainOptions {
+  /**
+   * Has systemd restart the service; a SIGTERM follows, which aborts `stop`. Undefined where no
+   * systemd started the daemon.
+   */
+  readonly restart: ((signal: AbortSignal) => Promise<void>) | undefined;
+  /** Aborted to stop the daemon. */
+  readonly stop: AbortController;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** How long systemd may take to answer, and then to send its SIGTERM. */
+const ANSWER_MS = 10_000;
+
+/**
+ * Ends the daemon so that it starts with other settings. Never throws.
+ *
+ * It asks systemd for a restart, because systemd waits longer before each automatic restart
+ * (`RestartSteps=`), and does not forget the earlier ones. Where that is refused, or leads to
+ * nothing, the daemon ends by itself, and `Restart=always` starts it.
+ */
+export async function startAgain({ restart, stop, clock, log }: StartAgainOptions): Promise<void> {
+  if (restart !== undefined) {
+    const { problem, err } = await restartProblem(restart, clock, stop.signal);
+    if (stop.signal.aborted) return;
+    log.warn({ err }, `systemd did not restart the service (${problem}), so that it ends by itself`);
+  }
+  stop.abort();
+}
+
+/** Why the service still runs. @param signal aborts with the SIGTERM */
+async function restartProblem(
+  restart: (signal: AbortSignal) => Promise<void>,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<{ readonly problem: string; readonly err?: unknown }> {
+  try {
+    await withDeadline('systemd, asked for a restart,', ANSWER_MS, signal, restart);
+    await clock.sleep(ANSWER_MS, signal);
+    return { problem: `it agreed, and sent no SIGTERM within ${ANSWER_MS} ms` };
+  } catch (err) {
+    return { problem: reasonOf(err), err };
+  }
+}
+
+/**
+ * How often the folder of keys is read without a change signal. Changes of permissions and mounts
+ * give none.
+ */
+const REREAD_KEYS_MS = 30_000;
+
+/** The adapters of {@link watchKeys}. */
+interface WatchedKeys {
+  readonly settings: Settings;
+  readonly trust: TrustKeeper;
+  readonly engine: Pick<Engine, 'kick'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * Reads the keys again when their folder changes, and every {@link REREAD_KEYS_MS}. Requests a
+ * round when they changed.
+ */
+export function watchKeys({ settings, trust, engine, clock, log }: WatchedKeys): {
+  reload: () => void;
+  stop: () => void;
+} {
+  const stop = new AbortController();
+  let seen = trust.revision();
+  const taken = () => {
+    const now = trust.revision();
+    if (now !== seen) engine.kick();
+    seen = now;
+  };
+  const reload = () => {
+    trust.reload(stop.signal, taken).catch((error: unknown) => {
+      if (!stop.signal.aborted) log.warn({ err: error }, `The keys could not be read again: ${reasonOf(error)}`);
+    });
+  };
+  const unwatch = watchConfig([settings.trust.keys_dir], { ownPaths: [], log }, reload);
+  const poll = async () => {
+    while (!stop.signal.aborted) {
+      await clock.sleep(REREAD_KEYS_MS, stop.signal);
+      reload();
+    }
+  };
+  poll().catch(() => undefined);
+  return {
+    reload,
+    stop: () => {
+      stop.abort();
+      unwatch();
+    },
+  };
+}
+
+/** The options of the watch. */
+interface WatchSettingsOptions {
+  /** The settings in use. */
+  readonly settings: Settings;
+  /** Their sources. */
+  readonly sources: SettingsSources;
+  readonly log: Log;
+  readonly notifier: ServiceNotifier;
+  /** Called after a SIGHUP without a change of settings: check everything again. */
+  readonly onReload: () => void;
+  /**
+   * Called once, for other, valid settings: the daemon must stop, and systemd starts it with them.
+   * Sockets and mounts stay.
+   */
+  readonly onChanged: () => void;
+  /** Called with why new settings are refused, and without once the files are valid again. */
+  readonly onRefused?: (why?: string) => void;
+}
+
+/**
+ * Reads the settings again when their files change and at SIGHUP. Invalid settings are reported,
+ * and the current ones stay in use.
+ */
+export function watchSettings({
+  settings,
+  sources,
+  log,
+  notifier,
+  onReload,
+  onChanged,
+  onRefused,
+}: WatchSettingsOptions): Unsubscribe {
+  const stop = new AbortController();
+  const inForce = JSON.stringify(settings);
+  let isChanged = false;
+  const look = async (): Promise<void> => {
+    try {
+      const next = await loadSettings(sources, stop.signal);
+      if (isChanged) return;
+      onRefused?.();
+      if (JSON.stringify(next) === inForce) return onReload();
+      isChanged = true;
+      log.info(
+        { messageId: messageIds.configurationChanged },
+        'The settings changed: starting again with the new ones',
+      );
+      onChanged();
+    } catch (error) {
+      if (stop.signal.aborted) return;
+      onRefused?.(reasonOf(error));
+      log.warn(
+        { err: error, messageId: messageIds.configurationRejected },
+        `The new settings are not taken: ${reasonOf(error)}. Those from before stay in force`,
+      );
+    }
+  };
+  const onHangup = () => {
+    notifier.reloading();
+    void look().finally(() => notifier.ready());
+  };
+  process.on('SIGHUP', onHangup);
+  const paths = sources.fragments.map((fragment) => ('file' in fragment ? fragment.file : fragment.folder));
+  const unwatch = watchConfig(paths, { ownPaths: [], log }, () => void look());
+  return () => {
+    stop.abort();
+    process.off('SIGHUP', onHangup);
+    unwatch();
+  };
+}

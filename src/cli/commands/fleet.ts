@@ -1,0 +1,130 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Command, Option } from 'commander';
+import * as v from 'valibot';
+import type { FleetNode, FleetView } from '../../domain/fleet/fleet-view.ts';
+import { laggingNodes, mayHaveOthers, WAIT_GOALS, type WaitGoal } from '../../domain/fleet/progress.ts';
+import { duration } from '../../domain/settings/value-types.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { withEither } from '../../platform/async/abort.ts';
+import type { CommandContext } from '../context/command-context.ts';
+import { renderFleet, waitLine } from '../output/render/render-fleet.ts';
+import { jsonText, printMessage, wrapLines } from '../output/text.ts';
+
+/** Adds `fleet status` to the program. */
+export function registerFleetStatus(fleet: Command, context: CommandContext): void {
+  fleet
+    .command('status')
+    .description('show the releases of all nodes of the cluster')
+    .option('--json', 'print as JSON')
+    .action(async (options: { readonly json?: true }) => {
+      const { watchFleet } = await context.adapters();
+      for await (const view of watchFleet(context.signal)) {
+        context.stdout(options.json ? jsonText(fleetDocument(view)) : renderFleet(view, context.now(), context));
+        return;
+      }
+    });
+}
+
+interface WaitOptions {
+  readonly for: WaitGoal;
+  readonly timeout: string;
+  readonly json?: true;
+}
+
+/** Adds `fleet wait` to the program. */
+export function registerFleetWait(fleet: Command, context: CommandContext): void {
+  fleet
+    .command('wait')
+    .description('wait until all nodes of the cluster have a release')
+    .argument('<release>', 'NAME@VERSION')
+    .addOption(new Option('--for <phase>', 'how far each node has to be').choices([...WAIT_GOALS]).default('ready'))
+    .option('--timeout <duration>', 'give up after this time, as "30 min"; 0 asks once', '1 h')
+    .option('--json', 'print as JSON')
+    .action((release: string, options: WaitOptions) => wait(release, options, context));
+}
+
+/** A timer of Node.js that is set to more ends at once. */
+const LONGEST_MS = 24 * 24 * 3_600_000;
+
+/** Pause before the fleet process is asked again. */
+const AGAIN_MS = 1_000;
+
+async function wait(text: string, options: WaitOptions, context: CommandContext): Promise<void> {
+  const wanted = releaseOf(text);
+  const timeoutMs = timeoutOf(options.timeout);
+  const { watchFleet } = await context.adapters();
+  let line = '';
+  const tell = (next: string) => {
+    if (next !== line) context.stderr(wrapLines(`${next}\n`, context.stderrColumns, 4));
+    line = next;
+  };
+  const follow = async (signal: AbortSignal) => {
+    for await (const view of watchFleet(signal)) {
+      const lagging = laggingNodes(view.nodes, wanted, options.for);
+      tell(waitLine(lagging, view));
+      if (lagging.length === 0 && !mayHaveOthers(view)) return;
+      if (timeoutMs === 0) throw timedOut(text, line);
+    }
+  };
+  /** The fleet process may start anew meanwhile, as after a change of its settings. */
+  const followOn = async (signal: AbortSignal): Promise<void> => {
+    for (;;) {
+      try {
+        return await follow(signal);
+      } catch (error) {
+        if (timeoutMs === 0 || !isAway(error)) throw error;
+        tell(`${error.message}. It is asked again.`);
+      }
+      await delay(AGAIN_MS, undefined, { signal });
+    }
+  };
+  const clock = timeoutMs === 0 ? undefined : AbortSignal.timeout(timeoutMs);
+  try {
+    await (clock === undefined ? follow(context.signal) : withEither([context.signal, clock], followOn));
+  } catch (error) {
+    context.signal.throwIfAborted();
+    throw clock?.aborted === true ? timedOut(text, line) : error;
+  }
+  printMessage(`${text} is ${options.for} on all nodes`, options, context);
+}
+
+function releaseOf(text: string): { readonly name: string; readonly version: string } {
+  const [, name, version] = /^([^@\s]+)@([^@\s]+)$/.exec(text) ?? [];
+  if (name === undefined || version === undefined) {
+    throw usage(`'${text}' names no release: write NAME@VERSION, as ocp@4.13.7`);
+  }
+  return { name, version };
+}
+
+function timeoutOf(text: string): number {
+  const parsed = v.safeParse(duration.schema, /^\d+$/.test(text) ? Number(text) : text);
+  if (!parsed.success) throw usage(`--timeout '${text}' is no duration: write it as "30 min" or "2 h"`);
+  if (parsed.output > LONGEST_MS) throw usage(`--timeout '${text}' is more than 24 days`);
+  return parsed.output;
+}
+
+function isAway(error: unknown): error is AppError {
+  return error instanceof AppError && error.code === 'fleet/unreachable' && error.disposition === 'retry';
+}
+
+function usage(message: string): AppError {
+  return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
+}
+
+function timedOut(release: string, line: string): AppError {
+  const state = line === '' ? 'stickpin-fleet.service told nothing' : line;
+  return new AppError({
+    code: 'cli/timeout',
+    message: `${release} is not there in time: ${state}`,
+    disposition: 'wait',
+  });
+}
+
+/** The cluster for programs: as {@link FleetView}, with times in RFC 3339. */
+function fleetDocument({ nodes, ...view }: FleetView): object {
+  return { ...view, nodes: nodes.map(nodeDocument) };
+}
+
+function nodeDocument({ seenAt, ...node }: FleetNode): object {
+  return { ...node, ...(seenAt !== undefined && { seenAt: new Date(seenAt).toISOString() }) };
+}

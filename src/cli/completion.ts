@@ -1,0 +1,221 @@
+import type { Command, Option } from 'commander';
+
+/** Completion for bash 4 and later, as a file of /usr/share/bash-completion/completions. */
+function bashCompletion(commands: readonly CompletedCommand[]): string {
+  return `# Completion of stickpin for bash, made from its command definitions.
+_stickpin() {
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} path= word names= flags= i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=\${COMP_WORDS[i]}
+    case "\${path:+$path }$word" in
+      ${commandPatterns(commands)}) path=\${path:+$path }$word ;;
+    esac
+  done
+  case "$path $prev" in
+${valueBranches(commands, bashReply)}
+  esac
+  case "$path" in
+${commands.map(bashBlock).join('\n')}
+  esac
+  # What is no command and no flag is a name, or a file.
+  if [[ $cur == -* ]]; then names=$flags; fi
+  mapfile -t COMPREPLY < <(compgen -W "$names" -- "$cur")
+}
+complete -o default -F _stickpin stickpin
+`;
+}
+
+/** What follows an option with a value: its choices, or the name of a file. */
+function bashReply(choices: readonly string[]): string {
+  if (choices.length === 0) return 'COMPREPLY=()';
+  return `mapfile -t COMPREPLY < <(compgen -W ${shellQuoted(choices.join(' '))} -- "$cur")`;
+}
+
+function bashBlock(command: CompletedCommand): string {
+  const names = command.commands.map(({ name }) => name).join(' ');
+  const flags = command.options.flatMap((option) => option.flags).join(' ');
+  return `    ${shellQuoted(pathOf(command))}) names=${shellQuoted(names)} flags=${shellQuoted(flags)} ;;`;
+}
+
+/** An option of a command, as a shell completes it. */
+interface CompletedOption {
+  /** `--json`, or both `-y` and `--yes`. */
+  readonly flags: readonly string[];
+  readonly description: string;
+  readonly takesValue: boolean;
+  /** The values that it takes; empty for any, which may be the name of a file. */
+  readonly choices: readonly string[];
+}
+
+/** A command, or the program itself. */
+interface CompletedCommand {
+  /** The words behind `stickpin`; empty for the program itself. */
+  readonly path: readonly string[];
+  readonly description: string;
+  /** Commands below it. */
+  readonly commands: readonly { readonly name: string; readonly description: string }[];
+  readonly options: readonly CompletedOption[];
+}
+
+const HELP: CompletedOption = {
+  flags: ['-h', '--help'],
+  description: 'display help for command',
+  takesValue: false,
+  choices: [],
+};
+
+/** The program and every command below it, each after the one that it belongs to. */
+function completedCommands(program: Command, path: readonly string[] = []): readonly CompletedCommand[] {
+  const command: CompletedCommand = {
+    path,
+    description: program.description(),
+    commands: program.commands.map((one) => ({ name: one.name(), description: one.description() })),
+    options: [...program.options.map(completedOption), HELP],
+  };
+  return [command, ...program.commands.flatMap((one) => completedCommands(one, [...path, one.name()]))];
+}
+
+function completedOption(option: Option): CompletedOption {
+  const { short, long, description, argChoices, required, optional } = option;
+  return {
+    flags: [short, long].filter((flag) => flag != null),
+    description,
+    // The value of an optional one is given with `=`.
+    takesValue: required && !optional,
+    choices: argChoices ?? [],
+  };
+}
+
+/** The commands below the program as patterns of a `case`, which bash and zsh have alike. */
+function commandPatterns(commands: readonly CompletedCommand[]): string {
+  return commands
+    .filter(({ path }) => path.length > 0)
+    .map((command) => shellQuoted(pathOf(command)))
+    .join(' | ');
+}
+
+/**
+ * The branches of a `case` over a command and the word before the cursor, which bash and zsh have
+ * alike: for each option with a value what completes that. `reply`: the command of the shell for
+ * these choices, which may be none.
+ */
+function valueBranches(commands: readonly CompletedCommand[], reply: (choices: readonly string[]) => string): string {
+  const lines = commands.flatMap((command) =>
+    command.options
+      .filter(({ takesValue }) => takesValue)
+      .map(({ flags, choices }) => {
+        const patterns = flags.map((flag) => shellQuoted(`${pathOf(command)} ${flag}`)).join(' | ');
+        return `    ${patterns}) ${reply(choices)}; return ;;`;
+      }),
+  );
+  return lines.join('\n');
+}
+
+/** `text` as one word of a POSIX shell. */
+function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** How scripts name a command: `bundle create`; empty for the program itself. */
+function pathOf({ path }: CompletedCommand): string {
+  return path.join(' ');
+}
+
+/** The completion of a program for each shell, by the name of its file in a package. */
+export function completionFiles(
+  program: Command,
+): Readonly<Record<'stickpin.bash' | '_stickpin' | 'stickpin.fish', string>> {
+  const commands = completedCommands(program);
+  return {
+    'stickpin.bash': bashCompletion(commands),
+    _stickpin: zshCompletion(commands),
+    'stickpin.fish': fishCompletion(commands),
+  };
+}
+
+/** Completion for fish 3, as a file of /usr/share/fish/vendor_completions.d. */
+function fishCompletion(commands: readonly CompletedCommand[]): string {
+  const known = commands.filter(({ path }) => path.length > 0).map((command) => quoted(pathOf(command)));
+  return `# Completion of stickpin for fish, made from its command definitions.
+function __stickpin_at --description 'Whether the command so far is the given one'
+    set --local command ''
+    for word in (commandline --tokenize --cut-at-cursor --current-process)[2..-1]
+        set --local longer (string trim -- "$command $word")
+        if contains -- $longer ${known.join(' ')}
+            set command $longer
+        end
+    end
+    test "$command" = "$argv[1]"
+end
+${commands.flatMap(linesOf).join('\n')}
+`;
+}
+
+function linesOf(command: CompletedCommand): readonly string[] {
+  const start = `complete --command stickpin --condition ${quoted(`__stickpin_at ${quoted(pathOf(command))}`)}`;
+  const names = command.commands.map(
+    ({ name, description }) => `${start} --no-files --arguments ${name} --description ${quoted(description)}`,
+  );
+  const options = command.options.map(({ flags, description, takesValue, choices }) => {
+    const words = flags.map((flag) =>
+      flag.startsWith('--') ? `--long-option ${flag.slice(2)}` : `--short-option ${flag.slice(1)}`,
+    );
+    const value = takesValue ? ' --require-parameter' : '';
+    const given = choices.length === 0 ? '' : ` --no-files --arguments ${quoted(choices.join(' '))}`;
+    return `${start} ${words.join(' ')}${value}${given} --description ${quoted(description)}`;
+  });
+  return [...names, ...options];
+}
+
+/** `text` as one word of fish. */
+function quoted(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}
+
+/** Completion for zsh, as the file `_stickpin` of a folder in `fpath`. */
+function zshCompletion(commands: readonly CompletedCommand[]): string {
+  return `#compdef stickpin
+# Completion of stickpin for zsh, made from its command definitions.
+_stickpin() {
+  local command= word
+  local -a names flags
+  for word in "\${(@)words[2,CURRENT-1]}"; do
+    case "\${command:+$command }$word" in
+      ${commandPatterns(commands)}) command=\${command:+$command }$word ;;
+    esac
+  done
+  case "$command \${words[CURRENT-1]}" in
+${valueBranches(commands, zshReply)}
+  esac
+  case "$command" in
+${commands.map(zshBlock).join('\n')}
+  esac
+  if [[ \${words[CURRENT]} == -* ]]; then
+    _describe -o 'option' flags
+  elif (( \${#names} )); then
+    _describe 'command' names
+  else
+    _files
+  fi
+}
+_stickpin "$@"
+`;
+}
+
+/** What follows an option with a value: its choices, or the name of a file. */
+function zshReply(choices: readonly string[]): string {
+  return choices.length === 0 ? '_files' : `compadd -- ${choices.map(shellQuoted).join(' ')}`;
+}
+
+function zshBlock(command: CompletedCommand): string {
+  const names = command.commands.map(({ name, description }) => described(name, description));
+  const flags = command.options.flatMap((option) => option.flags.map((flag) => described(flag, option.description)));
+  return `    ${shellQuoted(pathOf(command))})
+      names=(${names.join(' ')})
+      flags=(${flags.join(' ')}) ;;`;
+}
+
+/** A colon ends the word before the description. */
+function described(word: string, description: string): string {
+  return shellQuoted(`${word.replaceAll(':', '\\:')}:${description}`);
+}

@@ -1,0 +1,258 @@
+const NAME = '[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?';
+const WHOLE = new RegExp(`-----BEGIN ${NAME}-----.*?-----END ${NAME}-----`, 'g');
+const BEGIN = new RegExp(`-----BEGIN ${NAME}-----.*$`);
+const END = new RegExp(`^.*-----END ${NAME}-----`);
+/** What the lines of a key end with; a journal writes the time and the program in front. */
+const LAST_WORD = /(?:^|[\s:"'])([A-Za-z0-9+/]+={0,2})["',]*$/;
+const KEY_HEADER = /\b(?:Proc-Type|DEK-Info|Version|Comment): .*$|^[^a-z]*$/;
+/** All lines of a key but the last have this length or more. */
+const FULL_LINE = 64;
+
+/**
+ * The text without private keys in PEM, also of those whose first or last lines are missing, as
+ * where a journal begins or ends. Then lines that may belong to the key are removed.
+ */
+function withoutPrivateKeys(text: string): string {
+  if (!text.includes('PRIVATE KEY')) return text;
+  const kept: string[] = [];
+  let place: Place = 'outside';
+  for (const line of text.replaceAll(WHOLE, REMOVED).split('\n')) {
+    if (END.test(line)) {
+      if (place === 'outside') removeBack(kept);
+      const rest = line.replace(END, place === 'outside' ? REMOVED : '');
+      if (rest !== '') kept.push(rest);
+      place = 'outside';
+    } else if (place === 'inside' && isOfKey(line)) {
+      // A key whose last line is missing ends with its first short line.
+      if (isLast(line)) place = 'after';
+    } else {
+      place = BEGIN.test(line) ? 'inside' : 'outside';
+      kept.push(line.replace(BEGIN, REMOVED));
+    }
+  }
+  return kept.join('\n');
+}
+
+/** `after`: after a line that may be the last one of a key. */
+type Place = 'outside' | 'inside' | 'after';
+
+function isOfKey(line: string): boolean {
+  return LAST_WORD.test(line) || KEY_HEADER.test(line);
+}
+
+function isLast(line: string): boolean {
+  return (LAST_WORD.exec(line)?.[1]?.length ?? FULL_LINE) < FULL_LINE;
+}
+
+/** Removes the last lines that may belong to a key whose first line is missing. */
+function removeBack(lines: string[]): void {
+  if (isLast(lines.at(-1) ?? '')) lines.pop();
+  while (lines.length > 0 && isOfKey(lines.at(-1) ?? '') && !isLast(lines.at(-1) ?? '')) lines.pop();
+}
+
+/**
+ * As {@link redacted}, for a file of a report: a JSON document stays one, so each of its strings is
+ * looked at alone, together with its name. Other text is taken as it is.
+ */
+export function redactedFile(text: string, secrets: readonly string[] = []): string {
+  const document = parsed(text);
+  if (document === undefined) return redacted(text, secrets);
+  return `${JSON.stringify(withoutSecrets(document, secrets))}\n`;
+}
+
+function parsed(text: string): object | undefined {
+  if (!/^\s*[{[]/.test(text)) return undefined;
+  try {
+    return JSON.parse(text) as object;
+  } catch {
+    return undefined;
+  }
+}
+
+function withoutSecrets(value: unknown, secrets: readonly string[]): unknown {
+  if (typeof value === 'string') return redacted(value, secrets);
+  if (Array.isArray(value)) {
+    return value.map((one: unknown, index) => {
+      const option: unknown = value[index - 1];
+      const isArgument = typeof one === 'string' && typeof option === 'string' && isSecretOption(option);
+      return isArgument ? REMOVED : withoutSecrets(one, secrets);
+    });
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  const { name, key } = value as { name?: unknown; key?: unknown };
+  const variable = [name, key].some((one) => typeof one === 'string' && namesSecret(one));
+  return Object.fromEntries(
+    Object.entries(value).map(([member, one]) => [
+      member,
+      isSecretScalar(one) && (namesSecret(member) || (variable && member === 'value'))
+        ? REMOVED
+        : withoutSecrets(one, secrets),
+    ]),
+  );
+}
+
+function isSecretOption(option: string): boolean {
+  return option.startsWith('-') && namesSecret(option);
+}
+
+function isSecretScalar(value: unknown): boolean {
+  return typeof value === 'string' || typeof value === 'number';
+}
+
+/** Words that end the name of a secret: `registry_token`, `aws_secret_access_key`, `DB_PASS`. */
+const SECRET_WORD = [
+  'passw(?:or)?d',
+  'passphrase',
+  'passcode',
+  '[-_]pass',
+  'secret',
+  'token',
+  'credential',
+  'creds',
+  'auth',
+  'authorization',
+  'cookie',
+  '(?:api|access|account|encryption|master|private|secret|shared|signing)[-_]?key',
+  'client[-_]?key[-_]?data',
+  'dockerconfigjson',
+].join('|');
+
+/** How the name of a secret ends. What stands before is left as it is. */
+const SECRET_END = `(?:${SECRET_WORD})s?(?:[-_]?(?:data|value|base64))?`;
+/** The whole name. Its length is bounded, so that a long word does not cost much time. */
+const SECRET_NAME = String.raw`[\w.-]{0,64}${SECRET_END}`;
+
+/**
+ * Values in quotes, also in quotes that a program has escaped. An open quote ends with its line.
+ */
+const QUOTED = [
+  String.raw`(?<escaped>\\+["'])[^\n]*?(?:(?<!\\)\k<escaped>|$)`,
+  String.raw`"(?:\\.|[^"\\\n])*(?:"|$)`,
+  String.raw`'(?:''|[^'\n])*(?:'|$)`,
+].join('|');
+
+/** Where a value without quotes ends before its line: at the next option or the next `name=`. */
+const NEXT = String.raw`[ \t]+(?:--?[A-Za-z](?:[\s=]|$)|--[A-Za-z]|[\w.-]+=)`;
+const BARE = String.raw`(?!${NEXT})[^\s"'](?:(?!${NEXT})[^\n])*`;
+
+const SEPARATOR = String.raw`[ \t]*(?::=|=>|[:=])[ \t]*`;
+
+/** `password=…`, `TOKEN: …`, `--token …`, `["--token", "…"]`. */
+const NAMED = new RegExp(
+  String.raw`(?<start>${SECRET_END}${SEPARATOR}|(?<!\S)--?${SECRET_NAME}[ \t]+)(?<value>${QUOTED}|${BARE})`,
+  'gim',
+);
+
+/** `"password": …`, also with escaped quotes. A value without quotes is a number or a word. */
+const NAMED_IN_QUOTES = new RegExp(
+  String.raw`(?<start>${SECRET_END}\\*["']${SEPARATOR}|(?<=["'])--?${SECRET_NAME}\\*["'][ \t]*,?[ \t]*(?=\\*["']))(?<value>${QUOTED}|[^\s,\]}"'\\{[]+)`,
+  'gim',
+);
+
+/** `"name": "DB_PASSWORD", "value": "…"`, as Kubernetes and the CRI write environments. */
+const VARIABLE = new RegExp(
+  String.raw`(?<start>\b(?:name|key)\\*["']?:[ \t]*\\*["']?${SECRET_NAME}\\*["']?,?[ \t]*\\*["']?value\\*["']?:[ \t]*)(?<value>${QUOTED}|${BARE})`,
+  'gim',
+);
+
+/** Headers are secret up to the end of their line: they have spaces and `name=` in them. */
+const HEADER = new RegExp(String.raw`(?<start>authorization:[ \t]*|cookie:[ \t]*)(?<value>${QUOTED}|[^\n]+)`, 'gim');
+
+/**
+ * `password: |` and the lines of that block, which are indented further (YAML 1.2, section 8.1).
+ * INVARIANT: each line of the block is matched in one way only, so that time grows with its length.
+ */
+const BLOCK = new RegExp(
+  String.raw`(?<start>^(?<indent>[ \t]*)(?:- )*["']?${SECRET_NAME}["']?:[ \t]*(?:[!&]\S*[ \t]+)*[|>][-+\d]*[ \t]*(?:#[^\n]*)?\n)(?<value>(?:(?:[ \t]*\n)*\k<indent>[ \t]+\S[^\n]*(?:\n|(?![^])))+)`,
+  'gim',
+);
+
+const NAME_OF_SECRET = new RegExp(`^-{0,2}${SECRET_NAME}$`, 'i');
+
+/** Whether something of this name, or the argument after this option, is a secret. */
+function namesSecret(name: string): boolean {
+  return NAME_OF_SECRET.test(name);
+}
+
+/**
+ * Text for people who may not know secrets of the node: without the given secrets, without names
+ * and passwords in addresses, without private keys and tokens, and without the values of words
+ * that name a secret. A value without quotes ends at the next option, at the next `name=`, or at
+ * the end of its line. So rather too much is removed than too little.
+ *
+ * @param secrets those that are known; shorter ones than 8 characters are not looked for
+ */
+export function redacted(text: string, secrets: readonly string[] = []): string {
+  const known = secrets
+    .filter((secret) => secret.length >= 8)
+    .reduce((left, one) => left.replaceAll(one, REMOVED), text);
+  const plain = withoutBlocks(withoutTokens(withoutPrivateKeys(known)));
+  return [HEADER, VARIABLE, NAMED_IN_QUOTES, NAMED].reduce(withoutValues, plain);
+}
+
+/**
+ * Values that are no secrets: of switches, of the setting `fleet.auth`, and what begins a list or a
+ * block.
+ */
+const NO_SECRET = /^(?:true|false|null|"?(?:none|kubelet)"?|[{[]|[|>][-+\d]*|<removed>)$/i;
+
+function withoutBlocks(text: string): string {
+  return text.replaceAll(BLOCK, (...match: unknown[]) => {
+    const { start, indent, value } = match.at(-1) as { start: string; indent: string; value: string };
+    return `${start}${indent}  ${REMOVED}${value.endsWith('\n') ? '\n' : ''}`;
+  });
+}
+
+function withoutValues(text: string, pattern: RegExp): string {
+  return text.replaceAll(pattern, (whole: string, ...rest: unknown[]) => {
+    const { start, value } = rest.at(-1) as { start: string; value: string };
+    return NO_SECRET.test(value.trim()) ? whole : `${start}${removedLike(value)}`;
+  });
+}
+
+/** The placeholder in the quotes of the value. */
+function removedLike(value: string): string {
+  const quote = /^\\*["']/.exec(value)?.[0] ?? '';
+  return `${quote}${REMOVED}${quote}`;
+}
+
+/** What stands in place of a secret. */
+const REMOVED = '<removed>';
+
+/** `-----BEGIN …` in base64. */
+const ENCODED_PEM = /\bLS0tLS1CRUdJTi[A-Za-z0-9+/]+={0,2}/g;
+
+/** The password of an address may have `@` in it; one that is no port may have `/` too. */
+const ADDRESS_WITH_PASSWORD = /(\w:\/\/)[^\s/:@"']*:(?!\d+(?:[/\s"']|$))[^\s"']*@(?!sha\d+:)/g;
+const ADDRESS_WITH_NAME = /(\w:\/\/)[^\s/"']+@(?!sha\d+:)/g;
+const SIGNED_ADDRESS = /([?&](?:sig|signature|x-amz-[\w-]+|x-goog-[\w-]+)=)[^\s&"']+/gi;
+
+const BEARER = /\b(bearer[ \t]+)(?!realm=|<removed>|(?:tokens?|auth\w*)\b)[^\s"'\\,]+/gi;
+const BASIC = /\b(basic[ \t]+)([A-Za-z0-9+/_-]{4,}={0,2})/gi;
+const NAME_AND_PASSWORD = /(^|\s)(-u|--user|--proxy-user)([ \t=]+)(?!\d+:\d+(?:\s|$))["']?[^\s:/"']+:[^\s"']+["']?/g;
+const WEB_TOKEN = /\beyJ[\w-]{4,}\.[\w-]+\.[\w-]*/g;
+/** The token of k3s and RKE2: `K10` and the digest of a certificate, then a name and a password. */
+const JOIN_TOKEN = /\bK10[0-9a-f]+::\S+/g;
+
+/**
+ * The text without secrets that can be told by their form: tokens, private keys in base64, and
+ * names and passwords in addresses and headers.
+ */
+function withoutTokens(text: string): string {
+  return text
+    .replaceAll(ENCODED_PEM, (pem) => (decoded(pem).includes('PRIVATE KEY') ? REMOVED : pem))
+    .replaceAll(ADDRESS_WITH_PASSWORD, `$1${REMOVED}@`)
+    .replaceAll(ADDRESS_WITH_NAME, `$1${REMOVED}@`)
+    .replaceAll(SIGNED_ADDRESS, `$1${REMOVED}`)
+    .replaceAll(JOIN_TOKEN, REMOVED)
+    .replaceAll(WEB_TOKEN, REMOVED)
+    .replaceAll(BEARER, `$1${REMOVED}`)
+    .replaceAll(BASIC, (whole, start: string, value: string) =>
+      decoded(value).includes(':') ? `${start}${REMOVED}` : whole,
+    )
+    .replaceAll(NAME_AND_PASSWORD, `$1$2$3${REMOVED}`);
+}
+
+function decoded(base64: string): string {
+  return Buffer.from(base64, 'base64').toString('latin1');
+}

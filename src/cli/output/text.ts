@@ -1,0 +1,128 @@
+import { type BundleId, type Digest, shortDigest } from '../../domain/model/digest.ts';
+import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
+import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import { paintLines, type Tone } from './colour.ts';
+
+/** What a command prints with `--json`: one document in one line, with its `schemaVersion`. */
+export function jsonText(document: object): string {
+  return `${JSON.stringify({ schemaVersion: JSON_SCHEMA_VERSION, ...document })}\n`;
+}
+
+/** Prints what a command did: a sentence, or with `--json` the document `message`. */
+export function printMessage(
+  message: string,
+  { json }: { readonly json?: true | undefined },
+  { stdout, columns }: Pick<CommandOutput, 'stdout' | 'columns'>,
+): void {
+  stdout(json ? jsonText({ message }) : wrapLines(`${message}\n`, columns));
+}
+
+/** Where a line for a person goes, and what its terminal can show. */
+type Stderr = Pick<CommandOutput, 'stderr' | 'stderrColumns' | 'stderrHasColour'>;
+
+/** Prints a line on stderr; a terminal would break it inside a word, so it is wrapped there. */
+export function printStderrLine(
+  line: string,
+  tone: Tone | undefined,
+  { stderr, stderrColumns, stderrHasColour }: Stderr,
+): void {
+  const isColoured = stderrColumns !== undefined && stderrHasColour;
+  stderr(paintLines(wrapLines(`${oneLine(line)}\n`, stderrColumns, 4), tone, isColoured));
+}
+
+/** Prints on stderr what a person should know, though the command goes on. */
+export function printWarning(text: string, context: Stderr): void {
+  printStderrLine(`warning: ${text}`, 'warning', context);
+}
+
+/**
+ * A text whose digests are shortened on a terminal (`sha256:5f0c8a12e9b4…`), where they are wider
+ * than what they belong to. Elsewhere, as for `grep`, they are whole.
+ */
+export function shortDigests(text: string, { columns }: Layout): string {
+  if (columns === undefined) return text;
+  return text.replace(/sha256:[0-9a-f]{64}/g, (digest) => shortDigest(digest as Digest));
+}
+
+/**
+ * The argument for `activate` and `approve`: `ocp@4.13.7`, or the digest of a bundle without a
+ * verified name.
+ */
+export function shownName({ name, version, bundleId }: Pick<BundleReport, 'name' | 'version' | 'bundleId'>): string {
+  return name === '' ? bundleId : `${name}@${version}`;
+}
+
+type Named = Pick<BundleReport, 'name' | 'version' | 'bundleId' | 'phase'>;
+
+/** Its name, with the digest in short where another bundle of the report has that name. */
+export function titleIn(bundle: Named, bundles: readonly Named[]): string {
+  const name = shownName(bundle);
+  return commandNameIn(bundle, bundles) === name ? name : `${name} (${shortDigest(bundle.bundleId as BundleId)})`;
+}
+
+/** What a command takes for this bundle of the report and no other: its name, or its digest. */
+export function commandNameIn(bundle: Named, bundles: readonly Named[]): string {
+  const isMeantToo = (other: Named) =>
+    other.bundleId !== bundle.bundleId && other.phase !== 'retired' && shownName(other) === shownName(bundle);
+  return bundles.some(isMeantToo) ? bundle.bundleId : shownName(bundle);
+}
+
+/**
+ * `text` in lines of at most `width` characters, broken at blanks only. A word that is wider has a
+ * line of its own. Without `width` there is one line.
+ */
+export function wrapWords(text: string, width = Number.POSITIVE_INFINITY): string[] {
+  const lines: string[] = [];
+  let line = '';
+  // Each word comes with the blanks before it, which stay unless the line is broken there.
+  for (const [, blanks = '', word = ''] of text.trim().matchAll(/(\s*)(\S+)/g)) {
+    if (line !== '' && line.length + blanks.length + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else {
+      line = `${line}${blanks}${word}`;
+    }
+  }
+  return [...lines, line];
+}
+
+/** Each line of `text` wrapped to `width`; what continues a line is indented by `indent` blanks. */
+export function wrapLines(text: string, width: number | undefined, indent = 0): string {
+  if (width === undefined) return text;
+  return text
+    .split('\n')
+    .map((line) => (line.length <= width ? line : hanging(line, width, indent)))
+    .join('\n');
+}
+
+function hanging(line: string, width: number, indent: number): string {
+  const [, lead = ''] = /^(\s*)/.exec(line) ?? [];
+  const [first = ''] = wrapWords(line, width - lead.length);
+  const rest = line.slice(lead.length + first.length).trim();
+  if (rest === '') return line;
+  const blanks = ' '.repeat(lead.length + indent);
+  const others = wrapWords(rest, width - blanks.length);
+  return [`${lead}${first}`, ...others.map((text) => `${blanks}${text}`)].join('\n');
+}
+
+/** The output of a command. Injected, so that commands can be tested without a process. */
+export interface CommandOutput {
+  readonly stdout: (text: string) => void;
+  readonly stderr: (text: string) => void;
+  /** Whether stdout is a terminal. */
+  readonly isTerminal: boolean;
+  /**
+   * Width of the terminal of stdout. Absent when stdout is not a terminal: lines are not wrapped.
+   */
+  readonly columns?: number;
+  /** Whether stdout shows colours. Default false. */
+  readonly hasColour?: boolean;
+  /** Width of the terminal of stderr. Absent when stderr is not a terminal. */
+  readonly stderrColumns?: number;
+  /** Whether stderr shows colours. Default false. */
+  readonly stderrHasColour?: boolean;
+}
+
+/** How text is laid out: a width to stay within, and colours. Default: neither. */
+export type Layout = Pick<CommandOutput, 'columns' | 'hasColour'>;

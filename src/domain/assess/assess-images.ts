@@ -1,0 +1,114 @@
+import { baseNeededBy } from '../model/bundle.ts';
+import type { BundleId } from '../model/digest.ts';
+import { type ImageReason, labelOf } from '../model/reason.ts';
+import { repositoryOf } from '../model/reference.ts';
+import type { DamagedImage, DamageNext } from '../release/content/damaged-images.ts';
+import { answeredNames } from '../release/pulls/answered-names.ts';
+import { providedNames } from '../release/pulls/provided-names.ts';
+import { releasesInForce } from '../release/pulls/pull-check.ts';
+import { type ElsewhereUse, pullsFromElsewhere } from '../release/pulls/pulls-from-elsewhere.ts';
+import { keptBundles } from '../release/recorded-phase.ts';
+import { withdrawnAmong } from '../release/tags.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { DocumentChecks } from '../state/checks.ts';
+import type { Memory } from '../state/memory.ts';
+import type { Observed, StoredBundle } from '../state/state.ts';
+import { type AssessedTags, tagsInWork, trustedReleases } from './assess-order.ts';
+
+/** What a person can do something about comes first. */
+const ORDER: readonly DamageNext['kind'][] = ['plug-in', 'give-up', 'in-use', 'cancelled', 'shared', 'look', 'heal'];
+
+/** What each release says about damaged images that the runtime lists. */
+export function damageReasons(damaged: readonly DamagedImage[]): ReadonlyMap<BundleId, ImageReason> {
+  const byBundle = new Map<BundleId, { readonly bundle: StoredBundle; readonly images: DamagedImage[] }>();
+  for (const image of damaged) {
+    if (!image.isPresent) continue;
+    for (const bundle of image.bundles) {
+      const entry = byBundle.get(bundle.bundleId) ?? { bundle, images: [] };
+      entry.images.push(image);
+      byBundle.set(bundle.bundleId, entry);
+    }
+  }
+  return new Map(
+    [...byBundle].flatMap(([bundleId, { bundle, images }]) => {
+      const reason = reasonOf(bundle, images);
+      return reason === undefined ? [] : [[bundleId, reason] as const];
+    }),
+  );
+}
+
+function reasonOf(bundle: StoredBundle, images: readonly DamagedImage[]): ImageReason | undefined {
+  const [first] = [...images].sort((a, b) => ORDER.indexOf(a.next.kind) - ORDER.indexOf(b.next.kind));
+  const [fault] = first?.faults ?? [];
+  if (first === undefined || fault === undefined) return undefined;
+  const { reference } = first.image;
+  const base = baseNeededBy(first.image, bundle);
+  const data = {
+    damaged: images.length,
+    total: bundle.contents.images.length,
+    reference,
+    fault,
+    next: first.next.kind,
+    ...(base !== undefined && { base }),
+  };
+  return { code: 'engine/image-damaged', data: { bundle: labelOf(bundle.payload), ...data } };
+}
+
+/** What one round concludes about pulls without a medium. */
+export interface PullAssessment {
+  /**
+   * Images that static pods and containers ask for and that no release provides. Undefined when
+   * these were not looked at.
+   */
+  readonly elsewhere: readonly ElsewhereUse[] | undefined;
+  /** Whether the settings let our registry answer pulls of any image of the activated releases. */
+  readonly areServed: boolean;
+}
+
+/** Judges the names that are used by what our registry answers now. */
+export function assessPulls(
+  { imageUses }: Pick<Observed, 'imageUses'>,
+  memory: Pick<Memory, 'running'>,
+  assessed: AssessedTags,
+  policy: Pick<Policy, 'serve'>,
+): PullAssessment {
+  const names = providedNames(
+    assessed.bundles.map(({ bundle }) => bundle),
+    {
+      contested: assessed.tags.contested.map(({ tag }) => tag),
+      inWork: tagsInWork(memory, assessed).map(({ tag }) => tag),
+      withdrawn: withdrawnAmong(assessed.bundles),
+    },
+  );
+  return {
+    elsewhere: imageUses && pullsFromElsewhere(imageUses.uses, names, answeredNames(policy)),
+    areServed: policy.serve.activated !== 'off' && hasServedImage(trustedReleases(assessed), policy),
+  };
+}
+
+function hasServedImage(releases: readonly StoredBundle[], { serve }: Pick<Policy, 'serve'>): boolean {
+  const images = releasesInForce(releases).flatMap(({ contents }) => contents.images);
+  return images.some(({ reference }) => !serve.except.includes(repositoryOf(reference)));
+}
+
+/** After one look the runtime may just have failed to answer. */
+const LOOKS = 2;
+
+/** What each release says about lost documents that nothing at hand can give again. */
+export function documentReasons(
+  bundles: readonly StoredBundle[],
+  checks: DocumentChecks | undefined,
+): ReadonlyMap<BundleId, ImageReason> {
+  const { lacking = new Set(), lackingLooks = 0 } = checks?.last ?? {};
+  const reasons = new Map<BundleId, ImageReason>();
+  if (lacking.size === 0 || lackingLooks < LOOKS) return reasons;
+  for (const { bundleId, payload, contents } of keptBundles(bundles)) {
+    const without = contents.images.filter(({ reference }) => lacking.has(reference));
+    const [first] = without;
+    if (first === undefined) continue;
+    const counts = { lacking: without.length, total: contents.images.length };
+    const data = { bundle: labelOf(payload), ...counts, reference: first.reference };
+    reasons.set(bundleId, { code: 'engine/documents-missing', data });
+  }
+  return reasons;
+}

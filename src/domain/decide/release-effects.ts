@@ -1,0 +1,248 @@
+import { assertNever } from '../../platform/app-error.ts';
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
+import { isReadyToActivate } from '../assess/assess-order.ts';
+import { diskFull } from '../preload/space.ts';
+import { blobsToForget, type DamagedImage, healable } from '../release/content/damaged-images.ts';
+import { beforeActivate, wantedRuns } from '../release/hooks/hook-runs.ts';
+import { areFilesInstalled } from '../release/hooks/release-folder.ts';
+import type { LifecycleFinding } from '../release/lifecycle-finding.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { CheckCause, ContentChecks, ContentResult } from '../state/checks.ts';
+import type { Effect, Healing } from '../state/effect.ts';
+import { type HookRun, isSameRun } from '../state/hook.ts';
+import { isWaiting, type Memory } from '../state/memory.ts';
+import type { Observed, StoredBundle } from '../state/state.ts';
+
+/**
+ * The bundle whose images are being pulled: one of which something runs, else the first that is to
+ * be preloaded. STATUS and progress speak of it.
+ */
+export function bundleInWork(
+  { running }: Pick<Memory, 'running'>,
+  { bundles }: Assessment,
+): BundleAssessment | undefined {
+  const isRunning = ({ bundle }: BundleAssessment) =>
+    running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
+  return (
+    bundles.find(isRunning) ?? bundles.find((entry) => entry.phase === 'preloading' && entry.absentImages.length > 0)
+  );
+}
+
+/** References of images whose pull failed and must not be tried yet. */
+export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number): ReadonlySet<string> {
+  return new Set(
+    failures.flatMap((failure) =>
+      failure.task.kind === 'pull' && isWaiting(failure, now) ? [failure.task.reference] : [],
+    ),
+  );
+}
+
+/**
+ * Cancelled preloads to resume: a medium with the bundle was plugged in since the cancellation. A
+ * node that gives it was plugged in by nobody. A complete preload is resumed too, so that it can be
+ * repaired after a wipe of the runtime's storage.
+ */
+export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Assessment): Effect[] {
+  const isBack = ({ bundle: { bundleId, cancelled } }: BundleAssessment) =>
+    media.some(
+      ({ mediumId, state, peer }) =>
+        state.kind === 'read' &&
+        peer === undefined &&
+        cancelled?.media.includes(mediumId) === false &&
+        state.bundles.some((found) => found.kind === 'verified' && found.bundle.bundleId === bundleId),
+    );
+  return bundles
+    .filter(({ bundle }) => bundle.cancelled !== undefined)
+    .filter((entry) => entry.absentImages.length === 0 || isBack(entry))
+    .map(({ bundle }) => ({ kind: 'resume-preload', bundleId: bundle.bundleId }));
+}
+
+/**
+ * Cancellations of which a medium is not plugged in any more. Its id is forgotten: a folder has the
+ * same id whenever it is there, and a stick may get it again after a boot. Nothing is known before
+ * the first complete look at all media.
+ */
+export function mediaLeft(
+  { media }: Pick<Observed, 'media'>,
+  { isLooking }: Pick<Memory, 'isLooking'>,
+  { bundles }: Assessment,
+): Effect[] {
+  if (isLooking === true) return [];
+  const plugged = new Set(media.map(({ mediumId }) => mediumId));
+  return bundles.flatMap(({ bundle: { bundleId, cancelled } }): Effect[] => {
+    const stayed = cancelled?.media.filter((mediumId) => plugged.has(mediumId));
+    return cancelled === undefined || stayed === undefined || stayed.length === cancelled.media.length
+      ? []
+      : [{ kind: 'record-media-left', bundleId, media: stayed }];
+  });
+}
+
+/** Pulls that run of bundles whose preload was cancelled. */
+export function cancelledPulls({ running }: Pick<Memory, 'running'>, { bundles }: Assessment): Effect[] {
+  const cancelled = new Set(bundles.flatMap(({ bundle }) => (bundle.cancelled === undefined ? [] : [bundle.bundleId])));
+  return running
+    .filter((task) => task.kind === 'pull' && cancelled.has(task.bundleId))
+    .map((task) => ({ kind: 'cancel', task }));
+}
+
+/** What an image was found to be counts for so long when it is to be removed for it. */
+const HOLDS_MS = 10 * 60_000;
+
+/**
+ * How long after a look that has not shown what an image is the next one comes: so long after the
+ * first, four times as long after each further one.
+ */
+const UNKNOWN_MS = 60_000;
+const UNKNOWN_GROWTH = 4;
+const UNKNOWN_MAX_MS = 24 * 3_600_000;
+
+/** A check of images that is to be started. `references`: default all of kept releases. */
+export interface CheckDue {
+  readonly cause: Exclude<CheckCause, 'request'>;
+  readonly references?: readonly string[];
+}
+
+/** What is to be done about the content of images. */
+interface ContentPlan {
+  readonly effects: readonly Effect[];
+  readonly check?: CheckDue;
+}
+
+/**
+ * What follows from checks of images. A check is started when one is due. Damaged images are
+ * removed when they were checked lately and can be pulled again. Images that could not be checked
+ * are checked again. `isAtRest`: nothing is pulled or activated. Otherwise only a check that is
+ * overdue is started.
+ */
+export function contentPlan(
+  memory: Memory,
+  { damaged, bundles }: Assessment,
+  { now, isAtRest }: { readonly now: number; readonly isAtRest: boolean },
+): ContentPlan {
+  const { contentChecks: checks, pullChecks } = memory;
+  if (checks === undefined || checks.running !== undefined || !(isAtRest || checks.isOverdue)) return NOTHING;
+  // A test pull of an image that is removed meanwhile would bring it back with what is damaged.
+  if (pullChecks?.isRunning === true) return NOTHING;
+  if (checks.isAwaited) return DUE;
+  if (diskFull(memory, now) !== undefined) return NOTHING;
+  const ready = isAtRest ? healable(damaged) : [];
+  const stale = ready.filter(({ image }) => !isFresh(image.reference, checks, now));
+  if (stale.length > 0) return checkAgain(stale.map(({ image }) => image.reference));
+  if (ready.length > 0) return { effects: [{ kind: 'heal-images', images: ready.flatMap(healingOf) }] };
+  const back = checks.healed.filter((reference) => !isAbsent(reference, bundles));
+  if (back.length > 0) return checkAgain(back);
+  if (!checks.isDue) return NOTHING;
+  if (checks.endedAt === undefined) return DUE;
+  const unknown = [...checks.results].filter(([, result]) => isUnknownLong(result, now)).map(([name]) => name);
+  return unknown.length > 0 ? checkAgain(unknown) : NOTHING;
+}
+
+const NOTHING: ContentPlan = { effects: [] };
+const DUE: ContentPlan = { effects: [], check: { cause: 'unclean-boot' } };
+
+function checkAgain(references: readonly string[]): ContentPlan {
+  return { effects: [], check: { cause: 'again', references } };
+}
+
+function isAbsent(reference: string, bundles: Assessment['bundles']): boolean {
+  return bundles.some(({ absentImages }) => absentImages.some((image) => image.reference === reference));
+}
+
+/** A time in the future means that the wall clock was set back. */
+function isUnknownLong({ at, content, unknownLooks = 1 }: ContentResult, now: number): boolean {
+  if (content.kind !== 'unknown') return false;
+  return at > now || now - at >= Math.min(UNKNOWN_MAX_MS, UNKNOWN_MS * UNKNOWN_GROWTH ** (unknownLooks - 1));
+}
+
+/** A time in the future means that the wall clock was set back. */
+function isFresh(reference: string, { results }: ContentChecks, now: number): boolean {
+  const at = results.get(reference)?.at ?? Number.NEGATIVE_INFINITY;
+  return at <= now && now - at < HOLDS_MS;
+}
+
+function healingOf(damage: DamagedImage): Healing[] {
+  const { image, bundles, next } = damage;
+  const [bundle] = bundles;
+  if (next.kind !== 'heal' || bundle === undefined) return [];
+  return [
+    {
+      reference: image.reference,
+      bundleId: bundle.bundleId,
+      forget: blobsToForget(damage),
+      ...(next.removal !== undefined && { removal: next.removal }),
+    },
+  ];
+}
+
+/**
+ * The hooks that are started now: `before-activate` of the first release that nothing else holds,
+ * and those that report events. A unit runs for one release at a time. One that failed waits. All
+ * except `rolled-back` and `degraded` wait for the attached files of their release.
+ *
+ * @param canActivate whether the runtime lets anything be activated now
+ */
+export function hookEffects(
+  { hooks }: Pick<Memory, 'hooks'>,
+  { bundles }: Assessment,
+  policy: Policy,
+  { now, canActivate }: { readonly now: number; readonly canActivate: boolean },
+): Effect[] {
+  const isResting = (run: HookRun) => hooks.failed.some((one) => isSameRun(one, run) && isWaiting(one, now));
+  const stored = bundles.map(({ bundle }) => bundle);
+  const isSupplied = (bundle: StoredBundle) => areFilesInstalled(bundle, hooks.installed);
+  const next = bundles
+    .filter((entry) => canActivate && isReadyToActivate(entry) && entry.holds.length > 0)
+    .filter(({ holds }) => holds.every(({ code }) => code === 'hook'))
+    .filter(({ bundle }) => isSupplied(bundle))
+    .flatMap(({ bundle }) => beforeActivate(bundle, policy) ?? [])
+    .find((run) => !isResting(run));
+  const waiting = new Set(stored.filter((bundle) => !isSupplied(bundle)).map(({ bundleId }) => bundleId));
+  const telling = wantedRuns(stored, hooks, policy).filter(
+    ({ hook, bundleId }) => hook === 'rolled-back' || hook === 'degraded' || !waiting.has(bundleId),
+  );
+  const busy = new Set(hooks.running.map(({ unit }) => unit));
+  return [...(next === undefined ? [] : [next]), ...telling]
+    .filter((run) => !isResting(run))
+    .flatMap((run): Effect[] => {
+      if (busy.has(run.unit)) return [];
+      busy.add(run.unit);
+      return [{ kind: 'run-hook', run }];
+    });
+}
+
+/** What follows from a finding about a release after its activation. */
+export function lifecycleEffect(
+  finding: LifecycleFinding,
+  { remove_images: removeImages }: Pick<Policy['lifecycle'], 'remove_images'>,
+): Effect {
+  const { bundleId } = finding;
+  switch (finding.kind) {
+    case 'same-images':
+      return { kind: 'take-over', bundleId, from: finding.twin, retireFrom: !finding.isTwinProtected };
+    case 'clock-changed':
+      return { kind: 'record-soak', bundleId, soak: finding.soak };
+    case 'runs':
+      return { kind: 'record-active', bundleId };
+    case 'soaked':
+      return { kind: 'record-proven', bundleId };
+    case 'unseen-for-long':
+      return { kind: 'record-proven', bundleId, soak: finding.soak };
+    case 'went-back':
+      return { kind: 'record-rolled-back', bundleId, to: finding.to };
+    case 'runs-unasked':
+      return { kind: 'request-activation', bundleId, components: finding.components };
+    case 'spare': {
+      const { roomFor } = finding;
+      return { kind: 'retire', bundleId, removeImages, ...(roomFor !== undefined && { roomFor }) };
+    }
+    case 'incomplete':
+      return { kind: 'retire', bundleId, removeImages, isIncomplete: true };
+    case 'removable': {
+      const { images, tags } = finding;
+      return { kind: 'remove-images', bundleId, images, ...(tags !== undefined && { tags }) };
+    }
+    default:
+      return assertNever(finding);
+  }
+}

@@ -1,0 +1,288 @@
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
+import type { Attachment, Image, Payload, VerifiedBundle } from '../model/bundle.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
+import type { Phase } from '../model/phase.ts';
+import { repositoryOf } from '../model/reference.ts';
+import { hasFiles, ownFolderOf, releaseFolderOf } from '../release/hooks/release-folder.ts';
+import { isRetired } from '../release/recorded-phase.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { Memory } from '../state/memory.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { isPreloading } from './pull-plan.ts';
+
+/**
+ * Phases in which the images of a release are in use, may be again (the fallback), or may be soon:
+ * one that is ready keeps the mirrors of its preload, so that its activation needs no reload of
+ * CRI-O.
+ */
+const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['ready', 'activated', 'active', 'proven', 'superseded']);
+
+/**
+ * All repositories that need our mirror, sorted: those of images that are loaded, of tags that are
+ * set, and of the releases that are ready, activated, or fallbacks.
+ *
+ * @param rendered the mirrors of now. While a task runs they stay, since the runtime may come back
+ *   to them for the next blob. Those of a preload stay after a start, until all media were read.
+ */
+export function mirrorsWanted(
+  rendered: readonly string[],
+  memory: Memory,
+  { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
+  { serve }: Pick<Policy, 'serve'>,
+): readonly string[] {
+  // What is not current is listed with a word before it, and is no repository.
+  const current = rendered.filter((name) => !name.includes(' '));
+  const expected = memory.isLooking ? new Set(bundles.filter(mayGoOn).flatMap(repositoriesIn)) : new Set();
+  const wanted = new Set([
+    ...current.filter((name) => memory.running.length > 0 || expected.has(name)),
+    ...bundles.flatMap((entry) => repositoriesInWork(entry, memory)),
+    ...tags.mirrored.map(({ tag }) => repositoryOf(tag)),
+    ...bundles.filter(isInUse).flatMap((entry) => repositoriesIn(entry).filter((name) => isServed(name, serve))),
+  ]);
+  return [...wanted].sort();
+}
+
+/** Whether the registry answers for this repository while nothing of it is loaded or activated. */
+export function isServed(repository: string, { activated, except }: Policy['serve']): boolean {
+  return activated !== 'off' && !except.includes(repository);
+}
+
+/**
+ * Whether it is an activated release, a fallback, or one that is or was ready, whose signature
+ * still counts.
+ */
+function isInUse({ bundle, phase, withdrawn }: BundleAssessment): boolean {
+  if (withdrawn !== undefined || phase === 'retired') return false;
+  return SERVED_PHASES.has(phase) || bundle.readyAt !== undefined;
+}
+
+/**
+ * Whether it is a preload that continues when its medium is read. After a restart of the daemon
+ * that takes a moment: mirrors that went and came back would cost CRI-O two reloads.
+ */
+function mayGoOn({ bundle, withdrawn }: BundleAssessment): boolean {
+  return (
+    withdrawn === undefined && bundle.readyAt === undefined && bundle.cancelled === undefined && !isRetired(bundle)
+  );
+}
+
+function repositoriesIn({ bundle }: BundleAssessment): readonly string[] {
+  return repositoriesOf(bundle.contents.images);
+}
+
+/**
+ * All repositories of a bundle while any of its images is to be pulled or its tags are to be set.
+ * The set stays the same until the release is activated, and then while it is served, so that CRI-O
+ * reloads once.
+ */
+export function repositoriesInWork(
+  entry: BundleAssessment,
+  { running, failures }: Pick<Memory, 'running' | 'failures'>,
+): readonly string[] {
+  const { bundle } = entry;
+  // What was given up with these media is not pulled, so it needs no mirror.
+  const given = new Set(
+    failures.flatMap(({ task, retryAt }) => (task.kind === 'pull' && retryAt === undefined ? [task.reference] : [])),
+  );
+  if (entry.pullableImages.some(({ reference }) => !given.has(reference)) && isPreloading(entry)) {
+    return repositoriesOf(entry.mirroredImages);
+  }
+  const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
+  // Pins that the runtime does not report yet are no reason to take mirrors away and write them
+  // again.
+  const isDue = entry.activationDue && entry.absentImages.length === 0;
+  return isActivating || isDue ? repositoriesOf(bundle.contents.images) : [];
+}
+
+/** Of images and of their tags, which may have repositories of their own. */
+function repositoriesOf(images: readonly Image[]): readonly string[] {
+  return images.flatMap(({ reference, tags }) => [reference, ...tags].map(repositoryOf));
+}
+
+/** A folder of attached files that is to be there. */
+export interface ReleaseFolder {
+  /** Below the folder of all: see {@link wantedFolders}. */
+  readonly folder: string;
+  readonly bundle: StoredBundle;
+  readonly files: readonly Attachment[];
+}
+
+/** What is to be done with the folders of attached files. */
+interface ReleaseFilesPlan {
+  readonly install: readonly ReleaseFolder[];
+  /** Folders of bundles that are gone. They are removed before any is moved. */
+  readonly remove: readonly string[];
+  /**
+   * Folders where an earlier version of stickpin made them, in the order in which they are to be
+   * moved, before any is installed.
+   */
+  readonly move: readonly { readonly from: string; readonly to: string }[];
+}
+
+/**
+ * What is to be done so that the folders are those that are wanted. While there are unclaimed pins
+ * nothing is removed: it may belong to a release whose records are lost.
+ *
+ * @param installed the bundle of each folder that exists and is ours
+ */
+export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<string, BundleId>): ReleaseFilesPlan {
+  const wanted = wantedFolders(assessment, installed);
+  const lacking = [...wanted].filter(([folder, { bundleId }]) => installed.get(folder) !== bundleId);
+  const movable = lacking.filter(
+    ([folder, { bundleId, payload }]) =>
+      installed.get(formerFolderOf(payload)) === bundleId &&
+      folder === lacking.find(([, other]) => other.bundleId === bundleId)?.[0],
+  );
+  const move = movable
+    .map(([to, { payload }]) => ({ from: formerFolderOf(payload), to }))
+    // The former folder `ocp-4` of ocp@4 stands where ocp-4/1 is to be: the shorter one goes first.
+    .sort((a, b) => a.from.length - b.from.length);
+  const moved = new Set(move.map(({ from }) => from));
+  return {
+    install: lacking
+      .filter((entry) => !movable.includes(entry))
+      .map(([folder, bundle]) => ({ folder, bundle, files: bundle.payload.attachments ?? [] })),
+    remove:
+      assessment.pins.unclaimed.length > 0
+        ? []
+        : [...installed.keys()].filter((folder) => !wanted.has(folder) && !moved.has(folder)),
+    move,
+  };
+}
+
+/**
+ * Attachments of retired releases among the blobs on the node's own disk that nothing else needs:
+ * no other bundle has them attached, and no image of any bundle names them. Should such a release
+ * be activated again, its files come from its medium. None while there are unclaimed pins.
+ *
+ * @param kept what lies on the disk.
+ */
+export function spareAttachments(
+  { bundles, notices, adoptions, pins }: Assessment,
+  kept: ReadonlySet<Digest>,
+): readonly Digest[] {
+  const retired = bundles.filter(({ phase }) => phase === 'retired').map(({ bundle }) => bundle);
+  const candidates = new Set(retired.flatMap(attachedTo).filter((digest) => kept.has(digest)));
+  if (candidates.size === 0 || pins.unclaimed.length > 0) return [];
+  const others: readonly VerifiedBundle[] = [
+    ...bundles.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle),
+    ...notices.map(({ bundle }) => bundle),
+    ...adoptions.map(({ found }) => found.bundle),
+  ];
+  const needed = new Set([...others.flatMap(attachedTo), ...[...others, ...retired].flatMap(namedByImages)]);
+  return [...candidates].filter((digest) => !needed.has(digest));
+}
+
+function attachedTo({ payload }: VerifiedBundle): readonly Digest[] {
+  return (payload.attachments ?? []).map(({ digest }) => digest);
+}
+
+function namedByImages({ contents }: VerifiedBundle): readonly Digest[] {
+  return contents.images.flatMap(({ digest, attached = [] }) => [
+    digest,
+    ...attached.flatMap((tag) => [tag.digest, ...tag.blobs.map((blob) => blob.digest)]),
+  ]);
+}
+
+/** A bundle whose attached files may be installed. */
+interface Candidate {
+  readonly bundle: StoredBundle;
+  readonly isTrusted: boolean;
+  /** It has images: see `isRelease`. */
+  readonly isRelease: boolean;
+}
+
+/** The bundle of each folder that exists and is ours. */
+type Installed = ReadonlyMap<string, BundleId>;
+
+/**
+ * A folder as earlier versions called it; `ocp-4`@`1` and `ocp`@`4-1` shared one, and the marker in
+ * it tells whose files it holds.
+ */
+function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+  return `${name}-${version}`;
+}
+
+/**
+ * The folders of attached files that are to be there, and whose files each is to hold. A bundle has
+ * files from when it is ready (without images: adopted) until it is retired.
+ *
+ * `<name>/<version>` shows what is activated: of several bundles with that name and version it
+ * belongs to the release that was activated last, else to the one that was adopted last, and to a
+ * bundle without images only while no release of that name and version is kept. Each of several has
+ * a folder of its own beside it. Hooks use that one, so that no bundle ever waits for another to
+ * give up its folder, and none finds the files of another.
+ *
+ * Files of a bundle whose trust was withdrawn stay, and are not installed again.
+ */
+function wantedFolders(
+  assessment: Pick<Assessment, 'bundles' | 'notices'>,
+  installed: Installed,
+): ReadonlyMap<string, StoredBundle> {
+  const kept = assessment.bundles.filter(({ phase }) => phase !== 'retired');
+  const reserved = new Set(kept.map(({ bundle }) => releaseFolderOf(bundle.payload)));
+  const wanted = new Map<string, StoredBundle>();
+  for (const [folder, namesakes] of byFolder(candidatesIn(assessment, installed))) {
+    const owner = ownerAmong(namesakes, reserved.has(folder));
+    for (const entry of namesakes.filter(({ bundle }) => hasFiles(bundle))) {
+      const { bundle } = entry;
+      const own = ownFolderOf(bundle);
+      // A hook may be using it: it stays when the others are gone.
+      const hasOwn = namesakes.length > 1 || entry !== owner || installed.get(own) === bundle.bundleId;
+      const folders = [...(entry === owner ? [folder] : []), ...(hasOwn ? [own] : [])];
+      for (const one of entry.isTrusted ? folders : leftOf(folders, bundle, installed)) wanted.set(one, bundle);
+    }
+  }
+  return wanted;
+}
+
+function candidatesIn(
+  { bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>,
+  installed: Installed,
+): readonly Candidate[] {
+  const ready = bundles.filter(({ bundle, phase }) => bundle.readyAt !== undefined && phase !== 'retired');
+  return [
+    ...ready.map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined, isRelease: true })),
+    ...notices.map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined, isRelease: false })),
+  ].filter(({ bundle, isTrusted }) => isTrusted || foldersOf(bundle).some((one) => holds(one, bundle, installed)));
+}
+
+function byFolder(candidates: readonly Candidate[]): ReadonlyMap<string, readonly Candidate[]> {
+  const groups = new Map<string, Candidate[]>();
+  for (const candidate of candidates) {
+    const folder = releaseFolderOf(candidate.bundle.payload);
+    groups.set(folder, [...(groups.get(folder) ?? []), candidate]);
+  }
+  return groups;
+}
+
+/** `isReserved`: a release of this name and version is kept, whether or not it is ready. */
+function ownerAmong(namesakes: readonly Candidate[], isReserved: boolean): Candidate | undefined {
+  const eligible = namesakes.filter(({ isRelease }) => isRelease || !isReserved);
+  return eligible.reduce<Candidate | undefined>(
+    (best, one) => (best === undefined || comesAfter(one.bundle, best.bundle) ? one : best),
+    undefined,
+  );
+}
+
+function comesAfter(one: StoredBundle, other: StoredBundle): boolean {
+  const activated = (one.activatedAt ?? 0) - (other.activatedAt ?? 0);
+  return activated === 0 ? one.adoptedAt >= other.adoptedAt : activated > 0;
+}
+
+/** What a bundle without trust keeps of its folders: where its files lie already. */
+function leftOf(folders: readonly string[], bundle: StoredBundle, installed: Installed): readonly string[] {
+  const left = folders.filter((folder) => holds(folder, bundle, installed));
+  return left.length > 0
+    ? left
+    : folders.slice(0, 1).filter(() => holds(formerFolderOf(bundle.payload), bundle, installed));
+}
+
+function foldersOf(bundle: StoredBundle): readonly string[] {
+  return [releaseFolderOf(bundle.payload), ownFolderOf(bundle), formerFolderOf(bundle.payload)];
+}
+
+function holds(folder: string, { bundleId }: StoredBundle, installed: Installed): boolean {
+  return installed.get(folder) === bundleId;
+}

@@ -1,0 +1,186 @@
+import type { UpdateRules } from '../model/bundle.ts';
+import type { RuleCode } from '../model/reason.ts';
+import { type PlannedPath, placeIn } from '../path/read-paths.ts';
+import { type BlockOf, barrierBlock, deadendBlock, downgradeBlock, fromBlock } from '../path/stream-path.ts';
+import { hasBegun } from '../release/recorded-phase.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { isThrottled, turnOf, type Wariness, warinessOf } from '../time/rollout.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext } from './gate.ts';
+
+/**
+ * A rule of a payload (bundle format, `update`), if it can hold the activation of its own release.
+ * It can't when the release was activated here before, so that there is always a way back, nor when
+ * the request for the activation confirmed it. A rollout says when to begin, as a window does.
+ */
+export function ruleInForce<Name extends keyof UpdateRules>(
+  bundle: StoredBundle,
+  name: Name,
+  code: RuleCode,
+): UpdateRules[Name] | undefined {
+  return isRuleInForce(bundle, code) ? bundle.payload.update?.[name] : undefined;
+}
+
+/** Whether a rule, of the release itself or of its stream, can hold its activation. */
+function isRuleInForce(bundle: StoredBundle, code: RuleCode): boolean {
+  const { activatedAt, activationOverrides = [] } = bundle;
+  if (hasBegun(bundle) && code === 'rule/rollout') return false;
+  const isConfirmed =
+    activationOverrides.includes(code) || (TIME_RULES.includes(code) && activationOverrides.includes('clock'));
+  return activatedAt === undefined && !isConfirmed;
+}
+
+/** Rules that are judged by the clock. Who confirmed a wrong clock has confirmed them with it. */
+const TIME_RULES: readonly RuleCode[] = ['rule/rollout', 'rule/end-of-life'];
+
+/**
+ * `current`: the version from which the release would be applied. `isUnreadable`: it can't be
+ * compared with the range.
+ */
+type FromHold = Hold<
+  'rule/from',
+  { readonly from: string; readonly current: string; readonly isUnreadable: boolean; readonly after?: string }
+>;
+
+/** Rule `from`: the releases from which this one may be applied. */
+export function from({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<FromHold> {
+  const block = isRuleInForce(bundle, 'rule/from') ? fromBlock(path, placeIn(path, bundle)) : undefined;
+  if (block === undefined) return PASS;
+  const { code, from: range, current, isUnreadable } = block;
+  const { data, releasedBy } = awaitedOnPath(path, bundle);
+  return { kind: 'hold', hold: { code, data: { from: range, current, isUnreadable, ...data }, releasedBy } };
+}
+
+/** What a hold says of the turn of its release. */
+interface AwaitedOnPath {
+  /** The version of the release that is activated before it; absent when its turn does not come. */
+  readonly after?: string;
+}
+
+/**
+ * Whether the turn of a release comes by itself, once the releases before it on the path are
+ * activated and proven; else only a person can end what holds it.
+ */
+function awaitedOnPath(
+  { route }: PlannedPath,
+  { bundleId }: StoredBundle,
+): { readonly data: AwaitedOnPath; readonly releasedBy: 'person' | 'event' } {
+  const at = route.findIndex(({ id }) => id === bundleId);
+  const before = route[at - 1];
+  return before === undefined
+    ? { data: {}, releasedBy: 'person' }
+    : { data: { after: before.version }, releasedBy: 'event' };
+}
+
+/** `barrier`: its version. `lacks`: what must happen to it first. */
+type BarrierHold = Hold<
+  'rule/barrier',
+  {
+    readonly barrier: string;
+    readonly reason: string;
+    readonly lacks: BlockOf<'rule/barrier'>['lacks'];
+    readonly after?: string;
+  }
+>;
+
+/**
+ * A barrier between the present release and this one: it must have been activated and have proven
+ * itself first.
+ */
+export function barrier({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<BarrierHold> {
+  const block = isRuleInForce(bundle, 'rule/barrier') ? barrierBlock(path, placeIn(path, bundle)) : undefined;
+  if (block === undefined) return PASS;
+  const { code, ...said } = block;
+  const { data, releasedBy } = awaitedOnPath(path, bundle);
+  // The present release is the barrier: nothing but its proof is missing.
+  const endedBy = said.lacks === 'proof' ? 'event' : releasedBy;
+  return { kind: 'hold', hold: { code, data: { ...said, ...data }, releasedBy: endedBy } };
+}
+
+/** `by`: what of it is lower than that of the present release. */
+type DowngradeHold = Hold<'rule/downgrade', { readonly current: string; readonly by: 'version' | 'sequence' }>;
+
+/**
+ * A release that is older than the present one is activated only with `update.allow_downgrade`, or
+ * when a person confirms it.
+ */
+export function downgrade({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<DowngradeHold> {
+  const block = isRuleInForce(bundle, 'rule/downgrade') ? downgradeBlock(path, placeIn(path, bundle)) : undefined;
+  if (block === undefined) return PASS;
+  const { code, ...data } = block;
+  return { kind: 'hold', hold: { code, data, releasedBy: 'person' } };
+}
+
+/** `current`: the dead end. `saidBy`: the bundle that calls it one. */
+type DeadendHold = Hold<'rule/deadend', { readonly current: string; readonly reason: string; readonly saidBy: string }>;
+
+/** The present release is a dead end: no release updates from it. */
+export function deadend({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<DeadendHold> {
+  const block = isRuleInForce(bundle, 'rule/deadend') ? deadendBlock(path, placeIn(path, bundle)) : undefined;
+  if (block === undefined) return PASS;
+  const { code, ...data } = block;
+  return { kind: 'hold', hold: { code, data, releasedBy: 'person' } };
+}
+
+/**
+ * `turn`: when this node may activate it, in milliseconds since the epoch; absent when that never
+ * comes. `share`: of the nodes that may at once, 0 to 1.
+ */
+type RolloutHold = Hold<
+  'rule/rollout',
+  {
+    readonly turn?: number;
+    readonly share: number;
+    readonly wariness: number;
+    readonly source: Wariness['source'];
+    readonly isClockUnsure: boolean;
+  }
+>;
+
+/**
+ * Rule `rollout`: activations are spread over nodes and time. The release is held while the
+ * wariness of this node is greater than the throttle (bundle format, "Rollout").
+ */
+export function rollout({
+  bundle,
+  policy,
+  now,
+  facts,
+  clockFault,
+  clockSynchronised,
+}: TimedContext): GateVerdict<RolloutHold> {
+  const rule = ruleInForce(bundle, 'rollout', 'rule/rollout');
+  if (rule === undefined || clockFault !== undefined) return PASS;
+  const wariness = warinessOf(bundle.payload.name, policy.update.rollout_wariness, facts.machineId);
+  if (!isThrottled(rule, wariness.value, now)) return PASS;
+  const data = {
+    share: rule.startPercentage ?? 0,
+    wariness: wariness.value,
+    source: wariness.source,
+    isClockUnsure: !clockSynchronised,
+  };
+  const turn = turnOf(rule, wariness.value);
+  if (turn === undefined) return { kind: 'hold', hold: { code: 'rule/rollout', data, releasedBy: 'person' } };
+  const hold = { code: 'rule/rollout', data: { ...data, turn }, releasedBy: 'time', lookAgainAt: turn } as const;
+  return { kind: 'hold', hold };
+}
+
+type EndOfLifeHold = Hold<'rule/end-of-life', { readonly endOfLife: string; readonly isClockUnsure: boolean }>;
+
+/**
+ * Rule `endOfLife`: a release that is past it is activated only with `update.allow_end_of_life`, or
+ * when a person confirms it.
+ */
+export function endOfLife({
+  bundle,
+  path,
+  now,
+  clockFault,
+  clockSynchronised,
+}: Pick<GateContext, 'bundle' | 'path' | 'now' | 'clockFault' | 'clockSynchronised'>): GateVerdict<EndOfLifeHold> {
+  const rule = ruleInForce(bundle, 'endOfLife', 'rule/end-of-life');
+  if (rule === undefined || path.allowEndOfLife || clockFault !== undefined) return PASS;
+  const end = Date.parse(rule);
+  if (end > now) return { kind: 'pass', lookAgainAt: end };
+  const data = { endOfLife: rule, isClockUnsure: !clockSynchronised };
+  return { kind: 'hold', hold: { code: 'rule/end-of-life', data, releasedBy: 'person' } };
+}

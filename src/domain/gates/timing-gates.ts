@@ -1,0 +1,147 @@
+import type { NodeFacts } from '../model/node-facts.ts';
+import { hasBegun } from '../release/recorded-phase.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { Observed, StoredBundle } from '../state/state.ts';
+import type { ClockFault } from '../time/clock-fault.ts';
+import { isTimeZone, nextOpenings, type Opening, UTC } from '../time/windows.ts';
+import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext } from './gate.ts';
+import { ruleInForce } from './rules.ts';
+
+/**
+ * `by`: what asks for a person, the release (`schedule`), the node (`update.strategy`) or the
+ * cluster (`fleet.activate`).
+ */
+type ManualHold = Hold<'engine/manual', { readonly by: 'release' | 'node' | 'fleet' }>;
+
+/**
+ * Bundle format, `schedule`, and the settings `update.strategy` and `fleet.activate`: a release is
+ * activated when a person asks for it, if one of them is `manual`.
+ */
+export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): GateVerdict<ManualHold> {
+  if (hasBegun(bundle)) return PASS;
+  const by = manualBy(bundle, policy);
+  if (by === undefined || bundle.activationRequestedAt !== undefined || bundle.activatedAt !== undefined) return PASS;
+  return { kind: 'hold', hold: { code: 'engine/manual', data: { by }, releasedBy: 'person' } };
+}
+
+/** What wants a person to ask for an activation; undefined when nothing does. */
+function manualBy(
+  { payload }: Pick<StoredBundle, 'payload'>,
+  { update, fleet }: Pick<Policy, 'update' | 'fleet'>,
+): 'release' | 'node' | 'fleet' | undefined {
+  if (payload.schedule === 'manual') return 'release';
+  if (update.strategy === 'manual') return 'node';
+  return fleet.enabled && fleet.activate === 'manual' ? 'fleet' : undefined;
+}
+
+/** Whether a release is activated without being asked for. */
+export function isAutomatic(bundle: Pick<StoredBundle, 'payload'>, policy: Pick<Policy, 'update' | 'fleet'>): boolean {
+  return manualBy(bundle, policy) === undefined;
+}
+
+/**
+ * The time zone of the windows: that of the setting, or the node's own, and UTC where that is
+ * unknown. Asked for only where there are windows: without them the program loads no data of time
+ * zones, which take several MiB of memory.
+ */
+function zoneOf({ update }: Pick<Policy, 'update'>, { timeZone }: Pick<NodeFacts, 'timeZone'>): string {
+  if (update.time_zone !== 'localtime') return update.time_zone;
+  return isTimeZone(timeZone) ? timeZone : UTC;
+}
+
+/** Times are milliseconds since the epoch. */
+type ClockHold = Hold<
+  'clock',
+  {
+    readonly kind: ClockFault['kind'];
+    /** The time that must have passed already. */
+    readonly least: number;
+    /** Which of them can't be judged by such a clock. */
+    readonly hasWindow: boolean;
+    readonly hasRollout: boolean;
+    readonly hasEndOfLife: boolean;
+  }
+>;
+
+/**
+ * A clock that can't be right holds a release of which something depends on the time: a window, its
+ * rollout, or its end of life. These are not judged then.
+ */
+export function clock({
+  bundle,
+  policy,
+  clockFault,
+}: Pick<GateContext, 'bundle' | 'policy' | 'clockFault'>): GateVerdict<ClockHold> {
+  if (clockFault === undefined || bundle.activationOverrides?.includes('clock')) return PASS;
+  const timed = {
+    hasWindow: awaitsWindow({ bundle, policy }),
+    hasRollout: ruleInForce(bundle, 'rollout', 'rule/rollout') !== undefined,
+    hasEndOfLife: ruleInForce(bundle, 'endOfLife', 'rule/end-of-life') !== undefined,
+  };
+  if (!Object.values(timed).includes(true)) return PASS;
+  const { kind, least } = clockFault;
+  const data = { kind, least, ...timed };
+  return { kind: 'hold', hold: { code: 'clock', data, releasedBy: 'event', lookAgainAt: least } };
+}
+
+/** Times are milliseconds since the epoch, absent when no window opens within weeks. */
+type WindowHold = Hold<
+  'window',
+  {
+    readonly opensAt?: number;
+    readonly closesAt?: number;
+    readonly timeZone: string;
+    readonly isClockUnsure: boolean;
+  }
+>;
+
+/**
+ * Setting `update.strategy = "window"`: a release is activated while a window is open. What a
+ * person asked for does not wait, and neither does an activation that has begun: it continues when
+ * the window closes, also when the daemon was restarted in between.
+ */
+export function window({
+  bundle,
+  policy,
+  now,
+  facts,
+  clockFault,
+  clockSynchronised,
+}: TimedContext): GateVerdict<WindowHold> {
+  if (!awaitsWindow({ bundle, policy }) || clockFault !== undefined) return PASS;
+  const timeZone = zoneOf(policy, facts);
+  const [next] = nextOpenings(policy.update.windows, timeZone, now, 1);
+  if (next !== undefined && next.opensAt === undefined) {
+    return next.closesAt === undefined ? PASS : { kind: 'pass', lookAgainAt: next.closesAt };
+  }
+  const data = { timeZone, isClockUnsure: !clockSynchronised };
+  if (next?.opensAt === undefined) return { kind: 'hold', hold: { code: 'window', data, releasedBy: 'time' } };
+  const { opensAt, closesAt } = next;
+  const times = closesAt === undefined ? { opensAt } : { opensAt, closesAt };
+  const hold = { code: 'window', data: { ...data, ...times }, releasedBy: 'time', lookAgainAt: opensAt } as const;
+  return { kind: 'hold', hold };
+}
+
+/** Whether a release may be activated in a window only. */
+function awaitsWindow({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): boolean {
+  const { activationRequestedAt, activatedAt } = bundle;
+  const isOpen = activationRequestedAt === undefined && activatedAt === undefined && !hasBegun(bundle);
+  return policy.update.strategy === 'window' && isOpen;
+}
+
+/** When activations may begin next. */
+export interface NextWindows {
+  readonly timeZone: string;
+  /** At most {@link SHOWN_WINDOWS}; the first one may be open already. */
+  readonly openings: readonly Opening[];
+}
+
+/** How many windows a person is shown. */
+const SHOWN_WINDOWS = 3;
+
+/** The next windows; undefined when `update.strategy` is another one. */
+export function nextWindows(policy: Policy, { now, facts }: Pick<Observed, 'now' | 'facts'>): NextWindows | undefined {
+  if (policy.update.strategy !== 'window') return undefined;
+  const timeZone = zoneOf(policy, facts);
+  return { timeZone, openings: nextOpenings(policy.update.windows, timeZone, now, SHOWN_WINDOWS) };
+}

@@ -1,0 +1,347 @@
+import Range from 'semver/classes/range.js';
+import compare from 'semver/functions/compare.js';
+import valid from 'semver/functions/valid.js';
+import { assertNever } from '../../platform/app-error.ts';
+
+const MAX_VERSION_LENGTH = 128;
+/** Longest SemVer range that is read, in characters. */
+export const MAX_RANGE_LENGTH = 1024;
+/**
+ * `<app>[-rev<N>[-b<build>]]` of the three-tag scheme; what a tag may not hold (`+`, `~`, `:`) is
+ * not allowed.
+ */
+const SCHEME = /^([0-9A-Za-z_][0-9A-Za-z_.-]*?)(?:-rev([0-9]+)(?:-b([0-9A-Za-z][0-9A-Za-z.]*))?)?$/;
+
+/**
+ * A tag of the three-tag scheme (bundle format 1, "Tags"), each part as it is written, so that no
+ * digit is lost.
+ */
+export interface SchemeTag {
+  /** The version of the application, `2.6.2` of `2.6.2-rev1-b5.1`. */
+  readonly app: string;
+  /** The revision of the image: digits, `1` of `2.6.2-rev1-b5.1`. Absent from a short tag. */
+  readonly revision?: string;
+  /**
+   * The build: letters, digits and dots, `5.1` of `2.6.2-rev1-b5.1`. Absent from short and
+   * intermediate tags.
+   */
+  readonly build?: string;
+}
+
+/**
+ * Whether `text` is a version of a release: SemVer 2.0.0 (no leading `v`), or one of the three-tag
+ * scheme. At most 128 characters.
+ */
+export function isVersion(text: string): boolean {
+  if (text.length === 0 || text.length > MAX_VERSION_LENGTH) return false;
+  // node-semver would also take blanks around it and a leading v or =.
+  return SCHEME.test(text) || (/^[0-9]\S*$/.test(text) && valid(text) !== null);
+}
+
+/**
+ * Whether `text` is a SemVer range as node-semver reads it, such as `>=4.12.0 <4.13.7`. The empty
+ * text is none.
+ */
+export function isVersionRange(text: string): boolean {
+  return versionRange(text) !== undefined;
+}
+
+/**
+ * Parsed ranges by their text. A range of some hundred comparators takes milliseconds, and each
+ * round compares all releases of a stream.
+ */
+const parsedRanges = new Map<string, Range | undefined>();
+const MAX_PARSED_RANGES = 256;
+
+/**
+ * A SemVer range as {@link isVersionRange} says; undefined for a text that is none. Pre-releases
+ * count as the versions that they are.
+ */
+function versionRange(text: string): Range | undefined {
+  if (text.length > MAX_RANGE_LENGTH || text.trim() === '') return undefined;
+  if (parsedRanges.has(text)) return parsedRanges.get(text);
+  if (parsedRanges.size >= MAX_PARSED_RANGES) parsedRanges.clear();
+  const range = parseRange(text);
+  parsedRanges.set(text, range);
+  return range;
+}
+
+function parseRange(text: string): Range | undefined {
+  try {
+    return new Range(text, { includePrerelease: true });
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Reads a tag; undefined when it is longer than 128 characters or holds what a tag may not hold.
+ */
+export function parseSchemeTag(text: string): SchemeTag | undefined {
+  const found = text.length <= MAX_VERSION_LENGTH ? SCHEME.exec(text) : null;
+  const [, app, revision, build] = found ?? [];
+  if (app === undefined) return undefined;
+  return { app, ...(revision !== undefined && { revision }), ...(build !== undefined && { build }) };
+}
+
+/** The text of a tag; the inverse of {@link parseSchemeTag}. */
+export function formatSchemeTag({ app, revision, build }: SchemeTag): string {
+  if (revision === undefined) return app;
+  return build === undefined ? `${app}-rev${revision}` : `${app}-rev${revision}-b${build}`;
+}
+
+/**
+ * The tags that a long tag implies, the intermediate and the short one: `2.6.2-rev1` and `2.6.2`
+ * for `2.6.2-rev1-b5.1`. None for any other text: who gives an intermediate or short tag may have
+ * given it to that image alone.
+ */
+export function impliedTags(text: string): string[] {
+  const tag = parseSchemeTag(text);
+  if (tag?.revision === undefined || tag.build === undefined) return [];
+  return [formatSchemeTag({ app: tag.app, revision: tag.revision }), tag.app];
+}
+
+/**
+ * Orders tags of the three-tag scheme by application, then revision, then build; a tag without a
+ * part comes before those with one. A total order: 0 for the same text only. Applications order as
+ * SemVer does (clause 11), with any count of numbers; so `2.6.2-rc.1` comes before `2.6.2`, and
+ * unlike SemVer, `2.6.2-rev1` after it. Builds order the same way, part by part.
+ *
+ * @returns negative when `a` comes before `b`, positive when after.
+ */
+export function compareSchemeTags(a: SchemeTag, b: SchemeTag): number {
+  return (
+    compareApps(a.app, b.app) ||
+    compareOptional(a.revision, b.revision) ||
+    compareOptional(a.build, b.build) ||
+    // What is left are numbers with other leading zeros.
+    compareText(formatSchemeTag(a), formatSchemeTag(b))
+  );
+}
+
+function compareApps(a: string, b: string): number {
+  const [coreOfA, preOfA] = splitPrerelease(a);
+  const [coreOfB, preOfB] = splitPrerelease(b);
+  const byCore = compareDotted(coreOfA, coreOfB);
+  if (byCore !== 0) return byCore;
+  if (preOfA === undefined || preOfB === undefined) return Number(preOfA === undefined) - Number(preOfB === undefined);
+  return compareDotted(preOfA, preOfB);
+}
+
+function splitPrerelease(app: string): [core: string, prerelease: string | undefined] {
+  const dash = app.indexOf('-');
+  return dash < 0 ? [app, undefined] : [app.slice(0, dash), app.slice(dash + 1)];
+}
+
+function compareOptional(a: string | undefined, b: string | undefined): number {
+  if (a === undefined || b === undefined) return Number(a !== undefined) - Number(b !== undefined);
+  return compareDotted(a, b);
+}
+
+function compareDotted(a: string, b: string): number {
+  const partsOfA = a.split('.');
+  const partsOfB = b.split('.');
+  for (const [at, part] of partsOfA.entries()) {
+    const other = partsOfB[at];
+    const order = other === undefined ? 1 : compareParts(part, other);
+    if (order !== 0) return order;
+  }
+  return partsOfA.length - partsOfB.length;
+}
+
+/** SemVer, clause 11.4: numbers numerically and before words, words by ASCII. */
+function compareParts(a: string, b: string): number {
+  const [isNumberA, isNumberB] = [/^[0-9]+$/.test(a), /^[0-9]+$/.test(b)];
+  if (isNumberA !== isNumberB) return isNumberA ? -1 : 1;
+  if (!isNumberA) return compareText(a, b);
+  const [valueA, valueB] = [BigInt(a), BigInt(b)];
+  return valueA === valueB ? 0 : valueA < valueB ? -1 : 1;
+}
+
+function compareText(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+/**
+ * How the versions of a stream are written and ordered: as SemVer 2.0.0, or as tags
+ * `<app>[-rev<N>[-b<build>]]` (bundle format 1, "Versions").
+ */
+export type VersionScheme = 'semver' | 'three-tag';
+
+/** All schemes. */
+export const VERSION_SCHEMES: readonly VersionScheme[] = ['semver', 'three-tag'];
+
+/**
+ * Whether a version is one of the scheme. `2.6.2` and `2.6.2-rc.1` are versions of both.
+ * `2.6.2-rev1` is a revision of `2.6.2` and no SemVer version, although SemVer could read it as a
+ * version before `2.6.2`.
+ */
+export function fitsScheme(version: string, scheme: VersionScheme): boolean {
+  const tag = parseSchemeTag(version);
+  switch (scheme) {
+    case 'semver':
+      return /^[0-9]/.test(version) && isVersion(version) && valid(version) !== null && !tag?.revision;
+    case 'three-tag':
+      return tag !== undefined;
+    default:
+      return assertNever(scheme);
+  }
+}
+
+/** The only scheme that a version fits; undefined when it fits both, or none. */
+export function impliedScheme(version: string): VersionScheme | undefined {
+  const [first, second] = VERSION_SCHEMES.filter((scheme) => fitsScheme(version, scheme));
+  return second === undefined ? first : undefined;
+}
+
+/**
+ * Whether a version is probably meant as SemVer and is none, so that its stream gets the other
+ * scheme: `v1.2.3`, `4.13`, `latest`. One with a revision is meant as it is.
+ */
+export function looksMistaken(version: string): boolean {
+  return impliedScheme(version) === 'three-tag' && parseSchemeTag(version)?.revision === undefined;
+}
+
+/** What says which scheme a release is of. */
+interface SchemeWitness {
+  readonly version: string;
+  readonly versionScheme?: VersionScheme;
+}
+
+/**
+ * The scheme of a stream: that of the first of its releases that names one or has a version of one
+ * scheme only; undefined while all of them fit both.
+ *
+ * @param releases in the order in which they came to the node.
+ */
+export function schemeOf(releases: readonly SchemeWitness[]): VersionScheme | undefined {
+  for (const { versionScheme, version } of releases) {
+    const scheme = versionScheme ?? impliedScheme(version);
+    if (scheme !== undefined) return scheme;
+  }
+  return undefined;
+}
+
+/**
+ * Orders two versions. Versions that fit both schemes have the same order in both. What does not
+ * fit the scheme is ordered by the other one; what fits none, by its text.
+ *
+ * @returns negative when `a` comes before `b`, positive when after, 0 when neither.
+ */
+export function compareVersions(a: string, b: string, scheme: VersionScheme = 'semver'): number {
+  if (a === b) return 0;
+  if (scheme === 'semver' && fitsScheme(a, scheme) && fitsScheme(b, scheme)) return compare(a, b);
+  const [tagOfA, tagOfB] = [parseSchemeTag(a), parseSchemeTag(b)];
+  if (tagOfA !== undefined && tagOfB !== undefined) return compareSchemeTags(tagOfA, tagOfB);
+  return a < b ? -1 : 1;
+}
+
+/**
+ * Whether a version lies in a range (`update.from`). Pre-releases count as the versions that they
+ * are: `4.13.0-rc.1` lies in `>=4.12.0`.
+ *
+ * @returns undefined when that can't be told: the text is not a range of the scheme, or the version
+ *   is none of it.
+ */
+export function isInRange(version: string, range: string, scheme: VersionScheme = 'semver'): boolean | undefined {
+  if (!fitsScheme(version, scheme)) return undefined;
+  switch (scheme) {
+    case 'semver':
+      return versionRange(range)?.test(version);
+    case 'three-tag':
+      return isTagWithin(version, range);
+    default:
+      return assertNever(scheme);
+  }
+}
+
+/** Whether a text is a range of the scheme. */
+export function isRangeOf(text: string, scheme: VersionScheme): boolean {
+  return scheme === 'semver' ? isVersionRange(text) : isTagRange(text);
+}
+
+/** Longest range of tags that is read, in characters. */
+const MAX_TAG_RANGE_LENGTH = 512;
+const COMPARATOR = /^(>=|<=|>|<|=)?([^<>=^~*\s]+)$/;
+
+interface Comparator {
+  readonly operator: '>=' | '<=' | '>' | '<' | '=';
+  readonly bound: SchemeTag;
+}
+
+/**
+ * Whether `text` is a range of tags: comparators (`>=`, `<=`, `>`, `<`, `=`, or none for `=`) with
+ * blanks between those that must all hold, and `||` between alternatives. The SemVer forms `^`,
+ * `~`, ` - ` and `*` are none, since a tag has no major version that could promise anything.
+ */
+export function isTagRange(text: string): boolean {
+  return parseTagRange(text) !== undefined;
+}
+
+/**
+ * Whether a tag lies in a range of tags. Each bound is compared as far as it is written: `2.6` and
+ * `2.6.x` mean all of 2.6, `<=2.6.2` takes each revision of 2.6.2, and `>2.6.2-rev1` takes rev2 but
+ * no build of rev1.
+ *
+ * @returns undefined when one of the two can't be read.
+ */
+export function isTagWithin(version: string, range: string): boolean | undefined {
+  const tag = parseSchemeTag(version);
+  const alternatives = parseTagRange(range);
+  if (tag === undefined || alternatives === undefined) return undefined;
+  return alternatives.some((all) => all.every((comparator) => holds(comparator, tag)));
+}
+
+function parseTagRange(text: string): readonly (readonly Comparator[])[] | undefined {
+  if (text.length > MAX_TAG_RANGE_LENGTH) return undefined;
+  const alternatives = text.split('||').map((part) => comparatorsOf(part.trim().replace(/([<>=])\s+/g, '$1')));
+  return alternatives.every((all) => all !== undefined) ? alternatives : undefined;
+}
+
+function comparatorsOf(text: string): readonly Comparator[] | undefined {
+  const parsed = text.split(/\s+/).map(comparatorOf);
+  return parsed.every((one) => one !== undefined) ? parsed : undefined;
+}
+
+function comparatorOf(text: string): Comparator | undefined {
+  const [, operator = '=', operand = ''] = COMPARATOR.exec(text) ?? [];
+  const bound = parseSchemeTag(operand.replace(/(?:\.[xX])+$/, ''));
+  // A bound without a number orders after all numbers, which nobody means who writes "latest".
+  if (bound === undefined || !/^[0-9]/.test(bound.app)) return undefined;
+  return { operator: operator as Comparator['operator'], bound };
+}
+
+function holds({ operator, bound }: Comparator, tag: SchemeTag): boolean {
+  const order = compareSchemeTags(asFarAs(bound, tag), bound);
+  switch (operator) {
+    case '>=':
+      return order >= 0;
+    case '<=':
+      return order <= 0;
+    case '>':
+      return order > 0;
+    case '<':
+      return order < 0;
+    case '=':
+      return order === 0;
+  }
+}
+
+/** The tag without the parts that the bound does not have. */
+function asFarAs(bound: SchemeTag, { app, revision, build }: SchemeTag): SchemeTag {
+  if (bound.revision === undefined) return { app: shortened(app, bound.app) };
+  if (revision === undefined) return { app };
+  if (bound.build === undefined || build === undefined) return { app, revision };
+  return { app, revision, build };
+}
+
+/** `2.6` of `2.6.2-rc.1` beside the bound `2.5`; the whole where the bound has as many numbers. */
+function shortened(app: string, bound: string): string {
+  const numbers = coreOf(app).split('.');
+  const count = coreOf(bound).split('.').length;
+  return numbers.length > count ? numbers.slice(0, count).join('.') : app;
+}
+
+function coreOf(app: string): string {
+  return app.split('-', 1)[0] ?? app;
+}

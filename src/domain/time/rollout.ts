@@ -1,0 +1,104 @@
+import { digestOf } from '../../platform/digest.ts';
+import type { UpdateRules } from '../model/bundle.ts';
+
+/** The rule `rollout` of a payload. */
+export type Rollout = NonNullable<UpdateRules['rollout']>;
+
+const MINUTE_MS = 60_000;
+/**
+ * The last time that a Date can hold (ECMA-262, "Time Values"). Above it whole milliseconds end.
+ */
+const LAST_TIME = 8.64e15;
+
+/**
+ * The share of nodes that may activate a release at a time, 0 to 1 (fedora-coreos-cincinnati,
+ * `throttle_rollouts`): 0 before the start, 1 from the end on, and a straight line from
+ * `startPercentage` to 1 between them. Without a duration it stays at `startPercentage`.
+ *
+ * @param time milliseconds since the epoch
+ */
+export function throttleAt(rollout: Rollout, time: number): number {
+  const { startMs, startShare, durationMs } = termsOf(rollout);
+  if (time < startMs) return 0;
+  if (durationMs === undefined) return startShare;
+  if (time >= startMs + durationMs) return 1;
+  return startShare + ((1 - startShare) * (time - startMs)) / durationMs;
+}
+
+/** Whether a node of this wariness has to wait at a time: it is greater than the throttle. */
+export function isThrottled(rollout: Rollout, wariness: number, time: number): boolean {
+  return wariness > throttleAt(rollout, time);
+}
+
+/**
+ * The first millisecond at which a node of this wariness does not have to wait; undefined when that
+ * never comes. A node of wariness 0 never waits: `Number.NEGATIVE_INFINITY`.
+ */
+export function turnOf(rollout: Rollout, wariness: number): number | undefined {
+  const { startMs, startShare, durationMs } = termsOf(rollout);
+  if (wariness <= 0) return Number.NEGATIVE_INFINITY;
+  if (wariness <= startShare) return startMs;
+  if (durationMs === undefined) return undefined;
+  // Searched for, not computed: a formula would be rounded in another way than the throttle.
+  let [waits, may] = [startMs, Math.min(startMs + durationMs, LAST_TIME)];
+  if (isThrottled(rollout, wariness, may)) return undefined;
+  while (may - waits > 1) {
+    const middle = Math.floor((waits + may) / 2);
+    if (isThrottled(rollout, wariness, middle)) waits = middle;
+    else may = middle;
+  }
+  return may;
+}
+
+function termsOf({ start, startPercentage = 0, durationMinutes }: Rollout) {
+  return {
+    startMs: start === undefined ? 0 : Date.parse(start),
+    startShare: startPercentage,
+    durationMs: durationMinutes === undefined ? undefined : durationMinutes * MINUTE_MS,
+  };
+}
+
+/** The least wariness that a hash gives: a node that is to be the first of all says so itself. */
+const LEAST_HASHED_WARINESS = 1e-6;
+
+/** How cautious a node is in rollouts, and where that comes from. */
+export interface Wariness {
+  /** 0 (among the first) to 1 (the last). */
+  readonly value: number;
+  /** `none`: there is neither a setting nor a usable machine id, so that it is the last. */
+  readonly source: 'setting' | 'machine-id' | 'none';
+}
+
+/**
+ * The wariness of this node in the rollouts of a stream: the setting, else a hash, else 1.
+ *
+ * @param machineId as in machine-id(5); undefined when there is none
+ */
+export function warinessOf(stream: string, setting: number | undefined, machineId: string | undefined): Wariness {
+  if (setting !== undefined) return { value: setting, source: 'setting' };
+  if (machineId === undefined) return { value: 1, source: 'none' };
+  return { value: hashedWariness(machineId, stream), source: 'machine-id' };
+}
+
+/** Bytes of the hash that count. A double holds a whole number of this size exactly. */
+const COUNTED_BYTES = 6;
+
+/**
+ * A number from 1e-6 to 1 that stays the same for a machine and a stream: the first 6 bytes of the
+ * SHA-256 of `<machine id>:<stream>`, as a whole number, divided by 2^48 - 1
+ * (docs/bundle-format.md, "Rollout").
+ */
+export function hashedWariness(machineId: string, stream: string): number {
+  const hex = digestOf(`${machineId}:${stream}`).slice('sha256:'.length);
+  const number = Number.parseInt(hex.slice(0, 2 * COUNTED_BYTES), 16);
+  return Math.max(LEAST_HASHED_WARINESS, number / (2 ** (8 * COUNTED_BYTES) - 1));
+}
+
+/**
+ * The machine id in the content of `/etc/machine-id` (machine-id(5)): 32 lower-case hex digits, not
+ * all zero. Undefined for anything else, as for the word `uninitialized`.
+ */
+export function parseMachineId(content: string): string | undefined {
+  const id = content.trim();
+  return /^[0-9a-f]{32}$/.test(id) && !/^0+$/.test(id) ? id : undefined;
+}
