@@ -45,7 +45,7 @@ export interface DiskNeed {
    * Layers of which stickpin keeps a compressed copy of its own on the filesystem of the images;
    * default none.
    */
-  readonly copied?: ReadonlySet<Digest>;
+  readonly copied?: readonly LayerNeed[];
   /**
    * Bytes of attachments that are still to be written to the filesystem of the images; default 0.
    */
@@ -66,9 +66,9 @@ export interface DiskNeed {
  * docs/decisions/disk-space.md says why they count in full.
  */
 export function estimateDisk(need: DiskNeed): DiskVerdict {
-  const { images, filesystem, layerStorage, staging, copied, attachedBytes = 0, minFreePercent } = need;
+  const { images, filesystem, layerStorage, staging, copied = [], attachedBytes = 0, minFreePercent } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
-  const copies = [...layers.values()].filter(({ digest }) => copied?.has(digest) === true);
+  const copies = [...new Map(copied.map((layer) => [layer.digest, layer])).values()];
   // An image that lacks no layer takes a few KiB, and is no reason to wait: a pin that is repaired
   // must not depend on space.
   const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);

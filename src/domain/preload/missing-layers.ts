@@ -13,8 +13,10 @@ export function missingLayersOf(
 }
 
 /**
- * What is counted of an image's layers: an image may have twins, packed with gzip and with zstd, of
- * which a runtime takes one. So of layers with the same content the larger blob counts.
+ * What is counted of the layers that an image lacks. `contents.json` lists the layers of all
+ * manifests of an index, and not where those of one end; a runtime takes one manifest. This is an
+ * upper bound: each layer of that manifest counts, or a larger blob with the same content, its twin
+ * packed with gzip or zstd. Variants for other processors count beside it.
  */
 export function largerTwins(layers: readonly Layer[]): readonly Layer[] {
   const larger = new Map<Digest, Layer>();

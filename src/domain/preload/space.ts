@@ -44,16 +44,18 @@ export function diskVerdict(
   const pulling = new Set(running.flatMap((task) => (task.kind === 'pull' ? [task.reference] : [])));
   const layersOf = (image: Image, of = bundle) => largerTwins(missingLayersOf(image, of, presentLayers));
   const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap((image) => layersOf(image)));
-  const images = absent
-    .filter((image) => !pulling.has(image.reference))
-    .map((image) => layersOf(image).filter((layer) => !underWay.has(layer)));
+  const waiting = absent.filter((image) => !pulling.has(image.reference));
+  const images = waiting.map((image) => layersOf(image).filter((layer) => !underWay.has(layer)));
+  const passing = waiting
+    .flatMap((image) => missingLayersOf(image, bundle, presentLayers))
+    .filter((layer) => !underWay.has(layer));
   const before = ahead.flatMap((other) => other.absentImages.map((image) => layersOf(image, other.bundle)));
   return estimateDisk({
     images: absent.length === 0 ? [] : [...before, ...images],
     filesystem: runtime.filesystem,
     layerStorage: runtime.layerStorage ?? 'unpacked',
     staging: runtime.staging,
-    copied: copiedLayers(images.flat(), bundle, observed, policy),
+    copied: copiedLayers(passing, bundle, observed, policy),
     attachedBytes: attachedBytes(bundle, observed),
     minFreePercent: policy.preload.min_free_percent,
     parallel: Math.max(0, parallelPulls(policy.preload.parallel, runtime.layerStorage) - pulling.size),
@@ -61,20 +63,18 @@ export function diskVerdict(
 }
 
 /**
- * Layers that are written to the node's own disk while they pass by, where that takes room from the
- * images.
+ * Layers that are written to the node's own disk, where that takes room from the images: those of
+ * all manifests of an index, since media are copied whole.
  */
 function copiedLayers(
   layers: readonly Layer[],
   bundle: StoredBundle,
   observed: Observed,
   policy: Policy,
-): ReadonlySet<Digest> {
-  if (observed.layersBesideImages !== true) return new Set();
+): readonly Layer[] {
+  if (observed.layersBesideImages !== true) return [];
   const kept = new Set(keptLayers(bundle, policy.retention).map(({ digest }) => digest));
-  return new Set(
-    layers.flatMap(({ digest }) => (kept.has(digest) && !observed.localBlobs.has(digest) ? [digest] : [])),
-  );
+  return layers.filter(({ digest }) => kept.has(digest) && !observed.localBlobs.has(digest));
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   found,
   GIB,
   judge,
+  layer,
   listed,
   MIB,
   medium,
@@ -91,6 +92,18 @@ describe('held (space)', () => {
     const single = { retention: { ...POLICY.retention, keep_components } };
     const { reason } = seen({ filesystem: disk(104) }, { layersBesideImages: true }, single).first ?? {};
     expect(textOf(reason)).toContain('needs 105 MiB');
+  });
+
+  it('counts the larger one of two twins, and copies of both where layers are kept', () => {
+    const over = { zstd: { diffId: layer('gzip').diffId, sizeBytes: MIB } };
+    const twins = stored(verified({ images: { etcd: ['gzip', 'zstd'] }, layers: over }));
+    const needed = (blobs: Policy['retention']['blobs']) =>
+      judge(observation({ layersBesideImages: true, runtime: reachable() }), [twins], {
+        ...POLICY,
+        retention: { ...POLICY.retention, blobs },
+      }).first?.disk?.neededBytes ?? 0;
+    const use = diskUse([layer('gzip')], 1, 'unpacked').bytes;
+    expect([needed('metadata'), needed('kept')]).toEqual([use, use + layer('gzip').sizeBytes + MIB]);
   });
 
   it('states missing inodes', () => {
