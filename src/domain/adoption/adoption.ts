@@ -136,9 +136,7 @@ function refuseStep({ payload }: VerifiedBundle, context: AdoptionContext): Adop
   const known = own.map((one) => one.payload.sequence);
   const highest = Math.max(sequenceFloor(bundles, name, floors), ...known);
   if (maxSequenceStep === 0 || highest === 0) return undefined;
-  // What was there when the stick came counts no longer once the stream was reset.
-  const least = Math.min(highest, ...known);
-  const from = stepFrom === undefined ? highest : Math.max(stepFrom.get(name) ?? least, least);
+  const from = stepFrom === undefined ? highest : (stepFrom.get(name) ?? Math.min(highest, ...known));
   if (sequence - from <= maxSequenceStep) return undefined;
   const data = { kind: 'step', bundle: labelOf(payload), sequence, highest: from, step: maxSequenceStep } as const;
   return { code: 'bundle/sequence', data };

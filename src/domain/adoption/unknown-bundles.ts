@@ -80,7 +80,7 @@ export function sortUnknown(
   const adoptions: Adoption[] = [];
   const awaiting: Awaiting[] = [];
   const approvals = approvalsIn(stored, policy);
-  const arrivals = arrivalsOf(observed.media, before, () => sequencesOf(stored.bundles, floors));
+  const arrivals = arrivalsOf(observed.media, before, sequencesOf(stored.bundles, floors));
   for (const { medium, found: bundle } of found) {
     const where = { mediumId: medium.mediumId, label: medium.label };
     if (bundle.kind === 'rejected') {
@@ -138,16 +138,22 @@ export function sortUnknown(
 }
 
 /**
- * Where the streams were when each stick was plugged in. The drop folder, folders that were loaded
- * and other nodes are always there, so that they count from what is known now.
+ * Where the streams were when each stick was plugged in; a stream that was reset since is nowhere.
+ * The drop folder, folders that were loaded and other nodes are always there, so that they count
+ * from what is known now.
  */
 function arrivalsOf(
   media: readonly Medium[],
   before: Memory['arrivals'],
-  now: () => ReadonlyMap<string, number>,
+  now: ReadonlyMap<string, number>,
 ): Memory['arrivals'] {
   const sticks = media.filter(
     ({ mediumId, isDropFolder, peer }) => !isDropFolder && peer === undefined && !mediumId.startsWith('load:'),
   );
-  return new Map(sticks.map(({ mediumId }) => [mediumId, before.get(mediumId) ?? now()]));
+  return new Map(
+    sticks.map(({ mediumId }) => [
+      mediumId,
+      new Map([...(before.get(mediumId) ?? now)].filter(([name]) => now.has(name))),
+    ]),
+  );
 }

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type AdoptionContext, refuseAdoption, sequenceFloor } from '../../../../src/domain/adoption/adoption.ts';
 import { reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
   type BundleSpec,
@@ -10,7 +12,9 @@ import {
   medium,
   NOON,
   observation,
+  POLICY,
   reachable,
+  type Scene,
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
@@ -234,5 +238,51 @@ describe('adoption (docs/decisions/trust.md)', () => {
     const stale = verified({ expires: '2026-03-11T00:00:00Z' });
     expect(sequences(stick(stale))).toEqual([7]);
     expect(judge(stick(fresh, stale)).assessment.rejections).toMatchObject([{ reason: { code: 'bundle/expired' } }]);
+  });
+});
+
+describe('trust.max_sequence_step while one stick stays plugged in', () => {
+  const policy: Policy = { ...POLICY, trust: { ...POLICY.trust, max_sequence_step: 100 } };
+  const of = (sequence: number) => verified({ sequence, version: `4.13.${sequence}` });
+  const scene = (sequences: readonly number[], arrivals: Scene['arrivals'] = new Map()) =>
+    observation({
+      arrivals,
+      media: [
+        medium(
+          'sdb1',
+          sequences.map((sequence) => found(of(sequence))),
+        ),
+      ],
+    });
+  /** Adopts in rounds until nothing more is taken. Returns the sequences that were, in order. */
+  const climb = (sequences: readonly number[], known: readonly StoredBundle[], arrivals?: Scene['arrivals']) => {
+    const bundles = [...known];
+    let { assessment } = judge(scene(sequences, arrivals), bundles, policy);
+    for (; assessment.adoptions.length > 0; ) {
+      for (const { found: taken } of assessment.adoptions)
+        bundles.push(stored(taken.bundle, { readyAt: NOON, activatedAt: NOON }));
+      assessment = judge(scene(sequences, assessment.arrivals), bundles, policy).assessment;
+    }
+    return bundles.slice(known.length).map(({ payload }) => payload.sequence);
+  };
+  const active = (sequence: number) => stored(of(sequence), { activatedAt: NOON });
+  const reset = (sequence: number) => stored(of(sequence), { activatedAt: NOON, resetAt: NOON + 1 });
+
+  it('it counts from where the stream was then: what came from it does not raise the limit', () => {
+    expect(climb([150, 250, 350], [active(100)])).toEqual([150]);
+    expect(climb([150, 200, 250], [active(100)])).toEqual([150, 200]);
+  });
+
+  it('also once what the stream had then is forgotten', () => {
+    const { arrivals } = judge(scene([200]), [active(100)], policy).assessment;
+    expect(climb([300], [active(200)], arrivals)).toEqual([]);
+  });
+
+  it.each([
+    { was: 'far above', before: 900_000 },
+    { was: 'far below', before: 10 },
+  ])('a stream that was $was and is reset meanwhile counts anew, from the first that is taken', ({ before }) => {
+    const { arrivals } = judge(scene([]), [active(before)], policy).assessment;
+    expect(climb([5_000, 5_050, 5_150, 5_250], [reset(before)], arrivals)).toEqual([5_000, 5_050]);
   });
 });

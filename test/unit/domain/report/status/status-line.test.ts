@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../../../src/domain/model/bundle.ts';
 import type { Progress } from '../../../../../src/domain/report/status/progress-text.ts';
 import { statusLine } from '../../../../../src/domain/report/status/status-line.ts';
+import type { Policy } from '../../../../../src/domain/settings/settings.ts';
 import type { TaskFailure } from '../../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
@@ -17,6 +18,7 @@ import {
   medium,
   NOON,
   observation,
+  POLICY,
   pullOf,
   reachable,
   referenceOf,
@@ -889,5 +891,30 @@ describe('statusLine: what is wrong with what an administrator gave', () => {
     expect(line({ trust: { ...trust, alarm }, runtime: complete }, [active])).toBe(
       `${alarm}. ocp 4.13.7 activated (112 images present and pinned). Waiting for media.`,
     );
+  });
+});
+
+describe('statusLine while the fleet process is away', () => {
+  const withFleet = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true } };
+  const served = (policy: Policy, over: Partial<Scene> = {}, bundles: readonly StoredBundle[] = [ready]) => {
+    const observed = observation({ media: [stick], runtime: complete, ...over });
+    return statusLine({ observed, memory: observed, assessment: judge(observed, bundles, policy).assessment }, still);
+  };
+  const self = { self: 'worker-1', nodes: [], peers: [] };
+
+  it.each([
+    { what: 'ready', bundles: [ready] },
+    { what: 'activated', bundles: [active] },
+    { what: 'ready and held', bundles: [stored(manual, { readyAt: NOON })], media: [medium('sdb1', [found(manual)])] },
+  ])('never lets the stick of a release go that is $what, since nobody knows who needs it', ({ bundles, ...over }) => {
+    const text = served(withFleet, { fleet: undefined, ...over }, bundles);
+    expect(text).toContain('Leave the stick in: stickpin-fleet.service does not say who needs it.');
+    expect(text).not.toContain('may remove');
+    expect(text.length).toBeLessThanOrEqual(200);
+  });
+
+  it('lets it go once the process says that nobody needs it, and on a node without a fleet', () => {
+    expect(served(withFleet, { fleet: self }, [active])).toContain('ou may remove the stick');
+    expect(served(POLICY, {}, [active])).toContain('ou may remove the stick');
   });
 });
