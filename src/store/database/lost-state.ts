@@ -80,9 +80,9 @@ export function openOrRenew<T>(
   makePrivate(path);
   const cut = existsSync(path) && statSync(path).size > 0 ? walDamage(`${path}-wal`) : undefined;
   const copy = cut === undefined ? undefined : copyAside(path, now);
-  const damage = damageOf(path, revive, of);
-  if (damage !== undefined) return startAnew(damage);
   try {
+    const damage = damageOf(path, revive, of);
+    if (damage !== undefined) return startAnew(damage);
     const opened = open();
     if (cut === undefined) return { opened, loss: undefined };
     const kept = path === of ? `; both are kept as ${copy}` : '';

@@ -1,5 +1,5 @@
-import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -17,9 +17,24 @@ import { openSampleState } from '../../support/state/open-sample-state.ts';
 const { signal } = new AbortController();
 const event = (kind: string) => ({ at: NOON, kind, message: kind });
 
+/** The files of a daemon that was killed, with a flipped bit in the first frame of the log. */
+function leaveDamagedLog(folder: string): void {
+  const from = mkdtempSync(join(tmpdir(), 'stickpin-killed-'));
+  const killed = openSampleState(join(from, 'state.db'));
+  for (const kind of ['first', 'second', 'third']) killed.store.append(event(kind));
+  for (const name of ['state.db', 'state.db-wal', 'state.db-shm']) cpSync(join(from, name), join(folder, name));
+  killed.close();
+  rmSync(from, { recursive: true });
+  const log = readFileSync(join(folder, 'state.db-wal'));
+  log.writeUInt8(log.readUInt8(100) ^ 1, 100);
+  writeFileSync(join(folder, 'state.db-wal'), log);
+}
+
 /** What `record-changes.ts` writes of each step. */
 interface Step {
   readonly step: string;
+  /** What was logged. */
+  readonly message?: string;
   readonly error?: { readonly code: string; readonly message: string };
   readonly trouble?: { readonly code: string; readonly message: string };
 }
@@ -37,10 +52,11 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a disk error'
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   /** Records changes while calls on the file fail. `when`: as in strace(1). */
-  const record = (files: readonly string[], inject: string) => {
+  const record = (files: readonly string[], ...inject: readonly string[]) => {
     const path = join(folder, 'state.db');
     const on = files.flatMap((file) => ['-P', `${path}${file}`]);
-    const args = ['-f', '-qq', '-o', join(folder, 'trace'), ...on, '-e', `inject=${inject}`];
+    const faults = inject.flatMap((one) => ['-e', `inject=${one}`]);
+    const args = ['-f', '-qq', '-o', join(folder, 'trace'), ...on, ...faults];
     const { stdout, stderr, status } = spawnSync('strace', [...args, process.execPath, recorder, path], {
       encoding: 'utf8',
       // strace counts the calls of each thread on its own.
@@ -94,6 +110,41 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a disk error'
     expect(calls).toBeGreaterThan(3);
   });
 
+  it('when a database with a damaged log is checked leaves no copy of both', () => {
+    leaveDamagedLog(folder);
+    const trace = [
+      '-f',
+      '-qq',
+      '-o',
+      '/dev/null',
+      '-P',
+      join(folder, 'state.db'),
+      '-e',
+      'inject=pread64:error=EIO:when=1+',
+    ];
+    const { stderr } = spawnSync('strace', [...trace, process.execPath, recorder, join(folder, 'state.db')], {
+      encoding: 'utf8',
+    });
+    expect(stderr).toContain("can't be opened as the state database");
+    expect(readdirSync(folder).filter((name) => name.includes('damaged'))).toEqual([]);
+  });
+
+  it('of a sync is not forgotten when the database is opened again after a change that failed', () => {
+    let failed = 0;
+    for (let when = 1; ; when += 1) {
+      rmSync(folder, { recursive: true, force: true });
+      mkdirSync(folder);
+      openSampleState(join(folder, 'state.db')).close();
+      const { steps } = record(['-wal'], `pwrite64:error=EIO:when=${when}`, 'fdatasync:error=EIO:when=1');
+      expect(steps.filter(({ message }) => message?.includes('sync') === true).length, `write ${when}`).toBe(1);
+      expect(stored(), `write ${when}`).toEqual(['first', 'second', 'third', 'last']);
+      const { step } = steps.find(({ error }) => error !== undefined) ?? {};
+      if (step === 'first') failed += 1;
+      else if (step !== undefined) break;
+    }
+    expect(failed).toBeGreaterThan(3);
+  });
+
   it.each([
     { what: 'of syncs of the log', files: ['-wal'], calls: 'fsync' },
     { what: 'of syncs of the log and of the new file', files: ['-wal', '.copy.new'], calls: 'fdatasync,rename' },
@@ -104,6 +155,9 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a disk error'
     expect(told.length).toBeGreaterThan(0);
     for (const { trouble } of told) expect(trouble).toBeDefined();
     expect(steps.filter(({ step, error }) => step !== 'log' && error === undefined)).toEqual([]);
+    expect(readdirSync(folder)).not.toContain('state.db.copy.new');
+    // In 20 s, since the pauses grow: 0 s, 5 s, 15 s.
+    expect(steps.filter(({ message }) => message?.includes('is copied into a new file')).length).toBeLessThanOrEqual(3);
   });
 });
 
@@ -139,6 +193,39 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a kill', { ti
     expect(kills).toBeGreaterThan(10);
   });
 });
+
+const ext4 = ['mkfs.ext4', 'chattr'].map((name) => program(name, 'apt-get install e2fsprogs'));
+
+describe.runIf(have('root', mounting, ...ext4))(
+  'a database with a damaged log that can not be opened for changes',
+  () => {
+    it.each(['', '-shm'])(
+      'leaves no copy of both by each try, only by the one that succeeds; state.db%s',
+      async (file) => {
+        const disk = mountSmallDisk('ext4', 16 * 1024 * 1024);
+        const path = join(disk.path, 'state.db');
+        const copies = () => readdirSync(disk.path).filter((name) => name.includes('damaged'));
+        const lock = (flag: '+i' | '-i') => execFileSync('chattr', [flag, `${path}${file}`]);
+        try {
+          leaveDamagedLog(disk.path);
+          lock('+i');
+          const state = openSampleState(path);
+          expect(() => state.store.append(event('later'))).toThrow(
+            expect.objectContaining({ code: 'store/read-only' }),
+          );
+          expect(copies()).toEqual([]);
+          lock('-i');
+          await eventually(() => state.store.append(event('later')), 20_000);
+          expect(copies()).toHaveLength(2);
+          state.close();
+        } finally {
+          spawnSync('chattr', ['-i', `${path}${file}`]);
+          disk.dispose();
+        }
+      },
+    );
+  },
+);
 
 describe.runIf(have('root', mounting))('a database that a kill left on a disk that is read-only at the start', () => {
   it('is written once the disk can be written', async () => {

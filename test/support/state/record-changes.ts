@@ -21,6 +21,8 @@ async function step(kind: string): Promise<void> {
     try {
       if (!isRecorded) state.store.append({ at: 0, kind, message: kind });
       isRecorded = true;
+      // The sync of that change begins.
+      await delay(0);
       // A change that is followed by a checkpoint.
       state.store.setFloorRecord(kind);
       await state.store.settled(signal);
