@@ -35,6 +35,8 @@ interface SystemdHooks {
 export interface SystemdDouble {
   /** The calls that came in, as `StartTransientUnit`. */
   readonly calls: readonly string[];
+  /** The unique names of those who called. */
+  readonly senders: ReadonlySet<string>;
   /** Puts a unit with these properties into memory and announces it with UnitNew. */
   addUnit(unit: string, properties: Readonly<Record<string, Readonly<Record<string, unknown>>>>): void;
   /** Takes a unit out of memory and announces it with UnitRemoved. */
@@ -60,11 +62,13 @@ export async function startSystemdDouble(address: string): Promise<SystemdDouble
   const units = new Map<string, Record<string, Record<string, unknown>>>();
   const subscribers = new Set<string>();
   const calls: string[] = [];
+  const senders = new Set<string>();
   const emit = (path: string, iface: string, member: string, signature: string, body: readonly unknown[]): void => {
     if (subscribers.size > 0) bus.emit({ path, interface: iface, member, signature, body });
   };
   const double: SystemdDouble = {
     calls,
+    senders,
     hooks: {},
     addUnit: (unit, properties) => {
       units.set(unit, structuredClone(properties) as Record<string, Record<string, unknown>>);
@@ -173,6 +177,7 @@ export async function startSystemdDouble(address: string): Promise<SystemdDouble
   };
   bus.serve(async (call) => {
     calls.push(call.member);
+    senders.add(call.sender);
     const method = methods[call.member];
     if (method === undefined) throw new BusErrorReply('org.freedesktop.DBus.Error.UnknownMethod', call.member);
     return method(call);

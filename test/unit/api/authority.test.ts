@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { authorize } from '../../../src/api/authority.ts';
+import { authorize, CallerBudget } from '../../../src/api/authority.ts';
 import { type BusCall, BusErrorReply } from '../../../src/dbus/message-bus.ts';
 
 const never = new AbortController().signal;
@@ -73,5 +73,88 @@ describe('permission for an action', () => {
     const unknown = busOf(error('NameHasNoOwner'));
     expect(await refusalOf(unknown)).toBe('AccessDenied: The bus does not say who called (text), so nothing was done');
     expect(unknown.calls).toHaveLength(1);
+  });
+});
+
+describe('the budget of callers without rights', () => {
+  const UIDS: Readonly<Record<string, number>> = { ':1.1': 1000, ':1.2': 1000, ':1.3': 1001, ':1.4': 0, ':1.5': 700 };
+  /** A clock that stands but for work and waits: who waits longest is woken last. */
+  function createClock() {
+    let now = 0;
+    const waiting: { readonly at: number; readonly wake: () => void }[] = [];
+    return {
+      monotonic: () => now,
+      sleep: (ms: number) => new Promise<void>((wake) => void waiting.push({ at: now + ms, wake })),
+      work: (ms: number) => {
+        now += ms;
+      },
+      /** Lets time pass until `end`. */
+      async until(end: number): Promise<void> {
+        for (;;) {
+          await new Promise((resolve) => setImmediate(resolve));
+          waiting.sort((one, other) => one.at - other.at);
+          if ((waiting[0]?.at ?? Number.POSITIVE_INFINITY) > end) break;
+          const next = waiting.shift();
+          now = Math.max(now, next?.at ?? 0);
+          next?.wake();
+        }
+        now = Math.max(now, end);
+      },
+    };
+  }
+
+  /** Each sender reads pages of 20 ms each in a loop, for 100 s. Returns the work of each. */
+  async function loop(senders: readonly string[]) {
+    const clock = createClock();
+    const call = async ({ body }: BusCall) => [UIDS[String(body?.[0])]];
+    const budget = new CallerBudget({ bus: { call }, ownUid: 700, clock });
+    const spentMs = Object.fromEntries(senders.map((sender) => [sender, 0]));
+    let isOver = false;
+    const ask = async (sender: string) => {
+      for (let time = 0; !isOver && time < 1_000; time += 1) {
+        await budget.run(
+          sender,
+          async () => {
+            clock.work(20);
+            spentMs[sender] = (spentMs[sender] ?? 0) + 20;
+          },
+          never,
+        );
+      }
+    };
+    for (const sender of senders) void ask(sender);
+    await clock.until(100_000);
+    isOver = true;
+    return senders.map((sender) => spentMs[sender] ?? 0);
+  }
+  const sum = (values: readonly number[]) => values.reduce((all, one) => all + one, 0);
+
+  it('gives a user 1 s of work at once and a tenth of a processor, however many connections it has', async () => {
+    for (const senders of [[':1.1'], [':1.1', ':1.2']]) {
+      const spent = sum(await loop(senders));
+      expect(spent).toBeGreaterThan(9_000);
+      expect(spent).toBeLessThanOrEqual(11_040);
+    }
+  });
+
+  it('is of each user alone: another one gets as much', async () => {
+    const [first = 0, other = 0] = await loop([':1.1', ':1.3']);
+    expect(other).toBeGreaterThan(9_000);
+    expect(first).toBeGreaterThan(9_000);
+  });
+
+  it.each([':1.4', ':1.5'])('does not hold for root and our own user (%s)', async (sender) => {
+    expect(await loop([sender])).toEqual([20_000]);
+  });
+
+  it('refuses calls of a user of which too many wait', async () => {
+    const clock = createClock();
+    const budget = new CallerBudget({ bus: { call: async () => [1000] }, ownUid: 700, clock });
+    const calls = Array.from({ length: 100 }, () => budget.run(':1.1', async () => clock.work(2_000), never));
+    const ends = Promise.allSettled(calls);
+    await clock.until(10_000_000);
+    const refused = (await ends).filter(({ status }) => status === 'rejected');
+    expect(refused).toHaveLength(36);
+    expect(String((refused[0] as PromiseRejectedResult).reason)).toContain('64 calls of user 1000 have no answer yet');
   });
 });
