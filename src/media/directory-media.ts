@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { watch as watchFolder } from 'node:fs';
+import { type Stats, watch as watchFolder } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { ChokidarOptions, FSWatcher } from 'chokidar';
+import type { FSWatcher } from 'chokidar';
 import { limits } from '../bundle/limits.ts';
 import { findEntry } from '../bundle/read/bundle-directory.ts';
 import type { BundleLayout } from '../bundle/read/find-bundles.ts';
@@ -40,20 +40,6 @@ const PRESENCE_MS = 2_000;
  * new folder begins late on a busy machine, and nothing tells what was written into it before.
  */
 const LATER_LOOKS = 2;
-
-/**
- * Only folders are watched. A bundle has thousands of files, and the watch on their folder reports
- * them too. What lies beside `stickpin` on a medium is not ours, and may be a lot.
- */
-function below({ path, layout }: DirectoryMedium): ChokidarOptions {
-  const isBeside = (other: string) =>
-    layout === 'medium' && dirname(other) === path && basename(other).toLowerCase() !== 'stickpin';
-  return {
-    ignored: (other, stats) => stats?.isFile() === true || isBeside(other),
-    depth: WATCH_DEPTH,
-    followSymlinks: false,
-  };
-}
 
 /**
  * Directories as media: `media.directories`, and the drop folder. An existing directory counts as
@@ -98,14 +84,18 @@ interface DirectoryWatch {
   seen: string | undefined;
   /** Ends the watch on the directory as an entry of the folder around it. */
   unwatchAbove: () => void;
-  /** Watches the content of the directory. */
+  /** The name of the folder `stickpin` of a medium, when the directory was last listed. */
+  home: string | undefined;
+  /** Ends the watch on the names in the directory of a medium. */
+  unwatchTop: () => void;
+  /** Watches the content of the directory, of a medium that of its folder `stickpin`. */
   below: FSWatcher | undefined;
   /**
    * Whether something came or went at the path since the last report. Who read the directory
    * meanwhile may have found nothing, though all is as before.
    */
   wasMoved: boolean;
-  /** The directory that {@link below} watches, as {@link inodeOf} identifies it. */
+  /** What is watched: the directory, and its folder `stickpin`, as {@link inodeOf} names them. */
   watched: string | undefined;
   timer: NodeJS.Timeout | undefined;
   /** How many checks that nothing asks for are still to be made, see {@link LATER_LOOKS}. */
@@ -132,6 +122,8 @@ function directoryWatch(
     ...around,
     seen: undefined,
     unwatchAbove: () => undefined,
+    home: undefined,
+    unwatchTop: () => undefined,
     below: undefined,
     wasMoved: false,
     watched: undefined,
@@ -147,19 +139,20 @@ async function startWatch(watch: DirectoryWatch): Promise<void> {
   const { path } = watch;
   // The content at the start counts as settled, so it is reported at once.
   report(watch, await fingerprintOf(watch));
-  const check = (): void => {
-    watch.following = watch.following.then(() => followDirectory(watch)).catch(() => look(watch));
-  };
   watch.unwatchAbove = watchEntry(path, (isMove) => {
     watch.wasMoved ||= isMove;
-    check();
+    follow(watch);
   });
   watch.timer = setInterval(() => {
-    check();
+    follow(watch);
     lookLater(watch);
   }, PRESENCE_MS).unref();
-  check();
+  follow(watch);
   await watch.following;
+}
+
+function follow(watch: DirectoryWatch): void {
+  watch.following = watch.following.then(() => followDirectory(watch)).catch(() => look(watch));
 }
 
 async function closeWatch(watch: DirectoryWatch): Promise<void> {
@@ -178,10 +171,15 @@ async function closeWatch(watch: DirectoryWatch): Promise<void> {
  */
 function watchEntry(path: string, onChange: (isMove: boolean) => void): () => void {
   const name = basename(path);
+  return watchNames(dirname(path), (isMove, changed) => {
+    if (changed === name || changed === null) onChange(isMove);
+  });
+}
+
+/** Watches the names in a folder without a list of them. */
+function watchNames(folder: string, onChange: (isMove: boolean, name: string | null) => void): () => void {
   try {
-    const watcher = watchFolder(dirname(path), { persistent: false }, (event, changed) => {
-      if (changed === name || changed === null) onChange(event === 'rename');
-    });
+    const watcher = watchFolder(folder, { persistent: false }, (event, name) => onChange(event === 'rename', name));
     watcher.on('error', () => watcher.close());
     return () => watcher.close();
   } catch {
@@ -194,20 +192,40 @@ function watchEntry(path: string, onChange: (isMove: boolean) => void): () => vo
  * the inode, not the name.
  */
 async function followDirectory(watch: DirectoryWatch): Promise<void> {
-  const inode = await inodeOf(watch.path);
-  if (inode === watch.watched) {
+  const { path, home } = watch;
+  const inode = await inodeOf(path);
+  const watched = inode && `${inode} ${home && (await inodeOf(join(path, home)))}`;
+  if (watched === watch.watched) {
     if (watch.wasMoved) look(watch);
     return;
   }
-  watch.watched = inode;
+  watch.watched = watched;
   await closeBelow(watch);
-  const onChange = () => look(watch);
-  const isThere = inode !== undefined && !watch.signal.aborted;
-  watch.below = isThere ? watch.open(watch.path, below(watch)).on('raw', onChange).on('error', onChange) : undefined;
+  if (watched !== undefined && !watch.signal.aborted) openBelow(watch);
   look(watch);
 }
 
-async function closeBelow({ below }: DirectoryWatch): Promise<void> {
+/**
+ * Only folders are watched. A bundle has thousands of files, and the watch on their folder reports
+ * them too. What lies beside `stickpin` on a medium is not ours, and may be a lot.
+ */
+function openBelow(watch: DirectoryWatch): void {
+  const { path, layout, home, open } = watch;
+  const onChange = () => look(watch);
+  const isMedium = layout === 'medium';
+  if (isMedium) watch.unwatchTop = watchNames(path, onChange);
+  if (isMedium && home === undefined) return;
+  const ignored = (_path: string, stats?: Stats) => stats?.isFile() === true;
+  const depth = isMedium ? WATCH_DEPTH - 1 : WATCH_DEPTH;
+  watch.below = open(join(path, home ?? '.'), { ignored, depth, followSymlinks: false })
+    .on('raw', onChange)
+    .on('error', onChange);
+}
+
+async function closeBelow(watch: DirectoryWatch): Promise<void> {
+  const { below } = watch;
+  watch.unwatchTop();
+  watch.below = undefined;
   if (below !== undefined) await closeWatcher(below);
 }
 
@@ -229,6 +247,8 @@ async function lookUntilDone(watch: DirectoryWatch): Promise<void> {
     await settle(watch).catch(() => undefined); // only an abort throws
   }
   watch.looking = undefined;
+  // Its folder `stickpin` may have come.
+  if (!watch.signal.aborted) follow(watch);
 }
 
 /** Waits until the content of the directory no longer changes, then reports it. */
@@ -284,23 +304,25 @@ async function isDirectory(path: string): Promise<boolean> {
  * A text that changes when a name, a size or a time below `path` changes. On a medium that means
  * below its folder `stickpin`, and the first names beside it. Undefined when it is no directory.
  */
-async function fingerprintOf({ path, layout }: DirectoryMedium): Promise<string | undefined> {
+async function fingerprintOf(watch: DirectoryWatch): Promise<string | undefined> {
+  const { path, layout } = watch;
   if (!(await isDirectory(path))) return undefined;
   const hash = createHash('sha1');
   const root = await holdWithoutLinks(path).catch(() => undefined);
   // The reason is reported when the directory is read.
   if (root === undefined) return 'unreadable';
-  const tree = layout === 'medium' ? listMedium(root) : listTree(root, WATCH_DEPTH);
+  const tree = layout === 'medium' ? listMedium(root, watch) : listTree(root, WATCH_DEPTH);
   for await (const line of tree) hash.update(line);
   return hash.digest('hex');
 }
 
-async function* listMedium(root: HeldFolder): AsyncGenerator<string> {
+async function* listMedium(root: HeldFolder, watch: DirectoryWatch): AsyncGenerator<string> {
   try {
     const names = await root.names(limits.topEntries).catch((): string[] => []);
     yield `${names.sort().join('\0')}\n${(await root.stat('.').catch(() => undefined))?.mtimeMs}\n`;
     const home = await findEntry(root, 'stickpin').catch(() => undefined);
     const folder = home === undefined ? undefined : await root.openFolder(home).catch(() => undefined);
+    watch.home = folder && home;
     if (folder !== undefined) yield* listTree(folder, WATCH_DEPTH - 1);
   } finally {
     await root.close();

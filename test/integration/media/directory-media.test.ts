@@ -1,4 +1,5 @@
-import { renameSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { link, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +7,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDirectoryMedia } from '../../../src/media/directory-media.ts';
 import type { MediaProvider } from '../../../src/media/provider/media-provider.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { eventually } from '../../support/eventually.ts';
+import { have, program } from '../../support/requirements.ts';
 
 const never = new AbortController().signal;
 
@@ -144,4 +147,46 @@ describe('directories as media', () => {
     await mkdir(root);
     await eventually(() => expect(story).toEqual([arrived()]));
   });
+});
+
+/** Watches the medium, searches it for bundles, and waits for the report of a change. */
+const READER = `
+const [media, finder, root] = process.argv.slice(1);
+const { signal } = new AbortController();
+const { createDirectoryMedia } = await import(media);
+const { findBundles } = await import(finder);
+const clock = { sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) };
+const provider = createDirectoryMedia({ directories: [{ path: root, layout: 'medium' }], clock, settleMs: 50 });
+const { promise, resolve } = Promise.withResolvers();
+await provider.start({ arrived: () => undefined, changed: resolve, left: () => undefined }, signal);
+const found = await findBundles(root, 'medium', signal);
+(await import('node:fs')).writeFileSync(root + '/stickpin/a/more', '');
+await promise;
+await provider.dispose();
+console.log(found.map(({ path }) => path).join());
+`;
+
+describe.runIf(have(program('strace', 'apt-get install strace')))('a medium with many files at its top', () => {
+  it('is never listed as a whole: what lies beside stickpin is not ours', async () => {
+    const base = await mkdtemp(join(tmpdir(), 'stickpin-many-'));
+    try {
+      const root = join(base, 'stick');
+      mkdirSync(join(root, 'stickpin/a'), { recursive: true });
+      writeFileSync(join(root, 'stickpin/a/bundle.dsse.json'), '');
+      const entries = 10_000;
+      for (let at = 0; at < entries; at += 1) writeFileSync(join(root, `${'x'.repeat(200)}-${at}`), '');
+      const media = await bundleIntoCache('src/media/directory-media.ts', 'directory-media');
+      const finder = await bundleIntoCache('src/bundle/read/find-bundles.ts', 'find-bundles');
+      const reader = [process.execPath, '--input-type=module', '-e', READER, media, finder, root];
+      const trace = ['-f', '-qq', '-o', join(base, 'trace'), '-P', root, '-e', 'trace=getdents64'];
+      const { stdout, stderr } = spawnSync('strace', [...trace, ...reader], { encoding: 'utf8', timeout: 60_000 });
+      expect([stdout.trim(), stderr]).toEqual(['stickpin/a', '']);
+      const reads = [...readFileSync(join(base, 'trace'), 'utf8').matchAll(/\/\* (\d+) entries \*\//g)];
+      const read = reads.reduce((sum, [, count]) => sum + Number(count), 0);
+      expect(read).toBeGreaterThan(0);
+      expect(read).toBeLessThan(entries / 2);
+    } finally {
+      await rm(base, { recursive: true, force: true });
+    }
+  }, 120_000);
 });
