@@ -1,5 +1,5 @@
 /** Entry of the fleet process: `stickpin-fleet.service` runs it. */
-import { unsupportedNode } from './platform/node-version.ts';
+import { unsupportedNode } from './platform/version.ts';
 
 const complaint = unsupportedNode(process.versions.node);
 if (complaint === undefined) {

@@ -1,6 +1,6 @@
 /** Entry of the command line: `stickpin`. */
 import { runCommandLine } from './app/command-line/run-command-line.ts';
-import { unsupportedNode } from './platform/node-version.ts';
+import { unsupportedNode } from './platform/version.ts';
 
 const complaint = unsupportedNode(process.versions.node);
 if (complaint === undefined) {

@@ -1,9 +1,9 @@
 import { actionId } from './authority.ts';
-import { busNameOf } from './bus-name.ts';
 import {
   type Access,
   BUNDLE,
   BUNDLES_PATH,
+  busNameOf,
   MANAGER,
   METHODS,
   type MethodContract,
@@ -11,9 +11,13 @@ import {
   SERVICE,
   SIGNALS,
 } from './contract.ts';
-import type { BundleValues } from './properties/bundle-properties.ts';
-import type { ManagerValues } from './properties/manager-properties.ts';
-import { bundleTable, managerTable, type PropertyTable } from './properties/property-tables.ts';
+import {
+  type BundleValues,
+  bundleTable,
+  type ManagerValues,
+  managerTable,
+  type PropertyTable,
+} from './properties/properties.ts';
 import { type Fields, fieldsOf, isOptional } from './wire-types.ts';
 
 /** What each property of the manager says, in a sentence. */

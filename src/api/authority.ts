@@ -2,9 +2,7 @@ import { BusErrorReply, busCall, type CallHeader, variant } from '../dbus/messag
 import { reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';
-import { ACTIONS, type Action } from './actions.ts';
-import type { ApiBus } from './api-bus.ts';
-import { SERVICE } from './contract.ts';
+import { ACTIONS, type Action, type ApiBus, SERVICE } from './contract.ts';
 
 /** The adapters of the permission check. */
 export interface Authority {

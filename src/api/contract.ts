@@ -1,13 +1,7 @@
-/**
- * The D-Bus API of the daemon as data. The client, the service, what introspection shows, the type
- * of the back end, and the tables of docs/dbus.md follow from it and from the properties in
- * `properties/`.
- *
- * Keys are camelCase; on the bus each begins with a capital letter (`GetHistory` for `getHistory`).
- */
-import type { CheckedImage } from '../domain/report/parts/content-report.ts';
+import type { BusCall, CallCheck, CallHandler, OutgoingSignal } from '../dbus/message-bus.ts';
+import type { CheckedImage } from '../domain/report/parts/part-reports.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
 import type { EventRow } from '../ports/state.ts';
-import type { Action } from './actions.ts';
 import {
   dictionary,
   type Fields,
@@ -21,6 +15,14 @@ import {
   text,
   type WireType,
 } from './wire-types.ts';
+
+/**
+ * The D-Bus API of the daemon as data. The client, the service, what introspection shows, the type
+ * of the back end, and the tables of docs/dbus.md follow from it and from the properties in
+ * `properties/`.
+ *
+ * Keys are camelCase; on the bus each begins with a capital letter (`GetHistory` for `getHistory`).
+ */
 
 /** The name of the daemon on the system bus. */
 export const SERVICE = 'io.stickpin1';
@@ -217,3 +219,75 @@ export const SIGNALS = {
     args: { result: integer },
   },
 } as const;
+
+/**
+ * What needs permission, by the last part of the polkit action id. `systemd/io.stickpin1.policy`
+ * declares the same actions.
+ */
+export const ACTIONS = {
+  approve: 'approve a bundle',
+  reject: 'reject a bundle',
+  activate: 'activate a release, or go back to another one',
+  unpin: 'give up a release or unclaimed pins',
+  load: 'load a medium, or stop and resume preloads',
+  trust: 'change which keys are trusted',
+} as const;
+
+/** What needs permission. */
+export type Action = keyof typeof ACTIONS;
+
+/** The part of `SystemBus` that the service needs. */
+export interface ApiBus {
+  call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
+  serve(handler: CallHandler, check: CallCheck): void;
+  emit(signal: OutgoingSignal): void;
+  /** Calls `listener` after each connection, because a name is lost with its connection. */
+  onConnected(listener: () => void): Unsubscribe;
+}
+
+/** Interfaces of the D-Bus specification ("Standard Interfaces"). */
+export const PROPERTIES = 'org.freedesktop.DBus.Properties';
+export const OBJECT_MANAGER = 'org.freedesktop.DBus.ObjectManager';
+export const INTROSPECTABLE = 'org.freedesktop.DBus.Introspectable';
+export const PEER = 'org.freedesktop.DBus.Peer';
+
+/**
+ * The D-Bus name of a method, property or signal of the contract: `GetHistory` for `getHistory`.
+ */
+export function busNameOf(key: string): string {
+  return `${key.charAt(0).toUpperCase()}${key.slice(1)}`;
+}
+
+/**
+ * Prefix of our error names. After it comes the code of the AppError: `Engine.NoSuchBundle` for
+ * `engine/no-such-bundle`.
+ */
+const ERROR_PREFIX = `${SERVICE}.Error.`;
+
+/** The D-Bus error name of an AppError's code. */
+export function errorNameOf(code: string): string {
+  const words = (part: string): string =>
+    part
+      .split(/[^A-Za-z0-9]+/)
+      .filter((word) => word !== '')
+      .map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`)
+      .join('');
+  const elements = code
+    .split('/')
+    .map(words)
+    .filter((element) => /^[A-Z]/.test(element));
+  return `${ERROR_PREFIX}${elements.length === 0 ? 'Failed' : elements.join('.')}`;
+}
+
+/**
+ * The code of the AppError behind a D-Bus error name of ours: the inverse of {@link errorNameOf}.
+ * Undefined for other errors.
+ */
+export function codeOfErrorName(errorName: string): string | undefined {
+  if (!errorName.startsWith(ERROR_PREFIX)) return undefined;
+  return errorName
+    .slice(ERROR_PREFIX.length)
+    .split('.')
+    .map((element) => element.replace(/([a-z0-9])([A-Z])/g, '$1-$2').toLowerCase())
+    .join('/');
+}

@@ -9,12 +9,22 @@ import {
 import type { StatusReport } from '../domain/report/report.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { oneLine } from '../platform/plain-text.ts';
-import { type ApiBus, INTROSPECTABLE, OBJECT_MANAGER, PEER, PROPERTIES } from './api-bus.ts';
 import { authorize, type CallerBudget } from './authority.ts';
 import type { ApiBackend, ApiCall } from './backend.ts';
-import { busNameOf } from './bus-name.ts';
-import { BUNDLES_PATH, MANAGER, METHODS, type MethodContract, OBJECT_PATH } from './contract.ts';
-import { errorNameOf } from './error-names.ts';
+import {
+  type ApiBus,
+  BUNDLES_PATH,
+  busNameOf,
+  errorNameOf,
+  INTROSPECTABLE,
+  MANAGER,
+  METHODS,
+  type MethodContract,
+  OBJECT_MANAGER,
+  OBJECT_PATH,
+  PEER,
+  PROPERTIES,
+} from './contract.ts';
 import { introspectBundle, introspectManager, introspectParent } from './introspection.ts';
 import { objectsOf } from './properties/objects.ts';
 import {
@@ -23,7 +33,7 @@ import {
   encodeProperties,
   managerTable,
   type PropertyTable,
-} from './properties/property-tables.ts';
+} from './properties/properties.ts';
 import { fieldsOf } from './wire-types.ts';
 
 /** The adapters for answering calls. */

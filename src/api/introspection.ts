@@ -1,6 +1,5 @@
-import { busNameOf } from './bus-name.ts';
-import { BUNDLES_PATH, METHODS, type MethodContract, OBJECT_PATH, SIGNALS } from './contract.ts';
-import { bundleTable, managerTable, type PropertyTable } from './properties/property-tables.ts';
+import { BUNDLES_PATH, busNameOf, METHODS, type MethodContract, OBJECT_PATH, SIGNALS } from './contract.ts';
+import { bundleTable, managerTable, type PropertyTable } from './properties/properties.ts';
 import { type Fields, fieldsOf } from './wire-types.ts';
 
 const DOCTYPE = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"

@@ -2,12 +2,11 @@ import { busCall } from '../dbus/message-bus.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
-import type { ApiBus } from './api-bus.ts';
 import { CallerBudget } from './authority.ts';
 import type { ApiBackend } from './backend.ts';
-import { SERVICE } from './contract.ts';
+import { type ApiBus, SERVICE } from './contract.ts';
 import { answer, type Dispatch, refusalOf } from './dispatch.ts';
-import { announceChanges } from './properties/announcements.ts';
+import { announceChanges } from './properties/objects.ts';
 
 /** The adapters of {@link createApiService}. */
 export interface ApiServiceDeps {

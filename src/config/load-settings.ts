@@ -4,8 +4,7 @@ import { parse } from 'toml';
 import * as v from 'valibot';
 import { deepFreeze, jointFaults, type Settings, settingsSchema } from '../domain/settings/settings.ts';
 import { AppError, FaultList, reasonOf, systemCodeOf } from '../platform/app-error.ts';
-import { schemaFault, valueWord } from '../platform/schema-fault.ts';
-import { type TomlFault, tomlFault } from '../platform/toml-fault.ts';
+import { schemaFault, type TomlFault, tomlFault, valueWord } from '../platform/schema-fault.ts';
 import type { SettingsFile } from './print-settings.ts';
 
 /** The sources of the settings, in order; a later source wins, key by key. */

@@ -1,13 +1,18 @@
 import { Message } from 'dbus-next/lib/message-type.js';
 import { Variant } from 'dbus-next/lib/variant.js';
 import { AppError, reasonOf } from '../platform/app-error.ts';
-import { type BusConnection, openBusConnection } from './wire/connection.ts';
-import { MESSAGE_TYPE } from './wire/header.ts';
-import { deliver, type Incoming, isWanted } from './wire/incoming.ts';
-import { createPendingCalls } from './wire/pending-calls.ts';
+import {
+  type BusConnection,
+  createPendingCalls,
+  deliver,
+  type Incoming,
+  isWanted,
+  openBusConnection,
+} from './wire/connection.ts';
+import { MESSAGE_TYPE } from './wire/frames.ts';
 import type { BusCall, BusSignal, CallCheck, CallHandler, OutgoingSignal, SignalHeader } from './wire/types.ts';
 
-export { writeBody } from './wire/body.ts';
+export { writeBody } from './wire/frames.ts';
 export {
   type BusCall,
   BusErrorReply,

@@ -15,7 +15,6 @@ import {
   type OutgoingSignal,
   type SignalHeader,
 } from './message-bus.ts';
-import { BUS_NAME, fits, fitsHeader, ruleOf, type SignalMatch, watchMatch } from './signal-match.ts';
 
 /** A connection to the system bus that reconnects automatically. */
 export interface SystemBus {
@@ -47,7 +46,7 @@ export interface SystemBus {
 }
 
 /** The options of {@link createSystemBus}. */
-export interface SystemBusDeps {
+interface SystemBusDeps {
   readonly clock: Clock;
   readonly log: Log;
   /**
@@ -231,4 +230,65 @@ function unreachable(address: string): AppError {
     message: `There is no connection to the system bus at ${address} now; it is being made again. Is dbus.service running?`,
     disposition: 'retry',
   });
+}
+
+/** The name of the bus itself, which announces the owners of names. */
+export const BUS_NAME = 'org.freedesktop.DBus';
+
+/** A match rule for signals (D-Bus specification, "Match Rules"). `sender` is a well-known name. */
+interface SignalMatch {
+  readonly sender: string;
+  readonly interface: string;
+  readonly member: string;
+  readonly path?: string;
+  readonly arg0?: string;
+}
+
+/**
+ * Adds the rule and stores the current owner of the sender's name. If it has none, the owner is
+ * stored when it appears.
+ *
+ * INVARIANT: all calls are sent before the first await. The bus answers in order, so the rule is
+ * active before the next answer to the caller, and no signal is missed in between.
+ */
+async function watchMatch(
+  bus: MessageBus,
+  match: SignalMatch,
+  owners: Map<string, string>,
+  signal: AbortSignal,
+): Promise<void> {
+  const rule = bus.call(busCall('AddMatch', 's', [ruleOf(match)]), signal);
+  if (owners.has(match.sender)) {
+    await rule;
+    return;
+  }
+  owners.set(match.sender, '');
+  const ownerRule = `type='signal',sender='${BUS_NAME}',member='NameOwnerChanged',arg0='${match.sender}'`;
+  const [[owner]] = await Promise.all([
+    bus.call(busCall('GetNameOwner', 's', [match.sender]), signal).catch(() => ['']),
+    bus.call(busCall('AddMatch', 's', [ownerRule]), signal),
+    rule,
+  ]);
+  if (owner !== '') owners.set(match.sender, String(owner));
+}
+
+/** The match rule, as `AddMatch` and `RemoveMatch` take it. */
+function ruleOf(match: SignalMatch): string {
+  const keys = ['sender', 'interface', 'member', 'path', 'arg0'] as const;
+  const terms = keys.flatMap((key) => (match[key] === undefined ? [] : [`${key}='${match[key]}'`]));
+  return ["type='signal'", ...terms].join(',');
+}
+
+/** Whether the header of a signal matches. `arg0` is in the body and not checked here. */
+function fitsHeader(match: SignalMatch, signal: SignalHeader): boolean {
+  return (
+    match.interface === signal.interface &&
+    match.member === signal.member &&
+    (match.path === undefined || match.path === signal.path)
+  );
+}
+
+/** Whether a signal matches, from any sender. */
+function fits(match: SignalMatch, signal: BusSignal): boolean {
+  return fitsHeader(match, signal) && (match.arg0 === undefined || match.arg0 === signal.body[0]);
 }

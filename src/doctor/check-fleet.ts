@@ -1,4 +1,4 @@
-import type { FleetView } from '../domain/fleet/fleet-view.ts';
+import type { FleetView } from '../domain/fleet/node-status.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { formatCount, formatDuration } from '../platform/sizes.ts';

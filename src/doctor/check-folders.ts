@@ -1,7 +1,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
-import { openAccess } from '../platform/files/open-access.ts';
+import { openAccess } from '../platform/files/file-access.ts';
 import type { Check, ExaminedNode } from './check.ts';
 
 /** The part of the node that {@link checkFolders} uses. */

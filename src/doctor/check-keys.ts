@@ -1,9 +1,13 @@
 import { realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { newKeyRemedy, revokedClause } from '../bundle/keys/all-revoked.ts';
 import { keyProblemLine } from '../bundle/keys/keys-folder.ts';
-import { readRevocationRecord, revocationRecordPath } from '../bundle/keys/revocation-record.ts';
-import { shortRole } from '../bundle/keys/roles/short-role.ts';
+import {
+  newKeyRemedy,
+  readRevocationRecord,
+  revocationRecordPath,
+  revokedClause,
+} from '../bundle/keys/revocation-record.ts';
+import { shortRole } from '../bundle/keys/roles.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../bundle/keys/trust.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { revokerText } from '../domain/report/texts/revoker-text.ts';

@@ -1,4 +1,4 @@
-import type { FleetView } from '../domain/fleet/fleet-view.ts';
+import type { FleetView } from '../domain/fleet/node-status.ts';
 import type { HiddenMirrors } from '../domain/model/image.ts';
 import type { KubeletFacts } from '../domain/model/node-facts.ts';
 import type { Fault, Finding } from '../domain/model/reason.ts';

@@ -8,10 +8,9 @@ import { findEntry } from '../bundle/read/bundle-directory.ts';
 import type { BundleLayout } from '../bundle/read/find-bundles.ts';
 import type { MediumId } from '../domain/model/medium.ts';
 import type { Clock } from '../platform/clock.ts';
-import { closeWatcher } from '../platform/files/close-watcher.ts';
+import { closeWatcher } from '../platform/files/file-access.ts';
 import { type HeldFolder, holdWithoutLinks } from '../platform/files/held-folder.ts';
-import { openFolderMedium } from './provider/folder-medium.ts';
-import type { MediaProvider, MediaSink, PluggedMedium } from './provider/media-provider.ts';
+import { type MediaProvider, type MediaSink, openFolderMedium, type PluggedMedium } from './media-provider.ts';
 
 /** A directory that is a medium while it exists. */
 interface DirectoryMedium {

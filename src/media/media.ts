@@ -1,20 +1,32 @@
 import type { BundleReader } from '../bundle/read/bundle-reader.ts';
 import type { BundleId } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
-import type { HeldBundles } from '../offers/held-bundle.ts';
+import type { HeldBundles } from '../offers/kept-bundles.ts';
 import { untilAborted, withDeadline, withEither } from '../platform/async/abort.ts';
-import { createPlaces, inPlace } from '../platform/async/places.ts';
+import { createPlaces, inPlace } from '../platform/async/concurrency.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { listen, notifyAll } from '../platform/subscription.ts';
 import type { BlobUnion } from '../ports/blobs.ts';
 import type { MediaPort } from '../ports/media.ts';
-import { boundedBundle, MEDIUM_CALLS } from './bounded-bundle.ts';
-import { mediaBlobUnion } from './media-blobs.ts';
-import { bundleOnMedia, createMediaBlobs, forgetAllMedia, heldOnMedia, offerMedium } from './medium-sources.ts';
+import { boundedBundle, MEDIUM_CALLS } from './loaded-media.ts';
+import {
+  bundleOnMedia,
+  createMediaBlobs,
+  forgetAllMedia,
+  heldOnMedia,
+  mediaBlobUnion,
+  offerMedium,
+} from './media-blobs.ts';
+import {
+  type BundleAccess,
+  loadError,
+  type MediaProvider,
+  type MediaSink,
+  type MediumBundle,
+  type OpenMedium,
+} from './media-provider.ts';
 import { createMountLook, type ReadMounts } from './mount-look.ts';
-import { loadError } from './provider/load-error.ts';
-import type { BundleAccess, MediaProvider, MediaSink, MediumBundle, OpenMedium } from './provider/media-provider.ts';
 import { arrive, changed, endAll, fail, leave, losePlace, mediumOf, move, type Slot, type Slots } from './slots.ts';
 
 /** The verified content of a medium, and the keys in use. */

@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { machinePaths } from './device/device.ts';
-import { type MountEntry, parseMountinfo } from './mount/mountinfo.ts';
-import type { OpenMedium, PluggedMedium } from './provider/media-provider.ts';
+import type { OpenMedium, PluggedMedium } from './media-provider.ts';
+import { type MountEntry, parseMountinfo } from './mounts.ts';
 
 /** Reads the mounts of this process. */
 export type ReadMounts = (signal: AbortSignal) => Promise<readonly MountEntry[]>;
 
 /** The state of the mount of a medium. */
-export type MountFate = 'there' | 'gone' | 'elsewhere';
+type MountFate = 'there' | 'gone' | 'elsewhere';
 
 /** A medium and its open location. `opened` is undefined after it was found unmounted. */
 interface Followed {

@@ -1,13 +1,13 @@
 import type { Medium, MediumId, MediumState } from '../domain/model/medium.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
-import { createPlaces, type Places } from '../platform/async/places.ts';
+import { createPlaces, type Places } from '../platform/async/concurrency.ts';
 import type { Log } from '../platform/log.ts';
 import { plainText } from '../platform/plain-text.ts';
 import { type Listeners, notifyAll } from '../platform/subscription.ts';
-import { MEDIUM_CALLS } from './bounded-bundle.ts';
-import { forgetMedium, type MediaBlobs } from './medium-sources.ts';
-import type { OpenMedium, PluggedMedium } from './provider/media-provider.ts';
+import { MEDIUM_CALLS } from './loaded-media.ts';
+import { forgetMedium, type MediaBlobs } from './media-blobs.ts';
+import type { OpenMedium, PluggedMedium } from './media-provider.ts';
 
 /** One plugged medium and its state. */
 export interface Slot {

@@ -2,8 +2,8 @@ import type { ServerResponse } from 'node:http';
 import * as v from 'valibot';
 import type { QueuePlace } from '../domain/model/reason.ts';
 import { AppError } from '../platform/app-error.ts';
-import { respondJson } from '../platform/http/respond-json.ts';
-import { wireLimits } from './limits.ts';
+import { respondJson } from '../platform/http.ts';
+import { wireLimits } from './documents.ts';
 
 /** Codes of errors of the room offers. */
 export type OffersErrorCode =

@@ -1,17 +1,18 @@
-import { type Documents, documentsHere } from '../bundle/documents/documents.ts';
+import { type Documents, documentsHere } from '../bundle/documents/worker-documents.ts';
 import type { Trust } from '../bundle/keys/trust.ts';
 import { openBundleDirectory } from '../bundle/read/bundle-directory.ts';
 import type { BundleReader } from '../bundle/read/bundle-reader.ts';
 import { judgeBundles } from '../bundle/verify/judge-bundles.ts';
 import type { BundleId, Digest } from '../domain/model/digest.ts';
+import { type FoundBundle, isFaulty } from '../domain/model/medium.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log } from '../platform/log.ts';
-import { type Listeners, listen, notifyAll } from '../platform/subscription.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../platform/subscription.ts';
 import type { BlobSource, ChangingBlobSource } from '../ports/blobs.ts';
-import { type HeldBundle, type HeldBundles, heldBundle } from './held-bundle.ts';
+import type { OfferedFile, OffersDocument } from './documents.ts';
 
 /** The options of {@link createKeptBundles}. */
-export interface KeptBundlesOptions {
+interface KeptBundlesOptions {
   /** Folders of signed documents. */
   readonly signed: { list(): Promise<ReadonlySet<BundleId>>; folderOf(bundleId: BundleId): string };
   /** Manifests, configs and attachments on the node's own disk. */
@@ -153,4 +154,81 @@ async function sizeOnce(
   const size = sizes.get(digest) ?? (await source.sizeOf(digest, signal));
   if (size !== undefined) sizes.set(digest, size);
   return size;
+}
+
+/** A verified bundle of this node that may be offered, or a part of one. */
+export interface HeldBundle {
+  readonly bundleId: Digest;
+  readonly name: string;
+  readonly version: string;
+  readonly sequence: number;
+  /** The blobs that the bundle itself carries, with their sizes in bytes where these are known. */
+  readonly blobs: ReadonlyMap<Digest, number | undefined>;
+  /** The digest of `contents.json`. It need not be among the blobs: it may lie beside them. */
+  readonly contents: Digest;
+  /** Those of {@link blobs} that are layers. */
+  readonly layers: ReadonlySet<Digest>;
+  /** Blobs that are known to be missing or bad here. */
+  readonly missing: ReadonlySet<Digest>;
+  /** It is made to carry no layers. */
+  readonly isEnvelope: boolean;
+  /** Its documents and blobs. A blob is there when its size is right. */
+  readonly reader: Pick<BundleReader, 'readFile' | 'sizeOf' | 'read'>;
+}
+
+/** Where a node has bundles. */
+export interface HeldBundles {
+  /**
+   * All of them. A bundle of which something changed is another object. Never throws but an abort.
+   */
+  list(signal: AbortSignal): Promise<readonly HeldBundle[]>;
+  /** Calls `listener` when the list may have changed. */
+  onChange(listener: () => void): Unsubscribe;
+}
+
+/** A bundle that was judged, as one that is held. */
+export function heldBundle(
+  found: Extract<FoundBundle, { kind: 'verified' }>,
+  reader: HeldBundle['reader'],
+): HeldBundle {
+  const { bundleId, payload, contents } = found.bundle;
+  const layers = contents.layers.flatMap(({ digest, sizeBytes, inBase }) =>
+    inBase === true ? [] : [[digest, sizeBytes] as const],
+  );
+  const attachments = (payload.attachments ?? []).map(({ digest, size }) => [digest, size] as const);
+  const documents = found.documents.map((digest) => [digest, undefined] as const);
+  return {
+    bundleId,
+    name: payload.name,
+    version: payload.version,
+    sequence: payload.sequence,
+    blobs: new Map([[payload.contents.digest, payload.contents.size], ...documents, ...layers, ...attachments]),
+    contents: payload.contents.digest,
+    layers: new Set(layers.map(([digest]) => digest)),
+    missing: new Set(found.missing.filter(isFaulty).map(({ digest }) => digest)),
+    isEnvelope: found.isEnvelope === true,
+    reader,
+  };
+}
+
+/**
+ * Bundles that one node gives to another: what the wire form carries. The daemon has one over its
+ * media and disk, and a client is one over a connection to another node.
+ *
+ * Every method may throw `offers/busy` (`wait`), see `busyError`, and what {@link BlobSource}
+ * throws.
+ */
+interface OfferedBundles extends BlobSource {
+  /** What is offered now. */
+  offers(signal: AbortSignal): Promise<Pick<OffersDocument, 'bundles' | 'node'>>;
+  /** A file of an offered bundle, as it is on the medium; undefined when it is not offered. */
+  file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal): Promise<Buffer | undefined>;
+  /** The blobs of an offered bundle with their sizes in bytes; undefined when it is not offered. */
+  blobs(bundleId: BundleId, signal: AbortSignal): Promise<ReadonlyMap<Digest, number> | undefined>;
+}
+
+/** Offered bundles that change. */
+export interface ChangingOffers extends OfferedBundles {
+  /** Calls `listener` when the answer of {@link OfferedBundles.offers} may have changed. */
+  onChange(listener: () => void): Unsubscribe;
 }

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
-import type { OfferedBundle } from '../domain/fleet/fleet-view.ts';
+import type { OfferedBundle } from '../domain/fleet/node-status.ts';
 import type { BundleId, Digest } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
-import { inOrder } from '../platform/async/in-order.ts';
-import type { HeldBundle, HeldBundles } from './held-bundle.ts';
-import { wireLimits } from './limits.ts';
-import type { ChangingOffers } from './offered-bundles.ts';
+import { inOrder } from '../platform/async/concurrency.ts';
+import { wireLimits } from './documents.ts';
+import type { ChangingOffers, HeldBundle, HeldBundles } from './kept-bundles.ts';
 
 /** The options of {@link createNodeOffers}. */
 export interface NodeOffersOptions {

@@ -1,5 +1,5 @@
 import type { Digest } from '../domain/model/digest.ts';
-import type { Allocate } from '../platform/files/chunk-buffer.ts';
+import type { Allocate } from '../platform/files/file-access.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
 /**

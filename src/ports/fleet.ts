@@ -1,4 +1,4 @@
-import type { FleetView } from '../domain/fleet/fleet-view.ts';
+import type { FleetView } from '../domain/fleet/node-status.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
 /** What the fleet process tells about the other nodes of the cluster. */

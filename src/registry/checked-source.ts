@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Digest, digestFromHex } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
-import { type Allocate, oneBuffer } from '../platform/files/chunk-buffer.ts';
+import { type Allocate, oneBuffer } from '../platform/files/file-access.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 
 /** A text that changes when the file of a blob changes. Undefined when there is no file. */

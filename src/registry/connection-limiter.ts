@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import type { RegistryError } from './respond.ts';
+import type { RegistryError } from './route.ts';
 
 /** The options of the limiter. */
 export interface LimiterOptions {

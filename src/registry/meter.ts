@@ -1,5 +1,6 @@
 import type { Digest } from '../domain/model/digest.ts';
 import { mirrorPathOf } from '../domain/model/reference.ts';
+import type { ChangingBlobSource } from '../ports/blobs.ts';
 import type { BlobFlow, RequestMeter, TransferMeter } from '../ports/transfers.ts';
 
 /** One transfer, as the registry reports it. */
@@ -139,4 +140,20 @@ function createFlowMeter(): FlowParts {
 
 function keyOf(mirrorPath: string, reference: string): string {
   return `${mirrorPath}@${reference}`;
+}
+
+/** The same source. The meter counts each blob whose size is looked up, until that is known. */
+export function meteredSource(source: ChangingBlobSource, meter: Pick<RecordingMeter, 'lookUp'>): ChangingBlobSource {
+  return {
+    onChange: (listener) => source.onChange(listener),
+    read: (digest, startByte, signal, allocate) => source.read(digest, startByte, signal, allocate),
+    sizeOf: async (digest, signal) => {
+      const end = meter.lookUp(digest);
+      try {
+        return await source.sizeOf(digest, signal);
+      } finally {
+        end();
+      }
+    },
+  };
 }

@@ -1,18 +1,23 @@
 import type { ServerResponse } from 'node:http';
 import { isDigest } from '../domain/model/digest.ts';
 import { withEither } from '../platform/async/abort.ts';
-import { closeSignal } from '../platform/http/close-signal.ts';
-import { respondJson } from '../platform/http/respond-json.ts';
-import { type Exchange, offered, type PullApi, type PullApiOptions } from './answers/exchange.ts';
-import { sendBlob } from './answers/send-blob.ts';
-import { sendReferrers, sendTags } from './answers/send-lists.ts';
-import { sendManifest } from './answers/send-manifest.ts';
-import { refuseProbeConfig, sendProbeManifest } from './answers/send-probe.ts';
-import { meteredSource } from './metered-source.ts';
-import type { Offer } from './offer.ts';
+import { closeSignal, respondJson } from '../platform/http.ts';
+import {
+  type Exchange,
+  offered,
+  type PullApi,
+  type PullApiOptions,
+  refuseProbeConfig,
+  sendBlob,
+  sendManifest,
+  sendProbeManifest,
+  sendReferrers,
+  sendTags,
+} from './answers.ts';
+import type { Offer } from './blob-union.ts';
+import { meteredSource } from './meter.ts';
 import { createReadTurns } from './read-turns.ts';
-import { respondError } from './respond.ts';
-import { parseRoute, queryOf, type Route } from './route.ts';
+import { parseRoute, queryOf, type Route, respondError } from './route.ts';
 
 /** Answers GET and HEAD requests of the OCI distribution-spec 1.1 (pull, tags, referrers). */
 export function createPullApi(options: PullApiOptions): (exchange: Exchange) => Promise<void> {

@@ -1,6 +1,6 @@
 import { untilAborted } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';
-import { type Allocate, oneBuffer } from '../platform/files/chunk-buffer.ts';
+import { type Allocate, oneBuffer } from '../platform/files/file-access.ts';
 
 /** Schedules the reads of concurrent transfers from their media. */
 export interface ReadTurns {

@@ -1,5 +1,6 @@
+import type { ServerResponse } from 'node:http';
 import { type Digest, parseDigest } from '../domain/model/digest.ts';
-import type { RegistryErrorCode } from './respond.ts';
+import { respondJson } from '../platform/http.ts';
 
 /** The meaning of a request path (OCI distribution-spec 1.1, "Endpoints"; pull only). */
 export type Route =
@@ -100,4 +101,27 @@ function decodeSafely(text: string): string {
   } catch {
     return text;
   }
+}
+
+/** The error codes of a pull (OCI distribution-spec 1.1, "Error Codes"). */
+type RegistryErrorCode =
+  | 'BLOB_UNKNOWN'
+  | 'MANIFEST_UNKNOWN'
+  | 'NAME_INVALID'
+  | 'NAME_UNKNOWN'
+  | 'DIGEST_INVALID'
+  | 'DENIED'
+  | 'TOOMANYREQUESTS'
+  | 'UNSUPPORTED';
+
+/** One error of the specification. `detail` names the requested item. */
+export interface RegistryError {
+  readonly code: RegistryErrorCode;
+  readonly message: string;
+  readonly detail?: Readonly<Record<string, string>>;
+}
+
+/** Answers with an error body of the specification. */
+export function respondError(response: ServerResponse, status: number, error: RegistryError): void {
+  respondJson(response, status, { errors: [error] });
 }

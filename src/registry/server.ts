@@ -5,13 +5,13 @@ import type { Arriving, Catalog, CatalogEntry } from '../domain/decide/catalog.t
 import { mirrorPathOf } from '../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { MirrorProbes, TransferMeter } from '../ports/transfers.ts';
-import type { PullApiOptions } from './answers/exchange.ts';
+import type { PullApiOptions } from './answers.ts';
+import type { Offer } from './blob-union.ts';
 import { type ConnectionLimiter, createConnectionLimiter, type LimiterOptions } from './connection-limiter.ts';
 import { createMeter } from './meter.ts';
-import type { Offer } from './offer.ts';
 import { createProbes } from './probes.ts';
 import { createPullApi } from './pull-api.ts';
-import { respondError } from './respond.ts';
+import { respondError } from './route.ts';
 
 /** The adapters of the registry. */
 export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'firstOffers' | 'meter' | 'probes'> {

@@ -2,7 +2,7 @@ import type { Digest } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
 import { withEither } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';
-import type { Allocate } from '../platform/files/chunk-buffer.ts';
+import type { Allocate } from '../platform/files/file-access.ts';
 import type { ChangingBlobSource } from '../ports/blobs.ts';
 import type { ReadTurn } from './read-turns.ts';
 

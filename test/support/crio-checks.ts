@@ -1,11 +1,13 @@
 import type { Check } from '../../src/doctor/check.ts';
-import { checkCrioBoot } from '../../src/doctor/crio/check-crio-boot.ts';
-import { checkCrioGuard } from '../../src/doctor/crio/check-crio-guard.ts';
-import { checkCrioLink } from '../../src/doctor/crio/check-crio-link.ts';
-import { checkCrioMirrors } from '../../src/doctor/crio/check-crio-mirrors.ts';
-import { checkCrioPins } from '../../src/doctor/crio/check-crio-pins.ts';
+import {
+  checkCrioBoot,
+  checkCrioGuard,
+  checkCrioLink,
+  checkCrioMirrors,
+  checkCrioPins,
+} from '../../src/doctor/check-crio.ts';
+import type { CrioPaths } from '../../src/runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../src/runtime/crio/crio-files.ts';
-import type { CrioPaths } from '../../src/runtime/crio/crio-paths.ts';
 
 /** The checks of CRI-O's files over the real adapter, on files at these paths. */
 export function crioChecksOn(node: {

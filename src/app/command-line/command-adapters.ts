@@ -1,7 +1,6 @@
 import type { CommandAdapters } from '../../cli/context/command-adapters.ts';
-import { machinePaths } from '../../media/device/device.ts';
+import { machinePaths, queryUdev } from '../../media/device/device.ts';
 import { readStickFacts } from '../../media/device/stick-facts.ts';
-import { queryUdev } from '../../media/device/udev.ts';
 import { examineNode } from '../doctor/examine-node.ts';
 import { watchFleet } from '../fleet/watch-fleet.ts';
 import { rehearseBundle } from '../rehearsal/rehearse-bundle.ts';

@@ -10,8 +10,8 @@ import { systemClock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { Log } from '../../platform/log.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
+import { type Offer, referrersIndex } from '../../registry/blob-union.ts';
 import { createCheckedSource, type StampOf } from '../../registry/checked-source.ts';
-import { type Offer, referrersIndex } from '../../registry/offer.ts';
 import { createRegistry } from '../../registry/server.ts';
 
 /**

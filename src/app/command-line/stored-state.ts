@@ -6,7 +6,7 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';
 import { EMPTY_REPORT, type StatusReport } from '../../domain/report/report.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
-import { bootTime } from '../../host/machine.ts';
+import { bootTime } from '../../host/node-facts.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import { reviveBundle } from '../daemon/signed-bundles.ts';

@@ -8,7 +8,7 @@ import { defaultSettings } from '../../domain/settings/settings.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import { createCriClient } from '../../runtime/cri/cri-client.ts';
-import { detectRuntime } from '../../runtime/detect.ts';
+import { detectRuntime } from '../../runtime/detected-runtime.ts';
 
 const run = promisify(execFile);
 const MAX_OUTPUT_BYTES = 32 * 1024 ** 2;

@@ -1,5 +1,5 @@
 import type { AnswerOf, ApiBackend, ApiCall, ApiMethods, ArgsOf } from '../../api/backend.ts';
-import { askedEvent, callerText } from '../../domain/report/events/asked-event.ts';
+import { askedEvent, callerText } from '../../domain/report/events/release-events.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import { COMMAND_NAMES, type CommandName } from '../../engine/commands/commands.ts';
 import { AppError } from '../../platform/app-error.ts';

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
-import { type Documents, documentsHere } from '../../bundle/documents/documents.ts';
-import { createWorkerDocuments } from '../../bundle/documents/worker-documents.ts';
+import { createWorkerDocuments, type Documents, documentsHere } from '../../bundle/documents/worker-documents.ts';
 import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
 import type { RuntimeObservation } from '../../domain/model/image.ts';
 import { imagesEnv } from '../../domain/report/texts/images-env.ts';
@@ -8,7 +7,7 @@ import { createEngine, type Engine } from '../../engine/loop/engine.ts';
 import { createDirectoryMedia } from '../../media/directory-media.ts';
 import { createLoadedMedia } from '../../media/loaded-media.ts';
 import { createMedia, type Media } from '../../media/media.ts';
-import type { MediaProvider } from '../../media/provider/media-provider.ts';
+import type { MediaProvider } from '../../media/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { createDisposalStack, type DisposalStack } from '../../platform/async/disposal.ts';
 import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';

@@ -1,4 +1,4 @@
-import type { Documents } from '../../bundle/documents/documents.ts';
+import type { Documents } from '../../bundle/documents/worker-documents.ts';
 import {
   forgottenBundles,
   isWantedFromPeers,
@@ -13,11 +13,9 @@ import { createPeerMedia, type PeerMedia } from '../../media/peer/peer-media.ts'
 import { createOffersClient } from '../../offers/client/client.ts';
 import { createFleetWatch } from '../../offers/client/fleet-watch.ts';
 import { createWireConnection, unixSocket } from '../../offers/client/wire-connection.ts';
-import { fleetPaths } from '../../offers/fleet-paths.ts';
-import type { HeldBundle } from '../../offers/held-bundle.ts';
-import { createKeptBundles, type KeptBundles } from '../../offers/kept-bundles.ts';
+import { fleetPaths, wirePaths } from '../../offers/documents.ts';
+import { createKeptBundles, type HeldBundle, type KeptBundles } from '../../offers/kept-bundles.ts';
 import { createNodeOffers } from '../../offers/node-offers.ts';
-import { wirePaths } from '../../offers/paths.ts';
 import { createOffersHandler, type OffersHandler } from '../../offers/server/handler.ts';
 import { type SocketServer, serveSocket } from '../../offers/server/socket-server.ts';
 import { reasonOf } from '../../platform/app-error.ts';

@@ -8,7 +8,7 @@ import { MEDIA_CHANGES, reportChanges } from '../../domain/report/report-changes
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { replaceFile } from '../../platform/files/durable-file.ts';
-import { openAccess } from '../../platform/files/open-access.ts';
+import { openAccess } from '../../platform/files/file-access.ts';
 import type { Log } from '../../platform/log.ts';
 import { VERSION } from '../../platform/version.ts';
 import { REJECTION_CODES } from './rejection-codes.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Fault } from '../../domain/model/reason.ts';
-import { knownFromReport } from '../../domain/release/rebuild/reported.ts';
+import { knownFromReport } from '../../domain/release/rebuild.ts';
 import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { KnownRelease } from '../../domain/state/release-record.ts';

@@ -1,12 +1,11 @@
 import { dirname, join } from 'node:path';
-import { lastingStatus } from '../../domain/report/lasting-status.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
-import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
+import { JSON_SCHEMA_VERSION, type StatusReport } from '../../domain/report/report.ts';
+import { lastingStatus } from '../../domain/report/report-changes.ts';
 import { keepUnclaimedLines, unsetVariables } from '../../domain/report/texts/images-env.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import { writeDurably } from '../../runtime/config/durable-file.ts';
+import { writeDurably } from '../../runtime/config/config-file.ts';
 
 /**
  * What other programs of the node read, each file replaced as a whole, and only when its content

@@ -3,7 +3,7 @@ import type { Settings } from '../../domain/settings/settings.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { Engine } from '../../engine/loop/engine.ts';
 import type { Media } from '../../media/media.ts';
-import type { BundleAccess, MediaProvider } from '../../media/provider/media-provider.ts';
+import type { BundleAccess, MediaProvider } from '../../media/media-provider.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';

@@ -3,13 +3,16 @@ import type { Settings } from '../../domain/settings/settings.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { UnitControl } from '../../ports/node.ts';
-import type { MirrorAddress } from '../../runtime/config/mirror-address.ts';
-import { configuredRuntime } from '../../runtime/configured-runtime.ts';
+import type { MirrorAddress } from '../../runtime/config/toml-text.ts';
 import { createContainerdRuntime } from '../../runtime/containerd/containerd-runtime.ts';
-import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
+import { crioPathsOf } from '../../runtime/crio/crio-config.ts';
 import { createCrioRuntime } from '../../runtime/crio/crio-runtime.ts';
-import { detectRuntime, type RuntimeCandidate } from '../../runtime/detect.ts';
-import { createDetectedRuntime } from '../../runtime/detected-runtime.ts';
+import {
+  configuredRuntime,
+  createDetectedRuntime,
+  detectRuntime,
+  type RuntimeCandidate,
+} from '../../runtime/detected-runtime.ts';
 import { createEmbeddedRuntime } from '../../runtime/embedded/embedded-runtime.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 

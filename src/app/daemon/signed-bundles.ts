@@ -1,5 +1,5 @@
-import type { Documents } from '../../bundle/documents/documents.ts';
-import { parseContents } from '../../bundle/format/contents-schema.ts';
+import type { Documents } from '../../bundle/documents/worker-documents.ts';
+import { parseContents } from '../../bundle/format/check-contents.ts';
 import { parsePayload, parseStoredPayload } from '../../bundle/format/schema.ts';
 import type { Trust } from '../../bundle/keys/trust.ts';
 import { limits } from '../../bundle/limits.ts';

@@ -10,29 +10,27 @@ import type {
   ExaminedRuntime,
   SystemServices,
 } from '../../doctor/check.ts';
-import { checksOf } from '../../doctor/checks.ts';
-import { runChecks } from '../../doctor/run-checks.ts';
-import type { FleetView } from '../../domain/fleet/fleet-view.ts';
+import { checksOf, runChecks } from '../../doctor/checks.ts';
+import type { FleetView } from '../../domain/fleet/node-status.ts';
 import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { readIdentity } from '../../fleet/identity/identity.ts';
 import { readKubelet } from '../../host/kubelet.ts';
-import { isClockSynchronized } from '../../host/machine.ts';
-import { loadedUnitProperty } from '../../host/systemd/loaded-unit.ts';
-import { fleetPaths } from '../../offers/fleet-paths.ts';
+import { isClockSynchronized } from '../../host/node-facts.ts';
+import { loadedUnitProperty } from '../../host/systemd/unit-object.ts';
+import { fleetPaths } from '../../offers/documents.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { silentLog } from '../../platform/log.ts';
 import { BUILT_AT } from '../../platform/version.ts';
-import { configuredRuntime } from '../../runtime/configured-runtime.ts';
-import { findMirrorPlaces } from '../../runtime/containerd/mirror-places.ts';
-import { callAgain } from '../../runtime/cri/call-again.ts';
+import { findMirrorPlaces } from '../../runtime/containerd/mirror-folders.ts';
 import { createCriClient } from '../../runtime/cri/cri-client.ts';
 import { filesystemAt } from '../../runtime/cri/observe.ts';
+import { callAgain } from '../../runtime/cri/runtime-error.ts';
+import { crioPathsOf } from '../../runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
-import { crioPathsOf } from '../../runtime/crio/crio-paths.ts';
-import { detectRuntime, type RuntimeCandidate } from '../../runtime/detect.ts';
+import { configuredRuntime, detectRuntime, type RuntimeCandidate } from '../../runtime/detected-runtime.ts';
 import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import { openPinLedger } from '../../store/files/pin-ledger.ts';
 import { watchFleetAt } from '../fleet/watch-fleet.ts';

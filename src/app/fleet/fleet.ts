@@ -2,37 +2,36 @@ import { unwatchFile, watchFile } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
-import { searchOf } from '../../domain/fleet/search.ts';
+import { searchOf } from '../../domain/fleet/turn.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
-import type { Cluster } from '../../fleet/cluster.ts';
 import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
-import { answerDaemon } from '../../fleet/peers/answer-daemon.ts';
-import { fleetDocument } from '../../fleet/peers/fleet-document.ts';
-import { createKubelets, type IsKubeletReady, type Kubelets } from '../../fleet/peers/kubelets.ts';
-import { isNeedy } from '../../fleet/peers/next-ask.ts';
-import { createPeers, type Peers } from '../../fleet/peers/peers.ts';
-import { isComplete } from '../../fleet/peers/remember.ts';
-import { countsSilence, createSilence, type Silence } from '../../fleet/peers/silence.ts';
-import { createPeerStore } from '../../fleet/peers/stored-peers.ts';
-import { createWrittenStatuses, type WrittenStatuses } from '../../fleet/peers/written-statuses.ts';
+import { answerDaemon, isNeedy } from '../../fleet/peers/ask-peer.ts';
+import { createWrittenStatuses, fleetDocument, type WrittenStatuses } from '../../fleet/peers/fleet-document.ts';
+import { createPeerStore, isComplete, type Peers } from '../../fleet/peers/peer.ts';
+import { createPeers } from '../../fleet/peers/peers.ts';
+import {
+  countsSilence,
+  createKubelets,
+  createSilence,
+  type IsKubeletReady,
+  type Kubelets,
+  type Silence,
+} from '../../fleet/peers/targets.ts';
 import { nodeStatusOf } from '../../fleet/publish/node-status.ts';
-import { type OwnReport, parseOwnReport } from '../../fleet/publish/own-report.ts';
-import { announcedEndpoint, type OwnServes } from '../../fleet/publish/serves.ts';
+import { announcedEndpoint, type OwnReport, type OwnServes, parseOwnReport } from '../../fleet/publish/own-report.ts';
 import { type AnswerOptions, answerNode } from '../../fleet/serve/answer-node.ts';
 import { createListening, type Listening } from '../../fleet/serve/listening.ts';
 import { serveNodes } from '../../fleet/serve/node-server.ts';
 import { createOwnOffers, type OwnOffers } from '../../fleet/serve/own-offers.ts';
 import { createPace } from '../../fleet/serve/pace.ts';
 import { createServedNodes } from '../../fleet/serve/served-nodes.ts';
-import { fleetStatusLine } from '../../fleet/status-line.ts';
-import { createTellOnce } from '../../fleet/tell-once.ts';
+import { type Cluster, createTellOnce, fleetStatusLine } from '../../fleet/trouble.ts';
 import { createOffersClient } from '../../offers/client/client.ts';
 import { createWireConnection, unixSocket } from '../../offers/client/wire-connection.ts';
-import { fleetPaths } from '../../offers/fleet-paths.ts';
-import { wireLimits } from '../../offers/limits.ts';
+import { fleetPaths, wireLimits } from '../../offers/documents.ts';
 import { serveSocket } from '../../offers/server/socket-server.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { shareRuns } from '../../platform/async/share-runs.ts';
+import { shareRuns } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';

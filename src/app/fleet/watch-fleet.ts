@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
-import type { FleetView } from '../../domain/fleet/fleet-view.ts';
+import type { FleetView } from '../../domain/fleet/node-status.ts';
 import { createOffersClient } from '../../offers/client/client.ts';
 import { createWireConnection } from '../../offers/client/wire-connection.ts';
-import { fleetPaths } from '../../offers/fleet-paths.ts';
+import { fleetPaths } from '../../offers/documents.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 
 /** How long the fleet process may hold an answer, in milliseconds. */

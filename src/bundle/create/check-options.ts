@@ -1,8 +1,7 @@
 import { digestFromHex } from '../../domain/model/digest.ts';
 import { FaultList } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
-import { releaseMembers } from '../format/notice-members.ts';
-import { isTimestamp, payloadFaults } from '../format/schema.ts';
+import { isTimestamp, payloadFaults, releaseMembers } from '../format/schema.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
 import { type CreateOptions, sizeRulesOf } from './create-options.ts';
 import { checkAccess } from './images/registry-access.ts';

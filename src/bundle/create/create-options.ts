@@ -1,6 +1,6 @@
 import type { Payload, UpdateRules } from '../../domain/model/bundle.ts';
 import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
-import type { SigningKey } from '../keys/signing/signing-key.ts';
+import type { SigningKey } from '../keys/signing.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
 import type { ImageFilesystem } from './image/image-layout.ts';
 import type { ImageRequest } from './images/image-request.ts';

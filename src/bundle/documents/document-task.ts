@@ -1,7 +1,7 @@
 import type { Contents, Payload } from '../../domain/model/bundle.ts';
+import type { Disposition } from '../../platform/app-error.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
-import { checkContents } from '../format/check-contents.ts';
-import { parseContents } from '../format/contents-schema.ts';
+import { checkContents, parseContents } from '../format/check-contents.ts';
 import {
   type ImageConfig,
   type ImageIndex,
@@ -61,3 +61,22 @@ export function parseDocument(task: DocumentTask): ParsedDocument {
       return parseConfig(task.bytes, task.name.what, task.name.code);
   }
 }
+
+/** A request to the worker: parse a document, or send the next part of the result. */
+export type ToWorker = { readonly kind: 'parse'; readonly task: DocumentTask } | { readonly kind: 'next' };
+
+/**
+ * What the worker answers. `head` is the document with its own lists empty, `items` are further
+ * elements of the list `member`; after each of these the worker waits for `next`, so that the main
+ * thread receives one part at a time and does other work in between.
+ */
+export type FromWorker =
+  | { readonly kind: 'head'; readonly head: Record<string, unknown> }
+  | { readonly kind: 'items'; readonly member: string; readonly items: readonly unknown[] }
+  | { readonly kind: 'done' }
+  | {
+      readonly kind: 'failed';
+      readonly code: BundleErrorCode;
+      readonly message: string;
+      readonly disposition: Disposition;
+    };

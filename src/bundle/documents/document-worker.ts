@@ -5,8 +5,7 @@
 import { parentPort } from 'node:worker_threads';
 import { AppError } from '../../platform/app-error.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
-import type { FromWorker, ToWorker } from './document-messages.ts';
-import { type DocumentTask, parseDocument } from './document-task.ts';
+import { type DocumentTask, type FromWorker, parseDocument, type ToWorker } from './document-task.ts';
 
 /**
  * Elements of a list that are sent at once: receiving them blocks the main thread for some

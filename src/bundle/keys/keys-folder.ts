@@ -2,10 +2,10 @@ import type { Stats } from 'node:fs';
 import { constants, lstat, open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { openAccess } from '../../platform/files/open-access.ts';
+import { openAccess } from '../../platform/files/file-access.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
-import { holdsPrivateKey } from './private-key-form.ts';
+import { holdsPrivateKey } from './keys.ts';
 
 /**
  * A problem of a folder of keys, or of a file in it. `message` names the path and says why,

@@ -11,7 +11,7 @@ import {
   readGuardedKeyFile,
   strayFiles,
 } from './keys-folder.ts';
-import { loadRoles } from './roles/load-roles.ts';
+import { loadRoles } from './roles.ts';
 import { asKnown, keysInForce, type TrustedKeys } from './trusted-keys.ts';
 
 export { readKeyFile } from './keys-folder.ts';

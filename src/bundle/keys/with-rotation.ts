@@ -3,7 +3,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { limits } from '../limits.ts';
 import { parsePublicKey } from './keys.ts';
 import type { KeyProblem } from './keys-folder.ts';
-import { shortRole } from './roles/short-role.ts';
+import { shortRole } from './roles.ts';
 import { keysInForce, type ScopedRevocation, type TrustedKey, type TrustedKeys } from './trusted-keys.ts';
 
 /** Keys that bundles added, and remembered revocations. */

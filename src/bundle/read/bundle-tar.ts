@@ -1,9 +1,9 @@
 import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
-import { readTarMembers, type TarMember } from '../format/tar-members.ts';
+import { readTarMembers, type TarMember } from '../format/tar-header.ts';
+import { holdAround } from './bundle-directory.ts';
 import type { BundleFile, FileBundleReader } from './bundle-reader.ts';
-import { holdAround } from './hold-bundle.ts';
 import { gone, mediaError, type OpenedFile, openRegularFileIn, streamOpened } from './open-file.ts';
 
 /**

@@ -4,8 +4,7 @@ import { AppError, systemCodeOf } from '../../platform/app-error.ts';
 import type { HeldFolder } from '../../platform/files/held-folder.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
-import { findEntry, isPlainFile } from './bundle-directory.ts';
-import { holdAround, holdIn, holdOnMedium } from './hold-bundle.ts';
+import { findEntry, holdAround, holdIn, holdOnMedium, isPlainFile } from './bundle-directory.ts';
 import { isBundleTar } from './open-bundle.ts';
 import { mediaError } from './open-file.ts';
 

@@ -6,7 +6,7 @@ import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { isRelease } from '../../domain/trust/trust-in-force.ts';
 import { AppError } from '../../platform/app-error.ts';
-import type { Documents } from '../documents/documents.ts';
+import type { Documents } from '../documents/worker-documents.ts';
 import type { Trust } from '../keys/trust.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { judgeBundle, readEnvelope } from './judge-bundle.ts';

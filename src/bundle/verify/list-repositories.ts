@@ -13,7 +13,7 @@ import {
 } from '../format/oci-schema.ts';
 import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
-import { readBlob } from '../read/read-blob.ts';
+import { readBlob } from '../read/open-file.ts';
 
 /**
  * A manifest that names another one as its `subject` (image-spec, manifest.md), as a descriptor.

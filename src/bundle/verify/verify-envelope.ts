@@ -2,10 +2,10 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Envelope, type EnvelopeSignature, preAuthenticationEncoding } from '../format/dsse.ts';
-import { newKeyRemedy, revokedClause } from '../keys/all-revoked.ts';
 import { shortKeyId } from '../keys/keys.ts';
 import { keyProblemLine } from '../keys/keys-folder.ts';
-import { isSignatureBy } from '../keys/signing/signature.ts';
+import { newKeyRemedy, revokedClause } from '../keys/revocation-record.ts';
+import { isSignatureBy } from '../keys/signing.ts';
 import type { Trust, TrustedKey, TrustedKeys } from '../keys/trust.ts';
 import { limits } from '../limits.ts';
 

@@ -1,10 +1,10 @@
 import type { AttachedTag, ContentPointer, Contents, Image, Payload } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import type { MissingBlob } from '../../domain/model/medium.ts';
-import { inOrder } from '../../platform/async/in-order.ts';
+import { inOrder } from '../../platform/async/concurrency.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { DocumentName } from '../documents/document-task.ts';
-import type { Documents } from '../documents/documents.ts';
+import type { Documents } from '../documents/worker-documents.ts';
 import {
   configMediaTypes,
   type Descriptor,
@@ -16,7 +16,7 @@ import {
 } from '../format/oci-schema.ts';
 import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
-import { type ExpectedBlob, readBlob, sizeMisfit } from '../read/read-blob.ts';
+import { type ExpectedBlob, readBlob, sizeMisfit } from '../read/open-file.ts';
 
 /**
  * Number of concurrent small reads, so that neither the medium nor this process waits for the

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import * as v from 'valibot';
-import type { FleetNode, FleetView } from '../../domain/fleet/fleet-view.ts';
-import { laggingNodes, mayHaveOthers, WAIT_GOALS, type WaitGoal } from '../../domain/fleet/progress.ts';
+import type { FleetNode, FleetView } from '../../domain/fleet/node-status.ts';
+import { laggingNodes, mayHaveOthers, WAIT_GOALS, type WaitGoal } from '../../domain/fleet/turn.ts';
 import { duration } from '../../domain/settings/value-types.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { withEither } from '../../platform/async/abort.ts';

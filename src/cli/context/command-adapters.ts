@@ -1,7 +1,7 @@
 import type { StickFacts } from '../../bundle/create/stick/judge-stick.ts';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
-import type { FleetView } from '../../domain/fleet/fleet-view.ts';
+import type { FleetView } from '../../domain/fleet/node-status.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Finding } from '../../domain/model/reason.ts';
 import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';

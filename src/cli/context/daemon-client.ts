@@ -1,5 +1,4 @@
-import type { ApiClient } from '../../api/client.ts';
-import { isNotRunning } from '../../api/client-errors.ts';
+import { type ApiClient, isNotRunning } from '../../api/client.ts';
 import { loadSettings } from '../../config/load-settings.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { CommandContext } from './command-context.ts';

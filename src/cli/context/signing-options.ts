@@ -1,8 +1,7 @@
 import { open } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { isEncryptedKey, type PrivateKey, parsePrivateKey, parsePublicKey } from '../../bundle/keys/keys.ts';
-import { runSigner } from '../../bundle/keys/signing/run-signer.ts';
-import type { RemoteKey, SigningKey } from '../../bundle/keys/signing/signing-key.ts';
+import { type RemoteKey, runSigner, type SigningKey } from '../../bundle/keys/signing.ts';
 import { readKeyFile } from '../../bundle/keys/trust.ts';
 import { AppError, FaultList, reasonOf } from '../../platform/app-error.ts';
 import type { CommandContext } from './command-context.ts';

@@ -1,6 +1,6 @@
 import { type BundleId, type Digest, shortDigest } from '../../domain/model/digest.ts';
 import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
-import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
+import { JSON_SCHEMA_VERSION } from '../../domain/report/report.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { paintLines, type Tone } from './colour.ts';
 

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
-import { SEARCHES } from '../../domain/fleet/search.ts';
+import { SEARCHES } from '../../domain/fleet/node-status.ts';
 import { PHASES } from '../../domain/model/phase.ts';
-import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
+import { JSON_SCHEMA_VERSION } from '../../domain/report/report.ts';
 import {
   bundle,
   notice,

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { JSON_SCHEMA_VERSION } from '../../domain/report/schema-version.ts';
+import { JSON_SCHEMA_VERSION } from '../../domain/report/report.ts';
 import { time } from './status-schema.ts';
 
 const text = v.string();

@@ -14,8 +14,6 @@ import type { PhaseOf } from '../model/phase.ts';
 import type { Reason } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
 import { pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
-import { badBlobsAfter } from '../preload/bad-blobs-seen.ts';
-import type { DiskVerdict } from '../preload/disk-estimate.ts';
 import {
   type BundleFacts,
   type Carrier,
@@ -25,10 +23,16 @@ import {
   worstFailure,
 } from '../preload/hold.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
-import { refusalReason, refusalsOf } from '../preload/refusal.ts';
-import { diskVerdict, type LackingRelease } from '../preload/space.ts';
-import { keepsBlobs } from '../preload/spread.ts';
-import { type ImageSupply, type Supply, supplyImages } from '../preload/supply.ts';
+import { keepsBlobs } from '../preload/pull-schedule.ts';
+import { type DiskVerdict, diskVerdict, type LackingRelease } from '../preload/space.ts';
+import {
+  badBlobsAfter,
+  type ImageSupply,
+  refusalReason,
+  refusalsOf,
+  type Supply,
+  supplyImages,
+} from '../preload/supply.ts';
 import { isAskedFor, isRetired } from '../release/recorded-phase.ts';
 import { isBaseOf } from '../release/retention.ts';
 import { foreignTag } from '../release/tag-claims.ts';

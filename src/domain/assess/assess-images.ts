@@ -2,11 +2,14 @@ import { baseNeededBy } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import { type ImageReason, labelOf } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
-import type { DamagedImage, DamageNext } from '../release/content/damaged-images.ts';
-import { answeredNames } from '../release/pulls/answered-names.ts';
-import { providedNames } from '../release/pulls/provided-names.ts';
-import { releasesInForce } from '../release/pulls/pull-check.ts';
-import { type ElsewhereUse, pullsFromElsewhere } from '../release/pulls/pulls-from-elsewhere.ts';
+import type { DamagedImage, DamageNext } from '../release/damaged-images.ts';
+import {
+  answeredNames,
+  type ElsewhereUse,
+  providedNames,
+  pullsFromElsewhere,
+  releasesInForce,
+} from '../release/pulls.ts';
 import { keptBundles } from '../release/recorded-phase.ts';
 import { withdrawnAmong } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';

@@ -12,8 +12,8 @@ import {
   runtimeHold,
 } from '../preload/hold.ts';
 import { spaceHold } from '../preload/space.ts';
-import { rollbackReason } from '../release/proof/rollback-reason.ts';
 import { type ReachedPhase, reachedPhase } from '../release/recorded-phase.ts';
+import { rollbackReason } from '../release/rollback.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 

@@ -1,6 +1,6 @@
-import type { PullQueue } from '../preload/pull-queue.ts';
-import type { DocumentLookTest } from '../release/documents/document-look.ts';
-import type { PullTest } from '../release/pulls/pull-check.ts';
+import type { PullQueue } from '../preload/pull-schedule.ts';
+import type { DocumentLookTest } from '../release/document-look.ts';
+import type { PullTest } from '../release/pulls.ts';
 import type { Effect } from '../state/effect.ts';
 import type { CheckDue } from './release-effects.ts';
 

@@ -5,11 +5,16 @@ import type { Digest } from '../model/digest.ts';
 import { pathOf } from '../path/read-paths.ts';
 import { keptLayers } from '../preload/kept-layers.ts';
 import { missingLayersOf } from '../preload/missing-layers.ts';
-import { parallelPulls } from '../preload/parallel-pulls.ts';
-import { fill, type PlannedPull, type PullStarts } from '../preload/pull-queue.ts';
-import { orderPulls, type PullCandidate } from '../preload/pull-schedule.ts';
+import {
+  fill,
+  orderPulls,
+  type PlannedPull,
+  type PullCandidate,
+  type PullStarts,
+  parallelPulls,
+  spreadOf,
+} from '../preload/pull-schedule.ts';
 import { diskFull } from '../preload/space.ts';
-import { spreadOf } from '../preload/spread.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory, RunningTask } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';

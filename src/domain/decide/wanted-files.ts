@@ -4,7 +4,7 @@ import type { Attachment, Image, Payload, VerifiedBundle } from '../model/bundle
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { Phase } from '../model/phase.ts';
 import { repositoryOf } from '../model/reference.ts';
-import { hasFiles, ownFolderOf, releaseFolderOf } from '../release/hooks/release-folder.ts';
+import { hasFiles, ownFolderOf, releaseFolderOf } from '../release/hooks.ts';
 import { isRetired } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';

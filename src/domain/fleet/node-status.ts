@@ -1,5 +1,7 @@
 import * as v from 'valibot';
+import { digestOf } from '../../platform/digest.ts';
 import { plainDocument } from '../../platform/plain-text.ts';
+import { type BundleId, hexOf } from '../model/digest.ts';
 import { PHASES, type Phase } from '../model/phase.ts';
 
 /** Most bytes of the annotation: annotations of a Node are read by many programs. */
@@ -94,3 +96,106 @@ export function parseStatusAnnotation(text: string): NodeStatus | undefined {
     return undefined;
   }
 }
+
+/** Prefix of everything that stickpin writes into the metadata of a Node. */
+export const LABEL_PREFIX = 'stickpin.io/';
+
+/**
+ * The longest part of a label's key behind the slash, and the longest value (Kubernetes, "Labels").
+ */
+const LABEL_CHARACTERS = 63;
+
+const LABEL_TEXT = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?$/;
+
+/** The longest of both, so that both labels of a stream end in the same name. */
+const LONGEST_KIND = 'release-'.length;
+
+/**
+ * The label that says which release of a stream is activated (`release`), or the newest one whose
+ * images are all present and pinned (`ready`): `stickpin.io/ready-ocp`.
+ */
+export function releaseLabel(kind: 'release' | 'ready', stream: string): string {
+  return `${LABEL_PREFIX}${kind}-${streamInLabels(stream)}`;
+}
+
+/**
+ * The value of these labels: the version, or `v-` and 16 hex digits where it is no valid value, as
+ * with a `+`.
+ *
+ * @param bundle the first 16 hex digits of the bundle's id
+ */
+export function versionInLabels({ version, bundle }: { readonly version: string; readonly bundle: string }): string {
+  return isLabelText(version, LABEL_CHARACTERS) ? version : `v-${bundle}`;
+}
+
+/** The name of a stream, or 12 hex digits of its SHA-256 where it does not fit. */
+function streamInLabels(stream: string): string {
+  if (isLabelText(stream, LABEL_CHARACTERS - LONGEST_KIND)) return stream;
+  return hexOf(digestOf(stream)).slice(0, 12);
+}
+
+function isLabelText(text: string, longest: number): boolean {
+  return text.length <= longest && LABEL_TEXT.test(text);
+}
+
+/** A bundle that a node offers to others. */
+export interface OfferedBundle {
+  readonly bundleId: BundleId;
+  /** Of its payload, for people. Nobody has verified it. */
+  readonly name: string;
+  readonly version: string;
+  readonly sequence: number;
+  /** Whether the node has every blob that the bundle itself carries. */
+  readonly isWhole: boolean;
+  /** Changes with the set of blobs that are there. */
+  readonly revision: string;
+}
+
+/** Another node as a source of bundles. */
+export interface Peer {
+  /** The name of its Node, or its address where that is not known. */
+  readonly name: string;
+  /** `10.0.0.4:9777`. */
+  readonly address: string;
+  /** Why it can't be asked now; absent while it answers. */
+  readonly trouble?: string;
+  readonly bundles: readonly OfferedBundle[];
+}
+
+/** A node of the cluster as this node knows it. */
+export interface FleetNode {
+  readonly name: string;
+  /** What it told last; absent when it never told anything that could be read. */
+  readonly status?: NodeStatus;
+  /**
+   * Its last sign of life, in milliseconds since the epoch, for people; absent when there was none.
+   */
+  readonly seenAt?: number;
+  /**
+   * It gave no sign of life for `fleet.absent`, by the monotonic clock, while the fleet process
+   * listened. A jump of the wall clock and a restart of the process make nobody absent.
+   */
+  readonly isAbsent: boolean;
+}
+
+/** Everything that the fleet process tells the daemon about the cluster. */
+export interface FleetView {
+  /** The name of the own Node. */
+  readonly self: string;
+  /** All known nodes, by name, with the own one. */
+  readonly nodes: readonly FleetNode[];
+  readonly peers: readonly Peer[];
+  /** Why the Kubernetes API is not read now; absent while it is. */
+  readonly apiTrouble?: string;
+  /** For how long the fleet process has looked for other nodes. Default `new`. */
+  readonly search?: Search;
+}
+
+/** One of {@link SEARCHES}. */
+export type Search = (typeof SEARCHES)[number];
+
+/**
+ * For how long the fleet process has looked for other nodes since its start. `new`: the Kubernetes
+ * API and peers may not have answered yet. `long`: for `fleet.absent`.
+ */
+export const SEARCHES = ['new', 'short', 'long'] as const;

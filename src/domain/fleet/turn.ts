@@ -1,11 +1,15 @@
 import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Phase } from '../model/phase.ts';
-import type { VersionScheme } from '../model/version.ts';
-import type { FleetNode, FleetView } from './fleet-view.ts';
-import { isBack, isInForce } from './in-force.ts';
-import { isLoaded } from './loaded.ts';
-import { isCut, type ReleaseStatus } from './node-status.ts';
-import { isLater, isPast } from './past.ts';
+import type { Reason } from '../model/reason.ts';
+import { compareVersions, fitsScheme, schemeOf, type VersionScheme } from '../model/version.ts';
+import {
+  type FleetNode,
+  type FleetView,
+  isCut,
+  type NodeStatus,
+  type ReleaseStatus,
+  type Search,
+} from './node-status.ts';
 
 /** A release that is to be activated on the nodes of a cluster, one after the other. */
 export interface TurnRelease {
@@ -149,4 +153,175 @@ function isActivated({ release }: AwaitedNode): boolean {
 /** By code units, so that every node sorts alike. */
 function byName(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+const ROLLED_BACK = 'engine/rolled-back' satisfies Reason['code'];
+
+/** Whether a node went back from a release, as far as it tells: also while it still goes back. */
+function isBack({ reason }: Pick<ReleaseStatus, 'reason'>): boolean {
+  return reason === ROLLED_BACK;
+}
+
+/**
+ * Whether the tags of a release hold on a node and stay. A node tells `current` of these alone. The
+ * phase is no sign of it: a release that was rolled back is still `activated`, `proven` or
+ * `superseded`.
+ */
+function isInForce(release: Pick<ReleaseStatus, 'current' | 'reason'>): boolean {
+  return release.current === true && !isBack(release);
+}
+
+/** Phases that a release reaches with all of its images. */
+const LOADED: ReadonlySet<Phase> = new Set(['ready', 'activated', 'active', 'proven', 'superseded']);
+
+/**
+ * Whether a node has all images of a release, and they are pinned. Not `retired`: a release that
+ * never became complete is retired too.
+ */
+export function isLoaded({ phase, incomplete }: Pick<ReleaseStatus, 'phase' | 'incomplete'>): boolean {
+  return LOADED.has(phase) && incomplete !== true;
+}
+
+/** A release of a stream, by its version. */
+interface StreamVersion {
+  readonly name: string;
+  readonly version: string;
+  /** Of the stream; default: what the versions that are compared say. */
+  readonly scheme?: VersionScheme | undefined;
+}
+
+/** Whether a node has gone on to a later release of the stream. */
+function isPast(status: NodeStatus | undefined, { name, version, scheme }: StreamVersion): boolean {
+  const current = status?.releases.find((one) => one.name === name && one.current === true);
+  return current !== undefined && isLater(current.version, version, scheme);
+}
+
+/**
+ * Whether a version is later than another one. False when that can't be told.
+ *
+ * @param scheme of the stream; undefined: what the two versions say
+ */
+function isLater(version: string, than: string, scheme: VersionScheme | undefined): boolean {
+  const way = scheme ?? schemeOf([{ version }, { version: than }]) ?? 'semver';
+  return fitsScheme(version, way) && fitsScheme(than, way) && compareVersions(version, than, way) > 0;
+}
+
+/** The API server and peers answer within this time, or they are away. */
+export const NEW_SEARCH_MS = 60_000;
+
+/**
+ * @param lookedMs the time since the start, by the monotonic clock
+ * @param absentMs `fleet.absent`
+ */
+export function searchOf(lookedMs: number, absentMs: number): Search {
+  if (lookedMs >= absentMs) return 'long';
+  return lookedMs >= NEW_SEARCH_MS ? 'short' : 'new';
+}
+
+/** A release that other nodes have loaded, which this node lacks and no node can give. */
+export interface WantedRelease {
+  readonly name: string;
+  readonly version: string;
+  /** Names of the nodes on which it is the current one, or ready to be. */
+  readonly nodes: readonly string[];
+}
+
+/** What is known here of a release. */
+interface KnownHere {
+  readonly bundleId: Parameters<typeof hexOf>[0];
+  readonly payload: { readonly name: string; readonly version: string };
+}
+
+/**
+ * The current and the ready releases of other nodes of this architecture that are newer than all of
+ * their stream that this node knows, and that no peer offers: somebody has to plug in a stick, in
+ * any node. The newest of each stream.
+ */
+export function wantedReleases(view: FleetView | undefined, known: readonly KnownHere[]): readonly WantedRelease[] {
+  if (view === undefined) return [];
+  const wanted = new Map<string, WantedRelease>();
+  const arch = view.nodes.find(({ name }) => name === view.self)?.status?.arch;
+  for (const { name: node, status } of view.nodes) {
+    const isOther = node === view.self || (status?.arch ?? arch) !== (arch ?? status?.arch);
+    for (const release of isOther ? [] : (status?.releases ?? [])) {
+      const { name, version, bundle, current } = release;
+      if (current !== true && !isReadyThere(view, node, release)) continue;
+      if (isKnown(known, name, version, bundle) || isOffered(view, bundle)) continue;
+      const before = wanted.get(name);
+      const order = before === undefined ? 1 : compareVersions(version, before.version);
+      if (order > 0) wanted.set(name, { name, version, nodes: [node] });
+      else if (before !== undefined && order === 0) wanted.set(name, { ...before, nodes: [...before.nodes, node] });
+    }
+  }
+  return [...wanted.values()];
+}
+
+/** Whether it is ready on a node that answers. One that does not may have its stick. */
+function isReadyThere({ peers }: FleetView, node: string, release: ReleaseStatus): boolean {
+  const answers = peers.some(({ name, trouble }) => name === node && trouble === undefined);
+  return release.phase === 'ready' && isLoaded(release) && answers;
+}
+
+/** @param bundle the first hex digits of its id */
+function isKnown(known: readonly KnownHere[], name: string, version: string, bundle: string): boolean {
+  return known.some(
+    ({ bundleId, payload }) =>
+      hexOf(bundleId).startsWith(bundle) || (payload.name === name && compareVersions(payload.version, version) >= 0),
+  );
+}
+
+function isOffered({ peers }: FleetView, bundle: string): boolean {
+  return peers.some(({ bundles }) => bundles.some(({ bundleId }) => hexOf(bundleId).startsWith(bundle)));
+}
+
+/** How far nodes are waited for: the words of `stickpin fleet wait --for`. */
+export const WAIT_GOALS = ['ready', 'activated', 'active', 'proven'] as const;
+
+/** A goal of waiting. */
+export type WaitGoal = (typeof WAIT_GOALS)[number];
+
+/** The phases with which a goal is reached. A release is ready as its label says. */
+const REACHED: Readonly<Record<Exclude<WaitGoal, 'ready'>, ReadonlySet<Phase>>> = {
+  activated: new Set(['activated', 'active', 'proven', 'superseded']),
+  active: new Set(['active', 'proven', 'superseded']),
+  proven: new Set(['proven', 'superseded']),
+};
+
+/** A node that has not come as far as wanted. `release`: how far it is; absent when it lacks it. */
+export interface LaggingNode {
+  readonly node: FleetNode;
+  readonly release?: ReleaseStatus;
+}
+
+/**
+ * The nodes that have not reached the goal with a release, by name. Absent nodes count too, and
+ * those that went back from it.
+ */
+export function laggingNodes(
+  nodes: readonly FleetNode[],
+  wanted: { readonly name: string; readonly version: string },
+  goal: WaitGoal,
+): readonly LaggingNode[] {
+  return nodes.flatMap((node) => {
+    const all = node.status?.releases ?? [];
+    const releases = all.filter(({ name, version }) => name === wanted.name && version === wanted.version);
+    const hasGoneOn = isPast(node.status, wanted);
+    if (releases.some((release) => hasReached(release, goal, hasGoneOn))) return [];
+    const release = releases.find(({ phase }) => phase !== 'retired') ?? releases[0];
+    return [{ node, ...(release !== undefined && { release }) }];
+  });
+}
+
+/**
+ * Whether there may be nodes that nobody has told of: no other node is known, and the Kubernetes
+ * API can't show that this one is alone.
+ */
+export function mayHaveOthers({ self, nodes, apiTrouble }: Pick<FleetView, 'self' | 'nodes' | 'apiTrouble'>): boolean {
+  return nodes.length === 0 || (apiTrouble !== undefined && nodes.every(({ name }) => name === self));
+}
+
+/** @param hasGoneOn the node has a later release of the stream in force */
+function hasReached(release: ReleaseStatus, goal: WaitGoal, hasGoneOn: boolean): boolean {
+  if (goal === 'ready') return isLoaded(release);
+  return REACHED[goal].has(release.phase) && (hasGoneOn || isInForce(release));
 }

@@ -1,8 +1,6 @@
 import { streamScheme } from '../adoption/stream-facts.ts';
-import type { FleetView } from '../fleet/fleet-view.ts';
-import { NEW_SEARCH_MS } from '../fleet/search.ts';
-import type { AwaitedNode, Turn, TurnRelease } from '../fleet/turn.ts';
-import { turnOf } from '../fleet/turn.ts';
+import type { FleetView } from '../fleet/node-status.ts';
+import { type AwaitedNode, NEW_SEARCH_MS, type Turn, type TurnRelease, turnOf } from '../fleet/turn.ts';
 import { currentRelease } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';

@@ -1,4 +1,4 @@
-import type { FleetView } from '../fleet/fleet-view.ts';
+import type { FleetView } from '../fleet/node-status.ts';
 import type { ImageUses } from '../model/image.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import type { PlannedPath } from '../path/read-paths.ts';

@@ -1,5 +1,4 @@
-import { beforeActivate, hasSucceeded } from '../release/hooks/hook-runs.ts';
-import { areFilesInstalled } from '../release/hooks/release-folder.ts';
+import { areFilesInstalled, beforeActivate, hasSucceeded } from '../release/hooks.ts';
 import { type HookFailure, isSameRun } from '../state/hook.ts';
 import { type GateContext, type GateVerdict, type Hold, type HoldData, PASS } from './gate.ts';
 

@@ -1,6 +1,4 @@
-import { answeredNames } from '../release/pulls/answered-names.ts';
-import { namesOnceActivated } from '../release/pulls/provided-names.ts';
-import { pullsFromElsewhere } from '../release/pulls/pulls-from-elsewhere.ts';
+import { answeredNames, namesOnceActivated, pullsFromElsewhere } from '../release/pulls.ts';
 import { commandName } from '../release/recorded-phase.ts';
 import type { ContentChecks } from '../state/checks.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';

@@ -14,7 +14,7 @@ import {
 import { type BadBlob, flawsAmong } from '../state/checks.ts';
 import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain, type TaskFailure } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
-import type { DiskVerdict } from './disk-estimate.ts';
+import type { DiskVerdict } from './space.ts';
 
 /** A plugged medium that carries the bundle, with what was found there. */
 export interface Carrier {

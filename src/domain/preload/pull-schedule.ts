@@ -1,5 +1,9 @@
-import type { Digest } from '../model/digest.ts';
-import { holdersOfRarest, ownRank, type Spread } from './spread.ts';
+import { digestOf } from '../../platform/digest.ts';
+import { type Digest, hexOf } from '../model/digest.ts';
+import type { LayerStorage } from '../model/image.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { RunningTask } from '../state/memory.ts';
+import type { Observed } from '../state/state.ts';
 
 /** An image that is to be pulled, with those of its layers that the runtime has not got. */
 export interface PullCandidate {
@@ -8,7 +12,7 @@ export interface PullCandidate {
 }
 
 /** What the schedule looks at. */
-export interface ScheduleInput<Pull extends PullCandidate> {
+interface ScheduleInput<Pull extends PullCandidate> {
   /** Not started yet, in the order of {@link orderPulls}. */
   readonly waiting: readonly Pull[];
   /** Pulls that run now. */
@@ -85,4 +89,127 @@ function sharedBytes(candidate: PullCandidate, carriers: ReadonlyMap<Digest, num
 
 function sizeOf(candidate: PullCandidate): number {
   return candidate.missingLayers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
+}
+
+/** For containerd: with two pulls it often waits for its disk (docs/decisions/pull-order.md). */
+const CONTAINERD = 4;
+/** For CRI-O: more pulls take turns at its storage, and are slower. */
+const OTHERS = 2;
+
+/**
+ * How many images are pulled at the same time: `preload.parallel`, or what `"auto"` means for a
+ * runtime that keeps layers in this way. Default: as CRI-O does.
+ */
+export function parallelPulls(setting: number | 'auto', layerStorage: LayerStorage | undefined): number {
+  if (setting !== 'auto') return setting;
+  return layerStorage === 'both' ? CONTAINERD : OTHERS;
+}
+
+type PullTask = Extract<RunningTask, { kind: 'pull' }>;
+
+/** A pull that may be started. */
+export interface PlannedPull extends PullCandidate {
+  readonly task: PullTask;
+}
+
+/** Pulls that run, and those that follow them until something else is decided. */
+export interface PullQueue {
+  /** In the order in which they are to be started, as far as they fit. */
+  readonly waiting: readonly PlannedPull[];
+  readonly running: readonly PullCandidate[];
+  /** Layers that pulls have loaded since the runtime was observed. */
+  readonly landed: ReadonlySet<Digest>;
+  /** Pulls at once. */
+  readonly parallel: number;
+  /** As in the schedule. Default false. */
+  readonly readsSharedOnce?: boolean;
+}
+
+/** Pulls to start, and what is left when they run. */
+export interface PullStarts {
+  readonly starts: readonly PullTask[];
+  readonly pullQueue: PullQueue;
+}
+
+/**
+ * What follows a pull that worked, without another look at the runtime: it has the layers now that
+ * the pull was to bring.
+ */
+export function afterPull(pullQueue: PullQueue, reference: string): PullStarts {
+  const { running, landed } = pullQueue;
+  const ended = running.filter((pull) => pull.reference === reference);
+  const brought = ended.flatMap(({ missingLayers }) => missingLayers.map(({ digest }) => digest));
+  return fill({
+    ...pullQueue,
+    running: running.filter((pull) => pull.reference !== reference),
+    landed: new Set([...landed, ...brought]),
+  });
+}
+
+/** Starts as many as fit. */
+export function fill(pullQueue: PullQueue): PullStarts {
+  const starts = fittingPulls(pullQueue);
+  if (starts.length === 0) return { starts: [], pullQueue };
+  const started = new Set(starts);
+  return {
+    starts: starts.map(({ task }) => task),
+    pullQueue: {
+      ...pullQueue,
+      waiting: pullQueue.waiting.filter((pull) => !started.has(pull)),
+      running: [...pullQueue.running, ...starts],
+    },
+  };
+}
+
+/** How nodes that take the same bundle share the work: each begins with what few others have. */
+export interface Spread {
+  /** The name of the own Node. */
+  readonly self: string;
+  /** How many other nodes give a layer, as far as it is known; absent: none. */
+  readonly holders: ReadonlyMap<Digest, number>;
+}
+
+/**
+ * Undefined when this node does not give on what it takes: then all nodes keep the same order, so
+ * that one pass over a stick serves a wave of them from the page cache. Undefined also when a stick
+ * is plugged in here, and when no other node gives anything.
+ */
+export function spreadOf(
+  { media, fleet }: Pick<Observed, 'media' | 'fleet'>,
+  policy: Pick<Policy, 'fleet' | 'retention'>,
+  layerStorage: LayerStorage | undefined,
+): Spread | undefined {
+  if (fleet === undefined || !policy.fleet.serve || !keepsBlobs(policy, layerStorage)) return undefined;
+  const givers = media.filter(({ state }) => state.kind === 'read' && givenBy(state.bundles).size > 0);
+  if (givers.length === 0 || givers.some(({ peer }) => peer === undefined)) return undefined;
+  const holders = new Map<Digest, number>();
+  for (const { state } of givers) {
+    for (const digest of state.kind === 'read' ? givenBy(state.bundles) : [])
+      holders.set(digest, (holders.get(digest) ?? 0) + 1);
+  }
+  return { self: fleet.self, holders };
+}
+
+/** Whether this node has the layers of an image once more, to give them to others. */
+export function keepsBlobs({ retention }: Pick<Policy, 'retention'>, layerStorage: LayerStorage | undefined): boolean {
+  return retention.blobs === 'kept' || layerStorage === 'both';
+}
+
+/** How many other nodes give the rarest of these layers. */
+function holdersOfRarest(layers: readonly { readonly digest: Digest }[], { holders }: Spread): number {
+  return layers.reduce((least, { digest }) => Math.min(least, holders.get(digest) ?? 0), Number.MAX_SAFE_INTEGER);
+}
+
+/** A number below 2^32 by which each node puts equal pulls into an order of its own. */
+function ownRank(reference: string, { self }: Spread): number {
+  return Number.parseInt(hexOf(digestOf(`${self}\n${reference}`)).slice(0, 8), 16);
+}
+
+function givenBy(bundles: Extract<Observed['media'][number]['state'], { kind: 'read' }>['bundles']): Set<Digest> {
+  const given = bundles.flatMap((found) => {
+    if (found.kind !== 'verified') return [];
+    const missing = new Set(found.missing.map(({ digest }) => digest));
+    return found.bundle.contents.layers.flatMap(({ digest }) => (missing.has(digest) ? [] : [digest]));
+  });
+  return new Set(given);
 }

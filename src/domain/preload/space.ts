@@ -1,18 +1,17 @@
 import type { Image, Layer } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
+import type { ImageFilesystem, LayerStorage, StagingPlace } from '../model/image.ts';
 import type { PhaseOf } from '../model/phase.ts';
-import { labelOf, type Reason } from '../model/reason.ts';
+import { type Fault, labelOf, type Reason } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import { isWaiting, type Memory, type TaskFailure } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
-import { type DiskVerdict, estimateDisk, type Shortage } from './disk-estimate.ts';
-import { isStorageTrouble } from './disk-trouble.ts';
 import { keptLayers } from './kept-layers.ts';
 import { largerTwins, missingLayersOf } from './missing-layers.ts';
-import { parallelPulls } from './parallel-pulls.ts';
+import { parallelPulls } from './pull-schedule.ts';
 
 /** What the estimate for one bundle looks at. */
-export interface SpaceContext {
+interface SpaceContext {
   readonly observed: Observed;
   readonly memory: Memory;
   readonly policy: Policy;
@@ -116,4 +115,234 @@ export function spaceHold(
 function shortageReason({ payload }: StoredBundle, { kind, path, needed, free, reserved }: Shortage): Reason {
   const shortage = { kind, path, needed, free, reserved };
   return { code: 'engine/no-space', data: { bundle: labelOf(payload), shortage } };
+}
+
+/**
+ * What of a filesystem is short: room for the images (and for staging, where that is on the same
+ * one), inodes for their files, or room on another filesystem where blobs are staged while they are
+ * pulled.
+ */
+export type ShortageKind = 'bytes' | 'inodes' | 'staging';
+
+/** One need that is not met. Bytes, or a number of inodes. */
+interface Shortage {
+  readonly kind: ShortageKind;
+  readonly path: string;
+  readonly needed: number;
+  readonly free: number;
+  /** Part of what is free that must stay free. */
+  readonly reserved: number;
+  /** How much would have to become free for it to fit. */
+  readonly lacking: number;
+}
+
+/** What a preload needs against what there is, in bytes. */
+export interface DiskVerdict {
+  /** On the filesystem of the images, the most at any time: with what is staged there. */
+  readonly neededBytes: number;
+  readonly freeBytes: number;
+  /** Part of the free bytes that must stay free. */
+  readonly reservedBytes: number;
+  readonly path: string;
+  readonly fits: boolean;
+  /** Why it does not fit, the most telling first; empty when it does. */
+  readonly shortages: readonly Shortage[];
+}
+
+/** What {@link estimateDisk} looks at. */
+export interface DiskNeed {
+  /** The layers that each image still to be pulled lacks. */
+  readonly images: readonly (readonly LayerNeed[])[];
+  readonly filesystem: ImageFilesystem;
+  readonly layerStorage: LayerStorage;
+  readonly staging: StagingPlace | undefined;
+  /**
+   * Layers of which stickpin keeps a compressed copy of its own on the filesystem of the images;
+   * default none.
+   */
+  readonly copied?: readonly LayerNeed[];
+  /**
+   * Bytes of attachments that are still to be written to the filesystem of the images; default 0.
+   */
+  readonly attachedBytes?: number;
+  /**
+   * Share that stays free of every filesystem, because kubelet starts to evict and to collect
+   * images at that mark.
+   */
+  readonly minFreePercent: number;
+  /** How many of the images may be pulled at once, and so be staged together. */
+  readonly parallel: number;
+}
+
+/**
+ * Whether the images fit, each layer counted once: what the runtime stores ({@link diskUse}),
+ * copies that stickpin keeps, and blobs that the runtime stages until an image is stored
+ * (docs/runtime-facts.md, fact 18). Staged are the largest images that may be pulled in parallel.
+ * docs/decisions/disk-space.md says why they count in full.
+ */
+export function estimateDisk(need: DiskNeed): DiskVerdict {
+  const { images, filesystem, layerStorage, staging, copied = [], attachedBytes = 0, minFreePercent } = need;
+  const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
+  const copies = [...new Map(copied.map((layer) => [layer.digest, layer])).values()];
+  // An image that lacks no layer takes a few KiB, and is no reason to wait: a pin that is repaired
+  // must not depend on space.
+  const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);
+  const staged = staging === 'with-images' ? stagedBytes(need) : 0;
+  const attached = layers.size === 0 ? 0 : attachedBytes;
+  const neededBytes = used.bytes + staged + attached + copies.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const neededInodes = used.inodes + copies.length;
+  const reserve = (total: number) => Math.ceil((total * minFreePercent) / 100);
+  const { path, freeBytes, totalBytes, inodes } = filesystem;
+  const shortages = [
+    shortage('bytes', path, neededBytes, freeBytes, reserve(totalBytes)),
+    inodes && shortage('inodes', path, neededInodes, inodes.free, reserve(inodes.total)),
+    typeof staging === 'object' &&
+      shortage('staging', staging.path, stagedBytes(need), staging.freeBytes, reserve(staging.totalBytes)),
+  ].filter((one) => typeof one === 'object');
+  return {
+    neededBytes,
+    freeBytes,
+    reservedBytes: Math.min(reserve(totalBytes), freeBytes),
+    path,
+    fits: shortages.length === 0,
+    shortages,
+  };
+}
+
+function shortage(
+  kind: ShortageKind,
+  path: string,
+  needed: number,
+  free: number,
+  reserve: number,
+): Shortage | undefined {
+  if (needed === 0 || needed <= free - reserve) return undefined;
+  return { kind, path, needed, free, reserved: Math.min(reserve, free), lacking: needed - (free - reserve) };
+}
+
+/**
+ * The most that is staged at once: the largest images, as many as are pulled together, which share
+ * no missing layer then.
+ */
+export function stagedBytes({ images, parallel }: Pick<DiskNeed, 'images' | 'parallel'>): number {
+  const staged = new Set<Digest>();
+  let sum = 0;
+  for (let slot = 0; slot < Math.min(parallel, images.length); slot += 1) {
+    const [largest] = images
+      .map((layers) => layers.filter(({ digest }) => !staged.has(digest)))
+      .map((layers) => ({ layers, sizeBytes: layers.reduce((bytes, layer) => bytes + layer.sizeBytes, 0) }))
+      .sort((a, b) => b.sizeBytes - a.sizeBytes);
+    sum += largest?.sizeBytes ?? 0;
+    for (const { digest } of largest?.layers ?? []) staged.add(digest);
+  }
+  return sum;
+}
+
+/**
+ * Whether the runtime's storage, or our own files, can't be written since a filesystem is full or
+ * read-only.
+ */
+export function isAnyDiskTrouble(reason: Pick<Fault, 'code'>): boolean {
+  return isDiskTrouble(reason) || isStorageTrouble(reason);
+}
+
+/** Whether the runtime found its storage full or read-only. */
+export function isStorageTrouble({ code }: Pick<Fault, 'code'>): boolean {
+  return code === 'runtime/no-space' || code === 'runtime/read-only';
+}
+
+/**
+ * Whether stickpin's own files can't be written since their filesystem is full or read-only: a
+ * person has to act, and all continues automatically then.
+ */
+export function isDiskTrouble({ code }: Pick<Fault, 'code'>): boolean {
+  return code === 'store/no-space' || code === 'store/read-only';
+}
+
+/**
+ * Whether nothing can be recorded: {@link isDiskTrouble}, or the state database is damaged, which
+ * lasts until a restart.
+ */
+export function isRecordingTrouble(reason: Pick<Fault, 'code'>): boolean {
+  return isDiskTrouble(reason) || isStateDamage(reason);
+}
+
+/** Whether the state database was found damaged while stickpin runs. */
+export function isStateDamage({ code }: Pick<Fault, 'code'>): boolean {
+  return code === 'store/damaged';
+}
+
+/** What something takes of a filesystem. */
+export interface DiskUse {
+  readonly bytes: number;
+  readonly inodes: number;
+}
+
+/** What of a layer is counted. */
+type LayerNeed = Pick<Layer, 'digest' | 'sizeBytes' | 'diskBytes' | 'inodes'>;
+
+/** What a runtime lays down beside the files of the layers themselves. */
+interface Upkeep {
+  /** For each layer. */
+  readonly layer: DiskUse;
+  /** For each image, when it came by an index; without one it is an inode and 4 KiB less. */
+  readonly image: DiskUse;
+  /** With the first image. */
+  readonly once: DiskUse;
+  /** For each inode of a layer, in bytes. The signed contents count regular files alone. */
+  readonly bytesPerInode: number;
+}
+
+const KIB = 1024;
+
+/** As CRI-O stores images; measured, docs/decisions/disk-space.md ("Measured sizes"). */
+const CONTAINERS_STORAGE: Upkeep = {
+  layer: { bytes: 34 * KIB, inodes: 8 },
+  image: { bytes: 24 * KIB, inodes: 5 },
+  once: { bytes: 40 * KIB, inodes: 13 },
+  bytesPerInode: 640,
+};
+
+/** As containerd stores images; measured, docs/decisions/disk-space.md ("Measured sizes"). */
+const CONTAINERD: Upkeep = {
+  layer: { bytes: 32 * KIB, inodes: 4 },
+  image: { bytes: 32 * KIB, inodes: 3 },
+  once: { bytes: 120 * KIB, inodes: 5 },
+  bytesPerInode: 576,
+};
+
+/** An OCI layout of the embedded runtime: a file for each blob, rounded up to 4 KiB. */
+const OCI_LAYOUT: Upkeep = {
+  layer: { bytes: 4 * KIB, inodes: 1 },
+  image: { bytes: 13 * KIB, inodes: 3 },
+  once: { bytes: 24 * KIB, inodes: 6 },
+  bytesPerInode: 0,
+};
+
+const UPKEEP: Readonly<Record<LayerStorage, Upkeep>> = {
+  unpacked: CONTAINERS_STORAGE,
+  both: CONTAINERD,
+  compressed: OCI_LAYOUT,
+};
+
+/**
+ * What a runtime takes for images once they are stored: the files of their layers, in blocks of 4
+ * KiB as the signed contents say, the compressed size where that is kept as well
+ * (docs/runtime-facts.md, fact 22), and what the runtime lays down beside. Rather a little too much
+ * than too little.
+ *
+ * @param layers each once; of `imageCount` images, all new ones
+ */
+export function diskUse(layers: Iterable<LayerNeed>, imageCount: number, storage: LayerStorage): DiskUse {
+  const { layer: each, image, once, bytesPerInode } = UPKEEP[storage];
+  const first = imageCount > 0 ? once : { bytes: 0, inodes: 0 };
+  let bytes = imageCount * image.bytes + first.bytes;
+  let inodes = imageCount * image.inodes + first.inodes;
+  for (const layer of layers) {
+    const isUnpacked = storage !== 'compressed';
+    bytes += each.bytes + (storage === 'unpacked' ? 0 : layer.sizeBytes);
+    if (isUnpacked) bytes += layer.diskBytes + layer.inodes * bytesPerInode;
+    inodes += each.inodes + (isUnpacked ? layer.inodes : 0);
+  }
+  return { bytes, inodes };
 }

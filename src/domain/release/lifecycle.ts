@@ -4,18 +4,18 @@ import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import { incompleteReleases } from './incomplete.ts';
 import type { LifecycleFinding } from './lifecycle-finding.ts';
 import type { ContainerLook } from './proof/container-look.ts';
 import { imageIds, witnessesOf } from './proof/evidence.ts';
-import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './proof/rollback-evidence.ts';
 import { seenRunning } from './proof/seen-running.ts';
-import { judgeSoak, type SoakVerdict, soakAfter } from './proof/soak.ts';
 import { takeOvers } from './proof/take-overs.ts';
 import { unseenAfter } from './proof/without-evidence.ts';
 import { unprovenReleases, wasActive } from './recorded-phase.ts';
+import { incompleteReleases } from './retention.ts';
 import { isUnpinning, removals, retirements, type ShortOfSpace, UNPIN_POLL_MS } from './retirement.ts';
+import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './rollback.ts';
 import { isOtherOfStreamRunning, isRunning } from './running-releases.ts';
+import { judgeSoak, type SoakVerdict, soakAfter } from './soak.ts';
 
 /** What one round concludes about what comes after activation. */
 export interface LifecycleAssessment {
@@ -35,7 +35,7 @@ export interface LifecycleAssessment {
 }
 
 /** The part of the assessment of bundles on which the phases of releases depend. */
-export interface LifecycleInput {
+interface LifecycleInput {
   /** Bundles that need more space. */
   readonly short: readonly ShortOfSpace[];
   /** Releases that are ready, were never activated, and may be. */
@@ -162,4 +162,16 @@ function followProven(bundle: StoredBundle, look: ContainerLook): readonly Follo
 
 function clockFinding({ bundleId, soak: before }: StoredBundle, soak: Soak): LifecycleFinding[] {
   return JSON.stringify(soak) === JSON.stringify(before) ? [] : [{ kind: 'clock-changed', bundleId, soak }];
+}
+
+/**
+ * What let a release be activated for which nobody asked: a window of the node, the turn of the
+ * node in its rollout, or else its schedule alone.
+ */
+export function automaticCause(
+  { payload }: Pick<StoredBundle, 'payload'>,
+  { update }: Pick<Policy, 'update'>,
+): 'window' | 'rollout' | 'schedule' {
+  if (update.strategy === 'window') return 'window';
+  return payload.update?.rollout === undefined ? 'schedule' : 'rollout';
 }

@@ -1,11 +1,13 @@
 import { sequenceOf } from '../adoption/floors.ts';
+import { streamClockFault } from '../adoption/stream-facts.ts';
 import { bundleName } from '../model/bundle.ts';
-import type { Digest } from '../model/digest.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
 import type { RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
-import type { Stored, StoredBundle } from '../state/state.ts';
+import type { Memory } from '../state/memory.ts';
+import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerLook } from './proof/container-look.ts';
 import { componentsById, type ImageIds, imageIdOf } from './proof/evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
@@ -32,7 +34,7 @@ export function isBaseInNeed(base: StoredBundle, bundles: readonly StoredBundle[
 }
 
 /** Asked for by a person and not done yet. */
-export function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
+function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
   return activationRequestedAt > activatedAt;
 }
 
@@ -145,7 +147,7 @@ function layersOf({ contents }: StoredBundle, isMeant: (reference: string) => bo
 }
 
 /** What removal is judged by. */
-export interface RemovalContext {
+interface RemovalContext {
   readonly images: readonly RuntimeImage[];
   readonly ids: ImageIds;
   readonly stored: Stored;
@@ -289,4 +291,88 @@ function namesOf(bundles: readonly StoredBundle[]) {
     ...[...tags].map(repositoryOf),
   ]);
   return { tags, repositories };
+}
+
+/** What {@link incompleteReleases} looks at. */
+interface IncompleteContext {
+  readonly observed: Pick<Observed, 'now' | 'boot' | 'media' | 'runtime' | 'facts' | 'clockSynchronised'>;
+  readonly memory: Pick<Memory, 'running' | 'lastCarriers'>;
+  readonly bundles: readonly StoredBundle[];
+  readonly policy: { readonly retention: Pick<Policy['retention'], 'incomplete'> } & Pick<Policy, 'lifecycle'>;
+}
+
+/**
+ * Releases that have not become complete for `retention.incomplete` since their adoption: a stick
+ * was taken away and never came back. Not one whose bundle is on a plugged medium, since it may go
+ * on at once; none while the runtime does not answer, or of a stream for which the clock can't be
+ * right. The wall clock may be set meanwhile: where the daemon saw the medium leave, the time since
+ * then counts by the uptime of the machine too.
+ */
+export function incompleteReleases({ observed, memory, bundles, policy }: IncompleteContext): readonly BundleId[] {
+  const { incomplete } = policy.retention;
+  const { now, boot, media, runtime, facts, clockSynchronised } = observed;
+  if (incomplete === 'keep' || runtime.kind !== 'reachable') return [];
+  const atHand = new Set(
+    media.flatMap(({ state }) => {
+      const found = state.kind === 'read' ? state.bundles : [];
+      return found.flatMap((one) => (one.kind === 'verified' ? [one.bundle.bundleId] : []));
+    }),
+  );
+  const isLooking = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
+  if (isLooking) return [];
+  const present = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
+  const busy = new Set(memory.running.map(({ bundleId }) => bundleId));
+  const leftFor = ({ bundleId }: StoredBundle) =>
+    boot.uptimeMs - (memory.lastCarriers.get(bundleId)?.seenMs ?? Number.NEGATIVE_INFINITY);
+  return bundles
+    .filter(({ adoptedAt, readyAt }) => readyAt === undefined && now - adoptedAt >= incomplete)
+    .filter((bundle) => leftFor(bundle) >= incomplete)
+    .filter(({ bundleId }) => !atHand.has(bundleId) && !busy.has(bundleId))
+    .filter((bundle) => !isRetired(bundle) && !isWanted(bundle) && bundle.activatedAt === undefined)
+    .filter((bundle) => !isProtected(bundle, policy.lifecycle) && !isBaseInNeed(bundle, bundles))
+    .filter(({ contents }) => contents.images.some(({ reference }) => !present.has(reference)))
+    .filter((bundle) => streamClockFault(bundle, { bundles, now, facts, clockSynchronised }) === undefined)
+    .map(({ bundleId }) => bundleId);
+}
+
+/** Why a release that was activated, and is not the current one of its stream, is still pinned. */
+export type KeptWhy =
+  /** `lifecycle.protect` names it. */
+  | { readonly kind: 'protected' }
+  /** A person asked for its activation. */
+  | { readonly kind: 'wanted' }
+  /** A delta that was never complete builds on it. */
+  | { readonly kind: 'base' }
+  /** It is the last known good one, since `current` is not proven. */
+  | { readonly kind: 'last-good'; readonly current: StoredBundle }
+  /** It is one of `lifecycle.keep` proven releases. */
+  | { readonly kind: 'fallback'; readonly keep: number }
+  /** It was never proven, and nothing newer is: one that has a higher sequence has to be first. */
+  | { readonly kind: 'unproven'; readonly current: StoredBundle; readonly isRolledBack: boolean }
+  /** Nothing needs it; it goes once nothing runs from it. */
+  | { readonly kind: 'surplus' };
+
+/**
+ * Why each of these releases is kept, see {@link KeptWhy}. Of a stream that has no current release
+ * none is named.
+ */
+export function whyKept(bundles: readonly StoredBundle[], policy: Policy['lifecycle']): ReadonlyMap<BundleId, KeptWhy> {
+  const surplus = new Set(surplusBundles(bundles, policy));
+  const found = new Map<BundleId, KeptWhy>();
+  for (const bundle of keptBundles(bundles)) {
+    const current = currentRelease(bundles, bundle.payload.name);
+    if (bundle.activatedAt === undefined || current === undefined || current === bundle) continue;
+    found.set(bundle.bundleId, whyOf(bundle, current));
+  }
+  return found;
+
+  function whyOf(bundle: StoredBundle, current: StoredBundle): KeptWhy {
+    if (isProtected(bundle, policy)) return { kind: 'protected' };
+    if (surplus.has(bundle)) return { kind: 'surplus' };
+    if (isWanted(bundle)) return { kind: 'wanted' };
+    if (isBaseInNeed(bundle, bundles)) return { kind: 'base' };
+    if (bundle.provenAt === undefined) return { kind: 'unproven', current, isRolledBack: isRolledBack(bundle) };
+    const isGood = lastProven(bundles, bundle.payload.name) === bundle;
+    return isGood && !isProven(current) ? { kind: 'last-good', current } : { kind: 'fallback', keep: policy.keep };
+  }
 }

@@ -1,9 +1,13 @@
 import type { BundleId } from '../model/digest.ts';
-import type { RuntimeContainer, RuntimeImage } from '../model/image.ts';
+import type { RuntimeContainer, RuntimeImage, RuntimeObservation } from '../model/image.ts';
+import type { Policy } from '../settings/settings.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerLook } from './proof/container-look.ts';
 import { distinguishingIds, imageIdOf, imageIds } from './proof/evidence.ts';
-import { keptBundles } from './recorded-phase.ts';
+import { neverActivated } from './proof/seen-running.ts';
+import { keptBundles, unprovenReleases } from './recorded-phase.ts';
+import { removableIds, spareTags, surplusBundles } from './retention.ts';
+import { isContainerCheckDue } from './rollback.ts';
 
 /** What the runtime has, seen in one moment. */
 export interface ContainersSeen {
@@ -42,4 +46,35 @@ function isAnyRunning(
 ): boolean {
   const own = distinguishingIds(bundle, bundles, ids);
   return containers.some((container) => container.state !== 'exited' && own.has(imageIdOf(container, ids) ?? ''));
+}
+
+/** What of the rounds before says whether containers are to be looked at. */
+interface BeforeLook {
+  /** Whether a bundle lacked space. */
+  readonly isShort: boolean;
+  /** How long ago containers were looked at, by the machine's own time. */
+  readonly sinceLookMs: number;
+  /** Wall clock, milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/**
+ * Whether anything hangs on containers: a release that must prove itself or may run by itself, one
+ * that is to be retired, images or tags that are to be removed. While all is proven they are looked
+ * at now and then, since an older release may run again.
+ */
+export function needsContainers(
+  stored: Stored,
+  runtime: RuntimeObservation,
+  policy: Policy,
+  { isShort, sinceLookMs, now }: BeforeLook,
+): boolean {
+  if (runtime.kind !== 'reachable') return false;
+  if (isContainerCheckDue(stored.bundles, sinceLookMs, policy.lifecycle)) return true;
+  if (isShort || unprovenReleases(stored).length + neverActivated(stored.bundles).length > 0) return true;
+  if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
+  const context = { images: runtime.images, ids: imageIds(runtime.images), stored };
+  return stored.bundles.some(
+    (bundle) => removableIds(bundle, context).length + spareTags(bundle, now, context).length > 0,
+  );
 }

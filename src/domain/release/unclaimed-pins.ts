@@ -3,7 +3,7 @@ import type { PinLedger, PinRecord, StateAge } from '../state/pin-ledger.ts';
 import type { KnownRelease, PinnedRelease } from '../state/release-record.ts';
 import { latestStamp, type StoredBundle } from '../state/state.ts';
 import type { RejectedName, Verdict } from '../trust/approval.ts';
-import { knownRelease } from './rebuild/known-release.ts';
+import { knownRelease } from './rebuild.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 
 /**

@@ -8,8 +8,7 @@ import { MAX_RANGE_LENGTH } from '../model/version.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
 import { nobodyKnownClause, notReadyClause, orderClause, rolledBackClause } from './texts/fleet-text.ts';
-import { hookClause } from './texts/hook-text.ts';
-import { elsewhereClause } from './texts/pulls-text.ts';
+import { elsewhereClause, hookClause } from './texts/release-text.ts';
 import { clockClause, doubt, rolloutClause, windowClause } from './texts/time-text.ts';
 
 /**

@@ -1,10 +1,10 @@
 import { assertNever } from '../../platform/app-error.ts';
 import { trustedReleases } from '../assess/assess-order.ts';
 import type { ConditionStatus, ConditionVerdict, NodeConditionType } from '../model/condition.ts';
-import { activationKey, pullToCheck, releasesInForce } from '../release/pulls/pull-check.ts';
+import { activationKey, pullToCheck, releasesInForce } from '../release/pulls.ts';
 import type { PullCheckEnd } from '../state/checks.ts';
 import type { Snapshot } from './snapshot.ts';
-import { elsewhereText, pullCheckText } from './texts/pulls-text.ts';
+import { elsewhereText, pullCheckText } from './texts/release-text.ts';
 import { runtimeAway } from './texts/runtime-away.ts';
 
 /** A condition of the node. */

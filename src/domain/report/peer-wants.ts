@@ -1,4 +1,4 @@
-import type { OfferedBundle } from '../fleet/fleet-view.ts';
+import type { OfferedBundle } from '../fleet/node-status.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { BundleReport } from './parts/bundle-report.ts';
 import type { StatusReport } from './report.ts';

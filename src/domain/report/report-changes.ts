@@ -1,7 +1,11 @@
+import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
+import type { Digest } from '../model/digest.ts';
+import type { BundleReport } from './parts/bundle-report.ts';
 import type { StatusReport } from './report.ts';
 
 /** What counters count, from one report to the next. */
-export interface ReportChanges {
+interface ReportChanges {
   /** Of the time between the reports, how much was spent preloading, in milliseconds. */
   readonly preloadedMs: number;
   /** Codes of the reasons of bundles that were newly rejected. */
@@ -10,7 +14,7 @@ export interface ReportChanges {
 }
 
 /** What happened to a medium. `failed`: it can't be read. */
-export type MediaChange = (typeof MEDIA_CHANGES)[number];
+type MediaChange = (typeof MEDIA_CHANGES)[number];
 
 export const MEDIA_CHANGES = ['plugged', 'removed', 'failed'] as const;
 
@@ -41,4 +45,55 @@ function mediaChanges(before: StatusReport['media'], after: StatusReport['media'
     ]),
     ...before.flatMap(({ medium }): MediaChange[] => (now.has(medium) ? [] : ['removed'])),
   ];
+}
+
+/**
+ * The parts of a report that are still valid after a boot, as a text to compare: phases, holds,
+ * codes of reasons, conditions, media and trusted keys. It leaves out the STATUS line, the
+ * progress, counts of images and messages, which change every second during a preload.
+ */
+export function lastingStatus(report: StatusReport): string {
+  const { status: _status, progress: _progress, runtime, bundles, rejected, ...others } = report;
+  return JSON.stringify({
+    ...others,
+    runtime: runtime.reachable,
+    bundles: bundles.map(lastingBundle),
+    rejected: rejected.map(({ reason, ...where }) => ({ ...where, code: reason.code })),
+  });
+}
+
+function lastingBundle({ images: _images, reason, degraded, conditions, activationHolds, ...others }: BundleReport) {
+  return {
+    ...others,
+    reason: reason?.code,
+    degraded: degraded?.code,
+    activationHolds: activationHolds?.map(({ code }) => code),
+    conditions: conditions?.map(({ message: _message, ...condition }) => condition),
+  };
+}
+
+/** Bytes of compressed layers of one bundle: those that are done, and all. */
+interface BytesDone {
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}
+
+/**
+ * How far a bundle is: a layer counts whole once an image with it is present, and as far as it was
+ * sent while it is under way.
+ *
+ * @param sentBytes the furthest byte that the registry sent of each blob
+ */
+export function bytesDone(
+  { bundle }: BundleAssessment,
+  { presentLayers }: Assessment,
+  sentBytes: ReadonlyMap<Digest, number>,
+): BytesDone {
+  let doneBytes = 0;
+  let totalBytes = 0;
+  for (const { digest, sizeBytes } of bundle.contents.layers) {
+    totalBytes += sizeBytes;
+    doneBytes += presentLayers.has(digest) ? sizeBytes : Math.min(sizeBytes, sentBytes.get(digest) ?? 0);
+  }
+  return { doneBytes, totalBytes };
 }

@@ -1,19 +1,26 @@
 import { plainDocument } from '../../platform/plain-text.ts';
 import { type Assessment, allBundles } from '../assess/assess.ts';
 import { unsupportedReason } from '../assess/derive-phase.ts';
-import { type WantedRelease, wantedReleases } from '../fleet/wanted-release.ts';
+import { type WantedRelease, wantedReleases } from '../fleet/turn.ts';
 import type { Condition, NodeConditionType } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { type TrustReport, trustReport } from '../trust/trust-in-force.ts';
 import { awaitingReports, type BundleReport, detectedReports, releaseReports } from './parts/bundle-report.ts';
-import { type HookReport, hookReports } from './parts/hook-report.ts';
-import { type NoticeReport, noticeReport, type RejectedNameReport, rejectedNameReport } from './parts/notice-report.ts';
-import { type WindowReport, windowReports } from './parts/window-report.ts';
+import {
+  type HookReport,
+  hookReports,
+  type NoticeReport,
+  noticeReport,
+  type RejectedNameReport,
+  rejectedNameReport,
+  type WindowReport,
+  windowReports,
+} from './parts/part-reports.ts';
 import { reasonText, type ShownReason, shownReason } from './reasons/reason-text.ts';
 import type { Snapshot } from './snapshot.ts';
-import type { Progress } from './status/progress-text.ts';
+import type { Progress } from './status/media-line.ts';
 import { statusLine } from './status/status-line.ts';
 import { type StreamReport, streamReports } from './stream-report.ts';
 import { wantedReleaseText } from './texts/fleet-text.ts';
@@ -116,7 +123,7 @@ export const EMPTY_REPORT = {
 } as const satisfies Partial<StatusReport>;
 
 /** A wanted release. `nodes`: those that have it. `message`: a sentence that says what to do. */
-export interface WantedReport extends WantedRelease {
+interface WantedReport extends WantedRelease {
   readonly message: string;
 }
 
@@ -214,3 +221,9 @@ function operationOf(
   const isJudging = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
   return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';
 }
+
+/**
+ * The version of the documents for programs: `status.json`, and what commands print with `--json`.
+ * It grows when a member changes its meaning or goes; new members do not change it.
+ */
+export const JSON_SCHEMA_VERSION = 1;

@@ -1,4 +1,4 @@
-import type { FleetView } from '../fleet/fleet-view.ts';
+import type { FleetView } from '../fleet/node-status.ts';
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { BootTime, ImageUses, RuntimeContainer, RuntimeObservation } from '../model/image.ts';

@@ -1,4 +1,4 @@
-import { rememberLast } from '../../platform/async/remember-last.ts';
+import { rememberLast } from '../../platform/async/concurrency.ts';
 
 /** A time during which at least one window is open. Milliseconds since the epoch. */
 export interface Opening {

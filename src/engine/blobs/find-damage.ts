@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
-import { oneBuffer } from '../../platform/files/chunk-buffer.ts';
+import { oneBuffer } from '../../platform/files/file-access.ts';
 import type { BlobCopy, BlobUnion } from '../../ports/blobs.ts';
 
 /** A bad blob: its bytes have another digest, or they can't be read. */

@@ -2,7 +2,7 @@ import type { KeepPlan } from '../../domain/decide/pull-plan.ts';
 import type { Layer } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { oneBuffer } from '../../platform/files/chunk-buffer.ts';
+import { oneBuffer } from '../../platform/files/file-access.ts';
 import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';
 import { findBadBlob } from './find-damage.ts';

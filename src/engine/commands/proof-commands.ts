@@ -1,5 +1,4 @@
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
-import { soakAfter } from '../../domain/release/proof/soak.ts';
 import {
   currentRelease,
   hasBegun,
@@ -8,6 +7,7 @@ import {
   isRetired,
   isRolledBack,
 } from '../../domain/release/recorded-phase.ts';
+import { soakAfter } from '../../domain/release/soak.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { NodePort } from '../../ports/node.ts';

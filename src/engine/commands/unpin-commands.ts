@@ -2,7 +2,7 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { currentRelease, isRetired, lastProven } from '../../domain/release/recorded-phase.ts';
 import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
-import { ownersOf } from '../../domain/report/events/pin-events.ts';
+import { ownersOf } from '../../domain/report/events/image-events.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { Clock } from '../../platform/clock.ts';

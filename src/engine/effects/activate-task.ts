@@ -2,7 +2,7 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import type { RenderedMirrors, RuntimeImage } from '../../domain/model/image.ts';
 import { parseReference, repositoryOf } from '../../domain/model/reference.ts';
-import { isStorageTrouble } from '../../domain/preload/disk-trouble.ts';
+import { isStorageTrouble } from '../../domain/preload/space.ts';
 import { type TagGoal, tagGoalsOf } from '../../domain/release/tags.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';

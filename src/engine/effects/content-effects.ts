@@ -1,4 +1,4 @@
-import { healingEvent } from '../../domain/report/events/content-events.ts';
+import { healingEvent } from '../../domain/report/events/image-events.ts';
 import type { Healing } from '../../domain/state/effect.ts';
 import type { ContentPort } from '../../ports/image-content.ts';
 import type { ContainersPort } from '../../ports/runtime.ts';

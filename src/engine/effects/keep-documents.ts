@@ -3,7 +3,7 @@ import type { Attachment } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import type { Kept } from '../../domain/state/memory.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { inOrder } from '../../platform/async/in-order.ts';
+import { inOrder } from '../../platform/async/concurrency.ts';
 import type { AttachmentStore, BlobSource, DocumentStore } from '../../ports/blobs.ts';
 
 /** The source and the store of documents. */

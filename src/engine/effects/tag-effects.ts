@@ -1,11 +1,11 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Fault } from '../../domain/model/reason.ts';
-import { isAnyDiskTrouble } from '../../domain/preload/disk-trouble.ts';
-import { automaticCause } from '../../domain/release/activation-cause.ts';
+import { isAnyDiskTrouble } from '../../domain/preload/space.ts';
+import { automaticCause } from '../../domain/release/lifecycle.ts';
 import { hasBegun } from '../../domain/release/recorded-phase.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
-import { contestEvents, restoredMessage } from '../../domain/report/events/tag-events.ts';
+import { contestEvents, restoredMessage } from '../../domain/report/events/image-events.ts';
 import type { Policy } from '../../domain/settings/settings.ts';
 import type { RunningTask, TagGiven } from '../../domain/state/memory.ts';
 import { latestStamp, type StoredBundle, stampAfter } from '../../domain/state/state.ts';

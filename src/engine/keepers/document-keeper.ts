@@ -1,5 +1,5 @@
 import type { Digest } from '../../domain/model/digest.ts';
-import type { DocumentLookTest } from '../../domain/release/documents/document-look.ts';
+import type { DocumentLookTest } from '../../domain/release/document-look.ts';
 import type { DocumentChecks, DocumentLook } from '../../domain/state/checks.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { formatCount } from '../../platform/sizes.ts';

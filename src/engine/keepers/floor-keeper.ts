@@ -1,7 +1,7 @@
 import { areSameFloors, floorsNow, higherFloors, withoutDoubt, withoutStream } from '../../domain/adoption/floors.ts';
 import type { Floors } from '../../domain/state/pin-ledger.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
-import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
+import { oneAtATime } from '../../platform/async/concurrency.ts';
 import type { EngineContext } from '../context.ts';
 import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';
 

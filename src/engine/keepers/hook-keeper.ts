@@ -1,8 +1,6 @@
 import type { BundleId } from '../../domain/model/digest.ts';
-import { hookEnvironment } from '../../domain/release/hooks/hook-environment.ts';
-import { ledgerAfter, ledgerWith } from '../../domain/release/hooks/hook-runs.ts';
-import { filesFolderOf, hasFiles } from '../../domain/release/hooks/release-folder.ts';
-import { hookEvent } from '../../domain/report/events/hook-events.ts';
+import { filesFolderOf, hasFiles, hookEnvironment, ledgerAfter, ledgerWith } from '../../domain/release/hooks.ts';
+import { hookEvent } from '../../domain/report/events/release-events.ts';
 import {
   type FailedHook,
   type HookFailure,

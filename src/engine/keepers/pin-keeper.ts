@@ -1,6 +1,6 @@
 import { isAsNew, isSameRecord, ledgerOf, type PinAssessment } from '../../domain/release/unclaimed-pins.ts';
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
-import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
+import { oneAtATime } from '../../platform/async/concurrency.ts';
 import type { EngineContext } from '../context.ts';
 import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';
 

@@ -1,5 +1,5 @@
 import { parseReference } from '../../domain/model/reference.ts';
-import { activationKey, type PullTest, pullToCheck } from '../../domain/release/pulls/pull-check.ts';
+import { activationKey, type PullTest, pullToCheck } from '../../domain/release/pulls.ts';
 import type { PullCheck, PullCheckEnd, PullChecks } from '../../domain/state/checks.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';

@@ -1,6 +1,5 @@
 import type { BundleId } from '../../domain/model/digest.ts';
-import { withLostTimes } from '../../domain/release/rebuild/lost-times.ts';
-import { type JudgedDocuments, planRebuild, type RebuildPlan } from '../../domain/release/rebuild/rebuild.ts';
+import { type JudgedDocuments, planRebuild, type RebuildPlan, withLostTimes } from '../../domain/release/rebuild.ts';
 import { lostNames, lostVerdicts, rememberedReleases } from '../../domain/release/unclaimed-pins.ts';
 import {
   nameRestoredEvent,
@@ -8,7 +7,7 @@ import {
   refusedRebuildEvent,
   timesRestoredEvent,
   verdictRestoredEvent,
-} from '../../domain/report/events/rebuild-events.ts';
+} from '../../domain/report/events/release-events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Memory } from '../../domain/state/memory.ts';
 import { NO_ROTATION } from '../../domain/trust/approval.ts';

@@ -1,5 +1,5 @@
 import type { Event } from '../../domain/model/condition.ts';
-import type { CheckedImage } from '../../domain/report/parts/content-report.ts';
+import type { CheckedImage } from '../../domain/report/parts/part-reports.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { bindCommands, type Commands } from '../commands/commands.ts';

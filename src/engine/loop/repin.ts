@@ -1,5 +1,5 @@
 import { isDigest } from '../../domain/model/digest.ts';
-import { pinnedNames } from '../../domain/release/pulls/pinned-names.ts';
+import { pinnedNames } from '../../domain/release/pulls.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Loop } from './loop.ts';
 

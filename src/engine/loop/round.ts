@@ -5,7 +5,7 @@ import { type KeepPlan, keepPlan } from '../../domain/decide/pull-plan.ts';
 import type { RuntimeObservation } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { unknownComponents } from '../../domain/preload/kept-layers.ts';
-import { needsContainers } from '../../domain/release/needs-containers.ts';
+import { needsContainers } from '../../domain/release/running-releases.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import { unknownComponentsText } from '../../domain/report/texts/unknown-components-text.ts';

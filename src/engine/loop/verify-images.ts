@@ -1,7 +1,7 @@
 import { assess } from '../../domain/assess/assess.ts';
 import { trustedReleases } from '../../domain/assess/assess-order.ts';
-import { documentLookOf } from '../../domain/release/documents/document-look.ts';
-import { type CheckedImage, checkedImages } from '../../domain/report/parts/content-report.ts';
+import { documentLookOf } from '../../domain/release/document-look.ts';
+import { type CheckedImage, checkedImages } from '../../domain/report/parts/part-reports.ts';
 import { findBundle } from '../commands/find-bundle.ts';
 import { kick, type Loop } from './loop.ts';
 import { lookAtContainers } from './observe.ts';

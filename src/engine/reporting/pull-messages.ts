@@ -1,6 +1,6 @@
 import type { Event } from '../../domain/model/condition.ts';
 import type { Fault } from '../../domain/model/reason.ts';
-import { pullFailureKind } from '../../domain/report/events/pull-events.ts';
+import { pullFailureKind } from '../../domain/report/events/image-events.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
 
 /** What an event about one image is about. */

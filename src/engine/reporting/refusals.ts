@@ -1,7 +1,7 @@
 import { failedPulls } from '../../domain/decide/release-effects.ts';
 import type { Event } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import { refusalReason, refusalsOf } from '../../domain/preload/refusal.ts';
+import { refusalReason, refusalsOf } from '../../domain/preload/supply.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 

@@ -1,7 +1,7 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleInWork } from '../../domain/decide/release-effects.ts';
-import { bytesDone } from '../../domain/report/progress.ts';
-import type { Progress } from '../../domain/report/status/progress-text.ts';
+import { bytesDone } from '../../domain/report/report-changes.ts';
+import type { Progress } from '../../domain/report/status/media-line.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';

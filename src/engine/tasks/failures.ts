@@ -1,5 +1,5 @@
 import type { Fault } from '../../domain/model/reason.ts';
-import { isAnyDiskTrouble } from '../../domain/preload/disk-trouble.ts';
+import { isAnyDiskTrouble } from '../../domain/preload/space.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
 import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
 

@@ -1,6 +1,6 @@
 import type { MediumId } from '../../domain/model/medium.ts';
 import type { Fault } from '../../domain/model/reason.ts';
-import { isDiskTrouble } from '../../domain/preload/disk-trouble.ts';
+import { isDiskTrouble } from '../../domain/preload/space.ts';
 import type { Clock } from '../../platform/clock.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { afterPull, type PullQueue } from '../../domain/preload/pull-queue.ts';
+import { afterPull, type PullQueue } from '../../domain/preload/pull-schedule.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
 
 /** The next step after a successful pull. */

@@ -4,7 +4,7 @@ import { createSecureContext, type SecureContext, type SecureContextOptions } fr
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import { fleetError } from '../fleet-error.ts';
+import { fleetError } from '../trouble.ts';
 import { nodeOf, subjectText } from './check-peer.ts';
 import { findIdentity, type IdentitySettings, type IdentityText } from './find-identity.ts';
 

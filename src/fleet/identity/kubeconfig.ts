@@ -4,6 +4,7 @@ import { parse } from 'yaml';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
+import { fleetError } from '../trouble.ts';
 
 /** PEM text, or the file that has it. */
 export type PemSource = { readonly file: string } | { readonly pem: string };
@@ -29,7 +30,7 @@ export interface Kubeconfig {
 }
 
 /** A kubeconfig, or why a text is none that can be used. */
-export type ParsedKubeconfig =
+type ParsedKubeconfig =
   | { readonly kind: 'kubeconfig'; readonly kubeconfig: Kubeconfig }
   | { readonly kind: 'unusable'; readonly why: string; readonly cause?: unknown };
 
@@ -134,4 +135,29 @@ function pemOf<Name extends string>(name: Name, data: MaybeText, file: MaybeText
 
 function textOf<Name extends string>(name: Name, value: MaybeText) {
   return (value ? { [name]: value } : undefined) as { readonly [key in Name]?: string } | undefined;
+}
+
+const kubeletConfiguration = v.object({
+  kind: v.literal('KubeletConfiguration'),
+  authentication: v.optional(v.object({ x509: v.optional(v.object({ clientCAFile: v.optional(v.string()) })) })),
+});
+
+/**
+ * `authentication.x509.clientCAFile` of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1);
+ * undefined where it is not set, and for any other file.
+ *
+ * @throws AppError `fleet/identity` when it is no YAML
+ */
+export function clientCaFileOf(text: string, path: string): string | undefined {
+  const result = v.safeParse(kubeletConfiguration, parseYaml(text, path));
+  const file = result.success ? result.output.authentication?.x509?.clientCAFile : undefined;
+  return file === undefined || file === '' ? undefined : resolve(dirname(path), file);
+}
+
+function parseYaml(text: string, path: string): unknown {
+  try {
+    return parse(text, { maxAliasCount: 0 });
+  } catch (error) {
+    throw fleetError('fleet/identity', `${path} is not YAML: ${reasonOf(error)}`, { cause: error });
+  }
 }

@@ -5,7 +5,7 @@ import { type Endpoint, formatEndpoint } from '../../domain/settings/value-types
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { fleetError } from '../fleet-error.ts';
+import { fleetError } from '../trouble.ts';
 import { type ChainProof, checkPeer, type PeerVerdict, type RefusalCause } from './check-peer.ts';
 import type { Identity } from './identity.ts';
 

@@ -1,12 +1,11 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
+import * as v from 'valibot';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
-import { responseTo } from '../../platform/http/response-to.ts';
-import { oneLine } from '../../platform/plain-text.ts';
-import { refusalOf } from './answers.ts';
-import { isKubernetesError, kubernetesError } from './api-error.ts';
-import type { ApiRequest } from './api-request.ts';
+import { responseTo } from '../../platform/http.ts';
+import { clip, oneLine } from '../../platform/plain-text.ts';
+import { isKubernetesError, type KubernetesError, type KubernetesErrorCode, kubernetesError } from './api-error.ts';
 import type { Credentials } from './credentials.ts';
 
 /** Requests with the kubelet's credentials as they are at that time. */
@@ -25,8 +24,10 @@ export interface KubernetesApi {
 }
 
 const ANSWER_MS = 30_000;
+
 /** A page of 500 nodes as metadata has about 5 MiB. */
 const ANSWER_BYTES = 64 * 1024 * 1024;
+
 const LINE_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -180,4 +181,104 @@ function rethrow(error: unknown, { server }: Credentials, signal: AbortSignal): 
   const why = systemCodeOf(error) === 'ECONNRESET' ? 'the connection was cut' : oneLine(reasonOf(error));
   const message = `${server} is not reached: ${why}`;
   throw kubernetesError('kubernetes/unreachable', message, { cause: error });
+}
+
+/** `Status` (meta/v1), as far as it is read. */
+const status = v.object({
+  kind: v.literal('Status'),
+  message: v.optional(v.string(), ''),
+  code: v.optional(v.number()),
+  details: v.optional(v.object({ retryAfterSeconds: v.optional(v.number()) })),
+});
+
+const MESSAGE_CHARACTERS = 400;
+
+const LONGEST_WAIT_S = 3_600;
+
+/** The error for a refused request. @param answer its body, parsed, if it is JSON */
+function refusalOf(
+  request: Pick<ApiRequest, 'method' | 'path'>,
+  code: number,
+  headers: IncomingHttpHeaders,
+  answer: unknown,
+): KubernetesError {
+  const { message, details } = readStatus(answer);
+  const seconds = Number(headers['retry-after'] ?? details?.retryAfterSeconds ?? Number.NaN);
+  const isUsable = Number.isFinite(seconds) && seconds >= 0;
+  const why = message === '' ? '' : `: ${clip(oneLine(message), MESSAGE_CHARACTERS)}`;
+  return kubernetesError(codeOf(code), `${request.method} ${request.path} was refused with status ${code}${why}`, {
+    ...(isUsable && { retryAfterMs: Math.min(seconds, LONGEST_WAIT_S) * 1_000 }),
+  });
+}
+
+/**
+ * "RequestWatchProgress is disabled": an old etcd has no bookmarks. Nothing but the text of the
+ * `Status` tells that.
+ */
+const NO_BOOKMARKS = 'RequestWatchProgress';
+
+/** The error for an event `ERROR` of a watch, whose object is a `Status`. */
+export function watchErrorOf(path: string, object: unknown): KubernetesError {
+  const { message, code = 500 } = readStatus(object);
+  const text = `the watch of ${path} ended with status ${code}: ${clip(oneLine(message), MESSAGE_CHARACTERS)}`;
+  return kubernetesError(message.includes(NO_BOOKMARKS) ? 'kubernetes/no-bookmarks' : codeOf(code), text);
+}
+
+function readStatus(answer: unknown): Partial<v.InferOutput<typeof status>> & { readonly message: string } {
+  const result = v.safeParse(status, answer);
+  return result.success ? result.output : { message: '' };
+}
+
+function codeOf(code: number): KubernetesErrorCode {
+  switch (code) {
+    case 401:
+      return 'kubernetes/unauthorized';
+    case 403:
+      return 'kubernetes/forbidden';
+    case 404:
+      return 'kubernetes/not-found';
+    case 409:
+      return 'kubernetes/conflict';
+    case 410:
+      return 'kubernetes/gone';
+    case 429:
+    case 503:
+      return 'kubernetes/busy';
+    default:
+      return code >= 500 ? 'kubernetes/answer' : 'kubernetes/refused';
+  }
+}
+
+/** One request to the Kubernetes API. */
+export interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'PATCH';
+  /** `/api/v1/nodes`. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  /** Sent as JSON, which is YAML too. */
+  readonly body?: unknown;
+  /** Default `application/json`. */
+  readonly contentType?: string;
+  /** Default `application/json`. */
+  readonly accept?: string;
+}
+
+const FIRST_MS = 1_000;
+
+const LONGEST_MS = 60_000;
+
+/**
+ * How long to wait after a failure, in milliseconds: 1 s, doubled with each failure in a row up to
+ * 60 s, less up to a half by chance, so that the nodes of a cluster don't come together. Never less
+ * than the API asked for.
+ *
+ * @param failures in a row, 1 or more
+ * @param random 0 to 1
+ */
+export function backoffMs(failures: number, error: unknown, random: number): number {
+  const asked = isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0;
+  const full = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures - 1, 10));
+  const own = full * (1 - random / 2);
+  // Later than asked for by chance, too.
+  return asked === 0 ? own : Math.max(own, asked * (1 + random / 10));
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { nodeOf } from '../identity/check-peer.ts';
-import { DISTRIBUTIONS } from '../identity/distributions.ts';
+import { DISTRIBUTIONS } from '../identity/find-identity.ts';
 import { type Kubeconfig, type PemSource, parseKubeconfig } from '../identity/kubeconfig.ts';
 import { type KubernetesError, kubernetesError } from './api-error.ts';
 

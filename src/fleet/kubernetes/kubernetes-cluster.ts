@@ -1,20 +1,32 @@
 import { isDeepStrictEqual } from 'node:util';
+import { parseStatusAnnotation } from '../../domain/fleet/node-status.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import { type Listeners, listen, notifyAll } from '../../platform/subscription.ts';
-import type { Cluster, ClusterNode } from '../cluster.ts';
-import { createTellOnce, type TellOnce } from '../tell-once.ts';
-import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
-import { watchErrorOf } from './answers.ts';
-import type { KubernetesApi } from './api.ts';
+import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/node-status.ts';
+import { parseServes } from '../publish/own-report.ts';
+import {
+  type Cluster,
+  type ClusterNode,
+  createTellOnce,
+  createTrouble,
+  type TellOnce,
+  type Trouble,
+  USUAL_MS,
+} from '../trouble.ts';
+import { backoffMs, type KubernetesApi, watchErrorOf } from './api.ts';
 import { isKubernetesError } from './api-error.ts';
-import { backoffMs } from './backoff.ts';
-import { clusterNodeOf } from './cluster-node.ts';
 import type { Credentials } from './credentials.ts';
-import { listNodes, nodePath, watchNodes } from './node-requests.ts';
-import { type NodeMetadata, type OwnFields, readNode, type WatchEvent } from './objects.ts';
+import {
+  type NodeMetadata,
+  type OwnFields,
+  readMetadataList,
+  readNode,
+  readWatchEvent,
+  type WatchEvent,
+} from './objects.ts';
 
 /** The file that lets nodes see each other, where packages put it. */
 const FLEET_YAML = '/usr/share/doc/stickpin/fleet.yaml';
@@ -26,7 +38,7 @@ export interface KubernetesCluster extends Cluster {
 }
 
 /** What {@link createKubernetesCluster} needs. */
-export interface KubernetesClusterOptions {
+interface KubernetesClusterOptions {
   readonly api: KubernetesApi;
   /** The name of the own Node where the credentials don't tell it: the name of the host. */
   readonly hostname: string;
@@ -251,4 +263,97 @@ function tellUnwatched(state: State, error: unknown): void {
 
 function endUnwatched(state: State): void {
   if (state.unwatched.end('The Kubernetes API tells changes of nodes again')) notifyAll(state.listeners);
+}
+
+/** The part of the metadata of a Node that tells about stickpin. */
+interface NodeAnnotations {
+  readonly name: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/**
+ * What the metadata of a Node tells. An annotation that can't be read counts as absent.
+ *
+ * @param onRefused called with an address at which the node is not asked; see {@link parseServes}
+ */
+export function clusterNodeOf(
+  { name, annotations = {} }: NodeAnnotations,
+  onRefused: (address: string) => void = () => undefined,
+): ClusterNode {
+  const status = parseStatusAnnotation(annotations[STATUS_ANNOTATION] ?? '');
+  const serves = parseServes(annotations[SERVES_ANNOTATION] ?? '');
+  if (serves?.refused !== undefined) onRefused(serves.refused);
+  return {
+    name,
+    ...(serves?.endpoint !== undefined && { endpoint: serves.endpoint }),
+    serves: serves?.bundles ?? [],
+    ...(status !== undefined && { status }),
+  };
+}
+
+const NODES = '/api/v1/nodes';
+const AS_LIST = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
+const AS_METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1';
+const PAGE = 500;
+/** How long the client waits after the server should have ended a watch. */
+const GRACE_MS = 30_000;
+
+/** The path of a Node. */
+export function nodePath(name: string): string {
+  return `${NODES}/${encodeURIComponent(name)}`;
+}
+
+/** The metadata of Nodes, and the version at which a watch goes on. */
+interface NodeList {
+  readonly nodes: readonly NodeMetadata[];
+  readonly resourceVersion: string;
+}
+
+/**
+ * The metadata of all Nodes, or of one, page by page.
+ *
+ * @param only the name of the only one
+ * @throws KubernetesError
+ */
+export async function listNodes(api: KubernetesApi, only: string | undefined, signal: AbortSignal): Promise<NodeList> {
+  const nodes: NodeMetadata[] = [];
+  let next = '';
+  for (;;) {
+    const query = { ...selectorOf(only), limit: String(PAGE), ...(next !== '' && { continue: next }) };
+    const answer = await api.send({ method: 'GET', path: NODES, query, accept: AS_LIST }, signal);
+    const { metadata, items } = readMetadataList(answer);
+    nodes.push(...items.map((item) => item.metadata));
+    if (!metadata.continue) return { nodes, resourceVersion: metadata.resourceVersion };
+    next = metadata.continue;
+  }
+}
+
+/** What {@link watchNodes} asks for. */
+interface WatchOptions {
+  readonly only: string | undefined;
+  readonly resourceVersion: string;
+  readonly hasBookmarks: boolean;
+  /** How long the server lets it last, in milliseconds. */
+  readonly forMs: number;
+}
+
+/** The changes of the metadata of Nodes since a version. @throws KubernetesError */
+async function* watchNodes(
+  api: KubernetesApi,
+  { only, resourceVersion, hasBookmarks, forMs }: WatchOptions,
+  signal: AbortSignal,
+): AsyncGenerator<WatchEvent, void, undefined> {
+  const query = {
+    ...selectorOf(only),
+    watch: 'true',
+    resourceVersion,
+    timeoutSeconds: String(Math.ceil(forMs / 1_000)),
+    ...(hasBookmarks && { allowWatchBookmarks: 'true' }),
+  };
+  const request = { method: 'GET', path: NODES, query, accept: AS_METADATA } as const;
+  for await (const line of api.watch(request, forMs + GRACE_MS, signal)) yield readWatchEvent(line);
+}
+
+function selectorOf(only: string | undefined): Readonly<Record<string, string>> {
+  return only === undefined ? {} : { fieldSelector: `metadata.name=${only}` };
 }

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { LABEL_PREFIX } from '../../domain/fleet/node-labels.ts';
+import { LABEL_PREFIX } from '../../domain/fleet/node-status.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
 import { kubernetesError } from './api-error.ts';

@@ -1,16 +1,22 @@
 import { connect } from 'node:net';
-import type { NodeStatus } from '../../domain/fleet/node-status.ts';
-import { formatEndpoint } from '../../domain/settings/value-types.ts';
+import { isDeepStrictEqual } from 'node:util';
+import * as v from 'valibot';
+import type { NodeStatus, Peer } from '../../domain/fleet/node-status.ts';
+import { type Endpoint, formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
 import { createOffersClient, type OffersClient } from '../../offers/client/client.ts';
 import { createWireConnection, type WireConnection } from '../../offers/client/wire-connection.ts';
-import type { OffersDocument } from '../../offers/documents.ts';
-import { wireLimits } from '../../offers/limits.ts';
+import { type OffersDocument, wireLimits } from '../../offers/documents.ts';
+import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
+import type { InTurn } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { fleetError } from '../fleet-error.ts';
+import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
+import type { Log } from '../../platform/log.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { Identity } from '../identity/identity.ts';
 import { callPeer } from '../identity/tls-ends.ts';
-import type { Target } from './targets.ts';
+import { isLocal } from '../publish/own-report.ts';
+import { type Cluster, fleetError } from '../trouble.ts';
 
 /** How peers are reached. */
 export interface PeerWays {
@@ -93,4 +99,168 @@ async function open(peer: KnownPeer, { identity, clock, onHeard }: PeerWays) {
   // It lives, also when it refuses the certificate of this node after that.
   onHeard(node);
   return socket;
+}
+
+/** The nodes that are known after a restart, and what they are known from. */
+export interface RememberedNodes {
+  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>;
+  readonly store: PeerStore;
+  readonly inTurn: InTurn;
+  stored: readonly StoredPeer[];
+}
+
+/** Whether the API server names all nodes: then one that it does not name is gone. */
+export function isComplete({ trouble, nodes }: Pick<Cluster, 'nodes' | 'trouble'>): boolean {
+  return trouble() === undefined && nodes().length > 0;
+}
+
+/**
+ * Stores all nodes that the Kubernetes API names. This node waits for them after a restart too,
+ * while the API does not answer.
+ */
+export async function rememberNodes(known: RememberedNodes, signal: AbortSignal): Promise<void> {
+  const { cluster, stored } = known;
+  if (!isComplete(cluster)) return;
+  const before = new Map(stored.map((one) => [one.name, one.address]));
+  const nodes = cluster.nodes().filter(({ name }) => name !== cluster.self());
+  const next = nodes.map(({ name, endpoint }): StoredPeer => {
+    const address = endpoint === undefined ? before.get(name) : formatEndpoint(endpoint);
+    return { name, ...(address !== undefined && { address }) };
+  });
+  if (!isDeepStrictEqual(next, stored)) await store(known, next, signal);
+}
+
+/**
+ * Stores where a node has answered, unless the Kubernetes API tells where it is, or that it is
+ * gone.
+ */
+export async function rememberPeer(known: RememberedNodes, peer: KnownPeer, signal: AbortSignal): Promise<void> {
+  const { cluster, stored } = known;
+  const name = peer.target.name ?? peer.node;
+  const address = formatEndpoint(peer.target.endpoint);
+  if (name === undefined || name === cluster.self()) return;
+  const node = cluster.nodes().find((one) => one.name === name);
+  if (isComplete(cluster) && (node === undefined || node.endpoint !== undefined)) return;
+  if (stored.some((one) => one.name === name && one.address === address)) return;
+  const others = stored.filter((one) => one.name !== name && one.address !== address);
+  await store(known, [...others, { name, address }], signal);
+}
+
+async function store(known: RememberedNodes, next: readonly StoredPeer[], signal: AbortSignal): Promise<void> {
+  known.stored = next.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  await known.inTurn(signal, () => known.store.save(known.stored, signal));
+}
+
+/** A node that is or was known. */
+export interface StoredPeer {
+  readonly name: string;
+  /**
+   * Where it answered last, or wrote that it answers, as `10.0.0.4:9777`; absent when not known.
+   */
+  readonly address?: string | undefined;
+}
+
+/** The nodes that were known last, for a start without an API server. */
+export interface PeerStore {
+  /** Those of the file, without addresses that each machine has; none when it can't be used. */
+  load(signal: AbortSignal): Promise<readonly StoredPeer[]>;
+  /** Replaces the file. A failure is one line in the log. */
+  save(peers: readonly StoredPeer[], signal: AbortSignal): Promise<void>;
+}
+
+/** More nodes than a cluster has (kubernetes.io, "Considerations for large clusters"). */
+const MOST_PEERS = 5_000;
+
+const shortText = v.pipe(v.string(), v.minLength(1), v.maxLength(253));
+const address = v.pipe(
+  v.string(),
+  v.check((text) => wellFormed(text) === text),
+);
+const storedPeers = v.object({
+  version: v.literal(1),
+  peers: v.pipe(v.array(v.object({ name: shortText, address: v.optional(address) })), v.maxLength(MOST_PEERS)),
+});
+
+/** The peers in the file at `path`. It is for its owner only (mode 0600). */
+export function createPeerStore(path: string, log: Log): PeerStore {
+  return {
+    load: async (signal) => {
+      try {
+        signal.throwIfAborted();
+        const text = await readIfPresent(path);
+        return text === undefined ? [] : v.parse(storedPeers, JSON.parse(text)).peers.map(withoutLocal);
+      } catch (error) {
+        const message = `${path} can't be used, so no peers of before are asked: ${reasonOf(error)}. It is written anew`;
+        if (!signal.aborted) log.warn({ err: error }, message);
+        return [];
+      }
+    },
+    save: async (peers, signal) => {
+      const kept = [...peers].sort((a, b) => (a.name < b.name ? -1 : 1)).slice(0, MOST_PEERS);
+      const text = `${JSON.stringify({ version: 1, peers: kept }, null, 2)}\n`;
+      await replaceFile({ path, mode: 0o600 }, text, signal).catch((error: unknown) => {
+        if (!signal.aborted) log.warn({ err: error }, `${path} can't be written: ${reasonOf(error)}`);
+      });
+    },
+  };
+}
+
+/** The node itself is still waited for. */
+function withoutLocal({ name, address }: StoredPeer): StoredPeer {
+  const host = address === undefined ? undefined : parseEndpoint(address, 0)?.host;
+  return { name, ...(host !== undefined && !isLocal(host) && { address }) };
+}
+
+/** An address in the form in which it is stored. */
+function wellFormed(text: string): string | undefined {
+  const endpoint = parseEndpoint(text, 0);
+  return endpoint && formatEndpoint(endpoint);
+}
+
+/** A place where another node may answer. */
+export interface Target {
+  readonly endpoint: Endpoint;
+  /** The name of the Node that must be there; undefined where any other one may be. */
+  readonly name?: string | undefined;
+  /**
+   * The names of the Nodes of which one must be there; none for a fixed address. There is more than
+   * one where a Node outlived its machine and its address was given to another, or where one claims
+   * the address of another.
+   */
+  readonly names: readonly string[];
+  /** The Kubernetes API tells when there is something new. Others are asked now and then. */
+  readonly isAnnounced: boolean;
+  /** Changes when the node announces something else. */
+  readonly announced: string;
+}
+
+/** The other nodes as sources of bundles. */
+export interface Peers {
+  /** By name. */
+  list(): readonly Peer[];
+  /** The peer of a name in {@link Peers.list}. */
+  find(name: string): KnownPeer | undefined;
+  /** What the nodes told on the wire, by name. */
+  statuses(): ReadonlyMap<string, ToldStatus>;
+  /**
+   * All other nodes that are or were known, by name; a fixed address that never answered has none.
+   */
+  nodeNames(): readonly string[];
+  /** A request to a peer failed. */
+  failed(peer: KnownPeer, error: unknown): void;
+  /** The own status has changed: maybe others are to be asked. */
+  look(): void;
+  onChange(listener: () => void): Unsubscribe;
+  /** Reads which nodes were known before. */
+  load(signal: AbortSignal): Promise<void>;
+  /** Asks peers until `signal` aborts. Never throws. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** A status of a node, and when it came here. */
+export interface ToldStatus {
+  /** Undefined: the node took it back. */
+  readonly status: NodeStatus | undefined;
+  /** Monotonic milliseconds. */
+  readonly atMs: number;
 }

@@ -1,36 +1,20 @@
-import type { Peer } from '../../domain/fleet/fleet-view.ts';
+import type { Peer } from '../../domain/fleet/node-status.ts';
 import { formatEndpoint } from '../../domain/settings/value-types.ts';
 import { withEither } from '../../platform/async/abort.ts';
-import { oneAtATime } from '../../platform/async/one-at-a-time.ts';
-import { listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { oneAtATime } from '../../platform/async/concurrency.ts';
+import { listen, notifyAll } from '../../platform/subscription.ts';
 import { askPeer, type Crowd, fail, isNewsWanted, type PeersOptions, pauseNow } from './ask-peer.ts';
-import { createPeer, type KnownPeer, nameOf } from './peer.ts';
-import { isComplete, rememberNodes } from './remember.ts';
-import { type Target, targetsOf } from './targets.ts';
-import type { ToldStatus } from './written-statuses.ts';
-
-/** The other nodes as sources of bundles. */
-export interface Peers {
-  /** By name. */
-  list(): readonly Peer[];
-  /** The peer of a name in {@link Peers.list}. */
-  find(name: string): KnownPeer | undefined;
-  /** What the nodes told on the wire, by name. */
-  statuses(): ReadonlyMap<string, ToldStatus>;
-  /**
-   * All other nodes that are or were known, by name; a fixed address that never answered has none.
-   */
-  nodeNames(): readonly string[];
-  /** A request to a peer failed. */
-  failed(peer: KnownPeer, error: unknown): void;
-  /** The own status has changed: maybe others are to be asked. */
-  look(): void;
-  onChange(listener: () => void): Unsubscribe;
-  /** Reads which nodes were known before. */
-  load(signal: AbortSignal): Promise<void>;
-  /** Asks peers until `signal` aborts. Never throws. */
-  run(signal: AbortSignal): Promise<void>;
-}
+import {
+  createPeer,
+  isComplete,
+  type KnownPeer,
+  nameOf,
+  type Peers,
+  rememberNodes,
+  type Target,
+  type ToldStatus,
+} from './peer.ts';
+import { targetsOf } from './targets.ts';
 
 /** Peers that are asked at once. */
 const AT_ONCE = 8;

@@ -4,8 +4,7 @@ import type { Phase } from '../../domain/model/phase.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
-import { stickWanted } from './health.ts';
-import { releaseStatusesOf, shortBundle } from './node-status.ts';
+import { releaseStatusesOf, shortBundle, stickWanted } from './node-status.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 
 /** The reasons of all events on a Node, in the order of a release's life. */

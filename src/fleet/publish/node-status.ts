@@ -1,12 +1,17 @@
-import { isLoaded } from '../../domain/fleet/loaded.ts';
 import {
   NODE_STATUS_BYTES,
   NODE_STATUS_RELEASES,
   type NodeStatus,
   type ReleaseStatus,
+  releaseLabel,
+  versionInLabels,
 } from '../../domain/fleet/node-status.ts';
+import { isLoaded } from '../../domain/fleet/turn.ts';
+import { bundleTitle } from '../../domain/model/bundle.ts';
+import type { ConditionVerdict } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
 import type { Phase } from '../../domain/model/phase.ts';
+import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 
 /** They leave most of the room for releases. */
@@ -105,7 +110,7 @@ function newsTime({ current, activatedAt, adoptedAt }: OwnBundle): string {
  * The part of a status that tells whether all images are present and pinned. What was so counts as
  * so while the runtime does not answer: its restart takes away no label.
  */
-export function loadedStatus({ phase, conditions }: OwnBundle): Pick<ReleaseStatus, 'phase' | 'incomplete'> {
+function loadedStatus({ phase, conditions }: OwnBundle): Pick<ReleaseStatus, 'phase' | 'incomplete'> {
   const isDenied = conditions.some(({ type, status }) => ['Preloaded', 'Pinned'].includes(type) && status === 'False');
   return { phase, ...(isDenied && isLoaded({ phase }) && { incomplete: true }) };
 }
@@ -143,4 +148,90 @@ function percentOf({ images }: OwnBundle, { bundles, progress }: OwnReport): num
 
 function percent(part: number, whole: number): number {
   return whole === 0 ? 0 : Math.min(100, Math.floor((100 * part) / whole));
+}
+
+const ACTIVATED: readonly Phase[] = ['activated', 'active', 'proven'];
+
+/** All labels that the own Node has while this report holds, by key. */
+export function labelsOf({ bundles }: OwnReport): Readonly<Record<string, string>> {
+  const labels: [string, string][] = [];
+  for (const name of new Set(bundles.map((bundle) => bundle.name).filter((stream) => stream !== ''))) {
+    const stream = bundles.filter((bundle) => bundle.name === name).toSorted((a, b) => b.sequence - a.sequence);
+    const activated = stream.find(({ current, phase }) => current === true && ACTIVATED.includes(phase));
+    const ready = stream.find((bundle) => isLoaded(loadedStatus(bundle)));
+    if (activated !== undefined) labels.push([releaseLabel('release', name), labelValue(activated)]);
+    if (ready !== undefined) labels.push([releaseLabel('ready', name), labelValue(ready)]);
+  }
+  return Object.fromEntries(labels.sort(([a], [b]) => a.localeCompare(b)));
+}
+
+function labelValue(bundle: OwnBundle): string {
+  return versionInLabels({ version: bundle.version, bundle: shortBundle(bundle) });
+}
+
+/** The annotation in which a node tells about its releases (`NodeStatus` as JSON). */
+export const STATUS_ANNOTATION = 'stickpin.io/status';
+
+/** The annotation in which a node tells what it gives to others, and where. */
+export const SERVES_ANNOTATION = 'stickpin.io/serves';
+
+/** The condition on the own Node. It is good when it is `True`. */
+export type Health = ConditionVerdict<'StickpinHealthy'>;
+
+/** Messages of conditions are shown in tables. */
+const MESSAGE_CHARACTERS = 1_000;
+
+/**
+ * The condition for a report. It changes with what is wrong and with the phases of releases, not
+ * with each image.
+ *
+ * @param report undefined while the daemon is silent
+ */
+export function healthOf(report: OwnReport | undefined): Health {
+  if (report === undefined) {
+    const message = "stickpin.service tells nothing on this node. Look at 'systemctl status stickpin'.";
+    return health('Unknown', 'DaemonSilent', message);
+  }
+  const { runtime, bundles, stateProblems, wanted } = report;
+  if (!runtime.reachable) {
+    return health('False', 'RuntimeUnreachable', runtime.reason ?? 'the container runtime does not answer');
+  }
+  const degraded = bundles.flatMap((bundle) => {
+    const verdict = bundle.conditions.find(({ type, status }) => type === 'Degraded' && status === 'True');
+    return verdict === undefined ? [] : [`${bundleTitle(bundle)}: ${verdict.message}`];
+  });
+  if (degraded.length > 0) return health('False', 'ReleaseDegraded', degraded.join('; '));
+  if (stateProblems.length > 0) {
+    return health('False', 'StateDamaged', stateProblems.map(({ message }) => message).join('; '));
+  }
+  const streams = new Set(bundles.filter(({ phase }) => phase !== 'retired').map(({ name }) => name));
+  const sticks = [
+    ...bundles.flatMap((bundle) => stickWanted(bundle) ?? []),
+    // A stream that this node never had may not be meant for it.
+    ...wanted.filter(({ name }) => streams.has(name)),
+  ];
+  if (sticks.length > 0) return health('False', 'StickWanted', sticks.map(({ message }) => message).join(' '));
+  return health('True', 'AsExpected', summaryOf(report));
+}
+
+/** The daemon looks what is plugged in, or is in the queue of a node: nobody has to do anything. */
+const LOOKING = ['media/looking', 'media/reading', 'media/peer-waited-for'];
+
+/** Which stick a release needs to go on, as a code and a sentence; undefined when it needs none. */
+export function stickWanted({ hold, reason }: OwnBundle): OwnBundle['reason'] {
+  const isWaiting = hold === 'media' || hold === 'base' || reason?.code === 'engine/no-source';
+  if (reason === undefined || !isWaiting || LOOKING.includes(reason.code)) return undefined;
+  const place = reason.message.includes('any node') ? '' : ' A stick in any node of the cluster will do.';
+  return { code: reason.code, message: `${sentence(reason.message)}${place}` };
+}
+
+function health(status: Health['status'], reason: string, message: string): Health {
+  return { type: 'StickpinHealthy', status, reason, message: clip(oneLine(message), MESSAGE_CHARACTERS) };
+}
+
+function summaryOf({ bundles }: OwnReport): string {
+  const shown = bundles.filter(({ name, phase }) => name !== '' && phase !== 'retired');
+  if (shown.length === 0) return 'no release is known';
+  const texts = shown.map((bundle) => `${bundleTitle(bundle)} is ${bundle.phase}`);
+  return texts.sort().join(', ');
 }

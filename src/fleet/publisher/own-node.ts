@@ -1,11 +1,16 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { type NodeStatus, parseStatusAnnotation } from '../../domain/fleet/node-status.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
+import type { Log } from '../../platform/log.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { isKubernetesError } from '../kubernetes/api-error.ts';
-import { nodePath } from '../kubernetes/node-requests.ts';
+import { nodePath } from '../kubernetes/kubernetes-cluster.ts';
 import { appliedKeys, type OwnFields, type OwnNode, readNode } from '../kubernetes/objects.ts';
 import type { NodeEvent } from '../publish/events.ts';
-import type { Health } from '../publish/health.ts';
-import { STATUS_ANNOTATION } from '../publish/names.ts';
+import { type Health, STATUS_ANNOTATION } from '../publish/node-status.ts';
+import { createTrouble } from '../trouble.ts';
 
 /** The field manager, and the component of events. */
 const MANAGER = 'stickpin';
@@ -157,4 +162,39 @@ export async function createEvent(
 /** RFC 3339 in seconds, as Kubernetes keeps times. */
 function secondsText(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+/**
+ * A file that says on which Node stickpin has written, from before the first write until all of it
+ * was taken away. So that is done later when no API server answers.
+ */
+export interface PublishedMark {
+  /** The name of the Node; undefined when nothing is there. */
+  read(): Promise<string | undefined>;
+  /** A failure is one line in the log. */
+  set(node: string, signal: AbortSignal): Promise<void>;
+  clear(): Promise<void>;
+}
+
+/** The mark in a folder: the `StateDirectory=` of the fleet process. */
+export function createPublishedMark(stateDir: string, log: Log): PublishedMark {
+  const path = join(stateDir, 'published');
+  const unwritten = createTrouble(log);
+  return {
+    read: async () => {
+      const text = await readIfPresent(path);
+      return text?.trim() || undefined;
+    },
+    set: async (node, signal) => {
+      try {
+        await replaceFile({ path, mode: 0o600 }, `${node}\n`, signal);
+        unwritten.end(`${path} is written now`);
+      } catch (error) {
+        signal.throwIfAborted();
+        const after = 'a removal of stickpin may leave its annotations and labels on the own Node';
+        unwritten.begin(`${path} can't be written: ${reasonOf(error)}; ${after}`, error);
+      }
+    },
+    clear: () => rm(path, { force: true }),
+  };
 }

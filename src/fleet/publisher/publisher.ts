@@ -4,18 +4,21 @@ import { linkSignals } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
+import { backoffMs, type KubernetesApi } from '../kubernetes/api.ts';
 import { isKubernetesError } from '../kubernetes/api-error.ts';
-import { backoffMs } from '../kubernetes/backoff.ts';
 import type { KubernetesCluster } from '../kubernetes/kubernetes-cluster.ts';
 import type { OwnFields, OwnNode } from '../kubernetes/objects.ts';
 import { eventsOf, type NodeEvent, type Told, toldAfter } from '../publish/events.ts';
-import { type Health, healthOf } from '../publish/health.ts';
-import { labelsOf } from '../publish/labels.ts';
-import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/names.ts';
-import { nodeStatusOf, publishedStatus } from '../publish/node-status.ts';
-import type { OwnReport } from '../publish/own-report.ts';
-import { type OwnServes, servesAnnotation } from '../publish/serves.ts';
+import {
+  type Health,
+  healthOf,
+  labelsOf,
+  nodeStatusOf,
+  publishedStatus,
+  SERVES_ANNOTATION,
+  STATUS_ANNOTATION,
+} from '../publish/node-status.ts';
+import { type OwnReport, type OwnServes, servesAnnotation } from '../publish/own-report.ts';
 import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
 import {
   applyFields,
@@ -24,10 +27,10 @@ import {
   getNode,
   hasFields,
   hasHealth,
+  type PublishedMark,
   patchHealth,
   toldStatus,
 } from './own-node.ts';
-import type { PublishedMark } from './published-mark.ts';
 
 /** Writes what this node tells into its own Node. */
 export interface Publisher {

@@ -1,13 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { respondBusy } from '../../offers/busy.ts';
+import { sendWatched } from '../../offers/client/fleet-watch.ts';
 import type { WireConnection } from '../../offers/client/wire-connection.ts';
-import { parseWirePath } from '../../offers/paths.ts';
-import { answerSafely } from '../../offers/server/handler.ts';
-import { relay } from '../../offers/server/relay.ts';
-import { sendWatched } from '../../offers/watched-document.ts';
+import { parseWirePath } from '../../offers/documents.ts';
+import { answerSafely, relay } from '../../offers/server/handler.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { closeSignal } from '../../platform/http/close-signal.ts';
-import { respondJson } from '../../platform/http/respond-json.ts';
+import { closeSignal, respondJson } from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
 import type { OwnOffers } from './own-offers.ts';
 import type { Pace } from './pace.ts';

@@ -6,8 +6,7 @@ import type { Clock } from '../../platform/clock.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
-import type { Cluster } from '../cluster.ts';
-import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
+import { type Cluster, createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
 import type { NodeServer } from './node-server.ts';
 
 /** The port for other nodes, opened where this node has its address. */

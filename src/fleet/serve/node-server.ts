@@ -3,16 +3,15 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/value-types.ts';
 import { respondBusy } from '../../offers/busy.ts';
-import { WIRE_SERVER_OPTIONS, wireLimits } from '../../offers/limits.ts';
+import { WIRE_SERVER_OPTIONS, wireLimits } from '../../offers/documents.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
-import { fleetError } from '../fleet-error.ts';
 import type { Identity } from '../identity/identity.ts';
 import { createTlsGate, type EnteredConnection } from '../identity/tls-ends.ts';
-import type { TellOnce } from '../tell-once.ts';
-import { type Connections, createConnections } from './connections.ts';
+import { fleetError, type TellOnce } from '../trouble.ts';
 import { createRequests } from './requests.ts';
+import { type Connections, createConnections } from './served-nodes.ts';
 
 /** The options of {@link serveNodes}. */
 export interface NodeServerOptions {

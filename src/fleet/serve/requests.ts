@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { wireLimits } from '../../offers/limits.ts';
+import { wireLimits } from '../../offers/documents.ts';
 
 /** Counts the requests of each node: one connection can carry many at once. */
 export interface Requests {

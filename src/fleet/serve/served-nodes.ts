@@ -1,6 +1,8 @@
+import type { Socket } from 'node:net';
 import { askTurn, endRequest, isTurnLost, loseTurn, NO_TURNS, tidyTurns } from '../../domain/fleet/serve-turns.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { Busy } from '../../offers/busy.ts';
+import { wireLimits } from '../../offers/documents.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 
@@ -73,7 +75,7 @@ interface Keeper {
 }
 
 /** The settings of {@link createServedNodes}. */
-export type ServeLimits = Pick<Settings['fleet'], 'max_clients' | 'rate'>;
+type ServeLimits = Pick<Settings['fleet'], 'max_clients' | 'rate'>;
 
 /** Nobody is served yet. */
 export function createServedNodes({ max_clients: most, rate }: ServeLimits, clock: Clock): ServedNodes {
@@ -173,4 +175,57 @@ function rateOf({ sent }: Keeper, node: string, nowMs: number): number {
   const first = Math.floor(nowMs / SLOT_MS) - SLOTS;
   const recent = [...(sent.get(node) ?? [])].filter(([slot]) => slot > first);
   return recent.reduce((sum, [, bytes]) => sum + bytes, 0) / ((SLOTS * SLOT_MS) / 1_000);
+}
+
+/** Limits of connections to the port that other nodes reach. */
+const MOST_HANDSHAKES = 64;
+const MOST_HANDSHAKES_OF_ADDRESS = 8;
+const MOST_KNOWN = 512;
+
+/** Counts connections, and closes those that are too many. */
+export interface Connections {
+  /** A connection whose other end is not known yet. Closed when there are too many of them. */
+  begin(socket: Socket): boolean;
+  /** The other end is known. Closed when the node, or all nodes, have too many. */
+  admit(raw: Socket, node: string): boolean;
+  count(): number;
+  closeAll(): void;
+}
+
+/** Makes a {@link Connections} without any. */
+export function createConnections(): Connections {
+  const unknown = new Map<Socket, string>();
+  const known = new Map<Socket, string>();
+  const countOf = (map: ReadonlyMap<Socket, string>, key: string) =>
+    [...map.values()].filter((one) => one === key).length;
+  return {
+    begin: (socket) => {
+      const address = socket.remoteAddress ?? '';
+      const isTooMany = unknown.size >= MOST_HANDSHAKES || countOf(unknown, address) >= MOST_HANDSHAKES_OF_ADDRESS;
+      if (isTooMany) {
+        socket.resetAndDestroy();
+        return false;
+      }
+      unknown.set(socket, address);
+      socket.once('close', () => {
+        unknown.delete(socket);
+        known.delete(socket);
+      });
+      return true;
+    },
+    admit: (socket, node) => {
+      unknown.delete(socket);
+      if (socket.destroyed) return false;
+      if (known.size >= MOST_KNOWN || countOf(known, node) >= wireLimits.ofNode) {
+        socket.destroy();
+        return false;
+      }
+      known.set(socket, node);
+      return true;
+    },
+    count: () => known.size,
+    closeAll: () => {
+      for (const socket of [...unknown.keys(), ...known.keys()]) socket.destroy();
+    },
+  };
 }

@@ -5,10 +5,8 @@ import type { HookFailure } from '../../domain/state/hook.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { HookRunner } from '../../ports/hooks.ts';
-import { loadedUnitProperty } from './loaded-unit.ts';
-import { MANAGER } from './systemd-names.ts';
-import { asUnitError } from './unit-error.ts';
-import { createJobWaiter, type JobWaiter } from './unit-jobs.ts';
+import { createJobWaiter, type JobWaiter } from './unit-events.ts';
+import { asUnitError, loadedUnitProperty, MANAGER } from './unit-object.ts';
 
 /** What {@link createHookRunner} needs. */
 export interface HookRunnerDependencies {

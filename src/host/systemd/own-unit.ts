@@ -1,7 +1,5 @@
 import type { SystemBus } from '../../dbus/system-bus.ts';
-import { MANAGER } from './systemd-names.ts';
-import { asUnitError, noService } from './unit-error.ts';
-import { unitOfObjectPath } from './unit-object.ts';
+import { asUnitError, MANAGER, noService, unitOfObjectPath } from './unit-object.ts';
 
 /**
  * Asks systemd to restart the service that this process belongs to, and does not wait for it: the
@@ -30,4 +28,29 @@ async function ownUnit(bus: SystemBus, pid: number, signal: AbortSignal): Promis
   } catch (error) {
     throw asUnitError('Finding', `the unit of process ${pid}`, error);
   }
+}
+
+/**
+ * A socket that systemd opened for us (sd_listen_fds(3)). `name` is `FileDescriptorName=`, by
+ * default the socket unit's name.
+ */
+interface ActivatedSocket {
+  readonly fd: number;
+  readonly name: string;
+}
+
+const FIRST_FD = 3;
+
+/**
+ * The sockets that systemd passed to this process; none without socket activation. `LISTEN_PID`,
+ * `LISTEN_FDS` and `LISTEN_FDNAMES` are removed from `env`, so that no child process uses them. A
+ * Node server listens on one with `server.listen({ fd })`.
+ */
+export function takeActivatedSockets(env: NodeJS.ProcessEnv, pid: number = process.pid): readonly ActivatedSocket[] {
+  const { LISTEN_PID: listenPid, LISTEN_FDS: listenFds, LISTEN_FDNAMES: listenNames } = env;
+  for (const name of ['LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) delete env[name];
+  const count = Number(listenFds ?? 0);
+  if (Number(listenPid) !== pid || !Number.isInteger(count) || count < 1) return [];
+  const names = listenNames?.split(':') ?? [];
+  return Array.from({ length: count }, (_none, index) => ({ fd: FIRST_FD + index, name: names[index] ?? 'unknown' }));
 }

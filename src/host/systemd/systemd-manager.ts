@@ -3,11 +3,8 @@ import type { SystemBus } from '../../dbus/system-bus.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { DeviceUnits, MountRequest } from '../../ports/device-units.ts';
 import type { UnitControl } from '../../ports/node.ts';
-import { busProperty } from './bus-property.ts';
-import { MANAGER, SYSTEMD } from './systemd-names.ts';
-import { asUnitError } from './unit-error.ts';
-import { watchDeviceUnits, watchUnit } from './unit-events.ts';
-import { createJobRunner } from './unit-jobs.ts';
+import { createJobRunner, watchDeviceUnits, watchUnit } from './unit-events.ts';
+import { asUnitError, busProperty, MANAGER, SYSTEMD } from './unit-object.ts';
 
 /**
  * The part of systemd's manager that stickpin uses, over D-Bus (org.freedesktop.systemd1(5)). Its

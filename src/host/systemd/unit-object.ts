@@ -1,3 +1,71 @@
+import { BusErrorReply, unwrapVariant } from '../../dbus/message-bus.ts';
+import type { SystemBus } from '../../dbus/system-bus.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+
+/** A property of an object on the bus. */
+interface BusProperty {
+  readonly destination: string;
+  /** Path of the object. */
+  readonly path: string;
+  /** The interface that has the property. */
+  readonly iface: string;
+  readonly name: string;
+}
+
+/**
+ * The value of a property, out of its variant (D-Bus specification,
+ * `org.freedesktop.DBus.Properties.Get`).
+ *
+ * @throws errors of {@link SystemBus.call}
+ */
+export async function busProperty(
+  bus: SystemBus,
+  { destination, path, iface, name }: BusProperty,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const call = { destination, path, interface: PROPERTIES, member: 'Get', signature: 'ss', body: [iface, name] };
+  const [value] = await bus.call(call, signal);
+  return unwrapVariant(value);
+}
+
+/**
+ * One property of a unit. systemd loads the unit from disk if necessary; one that does not exist
+ * has the `LoadState` `not-found`. @param iface the last part of the interface, for example `Unit`,
+ * `Socket`
+ *
+ * @throws AppError `host/unit` (`retry`)
+ */
+export async function loadedUnitProperty(
+  bus: SystemBus,
+  unit: string,
+  iface: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const path = unitObjectPath(unit);
+  try {
+    return await busProperty(bus, { destination: SYSTEMD, path, iface: `${SYSTEMD}.${iface}`, name }, signal);
+  } catch (error) {
+    throw asUnitError(`Reading ${name} of`, unit, error);
+  }
+}
+
+/** Names of systemd's D-Bus interface (org.freedesktop.systemd1(5)). */
+export const SYSTEMD = 'org.freedesktop.systemd1';
+
+/** The address of the manager. */
+export const MANAGER = {
+  destination: SYSTEMD,
+  path: '/org/freedesktop/systemd1',
+  interface: `${SYSTEMD}.Manager`,
+} as const;
+
+/** The match of the manager's signals, without their member. */
+export const MANAGER_SIGNALS = { sender: SYSTEMD, interface: MANAGER.interface, path: MANAGER.path } as const;
+
+/** The standard interface for properties. */
+export const PROPERTIES = 'org.freedesktop.DBus.Properties';
+
 const ROOT = '/org/freedesktop/systemd1/unit';
 
 /**
@@ -23,4 +91,43 @@ export function unitOfObjectPath(path: string): string {
     String.fromCharCode(Number.parseInt(hex, 16)),
   );
   return Buffer.from(bytes, 'latin1').toString('utf8');
+}
+
+/** Codes of errors of the room host. */
+export type HostErrorCode = 'host/unit' | 'host/no-such-unit';
+
+/**
+ * The error for a systemd job that ended without success, for example with `failed` or `timeout`
+ * (JobRemoved).
+ */
+export function jobFailed(doing: string, unit: string, result: string): AppError<HostErrorCode> {
+  return new AppError({
+    code: 'host/unit',
+    message: `${doing} ${unit} ended with "${result}"; see 'journalctl -u ${unit}'`,
+    disposition: 'retry',
+  });
+}
+
+/** The error for a process that is to be restarted and belongs to a scope or a slice. */
+export function noService(unit: string): AppError<HostErrorCode> {
+  return new AppError({
+    code: 'host/unit',
+    message: `This process belongs to ${unit}, which is no service that systemd could restart`,
+    disposition: 'retry',
+  });
+}
+
+/**
+ * Converts an error reply of systemd to AppError `host/no-such-unit` or `host/unit`. Returns other
+ * errors unchanged.
+ */
+export function asUnitError(doing: string, unit: string, error: unknown): unknown {
+  if (!(error instanceof BusErrorReply)) return error;
+  const code: HostErrorCode = error.errorName === `${SYSTEMD}.NoSuchUnit` ? 'host/no-such-unit' : 'host/unit';
+  return new AppError({
+    code,
+    message: `${doing} ${unit} was refused by systemd: ${reasonOf(error)} (${error.errorName})`,
+    disposition: 'retry',
+    cause: error,
+  });
 }

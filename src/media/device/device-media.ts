@@ -5,13 +5,17 @@ import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { DeviceUnitEvent, DeviceUnits } from '../../ports/device-units.ts';
-import { loadError } from '../provider/load-error.ts';
-import type { MediaProvider, MediaSink } from '../provider/media-provider.ts';
-import { makePrivateFolder } from '../provider/private-folder.ts';
-import { type Device, judgeDevice, type MachinePaths, machinePaths } from './device.ts';
+import { loadError, type MediaProvider, type MediaSink, makePrivateFolder } from '../media-provider.ts';
+import {
+  type Device,
+  judgeDevice,
+  type MachinePaths,
+  machinePaths,
+  queryUdev,
+  type UdevQuery,
+  unitNameOfPath,
+} from './device.ts';
 import { createPluggedDevice } from './plugged-device.ts';
-import { queryUdev, type UdevQuery } from './udev.ts';
-import { unitNameOfPath } from './unit-name.ts';
 
 /** The options of {@link createDeviceMedia}. */
 export interface DeviceMediaDeps {

@@ -1,9 +1,10 @@
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { isInFstab, parseFstab } from '../mount/fstab.ts';
-import { type MountEntry, parseMountinfo } from '../mount/mountinfo.ts';
+import { promisify } from 'node:util';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { isInFstab, type MountEntry, parseFstab, parseMountinfo } from '../mounts.ts';
 import { hasHolders, partitionsOf, systemDisks, wholeDiskOf } from './system-disks.ts';
-import type { UdevProperties, UdevQuery } from './udev.ts';
 
 /** A block device that may be a medium. */
 export interface Device {
@@ -135,4 +136,69 @@ async function readText(path: string): Promise<string> {
   } catch {
     return ''; // a missing file counts as empty
   }
+}
+
+/**
+ * A path as a systemd unit name of the given type, as `systemd-escape --path --suffix=mount` gives
+ * it (systemd.unit(5), "String Escaping for Inclusion in Unit Names"): `/run/stickpin/media/7-sdb1`
+ * → `run-stickpin-media-7\x2dsdb1.mount`.
+ */
+export function unitNameOfPath(path: string, suffix: 'mount' | 'device'): string {
+  const simplified = path.split('/').filter((part) => part !== '' && part !== '.');
+  const escaped =
+    simplified.length === 0 ? '-' : simplified.map((part, index) => escapePart(part, index === 0)).join('-');
+  return `${escaped}.${suffix}`;
+}
+
+function escapePart(part: string, isFirst: boolean): string {
+  return [...Buffer.from(part, 'utf8')]
+    .map((byte, index) => {
+      const character = String.fromCharCode(byte);
+      const plain = /[A-Za-z0-9:_]/.test(character) || (character === '.' && !(isFirst && index === 0));
+      return plain ? character : `\\x${byte.toString(16).padStart(2, '0')}`;
+    })
+    .join('');
+}
+
+/** udev's properties of a device: `DEVNAME`, `DISKSEQ`, `ID_FS_TYPE`, `STICKPIN_MEDIUM`, … */
+export type UdevProperties = Readonly<Record<string, string>>;
+
+/** Reads the properties of the device at a path below /sys. Undefined when there is no device. */
+export type UdevQuery = (sysfsPath: string, signal: AbortSignal) => Promise<UdevProperties | undefined>;
+
+const run = promisify(execFile);
+
+/**
+ * Runs `udevadm info --query=property --path=…`. It uses the path because the sandbox hides device
+ * nodes.
+ *
+ * @throws AppError `media/udev` (`retry`) when udevadm can't be run.
+ */
+export const queryUdev: UdevQuery = async (sysfsPath, signal) => {
+  try {
+    const args = ['info', '--query=property', `--path=${sysfsPath}`];
+    const { stdout } = await run('udevadm', args, { signal, maxBuffer: 1024 * 1024 });
+    return parseUdevProperties(stdout);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof Error && 'code' in error && typeof error.code === 'number') return undefined;
+    throw new AppError({
+      code: 'media/udev',
+      message: `udevadm can't be run to ask for ${sysfsPath}: ${reasonOf(error)}. Install the package udev`,
+      disposition: 'retry',
+      cause: error,
+    });
+  }
+};
+
+/**
+ * Parses the `KEY=VALUE` lines of `udevadm info --query=property`. A value ends at the end of its
+ * line.
+ */
+export function parseUdevProperties(text: string): UdevProperties {
+  const pairs = text.split('\n').flatMap((line) => {
+    const equals = line.indexOf('=');
+    return equals > 0 ? [[line.slice(0, equals), line.slice(equals + 1)] as const] : [];
+  });
+  return Object.fromEntries(pairs);
 }

@@ -4,13 +4,9 @@ import { filesystemMount, filesystemRefusal, type MediumId } from '../../domain/
 import { filesystemText } from '../../domain/report/texts/filesystem-text.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { DeviceUnits } from '../../ports/device-units.ts';
-import type { MountEntry } from '../mount/mountinfo.ts';
-import { panicsOnError } from '../mount/panic-option.ts';
-import { openFolderMedium } from '../provider/folder-medium.ts';
-import type { MediaErrorCode, PluggedMedium } from '../provider/media-provider.ts';
-import { makePrivateFolder } from '../provider/private-folder.ts';
-import { type Device, type MachinePaths, readMounts } from './device.ts';
-import { unitNameOfPath } from './unit-name.ts';
+import { type MediaErrorCode, makePrivateFolder, openFolderMedium, type PluggedMedium } from '../media-provider.ts';
+import { type MountEntry, panicsOnError } from '../mounts.ts';
+import { type Device, type MachinePaths, readMounts, unitNameOfPath } from './device.ts';
 
 /** The options of {@link createPluggedDevice}. */
 export interface PluggedDeviceDeps {

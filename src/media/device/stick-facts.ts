@@ -3,10 +3,9 @@ import { basename, dirname, join } from 'node:path';
 import type { StickFacts, StickPart } from '../../bundle/create/stick/judge-stick.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
-import { isInFstab, parseFstab } from '../mount/fstab.ts';
-import { type MachinePaths, readMounts } from './device.ts';
+import { isInFstab, parseFstab } from '../mounts.ts';
+import { type MachinePaths, readMounts, type UdevProperties, type UdevQuery } from './device.ts';
 import { hasHolders, systemDisks, wholeDiskOf } from './system-disks.ts';
-import type { UdevProperties, UdevQuery } from './udev.ts';
 
 /** Where the machine describes its disks. */
 export interface StickPaths extends MachinePaths {

@@ -1,6 +1,6 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { MountEntry } from '../mount/mountinfo.ts';
+import type { MountEntry } from '../mounts.ts';
 
 /** Mount points that the machine needs to run. A disk with one of them is not a medium. */
 const SYSTEM_MOUNTS = new Set(['/', '/usr', '/etc', '/var', '/boot', '/boot/efi', '/efi', '/sysroot']);

@@ -1,17 +1,15 @@
 import { bundleError } from '../../bundle/bundle-error.ts';
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
-import type { OfferedBundle } from '../../domain/fleet/fleet-view.ts';
+import type { OfferedBundle } from '../../domain/fleet/node-status.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { busyOf } from '../../offers/busy.ts';
-import type { OffersClient } from '../../offers/client/client.ts';
-import { wasCut } from '../../offers/client/read-body.ts';
-import { wireLimits } from '../../offers/limits.ts';
-import { OFFERED_FILES } from '../../offers/offered-bundles.ts';
+import { type OffersClient, wasCut } from '../../offers/client/client.ts';
+import { OFFERED_FILES, wireLimits } from '../../offers/documents.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
-import type { ReadableBundle } from '../provider/media-provider.ts';
+import type { ReadableBundle } from '../media-provider.ts';
 import type { PeerTurn } from './peer-turn.ts';
 
 /** How a peer is read. */

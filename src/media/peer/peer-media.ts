@@ -1,4 +1,4 @@
-import type { OfferedBundle, Peer } from '../../domain/fleet/fleet-view.ts';
+import type { OfferedBundle, Peer } from '../../domain/fleet/node-status.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import type { OffersClient } from '../../offers/client/client.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -6,12 +6,12 @@ import { plainText } from '../../platform/plain-text.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
-import type { MediaProvider, MediaSink, PluggedMedium } from '../provider/media-provider.ts';
+import type { MediaProvider, MediaSink, PluggedMedium } from '../media-provider.ts';
 import { peerBundle } from './peer-bundle.ts';
 import { createPeerTurn, type PeerTurn } from './peer-turn.ts';
 
 /** The options of {@link createPeerMedia}. */
-export interface PeerMediaOptions {
+interface PeerMediaOptions {
   readonly fleet: FleetPort;
   /** The client of a peer, by its name. */
   readonly clientOf: (peer: string) => OffersClient;

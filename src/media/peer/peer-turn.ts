@@ -6,7 +6,7 @@ import type { Clock } from '../../platform/clock.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 
 /** The options of {@link createPeerTurn}. */
-export interface PeerTurnOptions {
+interface PeerTurnOptions {
   /** Asks for one byte of a blob, to keep the place in the queue. Throws as the client does. */
   readonly ask: (digest: Digest, signal: AbortSignal) => Promise<void>;
   /** Called when {@link PeerTurn.state} has changed. */

@@ -3,9 +3,9 @@ import { connect as connectSocket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withEither } from '../../platform/async/abort.ts';
-import { responseTo } from '../../platform/http/response-to.ts';
+import { responseTo } from '../../platform/http.ts';
 import type { OffersErrorCode } from '../busy.ts';
-import { wireLimits } from '../limits.ts';
+import { wireLimits } from '../documents.ts';
 
 /** A request to a server of the wire form. */
 export interface WireRequest {

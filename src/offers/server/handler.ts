@@ -1,20 +1,30 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Digest } from '../../domain/model/digest.ts';
 import { AppError, assertNever, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { closeSignal } from '../../platform/http/close-signal.ts';
-import { sendContentHead } from '../../platform/http/content-head.ts';
-import { respondJson } from '../../platform/http/respond-json.ts';
+import { oneBuffer } from '../../platform/files/file-access.ts';
+import {
+  closeSignal,
+  isUnmodified,
+  parseRange,
+  rangeInForce,
+  respondJson,
+  sendContentHead,
+  writeFlushed,
+} from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
+import { createBufferSweep } from '../../platform/sweep-buffers.ts';
+import type { BlobSource } from '../../ports/blobs.ts';
 import { busyOf, type OffersErrorCode, respondBusy } from '../busy.ts';
-import type { OffersDocument } from '../documents.ts';
-import type { ChangingOffers } from '../offered-bundles.ts';
-import { parseWirePath, type WireRoute } from '../paths.ts';
-import { sendWatched } from '../watched-document.ts';
-import { sendOfferedBlob } from './send-offered-blob.ts';
+import { streamBody, wasCut } from '../client/client.ts';
+import { sendWatched } from '../client/fleet-watch.ts';
+import type { WireConnection } from '../client/wire-connection.ts';
+import { type OffersDocument, parseWirePath, type WireRoute, wireLimits } from '../documents.ts';
+import type { ChangingOffers } from '../kept-bundles.ts';
 
 /** The adapters of {@link createOffersHandler}. */
-export interface OffersHandlerOptions {
+interface OffersHandlerOptions {
   readonly bundles: ChangingOffers;
   readonly clock: Clock;
   readonly log: Log;
@@ -138,4 +148,117 @@ async function sendFile(
   // The signatures in an envelope may change while the bundle stays the same.
   const body = sendContentHead(request, response, { version: digestOf(bytes), sizeBytes: bytes.length });
   if (body !== undefined) response.end(bytes.subarray(body.firstByte, body.lastByte + 1));
+}
+
+/** What {@link relay} reports. */
+interface RelayOptions {
+  /** Called with the head of the answer. */
+  readonly onHead?: (answer: IncomingMessage) => void;
+  /** Called with the length of each part of the body, before it is sent on. May wait. */
+  readonly onBytes?: (count: number) => void | Promise<void>;
+}
+
+/** Of all requests of this process together. */
+const sweep = createBufferSweep();
+
+const ASKED = ['range', 'if-range', 'if-none-match', 'prefer'] as const;
+const ANSWERED = ['content-type', 'content-length', 'content-range', 'accept-ranges', 'etag', 'retry-after'] as const;
+
+/**
+ * Passes a request of the wire form on to another server, and its answer back, at the pace of the
+ * slower one. Only headers of the wire form are passed on.
+ *
+ * @param path the path at the other server
+ * @throws as {@link WireConnection.open}, before the head is sent; once it is, as `streamBody`.
+ *   `response` is cut already when the answer was, which need not be a fault of the other server:
+ *   whoever asked learns that when it asks for the rest
+ */
+export async function relay(
+  request: IncomingMessage,
+  response: ServerResponse,
+  to: { readonly connection: WireConnection; readonly path: string },
+  { onHead, onBytes }: RelayOptions = {},
+): Promise<void> {
+  const signal = closeSignal(response);
+  const headers = Object.fromEntries(
+    ASKED.flatMap((name) => (name in request.headers ? [[name, request.headers[name]]] : [])),
+  );
+  const method = request.method === 'HEAD' ? 'HEAD' : 'GET';
+  const waitMs = 'prefer' in headers ? wireLimits.longestWaitMs : 0;
+  const answer = await to.connection.open({ path: to.path, method, headers, waitMs }, signal);
+  try {
+    onHead?.(answer);
+    const passed = ANSWERED.flatMap((name) =>
+      answer.headers[name] === undefined ? [] : [[name, answer.headers[name]]],
+    );
+    response.writeHead(answer.statusCode ?? 502, Object.fromEntries(passed));
+    response.setTimeout(wireLimits.clientStallMs, () => response.destroy());
+    for await (const chunk of streamBody(answer, to.connection, signal)) {
+      sweep(chunk.length);
+      await onBytes?.(chunk.length);
+      await writeFlushed(response, chunk, signal);
+    }
+    response.end();
+  } catch (error) {
+    if (wasCut(error)) response.destroy();
+    throw error;
+  } finally {
+    if (!answer.complete) answer.destroy();
+  }
+}
+
+/**
+ * Sends a blob, or the part that `Range` asks for. Nothing of a blob that can't be read is sent, as
+ * long as its first bytes fail: the client gets an error instead of a connection that breaks.
+ *
+ * @throws what the source throws; `media/read` (`retry`) for a blob that is shorter than its size
+ */
+async function sendOfferedBlob(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { digest, source }: { readonly digest: Digest; readonly source: BlobSource },
+): Promise<void> {
+  const signal = closeSignal(response);
+  const sizeBytes = await source.sizeOf(digest, signal);
+  if (sizeBytes === undefined) return respondJson(response, 404, { error: `blob ${digest} is not offered here` });
+  const begin = firstByteOf(request, { digest, sizeBytes });
+  const chunks = begin === undefined ? undefined : source.read(digest, begin, signal, oneBuffer());
+  const reading = chunks?.[Symbol.asyncIterator]();
+  try {
+    const first = await reading?.next();
+    const body = sendContentHead(request, response, { version: digest, sizeBytes });
+    if (body === undefined) return;
+    // A client that takes nothing must not keep its turn.
+    response.setTimeout(wireLimits.clientStallMs, () => response.destroy());
+    let position = body.firstByte;
+    for (let next = first; next !== undefined && next.done !== true; next = await reading?.next()) {
+      const wanted = next.value.subarray(0, body.lastByte - position + 1);
+      await writeFlushed(response, wanted, signal);
+      position += wanted.length;
+      if (position > body.lastByte) break;
+    }
+    if (position <= body.lastByte) throw shortBlob(digest, position);
+    response.end();
+  } finally {
+    await reading?.return?.();
+  }
+}
+
+/** Where a body begins; undefined when the answer has none. */
+function firstByteOf(
+  request: IncomingMessage,
+  { digest, sizeBytes }: { readonly digest: Digest; readonly sizeBytes: number },
+): number | undefined {
+  if (request.method === 'HEAD' || sizeBytes === 0 || isUnmodified(request.headers, digest)) return undefined;
+  const range = parseRange(rangeInForce(request.headers, digest), sizeBytes);
+  if (range.kind === 'unsatisfiable') return undefined;
+  return range.kind === 'part' ? range.first : 0;
+}
+
+function shortBlob(digest: Digest, position: number): AppError {
+  return new AppError({
+    code: 'media/read',
+    message: `${digest} ended after ${position} bytes, before its full size`,
+    disposition: 'retry',
+  });
 }

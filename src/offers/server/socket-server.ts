@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { join } from 'node:path';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { OffersErrorCode } from '../busy.ts';
-import { WIRE_SERVER_OPTIONS } from '../limits.ts';
+import { WIRE_SERVER_OPTIONS } from '../documents.ts';
 
 /** A server on a Unix socket. */
 export interface SocketServer {

@@ -1,4 +1,5 @@
-import { withEither } from './abort.ts';
+import { deferred, untilAborted, withEither } from './abort.ts';
+
 /**
  * Runs `work` for all items, at most `limit` in parallel. The first failure aborts the signal of
  * the others, and is thrown after all have ended.
@@ -26,4 +27,159 @@ export async function forEachLimited<T>(
     Promise.all(Array.from({ length: limit }, () => worker(signal))),
   );
   if (first !== undefined) throw first.error;
+}
+
+/**
+ * Processes `items`, at most `atOnce` in parallel, and yields the results in the order of the
+ * items. The first error in that order ends it. Before it ends, also when the consumer stops, it
+ * waits for all running work.
+ */
+export async function* inOrder<Item, Result>(
+  items: Iterable<Item>,
+  atOnce: number,
+  work: (item: Item) => Promise<Result>,
+): AsyncGenerator<Awaited<Result>, void, undefined> {
+  const inHand: Promise<Result>[] = [];
+  const begin = (item: Item): void => {
+    const one = work(item);
+    // The await below throws its error; until then it must not count as unhandled.
+    one.catch(() => undefined);
+    inHand.push(one);
+  };
+  try {
+    for (const item of items) {
+      begin(item);
+      if (inHand.length < atOnce) continue;
+      const [oldest] = inHand.splice(0, 1);
+      if (oldest !== undefined) yield await oldest;
+    }
+    for (let oldest = inHand.shift(); oldest !== undefined; oldest = inHand.shift()) yield await oldest;
+  } finally {
+    await Promise.allSettled(inHand);
+  }
+}
+
+/** Runs `work` after all that was asked for before. The error of one does not stop the next. */
+export type InTurn = <T>(signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
+
+/**
+ * Creates a queue that runs one work at a time, in the order of the calls. A call rejects with the
+ * error of its work, or with whatever aborted its signal before its turn; then its work is not run.
+ */
+export function oneAtATime(): InTurn {
+  let last: Promise<unknown> = Promise.resolve();
+  return (signal, work) => {
+    const result = last.then(() => {
+      signal.throwIfAborted();
+      return work();
+    });
+    last = result.catch(() => undefined); // the caller handles its error
+    return result;
+  };
+}
+
+/**
+ * Caches the last call of a pure function of a text, for files that are often read and seldom
+ * change. The result is shared; don't modify it.
+ */
+export function rememberLast<T>(work: (text: string) => T): (text: string) => T {
+  let last: { readonly text: string; readonly result: T } | undefined;
+  return (text) => {
+    if (last?.text !== text) last = { text, result: work(text) };
+    return last.result;
+  };
+}
+
+/**
+ * All calls during a run share the next run. So each call waits for a run that began after the
+ * call. An error goes to all callers that share the run.
+ */
+export function shareRuns(work: () => Promise<void>): () => Promise<void> {
+  let underWay: Promise<unknown> = Promise.resolve();
+  let next: Promise<void> | undefined;
+  return () => {
+    next ??= underWay.then(() => {
+      next = undefined;
+      const run = work();
+      underWay = run.catch(() => undefined); // whoever shares it hears of its error
+      return run;
+    });
+    return next;
+  };
+}
+
+/** A limit of what runs at the same time. */
+export interface Places {
+  /**
+   * Waits for a place, in the order of the calls. @returns gives the place back, once
+   * @throws whatever aborted `signal` meanwhile
+   */
+  take(signal: AbortSignal): Promise<() => void>;
+}
+
+/**
+ * Creates `count` places. Who takes one also takes one of `around`, if given, which several of them
+ * share.
+ */
+export function createPlaces(count: number, around?: Places): Places {
+  let free = count;
+  const waiting = new Set<() => void>();
+  const leave = (): void => {
+    const [next] = waiting;
+    if (next === undefined) free += 1;
+    else {
+      waiting.delete(next);
+      next();
+    }
+  };
+  const enter = async (signal: AbortSignal): Promise<void> => {
+    if (free > 0) {
+      free -= 1;
+      return;
+    }
+    const { promise, resolve } = deferred<void>();
+    waiting.add(resolve);
+    try {
+      await untilAborted(promise, signal);
+    } catch (error) {
+      // It may have got the place in the same moment.
+      if (!waiting.delete(resolve)) leave();
+      throw error;
+    }
+  };
+  return {
+    take: async (signal) => {
+      signal.throwIfAborted();
+      await enter(signal);
+      try {
+        const leaveAround = await around?.take(signal);
+        return () => {
+          leave();
+          leaveAround?.();
+        };
+      } catch (error) {
+        leave();
+        throw error;
+      }
+    },
+  };
+}
+
+/**
+ * Runs `work` in a place, and waits for it until `signal` aborts. `work` keeps its place until it
+ * has ended, also after that: a system call that hangs can't be interrupted.
+ *
+ * @throws as `work`; whatever aborted `signal`
+ */
+export async function inPlace<T>(places: Places, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  const leave = await places.take(signal);
+  return untilAborted(leaveAfter(work, leave), signal);
+}
+
+async function leaveAfter<T>(work: () => Promise<T>, leave: () => void): Promise<T> {
+  try {
+    return await work();
+  } finally {
+    leave();
+  }
 }

@@ -1,8 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import type { Clock } from '../../platform/clock.ts';
-import { readTable } from './read-table.ts';
 import type { FindPeer } from './socket-diag.ts';
-import { findRows, rowKey, type TcpTable } from './tcp-table.ts';
+import { findRows, readTable, rowKey, type TcpTable } from './tcp-table.ts';
 
 /** The used part of a `net.Socket`. */
 export interface PeerSocket {

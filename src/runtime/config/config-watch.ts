@@ -3,8 +3,8 @@ import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { watch } from 'chokidar';
 import { systemCodeOf } from '../../platform/app-error.ts';
-import { shareRuns } from '../../platform/async/share-runs.ts';
-import { closeWatcher } from '../../platform/files/close-watcher.ts';
+import { shareRuns } from '../../platform/async/concurrency.ts';
+import { closeWatcher } from '../../platform/files/file-access.ts';
 import type { Log } from '../../platform/log.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 

@@ -5,9 +5,8 @@ import type { ContentFault } from '../../domain/model/reason.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ContentCheck } from '../../ports/image-content.ts';
-import { callAgain } from '../cri/call-again.ts';
 import type { CriClient } from '../cri/cri-client.ts';
-import { grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
+import { callAgain, grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
 import type { ContentClient } from './content-client.ts';
 
 /** What containerd keeps of one blob. */

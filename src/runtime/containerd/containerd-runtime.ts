@@ -1,21 +1,23 @@
 import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { UnitControl } from '../../ports/node.ts';
-import type { MirrorAddress } from '../config/mirror-address.ts';
-import { createPathRecord } from '../config/path-record.ts';
+import { createPathRecord } from '../config/config-file.ts';
+import type { MirrorAddress } from '../config/toml-text.ts';
 import { createContainers, type PauseImage } from '../cri/containers.ts';
 import { type CriClient, createCriClient } from '../cri/cri-client.ts';
 import { createCriObserver, type RuntimeTraits } from '../cri/observe.ts';
 import { createUnitStop } from '../cri/unit-stop.ts';
-import { createListeners } from '../listeners.ts';
-import type { RuntimeAdapter } from '../runtime-adapter.ts';
-import { addTag } from './add-tag.ts';
+import { createListeners, type RuntimeAdapter } from '../runtime-adapter.ts';
 import { openContentCheck } from './check-content.ts';
 import { sandboxImage } from './containerd-config.ts';
 import { createContentClient, storedBlobs } from './content-client.ts';
-import { createImagesClient } from './images-client.ts';
-import { createMirrorFolders, FOLDERS_CLEARED_ANYWAY } from './mirror-folders.ts';
-import { CONTAINERD_CONFIG_FILE, configPathMissing, findMirrorPlaces } from './mirror-places.ts';
-import { labelChanges, labelledPins, MARK_LABEL, markedPins } from './pin-label.ts';
+import { addTag, createImagesClient, labelChanges, labelledPins, MARK_LABEL, markedPins } from './images-client.ts';
+import {
+  CONTAINERD_CONFIG_FILE,
+  configPathMissing,
+  createMirrorFolders,
+  FOLDERS_CLEARED_ANYWAY,
+  findMirrorPlaces,
+} from './mirror-folders.ts';
 
 /** The options of the containerd adapter. */
 export interface ContainerdRuntimeOptions {

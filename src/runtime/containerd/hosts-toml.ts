@@ -1,8 +1,7 @@
 import { isAbsolute, join } from 'node:path';
 import { mirrorPathOf } from '../../domain/model/reference.ts';
 import { isTable, type TomlTable } from '../config/config-file.ts';
-import { type MirrorAddress, mirrorBaseUrl } from '../config/mirror-address.ts';
-import { tomlString, tomlTableLines } from '../config/toml-text.ts';
+import { type MirrorAddress, mirrorBaseUrl, tomlString, tomlTableLines } from '../config/toml-text.ts';
 
 /** The content of a `hosts.toml` of ours. */
 export interface HostsToml {

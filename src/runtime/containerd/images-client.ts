@@ -1,13 +1,16 @@
 import type { Digest } from '../../domain/model/digest.ts';
+import { parseReference } from '../../domain/model/reference.ts';
+import { AppError } from '../../platform/app-error.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { CriClient } from '../cri/cri-client.ts';
 import { createGrpcClient } from '../cri/grpc-client.ts';
 import { toRuntimeError } from '../cri/runtime-error.ts';
-import type { ImageRecord, LabelChange } from './pin-label.ts';
 
 /**
  * containerd's own Images service in the namespace of Kubernetes. Every call has a deadline and
  * throws AppError with a `PullErrorCode`.
  */
-export interface ImagesClient {
+interface ImagesClient {
   /** Records of all names, or only those with `label`. */
   list(signal: AbortSignal, label?: string): Promise<ImageRecord[]>;
   /** A record that names the content with this digest, or undefined when there is none. */
@@ -84,4 +87,111 @@ export function createImagesClient(options: {
       await call('Delete', { name, sync: false }, signal);
     },
   };
+}
+
+/** The clients of {@link addTag}. */
+interface AddTagDependencies {
+  readonly cri: Pick<CriClient, 'imageStatus'>;
+  readonly images: Pick<ImagesClient, 'withDigest' | 'point'>;
+  readonly clock: Pick<Clock, 'sleep'>;
+}
+
+/** By this label the CRI plugin knows its images (containerd, internal/cri/labels). */
+const MANAGED = { 'io.cri-containerd.image': 'managed' };
+/** Pauses until the CRI plugin has seen the event of a name. It mostly takes a few milliseconds. */
+const PAUSES_MS = [2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
+
+/**
+ * Makes `tag` name the image `reference` by containerd's own API, then waits until CRI lists it.
+ * Nothing is asked of a registry.
+ *
+ * @returns false when containerd has no record of the image
+ * @throws AppError `runtime/pull-failed` when CRI does not list the tag in time
+ */
+export async function addTag(
+  { cri, images, clock }: AddTagDependencies,
+  tag: string,
+  reference: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { digest } = parseReference(reference);
+  const record = digest && (await images.withDigest(digest, signal));
+  if (record === undefined) return false;
+  await images.point({ name: tag, target: record.target, labels: MANAGED }, signal);
+  for (const pauseMs of PAUSES_MS) {
+    const named = await cri.imageStatus(tag, signal);
+    if (named?.repoTags.includes(tag) && named.repoDigests.includes(reference)) return true;
+    await clock.sleep(pauseMs, signal);
+  }
+  const message = `${tag} names ${reference} in containerd, but CRI does not list it; see the journal of containerd`;
+  throw new AppError({ code: 'runtime/pull-failed', message, disposition: 'retry' });
+}
+
+/**
+ * The label that marks a pinned image for containerd's CRI plugin (docs/runtime-facts.md, fact 22).
+ */
+export const PINNED_LABEL = 'io.cri-containerd.pinned';
+/** Value of {@link PINNED_LABEL} that means pinned. */
+const PINNED_VALUE = 'pinned';
+/**
+ * Our own label: `true` when stickpin pinned the image, `kept` when it was pinned before and stays
+ * pinned afterwards.
+ */
+export const MARK_LABEL = 'io.stickpin.pinned';
+
+/** A record of an image name in containerd. */
+export interface ImageRecord {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** The target of the name. Every update must contain it. */
+  readonly target: ImageTarget;
+}
+
+/** A descriptor as containerd's API has it; `size` in bytes. */
+interface ImageTarget {
+  readonly mediaType: string;
+  readonly digest: string;
+  readonly size: number;
+}
+
+/** Labels of one record to set (a value) or to remove (undefined). */
+interface LabelChange {
+  readonly name: string;
+  readonly target: ImageTarget;
+  readonly labels: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * The changes after which exactly the records in `references` have our pin. Pins that others set
+ * stay. Pure.
+ */
+export function labelChanges(records: readonly ImageRecord[], references: readonly string[]): LabelChange[] {
+  const wanted = new Set(references);
+  return records.flatMap(({ name, labels, target }): LabelChange[] => {
+    const isPinned = labels[PINNED_LABEL] === PINNED_VALUE;
+    const mark = labels[MARK_LABEL];
+    if (wanted.has(name)) {
+      if (isPinned) return mark === undefined ? [{ name, target, labels: { [MARK_LABEL]: 'kept' } }] : [];
+      return [{ name, target, labels: { [PINNED_LABEL]: PINNED_VALUE, [MARK_LABEL]: mark ?? 'true' } }];
+    }
+    if (mark === undefined) return [];
+    if (mark === 'kept') return [{ name, target, labels: { [MARK_LABEL]: undefined } }];
+    return [{ name, target, labels: { [PINNED_LABEL]: undefined, [MARK_LABEL]: undefined } }];
+  });
+}
+
+/** The names with our mark, sorted, including those whose pin somebody has removed. */
+export function markedPins(records: readonly ImageRecord[]): string[] {
+  return records
+    .filter(({ labels }) => labels[MARK_LABEL] !== undefined)
+    .map(({ name }) => name)
+    .sort();
+}
+
+/** The names that are pinned and have our mark, sorted. */
+export function labelledPins(records: readonly ImageRecord[]): string[] {
+  return records
+    .filter(({ labels }) => labels[PINNED_LABEL] === PINNED_VALUE && labels[MARK_LABEL] !== undefined)
+    .map(({ name }) => name)
+    .sort();
 }

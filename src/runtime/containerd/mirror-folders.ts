@@ -1,15 +1,18 @@
 import { realpath, rmdir } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { dirname, isAbsolute, normalize, resolve } from 'node:path';
 import { systemCodeOf } from '../../platform/app-error.ts';
-import type { MirrorAddress } from '../config/mirror-address.ts';
-import type { PathRecord } from '../config/path-record.ts';
+import type { PathRecord } from '../config/config-file.ts';
+import type { MirrorAddress } from '../config/toml-text.ts';
+import type { CriClient } from '../cri/cri-client.ts';
+import { configError } from '../cri/runtime-error.ts';
+import { readConfiguredRegistry } from './containerd-config.ts';
 import { createHostsDirectory, forEachAllowed } from './hosts-directory.ts';
 
 /**
  * The folder that mirrors are written to, then the folders with further configuration of the user
  * (see {@link createHostsDirectory}).
  */
-export type MirrorPlace = readonly [string, ...string[]];
+type MirrorPlace = readonly [string, ...string[]];
 
 /** Mirrors in all folders that containerd may read, and none in those that it read before. */
 export interface MirrorFolders {
@@ -123,4 +126,131 @@ async function removeLiteralDirectory(folder: string): Promise<void> {
       if (systemCodeOf(error) !== 'ENOENT') return;
     }
   }
+}
+
+/** Where containerd reads its configuration by default. */
+export const CONTAINERD_CONFIG_FILE = '/etc/containerd/config.toml';
+const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
+
+/** What the settings, or a distribution, say of containerd's configuration. */
+interface KnownConfiguration {
+  readonly certsDirectory: string | undefined;
+  /** Default {@link CONTAINERD_CONFIG_FILE}, and none where `certsDirectory` is known. */
+  readonly configFile: string | undefined;
+}
+
+/**
+ * The folders in which containerd looks for mirrors: the first one of `config_path`, and where it
+ * may take a list for one folder, that folder too. Empty when it reads none, because its
+ * configuration sets no `config_path`.
+ */
+export async function findMirrorPlaces(
+  cri: Pick<CriClient, 'statusInfo' | 'version'>,
+  { certsDirectory, configFile }: KnownConfiguration,
+  signal: AbortSignal,
+): Promise<readonly MirrorPlace[]> {
+  const [info, name] = await Promise.all([cri.statusInfo(signal), cri.version(signal)]);
+  // A distribution with its own folder has its own configuration, too.
+  const ownFile = certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined;
+  const configured = await findRegistryConfigPath({ info, name, configFile: configFile ?? ownFile }, signal);
+  if (configured.kind === 'unset') return [];
+  if (certsDirectory !== undefined) return [[certsDirectory]];
+  if (configured.kind === 'unknown') return [[DEFAULT_CERTS_DIRECTORY]];
+  const { directories, literalDirectory } = configured;
+  return literalDirectory === undefined ? [directories] : [directories, [literalDirectory, ...directories]];
+}
+
+/** What to do when containerd reads no mirrors. */
+const CONFIG_PATH_REMEDY =
+  `Set config_path = "${DEFAULT_CERTS_DIRECTORY}" in /etc/containerd/config.toml, in the table ` +
+  '[plugins."io.containerd.cri.v1.images".registry] of a file with version = 3, or ' +
+  '[plugins."io.containerd.grpc.v1.cri".registry] of an older one, and restart containerd';
+
+/** There is no folder to write mirrors to. */
+export function configPathMissing() {
+  return configError(`containerd reads no mirrors: its configuration sets no config_path. ${CONFIG_PATH_REMEDY}`);
+}
+
+/** The `config_path` of containerd's CRI plugin: directories in order, not set, or not readable. */
+type RegistryConfigPath =
+  | {
+      readonly kind: 'set';
+      readonly directories: readonly [string, ...string[]];
+      /**
+       * The one directory that containerd may take a list of several for, as
+       * `/etc/containerd/certs.d:/etc/docker/certs.d` (docs/runtime-facts.md, fact 36). Absent
+       * where it reads the list.
+       */
+      readonly literalDirectory?: string;
+    }
+  | { readonly kind: 'unset' }
+  | { readonly kind: 'unknown' };
+
+/** What is known of a containerd. */
+interface AskedContainerd {
+  /** The verbose answer of CRI `Status`. */
+  readonly info: Readonly<Record<string, string>>;
+  /** As it names itself: `containerd v2.2.1`. */
+  readonly name: string;
+  /** Its main configuration file. Undefined when that is not known. */
+  readonly configFile: string | undefined;
+}
+
+/** The value that containerd 2.2 and newer use when the configuration has none. */
+const DEFAULT_OF_2_2 = '/etc/containerd/certs.d:/etc/docker/certs.d';
+
+/**
+ * Finds `config_path`. containerd 1.7 reports it. containerd 2 has it in another plugin that
+ * reports nothing (docs/runtime-facts.md, fact 37), so its configuration files are read. If these
+ * can't be read, it is `unknown`.
+ */
+export async function findRegistryConfigPath(
+  { info, name, configFile }: AskedContainerd,
+  signal: AbortSignal,
+): Promise<RegistryConfigPath> {
+  const hasTransferService = isAtLeast(name, 2, 1);
+  const reported = reportedConfigPath(info);
+  if (reported !== undefined) return fromText(reported, hasTransferService);
+  if (configFile === undefined) return { kind: 'unknown' };
+  const hasDefault = isAtLeast(name, 2, 2);
+  const configured = await readConfiguredRegistry(configFile, signal);
+  switch (configured.kind) {
+    case 'unknown':
+      return configured;
+    case 'absent':
+      return hasDefault ? fromText(DEFAULT_OF_2_2, hasTransferService) : { kind: 'unknown' };
+    case 'read': {
+      const isDefault = configured.configPath === '' && hasDefault && !configured.hasMirrors;
+      const text = isDefault ? DEFAULT_OF_2_2 : configured.configPath;
+      return fromText(text, hasTransferService && !configured.pullsLocally);
+    }
+  }
+}
+
+/**
+ * `config_path` in the verbose answer of CRI `Status`, whose `config` is the plugin's configuration
+ * as JSON. Undefined when it has none.
+ */
+function reportedConfigPath(info: Readonly<Record<string, string>>): string | undefined {
+  try {
+    const { registry } = JSON.parse(info.config ?? '') as { registry?: { configPath?: unknown } };
+    return typeof registry?.configPath === 'string' ? registry.configPath : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function fromText(configPath: string, isTakenLiterally: boolean): RegistryConfigPath {
+  const [first, ...others] = configPath.split(':').filter((directory) => directory !== '');
+  if (first === undefined) return { kind: 'unset' };
+  const directories = [first, ...others] as const;
+  const isList = configPath.includes(':') && isAbsolute(configPath);
+  if (!isTakenLiterally || !isList) return { kind: 'set', directories };
+  return { kind: 'set', directories, literalDirectory: normalize(configPath).replace(/\/$/, '') };
+}
+
+function isAtLeast(name: string, major: number, minor: number): boolean {
+  const [, foundMajor, foundMinor] = /\bv?(\d{1,6})\.(\d{1,6})/.exec(name) ?? [];
+  if (foundMajor === undefined || foundMinor === undefined) return false;
+  return Number(foundMajor) > major || (Number(foundMajor) === major && Number(foundMinor) >= minor);
 }

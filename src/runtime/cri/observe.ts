@@ -10,8 +10,8 @@ import type {
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { type Call, callAgain } from './call-again.ts';
 import type { CriClient } from './cri-client.ts';
+import { type Call, callAgain } from './runtime-error.ts';
 import type { UnitStop } from './unit-stop.ts';
 
 /** The part of an observation that a runtime's own adapter adds. */

@@ -3,8 +3,7 @@ import { linkSignals } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { UnitControl } from '../../ports/node.ts';
-import type { Call } from './call-again.ts';
-import { pullError } from './runtime-error.ts';
+import { type Call, pullError } from './runtime-error.ts';
 
 /** Tells whether systemd is stopping the runtime, and aborts long calls then. */
 export interface UnitStop {

@@ -3,18 +3,29 @@ import { hexOf } from '../../domain/model/digest.ts';
 import type { HiddenMirrors } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
-import { rememberLast } from '../../platform/async/remember-last.ts';
+import { rememberLast } from '../../platform/async/concurrency.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { type DurableFile, readIfPresent } from '../../platform/files/durable-file.ts';
-import { writeDurably } from '../config/durable-file.ts';
-import type { MirrorAddress } from '../config/mirror-address.ts';
-import { HALF_RELOAD, mirrorFault, pinFault, refuseFaults } from './config-faults.ts';
-import { effectivePins, readCrioConfig } from './crio-config-walk.ts';
+import { writeDurably } from '../config/config-file.ts';
+import type { MirrorAddress } from '../config/toml-text.ts';
+import {
+  type CrioPaths,
+  effectivePins,
+  HALF_RELOAD,
+  mirrorFault,
+  pinFault,
+  readCrioConfig,
+  refuseFaults,
+} from './crio-config.ts';
 import { type CrioLinks, createCrioLinks, isLinked } from './crio-links.ts';
-import type { CrioPaths } from './crio-paths.ts';
 import { parsePinsDropIn, recoverPins, renderPinsDropIn } from './pins-drop-in.ts';
-import { mergeRegistries, readRegistriesConfig } from './registries-config.ts';
-import { mirroredRepositories, parseRegistriesDropIn, renderRegistriesDropIn } from './registries-drop-in.ts';
+import {
+  mergeRegistries,
+  mirroredRepositories,
+  parseRegistriesDropIn,
+  readRegistriesConfig,
+  renderRegistriesDropIn,
+} from './registries.ts';
 import type { Reload } from './reload.ts';
 import { createSignatureLookup, type SignatureLookup } from './signature-lookup.ts';
 

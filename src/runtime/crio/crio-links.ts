@@ -1,9 +1,9 @@
 import { mkdir, readlink, symlink, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { createPathRecord, type PathRecord } from '../config/path-record.ts';
+import { createPathRecord, type PathRecord } from '../config/config-file.ts';
 import { configError } from '../cri/runtime-error.ts';
-import { CRIO_PATHS, type CrioPaths } from './crio-paths.ts';
+import { CRIO_PATHS, type CrioPaths } from './crio-config.ts';
 import type { Reload } from './reload.ts';
 
 /** Our links in the drop-in folders of CRI-O. */

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
-import { writeDurably } from '../config/durable-file.ts';
+import { writeDurably } from '../config/config-file.ts';
 
 /** Reloads CRI-O when it owes one. */
 export interface Reload {

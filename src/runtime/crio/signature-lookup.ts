@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
-import { writeDurably } from '../config/durable-file.ts';
-import type { MirrorAddress } from '../config/mirror-address.ts';
+import { writeDurably } from '../config/config-file.ts';
+import type { MirrorAddress } from '../config/toml-text.ts';
 import { writeError } from '../cri/runtime-error.ts';
 
 /** The paths of containers-policy.json(5) and containers-registries.d(5). */

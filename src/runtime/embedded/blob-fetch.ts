@@ -1,13 +1,17 @@
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import type { Descriptor } from '../../bundle/format/oci-schema.ts';
-import { type Digest, hexOf } from '../../domain/model/digest.ts';
-import type { Reference } from '../../domain/model/reference.ts';
-import { AppError } from '../../platform/app-error.ts';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { Agent, get, type IncomingMessage } from 'node:http';
+import { dirname, join } from 'node:path';
+import { type Descriptor, manifestMediaTypes } from '../../bundle/format/oci-schema.ts';
+import { limits } from '../../bundle/limits.ts';
+import { type Digest, digestFromHex, hexOf, shortDigest } from '../../domain/model/digest.ts';
+import { mirrorPathOf, type Reference } from '../../domain/model/reference.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { pullError } from '../cri/runtime-error.ts';
-import type { HttpSource } from './http-source.ts';
-import { openPartialBlob, type PartialBlob } from './partial-blob.ts';
+import { syncFolder } from '../../platform/files/durable-file.ts';
+import { responseTo } from '../../platform/http.ts';
+import { pullError, writeError } from '../cri/runtime-error.ts';
 
 /** Attempts in a row without a new byte before a transfer fails. The pauses between them double. */
 const FRUITLESS_ATTEMPTS = 5;
@@ -108,4 +112,174 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
+}
+
+/** An incomplete blob: its bytes so far in a file, and their running hash. */
+interface PartialBlob {
+  sizeBytes(): number;
+  /**
+   * Writes chunks that begin at `startByte` of the blob. Bytes that are already there are skipped.
+   *
+   * @throws AppError `runtime/digest-mismatch` when there are more bytes than in the descriptor;
+   *   `runtime/no-space`; errors of `chunks`
+   */
+  append(startByte: number, chunks: AsyncIterable<Buffer>): Promise<void>;
+  /**
+   * Checks the digest and renames the file to `path`. @throws AppError `runtime/digest-mismatch`;
+   * then the file is removed
+   */
+  finish(path: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the file at `path`, which may have the start of the blob from an earlier attempt or
+ * process.
+ */
+export async function openPartialBlob(path: string, blob: Descriptor): Promise<PartialBlob> {
+  await mkdir(dirname(path), { recursive: true });
+  const file = await open(path, 'a');
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  for await (const chunk of createReadStream(path)) {
+    hash.update(chunk as Buffer);
+    sizeBytes += (chunk as Buffer).length;
+  }
+  const discard = async (why: string) => {
+    await rm(path, { force: true });
+    return pullError('runtime/digest-mismatch', `Blob ${shortDigest(blob.digest)} is not what it should be: ${why}`);
+  };
+  return {
+    sizeBytes: () => sizeBytes,
+    close: () => file.close(),
+    append: async (startByte, chunks) => {
+      let passOver = sizeBytes - startByte;
+      for await (const chunk of chunks) {
+        const fresh = chunk.subarray(Math.min(passOver, chunk.length));
+        passOver -= chunk.length - fresh.length;
+        if (sizeBytes + fresh.length > blob.size) throw await discard(`more than ${blob.size} bytes came`);
+        await file.appendFile(fresh).catch(asWriteError(path));
+        hash.update(fresh);
+        sizeBytes += fresh.length;
+      }
+    },
+    finish: async (finalPath) => {
+      const actual = digestFromHex(hash.copy().digest('hex'));
+      if (actual !== blob.digest) throw await discard(`its bytes have the digest ${shortDigest(actual)}`);
+      await file.sync().catch(asWriteError(path));
+      await mkdir(dirname(finalPath), { recursive: true });
+      await rename(path, finalPath);
+      await syncFolder(dirname(finalPath)).catch(asWriteError(finalPath));
+    },
+  };
+}
+
+function asWriteError(path: string): (error: unknown) => never {
+  return (error) => {
+    throw error instanceof AppError ? error : writeError(path, error);
+  };
+}
+
+/** A manifest or index as received. Its digest is not checked yet. */
+interface RawManifest {
+  readonly mediaType: string;
+  readonly bytes: Buffer;
+}
+
+/** A blob from `startByte` on. `startByte` is 0 when the registry doesn't support ranges. */
+interface BlobStream {
+  readonly startByte: number;
+  readonly chunks: AsyncIterable<Buffer>;
+}
+
+/**
+ * A registry over plain HTTP (OCI distribution-spec 1.1, pull). Throws AppError with a
+ * `PullErrorCode`. `runtime/pull-failed` may be temporary.
+ */
+export interface HttpSource {
+  manifest(reference: Reference, tagOrDigest: string, signal: AbortSignal): Promise<RawManifest>;
+  blob(reference: Reference, digest: Digest, startByte: number, signal: AbortSignal): Promise<BlobStream>;
+  close(): void;
+}
+
+/** The registry below `baseUrl` (`http://127.0.0.1:5000/v2/<token>`). */
+export function createHttpSource(baseUrl: string): HttpSource {
+  const agent = new Agent({ keepAlive: true });
+  const url = ({ registry, repository }: Reference, tail: string) =>
+    `${baseUrl}/${mirrorPathOf(repository)}/${tail}?ns=${encodeURIComponent(registry)}`;
+  const open = (address: string, headers: Record<string, string>, signal: AbortSignal) =>
+    responseTo(
+      get(address, { agent, headers: { ...headers, 'user-agent': 'stickpin/embedded' }, signal }),
+      signal,
+    ).catch((error: unknown) => {
+      throw transferError(address, error, signal);
+    });
+  return {
+    close: () => agent.destroy(),
+    manifest: async (reference, tagOrDigest, signal) => {
+      const address = url(reference, `manifests/${tagOrDigest}`);
+      const response = await open(address, { accept: [...manifestMediaTypes].join(', ') }, signal);
+      refuseStatus(response, address, [200]);
+      const bytes = Buffer.concat(await collect(response, address, signal));
+      return { mediaType: mediaTypeOf(response), bytes };
+    },
+    blob: async (reference, digest, startByte, signal) => {
+      const address = url(reference, `blobs/${digest}`);
+      const range: Record<string, string> = startByte === 0 ? {} : { range: `bytes=${startByte}-` };
+      const response = await open(address, range, signal);
+      refuseStatus(response, address, [200, 206]);
+      const given = response.statusCode === 206 ? rangeStart(response.headers['content-range']) : 0;
+      if (given === undefined || given > startByte) {
+        response.destroy();
+        throw pullError('runtime/pull-failed', `${address} answered another range than asked for`);
+      }
+      return { startByte: given, chunks: converted(response, address, signal) };
+    },
+  };
+}
+
+/** Chunks of the body. A broken transfer throws an AppError. */
+async function* converted(response: IncomingMessage, address: string, signal: AbortSignal): AsyncIterable<Buffer> {
+  try {
+    for await (const chunk of response) yield chunk as Buffer;
+  } catch (error) {
+    throw transferError(address, error, signal);
+  }
+}
+
+async function collect(response: IncomingMessage, address: string, signal: AbortSignal): Promise<Buffer[]> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of converted(response, address, signal)) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > limits.manifestBytes)
+      throw pullError('runtime/digest-mismatch', `${address} is larger than a manifest may be`);
+    chunks.push(chunk);
+  }
+  return chunks;
+}
+
+function refuseStatus(response: IncomingMessage, address: string, accepted: readonly number[]): void {
+  const { statusCode = 0 } = response;
+  if (accepted.includes(statusCode)) return;
+  response.resume(); // so that the connection can be used again
+  throw pullError(
+    statusCode === 404 ? 'runtime/not-found' : 'runtime/pull-failed',
+    `${address} answered ${statusCode}`,
+  );
+}
+
+function rangeStart(contentRange: string | undefined): number | undefined {
+  const start = /^bytes (\d+)-/.exec(contentRange ?? '')?.[1];
+  return start === undefined ? undefined : Number(start);
+}
+
+function mediaTypeOf(response: IncomingMessage): string {
+  return (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim() ?? '';
+}
+
+function transferError(address: string, error: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted) return pullError('runtime/cancelled', `Transfer of ${address} was cancelled`, error);
+  const reason = systemCodeOf(error) ?? reasonOf(error);
+  return pullError('runtime/pull-failed', `Transfer of ${address} broke: ${reason}`, error);
 }

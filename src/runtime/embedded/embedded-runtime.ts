@@ -13,16 +13,13 @@ import { untilAborted } from '../../platform/async/abort.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { writeDurably } from '../config/durable-file.ts';
-import { type MirrorAddress, mirrorBaseUrl } from '../config/mirror-address.ts';
+import { writeDurably } from '../config/config-file.ts';
+import { type MirrorAddress, mirrorBaseUrl } from '../config/toml-text.ts';
 import { filesystemAt } from '../cri/observe.ts';
 import { pullError, toRuntimeError } from '../cri/runtime-error.ts';
-import { createListeners } from '../listeners.ts';
-import type { RuntimeAdapter } from '../runtime-adapter.ts';
-import { type BlobFetch, createBlobFetch } from './blob-fetch.ts';
-import { openContentCheck } from './check-content.ts';
-import { createHttpSource, type HttpSource } from './http-source.ts';
-import { createImageLayout, type ImageLayout } from './image-layout.ts';
+import { createListeners, type RuntimeAdapter } from '../runtime-adapter.ts';
+import { type BlobFetch, createBlobFetch, createHttpSource, type HttpSource } from './blob-fetch.ts';
+import { createImageLayout, type ImageLayout, openContentCheck } from './image-store.ts';
 
 /** The options of the embedded runtime. */
 export interface EmbeddedRuntimeOptions {

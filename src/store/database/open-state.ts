@@ -1,6 +1,6 @@
 import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { isDiskTrouble } from '../../domain/preload/disk-trouble.ts';
+import { isDiskTrouble } from '../../domain/preload/space.ts';
 import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
 import type { StateAge } from '../../domain/state/pin-ledger.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';

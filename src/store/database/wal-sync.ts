@@ -1,7 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import type { Database } from 'better-sqlite3';
 import { systemCodeOf } from '../../platform/app-error.ts';
-import { shareRuns } from '../../platform/async/share-runs.ts';
+import { shareRuns } from '../../platform/async/concurrency.ts';
 
 /** Writes commits of a database to the disk without blocking the event loop. */
 export interface WalSync {

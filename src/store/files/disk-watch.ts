@@ -1,5 +1,5 @@
 import type { Fault } from '../../domain/model/reason.ts';
-import { isDiskTrouble } from '../../domain/preload/disk-trouble.ts';
+import { isDiskTrouble } from '../../domain/preload/space.ts';
 import type { AppError } from '../../platform/app-error.ts';
 import { probeDisk, visibleDiskFault } from '../../platform/files/disk-fault.ts';
 import { diskFaultError } from './write-error.ts';

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
-import type { ReportedRelease } from '../../domain/release/rebuild/reported.ts';
+import type { ReportedRelease } from '../../domain/release/rebuild.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
 
 /** A status document of a node with 2,000 images is smaller by far. */

@@ -4,10 +4,10 @@ import { parseEndpoint } from '../../../src/domain/settings/value-types.ts';
 import { createIdentityKeeper } from '../../../src/fleet/identity/identity.ts';
 import { createPeer, type KnownPeer } from '../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../src/fleet/serve/node-server.ts';
-import { createTellOnce } from '../../../src/fleet/tell-once.ts';
+import { createTellOnce } from '../../../src/fleet/trouble.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { respondJson } from '../../../src/platform/http/respond-json.ts';
+import { respondJson } from '../../../src/platform/http.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 
 /** The word that starts this program as {@link runCrowdChild}. */

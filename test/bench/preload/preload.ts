@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { formatTable } from '../../../src/cli/output/table.ts';
 import type { LayerStorage } from '../../../src/domain/model/image.ts';
-import { diskUse } from '../../../src/domain/preload/disk-use.ts';
+import { diskUse } from '../../../src/domain/preload/space.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { execute } from '../../support/rootfs/execute.ts';
 import type { DaemonTold } from '../daemon-child.ts';

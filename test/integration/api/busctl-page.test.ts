@@ -2,9 +2,16 @@ import { execFile, spawn } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ApiMethods } from '../../../src/api/backend.ts';
-import { busNameOf } from '../../../src/api/bus-name.ts';
-import { BUNDLE, MANAGER, METHODS, type MethodContract, OBJECT_PATH, SERVICE } from '../../../src/api/contract.ts';
-import { bundleTable, managerTable, type PropertyTable } from '../../../src/api/properties/property-tables.ts';
+import {
+  BUNDLE,
+  busNameOf,
+  MANAGER,
+  METHODS,
+  type MethodContract,
+  OBJECT_PATH,
+  SERVICE,
+} from '../../../src/api/contract.ts';
+import { bundleTable, managerTable, type PropertyTable } from '../../../src/api/properties/properties.ts';
 import { type ApiService, createApiService } from '../../../src/api/service.ts';
 import { fieldsOf } from '../../../src/api/wire-types.ts';
 import { createSystemBus, type SystemBus } from '../../../src/dbus/system-bus.ts';

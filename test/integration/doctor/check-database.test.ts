@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { examineDatabase } from '../../../src/app/doctor/examine-node.ts';
 import { checkDatabase } from '../../../src/doctor/check-database.ts';
-import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { runChecks } from '../../../src/doctor/checks.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 
 let folder: string;

@@ -5,7 +5,7 @@ import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster, type KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { EVENT_REASONS } from '../../../src/fleet/publish/events.ts';
-import { healthOf } from '../../../src/fleet/publish/health.ts';
+import { healthOf } from '../../../src/fleet/publish/node-status.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
 import { createPublisher, type Publisher } from '../../../src/fleet/publisher/publisher.ts';
 import { readDoc } from '../../support/docs/doc-files.ts';

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, it as base, beforeAll, beforeEach, expect } from 'vitest';
-import type { FleetView } from '../../../src/domain/fleet/fleet-view.ts';
+import type { FleetView } from '../../../src/domain/fleet/node-status.ts';
 import { createOffersClient } from '../../../src/offers/client/client.ts';
 import { createWireConnection, unixSocket } from '../../../src/offers/client/wire-connection.ts';
 import { createOffersHandler } from '../../../src/offers/server/handler.ts';

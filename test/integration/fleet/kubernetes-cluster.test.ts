@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster, type KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
-import { servesAnnotation } from '../../../src/fleet/publish/serves.ts';
+import { servesAnnotation } from '../../../src/fleet/publish/own-report.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createAuthority } from '../../support/fleet/authority.ts';

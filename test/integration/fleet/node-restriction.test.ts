@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
+import { type ApiRequest, createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { isKubernetesError } from '../../../src/fleet/kubernetes/api-error.ts';
-import type { ApiRequest } from '../../../src/fleet/kubernetes/api-request.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';

@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
-import type { ClusterNode } from '../../../src/fleet/cluster.ts';
-import { clusterNodeOf } from '../../../src/fleet/kubernetes/cluster-node.ts';
-import { type OwnServes, servesAnnotation } from '../../../src/fleet/publish/serves.ts';
+import { clusterNodeOf } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { type OwnServes, servesAnnotation } from '../../../src/fleet/publish/own-report.ts';
+import type { ClusterNode } from '../../../src/fleet/trouble.ts';
 import { busyOf } from '../../../src/offers/busy.ts';
-import { wasCut } from '../../../src/offers/client/read-body.ts';
+import { wasCut } from '../../../src/offers/client/client.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { messageIds } from '../../../src/platform/message-ids.ts';
@@ -220,7 +220,7 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
   });
 
   it('start with no peers when the file of peers is damaged, and say so in one line', async () => {
-    const { createPeerStore } = await import('../../../src/fleet/peers/stored-peers.ts');
+    const { createPeerStore } = await import('../../../src/fleet/peers/peer.ts');
     const { createRecordingLog } = await import('../../support/recording-log.ts');
     const file = join(base, 'damaged.json');
     for (const text of ['', '{"version":1,"peers":[{"name":"a","address":"nowhere"}]}', '\0\0']) {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { FleetView, Peer } from '../../../src/domain/fleet/fleet-view.ts';
+import type { FleetView, Peer } from '../../../src/domain/fleet/node-status.ts';
 import { fleet } from '../../../src/domain/gates/fleet.ts';
 import type { Phase } from '../../../src/domain/model/phase.ts';
 import { NOON, POLICY, stored, verified } from '../../support/daemon/scenario.ts';

@@ -2,13 +2,13 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { FleetNode } from '../../../src/domain/fleet/fleet-view.ts';
+import type { FleetNode } from '../../../src/domain/fleet/node-status.ts';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { Phase } from '../../../src/domain/model/phase.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
 import { parseOwnReport } from '../../../src/fleet/publish/own-report.ts';
-import { fleetPaths } from '../../../src/offers/fleet-paths.ts';
+import { fleetPaths } from '../../../src/offers/documents.ts';
 import { hostArch, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { makeSpreadBundle } from '../../support/bundles/spread-bundle.ts';

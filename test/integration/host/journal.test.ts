@@ -1,7 +1,6 @@
 import { fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createJournalLog, type JournalLog } from '../../../src/host/log/journal.ts';
-import { createLog } from '../../../src/host/log/log.ts';
+import { createJournalLog, createLog, type JournalLog } from '../../../src/host/log.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../support/bus/datagram-receiver.ts';
 import { eventually } from '../../support/eventually.ts';

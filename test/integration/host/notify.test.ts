@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createServiceNotifier, type SystemdNotifier } from '../../../src/host/notify/notify.ts';
+import { createServiceNotifier, type SystemdNotifier } from '../../../src/host/notify.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../support/bus/datagram-receiver.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';

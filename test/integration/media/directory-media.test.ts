@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDirectoryMedia } from '../../../src/media/directory-media.ts';
-import type { MediaProvider } from '../../../src/media/provider/media-provider.ts';
+import type { MediaProvider } from '../../../src/media/media-provider.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { eventually } from '../../support/eventually.ts';

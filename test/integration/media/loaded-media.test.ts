@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createLoadedMedia } from '../../../src/media/loaded-media.ts';
-import type { MediaProvider, PluggedMedium } from '../../../src/media/provider/media-provider.ts';
+import type { MediaProvider, PluggedMedium } from '../../../src/media/media-provider.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { unitNameOfPath } from '../../../src/media/device/unit-name.ts';
+import { unitNameOfPath } from '../../../src/media/device/device.ts';
 import { have, program } from '../../support/requirements.ts';
 
 describe.runIf(have(program('systemd-escape', 'apt-get install systemd')))('unit names', () => {

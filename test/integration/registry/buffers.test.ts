@@ -3,7 +3,7 @@ import { Agent, get, type IncomingMessage } from 'node:http';
 import { expect, it } from 'vitest';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
-import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
+import { newBuffer } from '../../../src/platform/files/file-access.ts';
 import type { BlobSource } from '../../../src/ports/blobs.ts';
 import { createCheckedSource } from '../../../src/registry/checked-source.ts';
 import { createRegistry } from '../../../src/registry/server.ts';

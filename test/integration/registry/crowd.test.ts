@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
-import { readTable } from '../../../src/registry/peers/read-table.ts';
+import { readTable } from '../../../src/registry/peers/tcp-table.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createPublicNode, type PublicNode } from '../../support/public-node.ts';

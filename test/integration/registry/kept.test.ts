@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, digestFromHex, hexOf } from '../../../src/domain/model/digest.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
+import { newBuffer } from '../../../src/platform/files/file-access.ts';
 import type { LayerStore } from '../../../src/ports/blobs.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
 import { createLayerStore } from '../../../src/store/files/layers/layer-store.ts';

@@ -9,7 +9,7 @@ import type { Arriving, Catalog } from '../../../src/domain/decide/catalog.ts';
 import { type Digest, digestFromHex } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { type Clock, systemClock } from '../../../src/platform/clock.ts';
-import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
+import { newBuffer } from '../../../src/platform/files/file-access.ts';
 import type { ChangingBlobSource } from '../../../src/ports/blobs.ts';
 import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { UnitControl } from '../../../src/ports/node.ts';
 import { createContainerdRuntime } from '../../../src/runtime/containerd/containerd-runtime.ts';
-import { detectRuntime } from '../../../src/runtime/detect.ts';
+import { detectRuntime } from '../../../src/runtime/detected-runtime.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
 import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { LayerStorage } from '../../../src/domain/model/image.ts';
-import { diskUse } from '../../../src/domain/preload/disk-use.ts';
+import { diskUse } from '../../../src/domain/preload/space.ts';
 import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { startSourceAndDouble } from '../../support/crio-double/source-and-double.ts';

@@ -7,8 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mergeRegistries, readRegistriesConfig } from '../../../src/runtime/crio/registries-config.ts';
-import { renderRegistriesDropIn } from '../../../src/runtime/crio/registries-drop-in.ts';
+import { mergeRegistries, readRegistriesConfig, renderRegistriesDropIn } from '../../../src/runtime/crio/registries.ts';
 import { have } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
 

@@ -1,6 +1,6 @@
 import { BUNDLES_PATH, MANAGER, OBJECT_PATH, SERVICE } from '../../../src/api/contract.ts';
 import { reportOfObjects } from '../../../src/api/properties/objects.ts';
-import { decodeObjects } from '../../../src/api/properties/property-tables.ts';
+import { decodeObjects } from '../../../src/api/properties/properties.ts';
 import { variant } from '../../../src/dbus/message-bus.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 

@@ -8,9 +8,8 @@ import type { BootTime, RuntimeImage } from '../../../src/domain/model/image.ts'
 import type { NodeFacts } from '../../../src/domain/model/node-facts.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
-import { bootTime } from '../../../src/host/machine.ts';
-import { nodeFacts } from '../../../src/host/node-facts.ts';
-import type { MediaProvider } from '../../../src/media/provider/media-provider.ts';
+import { bootTime, nodeFacts } from '../../../src/host/node-facts.ts';
+import type { MediaProvider } from '../../../src/media/media-provider.ts';
 import { type Clock, systemClock } from '../../../src/platform/clock.ts';
 import type { ServiceNotifier, UnitControl } from '../../../src/ports/node.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BundleReader } from '../../../src/bundle/read/bundle-reader.ts';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
-import type { MediaProvider, MediaSink, PluggedMedium } from '../../../src/media/provider/media-provider.ts';
+import type { MediaProvider, MediaSink, PluggedMedium } from '../../../src/media/media-provider.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 
 /** The files of a bundle by their names in it, as `blobs/sha256/<hex>`. */

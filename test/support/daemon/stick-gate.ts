@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { BundleReader } from '../../../src/bundle/read/bundle-reader.ts';
 import type { Digest } from '../../../src/domain/model/digest.ts';
-import type { BundleAccess } from '../../../src/media/provider/media-provider.ts';
+import type { BundleAccess } from '../../../src/media/media-provider.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { eventually } from '../eventually.ts';
 

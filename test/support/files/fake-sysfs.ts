@@ -1,8 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { MachinePaths } from '../../../src/media/device/device.ts';
-import type { UdevProperties, UdevQuery } from '../../../src/media/device/udev.ts';
+import type { MachinePaths, UdevProperties, UdevQuery } from '../../../src/media/device/device.ts';
 
 /**
  * A machine's disks as files below a temporary directory: /sys, mountinfo, fstab, and udev's

@@ -1,14 +1,14 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Cluster } from '../../../src/fleet/cluster.ts';
 import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
-import { isKubeletReady } from '../../../src/fleet/peers/kubelets.ts';
+import { isKubeletReady } from '../../../src/fleet/peers/targets.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
-import { createPublishedMark } from '../../../src/fleet/publisher/published-mark.ts';
+import { createPublishedMark } from '../../../src/fleet/publisher/own-node.ts';
 import { createPublisher } from '../../../src/fleet/publisher/publisher.ts';
+import type { Cluster } from '../../../src/fleet/trouble.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { type Listeners, listen, notifyAll } from '../../../src/platform/subscription.ts';

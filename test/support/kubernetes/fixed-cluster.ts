@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Cluster, ClusterNode } from '../../../src/fleet/cluster.ts';
+import type { Cluster, ClusterNode } from '../../../src/fleet/trouble.ts';
 import { type Listeners, listen, notifyAll } from '../../../src/platform/subscription.ts';
 
 /** A cluster that a test tells what it knows, for what follows a cluster. */

@@ -1,6 +1,7 @@
-import type { OfferedBundle } from '../../../src/domain/fleet/fleet-view.ts';
+import type { OfferedBundle } from '../../../src/domain/fleet/node-status.ts';
 import type { BundleId, Digest } from '../../../src/domain/model/digest.ts';
-import type { ChangingOffers, OfferedFile } from '../../../src/offers/offered-bundles.ts';
+import type { OfferedFile } from '../../../src/offers/documents.ts';
+import type { ChangingOffers } from '../../../src/offers/kept-bundles.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { type Listeners, listen, notifyAll } from '../../../src/platform/subscription.ts';
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { asApiError, busUnreachable, daemonTimeout, startAdvice } from '../../../src/api/client-errors.ts';
+import { asApiError, busUnreachable, daemonTimeout, startAdvice } from '../../../src/api/client.ts';
 import { BusErrorReply } from '../../../src/dbus/message-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ACTIONS } from '../../../src/api/actions.ts';
 import { actionId } from '../../../src/api/authority.ts';
-import { MANAGER, METHODS, type MethodContract, SERVICE } from '../../../src/api/contract.ts';
+import { ACTIONS, MANAGER, METHODS, type MethodContract, SERVICE } from '../../../src/api/contract.ts';
 
 const policy = readFileSync('systemd/io.stickpin1.conf', 'utf8');
 const forEverybody = /<policy context="default">([\s\S]*?)<\/policy>/.exec(policy)?.[1] ?? '';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { codeOfErrorName, errorNameOf } from '../../../src/api/error-names.ts';
+import { codeOfErrorName, errorNameOf } from '../../../src/api/contract.ts';
 
 describe('error names', () => {
   it.each([

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { METHODS, type MethodContract } from '../../../src/api/contract.ts';
-import { BUNDLE_PROPERTIES } from '../../../src/api/properties/bundle-properties.ts';
-import { MANAGER_PROPERTIES } from '../../../src/api/properties/manager-properties.ts';
+import { BUNDLE_PROPERTIES, MANAGER_PROPERTIES } from '../../../src/api/properties/properties.ts';
 import {
   count,
   dictionary,

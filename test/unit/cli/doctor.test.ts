@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { asApiError } from '../../../src/api/client-errors.ts';
+import { asApiError } from '../../../src/api/client.ts';
 import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
 import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
 import { BusErrorReply } from '../../../src/dbus/message-bus.ts';

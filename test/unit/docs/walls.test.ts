@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { expect, it } from 'vitest';
 
@@ -74,17 +74,4 @@ it('docs/architecture.md describes every room', () => {
   const rooms = [...arrows.keys()].filter((room) => !room.includes('/'));
   expect(rooms.length).toBeGreaterThan(10);
   expect(rooms.filter((room) => !text.includes(`| \`src/${room}\` |`))).toEqual([]);
-});
-
-/** What the commands printed: one file for each screen. */
-const SNAPSHOTS = /\/screens$/;
-const MOST_FILES = 17;
-
-it('no folder of src and test is so full that nobody finds a file in it', () => {
-  const folders = ['src', 'test']
-    .flatMap((root) => readdirSync(root, { recursive: true, withFileTypes: true }))
-    .flatMap((entry) => (entry.isFile() ? [entry.parentPath] : []));
-  const counts = new Map<string, number>();
-  for (const folder of folders) counts.set(folder, (counts.get(folder) ?? 0) + 1);
-  expect([...counts].filter(([folder, count]) => count > MOST_FILES && !SNAPSHOTS.test(folder))).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkFleet } from '../../../src/doctor/check-fleet.ts';
-import type { FleetView } from '../../../src/domain/fleet/fleet-view.ts';
+import type { FleetView } from '../../../src/domain/fleet/node-status.ts';
 import { defaultSettings } from '../../../src/domain/settings/settings.ts';
 
 const DAY = 24 * 3_600_000;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkHooks } from '../../../src/doctor/check-hooks.ts';
-import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { runChecks } from '../../../src/doctor/checks.ts';
 import { defaultSettings } from '../../../src/domain/settings/settings.ts';
 
 const UNIT = 'before.service';

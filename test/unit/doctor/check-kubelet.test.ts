@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ExaminedKubelet } from '../../../src/doctor/check.ts';
 import { checkKubelet } from '../../../src/doctor/check-kubelet.ts';
-import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { runChecks } from '../../../src/doctor/checks.ts';
 
 const DEFAULT: ExaminedKubelet = {
   configFile: '/var/lib/kubelet/config.yaml',

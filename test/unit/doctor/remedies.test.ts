@@ -9,10 +9,10 @@ import { checkKeys } from '../../../src/doctor/check-keys.ts';
 import { checkRegistrySocket } from '../../../src/doctor/check-registry-socket.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { checkUnits } from '../../../src/doctor/check-units.ts';
-import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { runChecks } from '../../../src/doctor/checks.ts';
 import type { Finding } from '../../../src/domain/model/reason.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
-import type { CrioPaths } from '../../../src/runtime/crio/crio-paths.ts';
+import type { CrioPaths } from '../../../src/runtime/crio/crio-config.ts';
 import { crioChecksOn } from '../../support/crio-checks.ts';
 
 const never = new AbortController().signal;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { runChecks } from '../../../src/doctor/run-checks.ts';
+import { runChecks } from '../../../src/doctor/checks.ts';
 import { findingsOn } from '../../../src/domain/model/reason.ts';
 
 const never = new AbortController().signal;

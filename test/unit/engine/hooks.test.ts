@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
-import { ownFolderOf } from '../../../src/domain/release/hooks/release-folder.ts';
+import { ownFolderOf } from '../../../src/domain/release/hooks.ts';
 import type { Policy } from '../../../src/domain/settings/settings.ts';
 import type { HookFailure } from '../../../src/domain/state/hook.ts';
 import { digestOf, found, POLICY, referenceOf, verified } from '../../support/daemon/scenario.ts';

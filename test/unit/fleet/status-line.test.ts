@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { fleetStatusLine } from '../../../src/fleet/status-line.ts';
+import { fleetStatusLine } from '../../../src/fleet/trouble.ts';
 
 const idle = {
   served: [],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { goArch } from '../../../src/host/machine.ts';
-import { takeActivatedSockets } from '../../../src/host/systemd/activation.ts';
+import { goArch } from '../../../src/host/node-facts.ts';
+import { takeActivatedSockets } from '../../../src/host/systemd/own-unit.ts';
 import { unitObjectPath, unitOfObjectPath } from '../../../src/host/systemd/unit-object.ts';
 
 describe('socket activation', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { rememberClockAnswer } from '../../../src/host/machine.ts';
+import { rememberClockAnswer } from '../../../src/host/node-facts.ts';
 
 it('asks whether the clock is synchronised once in ten minutes, and again at once after no answer', async () => {
   const { signal } = new AbortController();

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { BundleReader } from '../../../src/bundle/read/bundle-reader.ts';
-import { boundedBundle, MEDIUM_CALLS } from '../../../src/media/bounded-bundle.ts';
-import { createPlaces } from '../../../src/platform/async/places.ts';
+import { boundedBundle, MEDIUM_CALLS } from '../../../src/media/loaded-media.ts';
+import { createPlaces } from '../../../src/platform/async/concurrency.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 
 const DIGEST = digestOf('a layer');

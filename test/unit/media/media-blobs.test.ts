@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
-import { mediaBlobUnion } from '../../../src/media/media-blobs.ts';
-import { createMediaBlobs, forgetMedium, offerMedium } from '../../../src/media/medium-sources.ts';
-import type { PluggedMedium } from '../../../src/media/provider/media-provider.ts';
+import { createMediaBlobs, forgetMedium, mediaBlobUnion, offerMedium } from '../../../src/media/media-blobs.ts';
+import type { PluggedMedium } from '../../../src/media/media-provider.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
-import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
+import { newBuffer } from '../../../src/platform/files/file-access.ts';
 import { found, verified } from '../../support/daemon/scenario.ts';
 import { eventually } from '../../support/eventually.ts';
 import { heldBytes } from '../../support/held-bytes.ts';

@@ -10,7 +10,7 @@ import type {
   MediumBundle,
   OpenMedium,
   PluggedMedium,
-} from '../../../src/media/provider/media-provider.ts';
+} from '../../../src/media/media-provider.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import type { BlobSource } from '../../../src/ports/blobs.ts';
 import { eventually } from '../../support/eventually.ts';

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseUdevProperties } from '../../../src/media/device/udev.ts';
-import { unitNameOfPath } from '../../../src/media/device/unit-name.ts';
-import { isInFstab, parseFstab } from '../../../src/media/mount/fstab.ts';
-import { parseMountinfo } from '../../../src/media/mount/mountinfo.ts';
+import { parseUdevProperties, unitNameOfPath } from '../../../src/media/device/device.ts';
+import { isInFstab, parseFstab, parseMountinfo } from '../../../src/media/mounts.ts';
 
 describe('unit names', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { fleetPaths } from '../../../src/offers/fleet-paths.ts';
+import { fleetPaths } from '../../../src/offers/documents.ts';
 
 it('puts the folders of the fleet process beside those of the daemon', () => {
   expect(fleetPaths({ run_dir: '/run/stickpin', state_dir: '/var/lib/stickpin' })).toEqual({

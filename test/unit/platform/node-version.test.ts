@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
-import { unsupportedNode } from '../../../src/platform/node-version.ts';
+import { unsupportedNode } from '../../../src/platform/version.ts';
 
 it.each(['22.19.0', '22.20.1', '24.0.0', '100.1.0'])('runs on Node.js %s', (version) => {
   expect(unsupportedNode(version)).toBeUndefined();

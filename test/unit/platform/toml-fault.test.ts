@@ -1,6 +1,6 @@
 import { parse } from 'toml';
 import { expect, it } from 'vitest';
-import { tomlFault } from '../../../src/platform/toml-fault.ts';
+import { tomlFault } from '../../../src/platform/schema-fault.ts';
 
 const faultOf = (text: string) => {
   try {

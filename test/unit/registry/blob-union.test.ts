@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { AppError } from '../../../src/platform/app-error.ts';
-import { newBuffer } from '../../../src/platform/files/chunk-buffer.ts';
+import { newBuffer } from '../../../src/platform/files/file-access.ts';
 import type { BlobCopy, BlobSource } from '../../../src/ports/blobs.ts';
 import { createBlobUnion } from '../../../src/registry/blob-union.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';

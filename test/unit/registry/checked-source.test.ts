@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
-import { type Allocate, oneBuffer } from '../../../src/platform/files/chunk-buffer.ts';
+import { type Allocate, oneBuffer } from '../../../src/platform/files/file-access.ts';
 import type { BlobSource } from '../../../src/ports/blobs.ts';
 import { createCheckedSource } from '../../../src/registry/checked-source.ts';
 

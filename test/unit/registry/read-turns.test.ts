@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Allocate } from '../../../src/platform/files/chunk-buffer.ts';
+import type { Allocate } from '../../../src/platform/files/file-access.ts';
 import { createReadTurns, type ReadTurn } from '../../../src/registry/read-turns.ts';
 
 const MIB = 1024 * 1024;

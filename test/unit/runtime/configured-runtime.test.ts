@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { defaultSettings } from '../../../src/domain/settings/settings.ts';
-import { configuredRuntime } from '../../../src/runtime/configured-runtime.ts';
-import type { RuntimeCandidate } from '../../../src/runtime/detect.ts';
+import { configuredRuntime, type RuntimeCandidate } from '../../../src/runtime/detected-runtime.ts';
 
 const K3S: RuntimeCandidate = {
   kind: 'containerd',

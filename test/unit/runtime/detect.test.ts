@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { detectRuntime } from '../../../src/runtime/detect.ts';
+import { detectRuntime } from '../../../src/runtime/detected-runtime.ts';
 
 const CRIO = '/var/run/crio/crio.sock';
 const K3S = '/run/k3s/containerd/containerd.sock';

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeObservation } from '../../../src/domain/model/image.ts';
-import type { DetectedRuntime, RuntimeCandidate } from '../../../src/runtime/detect.ts';
-import { createDetectedRuntime } from '../../../src/runtime/detected-runtime.ts';
+import {
+  createDetectedRuntime,
+  type DetectedRuntime,
+  type RuntimeCandidate,
+} from '../../../src/runtime/detected-runtime.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
 
 const signal = new AbortController().signal;

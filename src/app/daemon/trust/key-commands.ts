@@ -1,6 +1,6 @@
 import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
 import type { TrustedKeys } from '../../../bundle/keys/trust.ts';
-import { callerText } from '../../../domain/report/events/asked-event.ts';
+import { callerText } from '../../../domain/report/events/release-events.ts';
 import { stampAfter } from '../../../domain/state/state.ts';
 import { withRestored, withSeen } from '../../../domain/trust/revocation-record.ts';
 import type { Engine } from '../../../engine/loop/engine.ts';

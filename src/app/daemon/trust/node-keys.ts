@@ -1,5 +1,5 @@
-import { newKeyRemedy, revokedClause } from '../../../bundle/keys/all-revoked.ts';
 import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
+import { newKeyRemedy, revokedClause } from '../../../bundle/keys/revocation-record.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../../../bundle/keys/trust.ts';
 import { withRotation } from '../../../bundle/keys/with-rotation.ts';
 import type { Settings } from '../../../domain/settings/settings.ts';

@@ -4,12 +4,12 @@ import { formatRevocationRecord, readRevocationRecord } from '../../../bundle/ke
 import { EMPTY_RECORD, mergeRecords, type RevocationRecord } from '../../../domain/trust/revocation-record.ts';
 import { reasonOf } from '../../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../../platform/async/abort.ts';
-import { oneAtATime } from '../../../platform/async/one-at-a-time.ts';
+import { oneAtATime } from '../../../platform/async/concurrency.ts';
 import type { Clock } from '../../../platform/clock.ts';
 import type { Log } from '../../../platform/log.ts';
 import { messageIds } from '../../../platform/message-ids.ts';
 import type { EventRow, RevocationStore } from '../../../ports/state.ts';
-import { writeDurably } from '../../../runtime/config/durable-file.ts';
+import { writeDurably } from '../../../runtime/config/config-file.ts';
 
 /**
  * The stored revocations of the node, in the state database and in a file that survives its loss.

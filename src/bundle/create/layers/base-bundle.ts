@@ -5,7 +5,7 @@ import { bundleError } from '../../bundle-error.ts';
 import { type Descriptor, entriesForPlatform, indexMediaTypes, parseIndex } from '../../format/oci-schema.ts';
 import type { BundleReader } from '../../read/bundle-reader.ts';
 import { openBundle } from '../../read/open-bundle.ts';
-import { readBlob } from '../../read/read-blob.ts';
+import { readBlob } from '../../read/open-file.ts';
 import { readUntrusted } from '../../verify/judge-bundle.ts';
 import type { PlannedLayer } from '../images/plan-images.ts';
 

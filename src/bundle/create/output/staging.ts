@@ -2,7 +2,7 @@ import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm, rmdir, stat, statfs 
 import { dirname, resolve } from 'node:path';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { syncFolderIfPossible } from '../../../platform/files/durable-file.ts';
-import { syncTree } from '../../../platform/files/sync-tree.ts';
+import { syncTree } from '../../../platform/files/file-access.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { removeStale, stagingPrefix } from './staging-name.ts';

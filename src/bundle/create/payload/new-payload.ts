@@ -4,7 +4,7 @@ import type { BundleId, Digest } from '../../../domain/model/digest.ts';
 import { writeTreeFile } from '../../../platform/files/durable-file.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { formatEnvelope } from '../../format/dsse.ts';
-import type { SigningKey } from '../../keys/signing/signing-key.ts';
+import type { SigningKey } from '../../keys/signing.ts';
 import { limits } from '../../limits.ts';
 import { bundleIdOf } from '../../verify/verify-envelope.ts';
 import type { CreateOptions } from '../create-options.ts';

@@ -11,8 +11,7 @@ import {
 } from '../../format/dsse.ts';
 import { parsePayload } from '../../format/schema.ts';
 import type { PrivateKey } from '../../keys/keys.ts';
-import { makeSignature } from '../../keys/signing/signature.ts';
-import { type SigningKey, signMessage } from '../../keys/signing/signing-key.ts';
+import { makeSignature, type SigningKey, signMessage } from '../../keys/signing.ts';
 import { isBundleTar, openBundle } from '../../read/open-bundle.ts';
 import { readEnvelope } from '../../verify/judge-bundle.ts';
 import { checkSpace, replaceOutput } from '../output/staging.ts';

@@ -9,7 +9,7 @@ import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
 import type { BundleFile, BundleReader } from '../../read/bundle-reader.ts';
 import { isBundleTar } from '../../read/open-bundle.ts';
-import { type ExpectedBlob, readBlob } from '../../read/read-blob.ts';
+import { type ExpectedBlob, readBlob } from '../../read/open-file.ts';
 import { readContents, readUntrusted } from '../../verify/judge-bundle.ts';
 import { buildDirectory } from '../output/staging.ts';
 

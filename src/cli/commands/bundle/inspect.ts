@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readUntrusted, type UntrustedBundle } from '../../../bundle/verify/judge-bundle.ts';
-import { blobsLeftToBase } from '../../../bundle/verify/verify-base.ts';
+import { blobsLeftToBase } from '../../../bundle/verify/verify-blobs.ts';
 import { BASE_ANNOTATION, bundleTitle, type Contents, type Image, type Payload } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
-import { rolloutText } from '../../../domain/report/parts/shown-rules.ts';
+import { rolloutText } from '../../../domain/report/parts/part-reports.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle } from '../../context/find-shown.ts';

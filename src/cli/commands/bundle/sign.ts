@@ -3,7 +3,7 @@ import { generateKey } from '../../../bundle/create/payload/generate-key.ts';
 import { signVolumes } from '../../../bundle/create/payload/sign-envelope.ts';
 import { takeEnvelope } from '../../../bundle/create/payload/take-envelope.ts';
 import { type SignatureAlgorithm, shortKeyId } from '../../../bundle/keys/keys.ts';
-import type { SigningKey } from '../../../bundle/keys/signing/signing-key.ts';
+import type { SigningKey } from '../../../bundle/keys/signing.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { parseReference } from '../../../domain/model/reference.ts';
 import { AppError } from '../../../platform/app-error.ts';

@@ -1,12 +1,17 @@
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import type { Trust } from '../../../bundle/keys/trust.ts';
+import { checkLayoutFile } from '../../../bundle/read/bundle-reader.ts';
 import type { BundleCandidate } from '../../../bundle/read/find-bundles.ts';
-import { checkLayoutFile } from '../../../bundle/read/layout-file.ts';
 import { type JudgedBundle, judgeBundle } from '../../../bundle/verify/judge-bundle.ts';
 import { refusedTogether } from '../../../bundle/verify/judge-bundles.ts';
-import { blobsLeftToBase, type CheckedBase, checkBase } from '../../../bundle/verify/verify-base.ts';
-import { type BlobFault, verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
+import {
+  type BlobFault,
+  blobsLeftToBase,
+  type CheckedBase,
+  checkBase,
+  verifyBlobs,
+} from '../../../bundle/verify/verify-blobs.ts';
 import { BASE_ANNOTATION, bundleTitle, type Payload, type VerifiedBundle } from '../../../domain/model/bundle.ts';
 import { type Digest, shortDigest } from '../../../domain/model/digest.ts';
 import { type FaultyBlob, isFaulty } from '../../../domain/model/medium.ts';

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import type { ApiClient } from '../../../api/client.ts';
-import { startAdvice } from '../../../api/client-errors.ts';
+import { type ApiClient, startAdvice } from '../../../api/client.ts';
 import { loadSettings, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import { type Finding, findingsOn } from '../../../domain/model/reason.ts';

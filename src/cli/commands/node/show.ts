@@ -3,7 +3,7 @@ import { stringify } from 'yaml';
 import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import { recordedReport, type ShowReport, type StoredRecords } from '../../../domain/report/parts/recorded-report.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
-import { graphText } from '../../../domain/report/texts/graph-text.ts';
+import { graphText } from '../../../domain/report/texts/release-text.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';

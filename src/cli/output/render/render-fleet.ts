@@ -1,7 +1,13 @@
-import type { FleetNode, FleetView, Peer } from '../../../domain/fleet/fleet-view.ts';
-import { releaseLabel, versionInLabels } from '../../../domain/fleet/node-labels.ts';
-import { isCut, type ReleaseStatus } from '../../../domain/fleet/node-status.ts';
-import { type LaggingNode, mayHaveOthers } from '../../../domain/fleet/progress.ts';
+import {
+  type FleetNode,
+  type FleetView,
+  isCut,
+  type Peer,
+  type ReleaseStatus,
+  releaseLabel,
+  versionInLabels,
+} from '../../../domain/fleet/node-status.ts';
+import { type LaggingNode, mayHaveOthers } from '../../../domain/fleet/turn.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Tone } from '../colour.ts';
 import { type Cell, formatTable } from '../table.ts';

@@ -1,7 +1,7 @@
 import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import type { RecordedBundle } from '../../../domain/report/parts/recorded-report.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
-import { withoutRate } from '../../../domain/report/status/progress-text.ts';
+import { withoutRate } from '../../../domain/report/status/media-line.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';

@@ -4,7 +4,7 @@ import { repositoryOf } from '../../model/reference.ts';
 import type { Policy } from '../../settings/settings.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { isTwin, keptBundles } from '../recorded-phase.ts';
-import type { Witness } from './soak.ts';
+import type { Witness } from '../soak.ts';
 
 /**
  * Finds the id of an image of the runtime by its id or a name. A tag counts for what it names now.

@@ -4,9 +4,9 @@ import type { Soak } from '../../state/release-record.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { LifecycleFinding } from '../lifecycle-finding.ts';
 import { currentRelease, keptBundles } from '../recorded-phase.ts';
+import { soakAfter, type Witness } from '../soak.ts';
 import type { ContainerLook } from './container-look.ts';
 import { componentsById, imageIdOf } from './evidence.ts';
-import { soakAfter, type Witness } from './soak.ts';
 
 /**
  * How long what was never activated must be seen running before it is; the soak time if that is

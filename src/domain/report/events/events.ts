@@ -16,10 +16,8 @@ import type { Snapshot } from '../snapshot.ts';
 import { trustedBy } from '../texts/bundle-text.ts';
 import { runtimeAway } from '../texts/runtime-away.ts';
 import { sourcesOf } from '../texts/sources.ts';
-import { damageEvents } from './content-events.ts';
-import { degradedEvents } from './degraded-events.ts';
-import { nodePullEvents } from './node-pull-events.ts';
-import { unclaimedEvents } from './pin-events.ts';
+import { damageEvents, nodePullEvents, unclaimedEvents } from './image-events.ts';
+import { degradedEvents } from './release-events.ts';
 
 /**
  * What changed from one round to the next that an operator would ask about. Before the first round

@@ -6,19 +6,18 @@ import type { Condition } from '../../model/condition.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { Medium } from '../../model/medium.ts';
 import { type EffectiveAdvisory, effectiveAdvisories } from '../../path/read-paths.ts';
-import { isRecordingTrouble } from '../../preload/disk-trouble.ts';
+import { isRecordingTrouble } from '../../preload/space.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
-import type { SoakVerdict } from '../../release/proof/soak.ts';
 import { currentIds } from '../../release/recorded-phase.ts';
+import type { SoakVerdict } from '../../release/soak.ts';
 import type { Memory } from '../../state/memory.ts';
-import type { Observed } from '../../state/state.ts';
-import { trustedBundles } from '../advisories.ts';
-import { withCommands } from '../brief/namesake.ts';
+import type { Observed, StoredBundle } from '../../state/state.ts';
+import { withCommands } from '../fitted.ts';
 import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
 import { type ShownReason, shownReason } from '../reasons/reason-text.ts';
-import { keptText } from '../texts/kept-text.ts';
+import { keptText } from '../texts/release-text.ts';
 import { sourcesOf } from '../texts/sources.ts';
-import { type ShownRule, shownRules } from './shown-rules.ts';
+import { type ShownRule, shownRules } from './part-reports.ts';
 
 /**
  * One bundle in the status document. Times are RFC 3339. One that waits for approval is not
@@ -231,4 +230,9 @@ export function awaitingReports({ awaiting }: Assessment): BundleReport[] {
     images: { total: bundle?.contents.images.length ?? 0, present: 0, pinned: 0 },
     sizeBytes: bundle?.payload.totals.sizeBytes ?? 0,
   }));
+}
+
+/** The bundles whose word counts: adopted, and the trust in them stands. */
+function trustedBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>): readonly StoredBundle[] {
+  return [...bundles, ...notices].filter(({ withdrawn }) => withdrawn === undefined).map(({ bundle }) => bundle);
 }

@@ -1,15 +1,14 @@
 import { plainDocument } from '../../../platform/plain-text.ts';
 import type { Phase } from '../../model/phase.ts';
-import { rollbackReason } from '../../release/proof/rollback-reason.ts';
 import { reachedPhase } from '../../release/recorded-phase.ts';
+import { rollbackReason } from '../../release/rollback.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName } from '../../trust/approval.ts';
 import { isRelease, type TrustReport } from '../../trust/trust-in-force.ts';
 import { shownReason } from '../reasons/reason-text.ts';
 import type { StatusReport } from '../report.ts';
 import type { BundleReport } from './bundle-report.ts';
-import { type NoticeReport, noticeReport, rejectedNameReport } from './notice-report.ts';
-import { shownRules } from './shown-rules.ts';
+import { type NoticeReport, noticeReport, rejectedNameReport, shownRules } from './part-reports.ts';
 
 /** What the database of a node says of bundles. */
 export interface StoredRecords {

@@ -3,7 +3,16 @@ import { formatBytes, formatCount, formatDuration } from '../../../platform/size
 import { bundleName, bundleTitle } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { Medium, PeerState } from '../../model/medium.ts';
-import type { Flaws, ImageCount, Interruption, MediaReason } from '../../model/reason.ts';
+import type {
+  Flaws,
+  ImageCount,
+  ImageReason,
+  Interruption,
+  MediaReason,
+  RuntimeReason,
+  ShortOf,
+} from '../../model/reason.ts';
+import { contentFaultText, damageNextText } from '../texts/release-text.ts';
 
 /** What a preload waits for, and what to plug in. */
 export function mediaText(reason: MediaReason): string {
@@ -69,8 +78,7 @@ function placeText(queue: PeerState['queue']): string {
 }
 
 /** What makes a damaged copy good. */
-export const HOW_TO_COPY =
-  "Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in.";
+const HOW_TO_COPY = "Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in.";
 
 /**
  * What is wrong with the copies that were seen, in few words: `blob sha256:5f0c… was damaged on
@@ -153,4 +161,114 @@ function blobsMissingText(data: Extract<MediaReason, { code: 'bundle/blob-missin
 
 function progressOf({ present, total }: ImageCount): string {
   return `${present}/${total} images`;
+}
+
+type Missing = Extract<ImageReason, { code: 'engine/image-missing' }>['data'];
+type Unpinned = Extract<ImageReason, { code: 'runtime/pins-pending' }>['data'];
+
+/** What is wrong with the images of a bundle, and what to do. */
+export function imageText(reason: ImageReason): string {
+  switch (reason.code) {
+    case 'engine/image-missing':
+      return missingText(reason.data);
+    case 'engine/image-damaged':
+      return damagedText(reason.data);
+    case 'engine/documents-missing':
+      return lostDocumentsText(reason.data);
+    case 'runtime/pins-pending':
+      return `${unpinnedCount(reason.data)} present and not pinned yet`;
+    case 'runtime/pins-ignored':
+      return ignoredText(reason.data);
+    default:
+      return assertNever(reason);
+  }
+}
+
+function missingText({ bundle, missing, total, named, isList, next }: Missing): string {
+  const count = `${missing} of ${total} images of ${bundleTitle(bundle)} ${missing === 1 ? 'is' : 'are'} missing`;
+  const then = nextText(next, bundleTitle(bundle), missing === 1);
+  if (!isList) return `${count}, first ${named[0]}. ${then}`;
+  const rest = missing - named.length;
+  return `${count}: ${named.join(', ')}${rest === 0 ? '' : ` and ${rest} more`}. ${then}`;
+}
+
+function damagedText(data: Extract<ImageReason, { code: 'engine/image-damaged' }>['data']): string {
+  const { bundle, damaged, total, reference, fault, next, base } = data;
+  const title = bundleTitle(bundle);
+  const count = `${damaged} of ${total} images of ${title} ${damaged === 1 ? 'is' : 'are'} damaged on this node`;
+  return `${count}, first ${reference}: ${contentFaultText(fault)}. ${damageNextText(next, title, base)}`;
+}
+
+function lostDocumentsText(data: Extract<ImageReason, { code: 'engine/documents-missing' }>['data']): string {
+  const { bundle, lacking, total, reference } = data;
+  const title = bundleTitle(bundle);
+  const whose = lacking === 1 ? 'its' : 'their';
+  return `${lacking} of ${total} images of ${title} can't be pulled again without a network, since ${whose} manifest or config is lost on this node, first ${reference}. Plug in the stick of ${title}`;
+}
+
+function nextText(next: Missing['next'], title: string, isOne: boolean): string {
+  switch (next.kind) {
+    case 'pull':
+      return isOne ? 'It is pulled again.' : 'They are pulled again.';
+    case 'look':
+      return 'stickpin has just started and looks at the media.';
+    case 'copy':
+      return `An undamaged copy is needed: ${flawsText(next.flaws)}. ${HOW_TO_COPY}`;
+    case 'plug-in':
+      return `Plug in the stick of ${title}${next.base === undefined ? '' : `, and the one with its base ${next.base}`}.`;
+    default:
+      return assertNever(next);
+  }
+}
+
+function unpinnedCount({ bundle, unpinned, total }: Unpinned): string {
+  return `${unpinned} of ${total} images of ${bundleTitle(bundle)} ${unpinned === 1 ? 'is' : 'are'}`;
+}
+
+function ignoredText(data: Extract<ImageReason, { code: 'runtime/pins-ignored' }>['data']): string {
+  const { cause } = data;
+  switch (cause.kind) {
+    case 'fault':
+      return `${unpinnedCount(data)} present and not pinned. ${cause.fault.message}`;
+    case 'not-reported':
+      return `${unpinnedCount(data)} present, but the runtime does not report ${data.unpinned === 1 ? 'it' : 'them'} as pinned after ${cause.attempts} tries, first ${cause.first}. Look for another file that sets pinned_images and sorts after 99-stickpin.conf, and read the runtime's own journal`;
+    default:
+      return assertNever(cause);
+  }
+}
+
+/** Why the runtime, or its disk, takes no images. */
+export function runtimeText(reason: RuntimeReason): string {
+  switch (reason.code) {
+    case 'engine/no-space':
+      return shortageText(bundleTitle(reason.data.bundle), reason.data.shortage);
+    case 'runtime/policy': {
+      const { bundle, images, first } = reason.data;
+      return `policy.json of this node refuses ${images} images of ${bundleTitle(bundle)}; first: ${first.message}`;
+    }
+    case 'runtime/version': {
+      const { runtime, needed } = reason.data;
+      return `${runtime} is too old: it can't report which images are pinned, so nothing is loaded and pins stay as they are. stickpin needs ${needed} or newer. Upgrade and restart it; stickpin continues automatically.`;
+    }
+    default:
+      return assertNever(reason);
+  }
+}
+
+const OR_UNPIN = "or run 'stickpin unpin' for an old release";
+
+function shortageText(title: string, { kind, path, needed, free, reserved }: ShortOf): string {
+  const usable = Math.max(0, free - reserved);
+  const reserve = (amount: string) => (reserved === 0 ? '' : ` (preload.min_free_percent reserves ${amount})`);
+  const inBytes = `usable ${formatBytes(usable)}${reserve(formatBytes(reserved))}`;
+  switch (kind) {
+    case 'bytes':
+      return `Not enough space for ${title} on ${path}: needs ${formatBytes(needed)}, ${inBytes}. Free space there, ${OR_UNPIN}`;
+    case 'inodes':
+      return `Not enough inodes for ${title} on ${path}: needs ${needed}, usable ${usable}${reserve(`${reserved}`)}. Remove files there, ${OR_UNPIN}`;
+    case 'staging':
+      return `Not enough space for ${title} on ${path}: the runtime stages ${formatBytes(needed)} there while it pulls, ${inBytes}. Free space there`;
+    default:
+      return assertNever(kind);
+  }
 }

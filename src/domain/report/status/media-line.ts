@@ -1,13 +1,13 @@
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
+import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/sizes.ts';
 import type { Rejection } from '../../adoption/unknown-bundles.ts';
 import type { Assessment, NoticeAssessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { MediumId } from '../../model/medium.ts';
+import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
-import { briefName } from '../brief/brief-name.ts';
-import { fitted, MAX_LINE_LENGTH } from '../brief/fitted.ts';
-import { titleAmong } from '../brief/namesake.ts';
-import { reasonWithin } from '../brief/reason-within.ts';
+import { reasonWithin } from '../brief.ts';
+import { briefName, briefNames, briefTitle, fitted, foreignSentences, MAX_LINE_LENGTH, titleAmong } from '../fitted.ts';
 import { toldHold } from '../hold-text.ts';
 import { waitingToLookText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
@@ -95,4 +95,70 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
       otherMediumNote(first, bundles) ?? `${titleAmong(first.bundle, bundles)} needs attention: see 'stickpin list'.`,
     );
   return fitted([line, ...notes]);
+}
+
+/**
+ * The STATUS line while layers are copied from a medium to the node's own disk. Undefined while
+ * none is copied.
+ */
+export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): string | undefined {
+  if (copyingBytes === undefined) return undefined;
+  const carried = bundles.filter(({ blobMedia }) => blobMedia.length > 0);
+  const entry = carried.findLast(({ hold }) => hold === 'media') ?? carried.at(-1);
+  const what = entry === undefined ? 'layers' : `layers of ${briefTitle(entry.bundle.payload)}`;
+  const from = entry?.blobMedia.length ? ` from ${briefNames(entry.blobMedia, '', ' and ')}` : '';
+  return `Copying ${what}${from} to this node, ${formatBytes(copyingBytes)} left.${entry?.isOnPeersOnly === true ? '' : ' Leave the stick plugged in.'}`;
+}
+
+/** How a preload goes, in bytes of compressed blobs. */
+interface TransferProgress {
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+  /** Smoothed; undefined until there is enough to judge by. */
+  readonly bytesPerSecond?: number | undefined;
+  /** Everything that the runtime asked for was transferred, and it unpacks that. Default false. */
+  readonly isUnpacking?: boolean;
+}
+
+/** How the preload that STATUS speaks of goes. */
+export interface Progress extends TransferProgress {
+  /** Transfers that have waited for their medium for some seconds. */
+  readonly waitingTransfers: number;
+  /** Images that were pulled since the runtime was last asked for its images. Default none. */
+  readonly landedImages?: readonly string[];
+}
+
+/** A time left beyond this says only that it hardly moves. */
+const MAX_LEFT_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * A STATUS line without its rate and the time left, for one that is not of now: both are the words
+ * of {@link progressText}, and of the place in the queue of another node.
+ */
+export function withoutRate(line: string): string {
+  return line
+    .replace(/, [\d.]+ (?:[KMGT]i)?B\/s/, '')
+    .replace(/, about (?:\d+ (?:s|min|h) ?)+(?:left)?/, '')
+    .trimEnd();
+}
+
+/** `5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left`, or that the runtime is unpacking. */
+export function progressText({ doneBytes, totalBytes, bytesPerSecond, isUnpacking = false }: TransferProgress): string {
+  const bytes = formatBytesOf(doneBytes, totalBytes);
+  if (isUnpacking) return `${bytes}, the runtime is unpacking`;
+  const leftBytes = totalBytes - doneBytes;
+  if (leftBytes <= 0 || bytesPerSecond === undefined) return bytes;
+  const leftMs = (leftBytes / bytesPerSecond) * 1000;
+  const left = leftMs > MAX_LEFT_MS ? '' : `, about ${formatDuration(Math.max(1_000, leftMs))} left`;
+  return `${bytes}, ${formatBytes(bytesPerSecond)}/s${left}`;
+}
+
+/**
+ * `STATUS=` of a service that can't start, which systemd shows until the next start. @param code of
+ * the error @param reason its message
+ */
+export function startFaultLine(unit: string, code: string | undefined, reason: string): string {
+  const [what = '', ...more] = foreignSentences(`Can't start: ${reason}`);
+  const isOfSettings = code?.startsWith('config/') === true;
+  return fitted([what, ...(isOfSettings ? [`Correct it, then run 'systemctl restart ${unit}'.`] : more)]);
 }

@@ -1,5 +1,5 @@
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
-import type { WantedRelease } from '../../fleet/wanted-release.ts';
+import type { WantedRelease } from '../../fleet/turn.ts';
 import type { ActivationHold } from '../../gates/gates.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 

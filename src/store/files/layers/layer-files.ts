@@ -3,7 +3,7 @@ import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
 import { systemCodeOf } from '../../../platform/app-error.ts';
-import type { Allocate } from '../../../platform/files/chunk-buffer.ts';
+import type { Allocate } from '../../../platform/files/file-access.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
 const PARTIAL = '.part';

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { untilAborted } from '../../../platform/async/abort.ts';
-import { type Allocate, newBuffer } from '../../../platform/files/chunk-buffer.ts';
+import { type Allocate, newBuffer } from '../../../platform/files/file-access.ts';
 import type { Log } from '../../../platform/log.ts';
 import type { LayerStore, LayerWriter } from '../../../ports/blobs.ts';
 import { absentBlob } from '../blob-error.ts';

@@ -1,5 +1,5 @@
 import type { Digest } from '../../../domain/model/digest.ts';
-import { type Allocate, newBuffer } from '../../../platform/files/chunk-buffer.ts';
+import { type Allocate, newBuffer } from '../../../platform/files/file-access.ts';
 import type { LayerWriter } from '../../../ports/blobs.ts';
 import { hasDigest, partialPath, readFrom, writeAll } from './layer-files.ts';
 import { finishLayer, forgetLayer, type LayerFolder, type OpenedLayer, storeError, tellFull } from './layer-folder.ts';

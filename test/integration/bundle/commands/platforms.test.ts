@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { zstdCompressSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { documentsHere } from '../../../../src/bundle/documents/documents.ts';
+import { documentsHere } from '../../../../src/bundle/documents/worker-documents.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { readUntrusted } from '../../../../src/bundle/verify/judge-bundle.ts';
 import { walkImages } from '../../../../src/bundle/verify/walk-images.ts';

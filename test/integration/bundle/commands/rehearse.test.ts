@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../../src/app/command-line/command-adapters.ts';
-import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
+import { diskUse } from '../../../../src/domain/preload/space.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { runCommand } from '../../../support/run-command.ts';

@@ -7,8 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
 import { parseImagesFile } from '../../../../src/bundle/create/images/images-file.ts';
 import { signEnvelope, unsignedEnvelope } from '../../../../src/bundle/create/payload/sign-envelope.ts';
-import { checkContents } from '../../../../src/bundle/format/check-contents.ts';
-import { parseContents } from '../../../../src/bundle/format/contents-schema.ts';
+import { checkContents, parseContents } from '../../../../src/bundle/format/check-contents.ts';
 import { formatEnvelope, parseEnvelope } from '../../../../src/bundle/format/dsse.ts';
 import {
   mediaTypes,
@@ -18,8 +17,7 @@ import {
   parseManifest,
 } from '../../../../src/bundle/format/oci-schema.ts';
 import { parsePayload } from '../../../../src/bundle/format/schema.ts';
-import { parsePaxRecords, parseTarHeader } from '../../../../src/bundle/format/tar-header.ts';
-import { readTarMembers } from '../../../../src/bundle/format/tar-members.ts';
+import { parsePaxRecords, parseTarHeader, readTarMembers } from '../../../../src/bundle/format/tar-header.ts';
 import { parsePrivateKey, parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
 import { loadTrustedKeys } from '../../../../src/bundle/keys/trust.ts';
 import { keysInForce } from '../../../../src/bundle/keys/trusted-keys.ts';

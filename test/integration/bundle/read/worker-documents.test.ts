@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { documentsHere } from '../../../../src/bundle/documents/documents.ts';
 import {
   createWorkerDocuments,
+  documentsHere,
   type WorkerDocuments,
   type WorkerDocumentsOptions,
 } from '../../../../src/bundle/documents/worker-documents.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
-import type { BundleAccess } from '../../../../src/media/provider/media-provider.ts';
+import type { BundleAccess } from '../../../../src/media/media-provider.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { MediaProvider } from '../../../../src/media/provider/media-provider.ts';
+import type { MediaProvider } from '../../../../src/media/media-provider.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
-import { bootTime } from '../../../../src/host/machine.ts';
+import { bootTime } from '../../../../src/host/node-facts.ts';
 import { hostArch, makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { runInThisContext } from 'node:vm';
 import Database from 'better-sqlite3';
 import { expect } from 'vitest';
-import { parseContents } from '../../../../src/bundle/format/contents-schema.ts';
+import { parseContents } from '../../../../src/bundle/format/check-contents.ts';
 import type { Image } from '../../../../src/domain/model/bundle.ts';
 import { repositoryOf } from '../../../../src/domain/model/reference.ts';
 import { connectCri } from '../../crio-double/cri/cri-client.ts';

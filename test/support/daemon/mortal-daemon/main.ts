@@ -5,10 +5,9 @@
 import { once } from 'node:events';
 import { createDaemon, type Daemon } from '../../../../src/app/daemon/daemon.ts';
 import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
-import { createLog } from '../../../../src/host/log/log.ts';
-import { bootTime, goArch } from '../../../../src/host/machine.ts';
-import { nodeFacts } from '../../../../src/host/node-facts.ts';
-import type { BundleAccess } from '../../../../src/media/provider/media-provider.ts';
+import { createLog } from '../../../../src/host/log.ts';
+import { bootTime, goArch, nodeFacts } from '../../../../src/host/node-facts.ts';
+import type { BundleAccess } from '../../../../src/media/media-provider.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
 import type { MortalCommand, MortalOrder, Point } from './order.ts';

@@ -7,12 +7,12 @@ import { parseEndpoint } from '../../../../src/domain/settings/value-types.ts';
 import { createIdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
 import { createPeer } from '../../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../../src/fleet/serve/node-server.ts';
-import { createTellOnce } from '../../../../src/fleet/tell-once.ts';
-import { createLog } from '../../../../src/host/log/log.ts';
-import { relay } from '../../../../src/offers/server/relay.ts';
+import { createTellOnce } from '../../../../src/fleet/trouble.ts';
+import { createLog } from '../../../../src/host/log.ts';
+import { relay } from '../../../../src/offers/server/handler.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
-import { closeSignal } from '../../../../src/platform/http/close-signal.ts';
+import { closeSignal } from '../../../../src/platform/http.ts';
 import type { RogueOrder } from './order.ts';
 
 const TRICKLE_AFTER_BYTES = 4_096;

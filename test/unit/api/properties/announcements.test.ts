@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { announceChanges } from '../../../../src/api/properties/announcements.ts';
+import { announceChanges } from '../../../../src/api/properties/objects.ts';
 import type { OutgoingSignal } from '../../../../src/dbus/message-bus.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { fakeBackend, idleReport, sampleReport } from '../../../support/bus/fake-backend.ts';

@@ -6,7 +6,7 @@ import {
   encodeManagedObjects,
   encodeProperties,
   managerTable,
-} from '../../../../src/api/properties/property-tables.ts';
+} from '../../../../src/api/properties/properties.ts';
 import { idleReport, sampleReport } from '../../../support/bus/fake-backend.ts';
 
 describe('the objects of the API', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { jsonExcess } from '../../../../src/bundle/format/json-structure.ts';
+import { jsonExcess } from '../../../../src/bundle/format/json.ts';
 
 const MOST = { items: 1_000_000, depth: 1_000 };
 const excess = (text: string, limits: Partial<typeof MOST> = {}) =>

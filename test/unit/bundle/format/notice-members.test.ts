@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkNotice, releaseMembers } from '../../../../src/bundle/format/notice-members.ts';
+import { checkNotice, releaseMembers } from '../../../../src/bundle/format/schema.ts';
 import type { Payload } from '../../../../src/domain/model/bundle.ts';
 import { digestOf, verified } from '../../../support/daemon/scenario.ts';
 

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import type * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
-import { contentsSchema, parseContents } from '../../../../src/bundle/format/contents-schema.ts';
+import { contentsSchema, parseContents } from '../../../../src/bundle/format/check-contents.ts';
 import { envelopeSchema } from '../../../../src/bundle/format/dsse.ts';
 import { configSchema, indexSchema, manifestSchema } from '../../../../src/bundle/format/oci-schema.ts';
 import { isTimestamp, parsePayload, parseStoredPayload, payloadSchema } from '../../../../src/bundle/format/schema.ts';
-import { roleSchema } from '../../../../src/bundle/keys/roles/role-file.ts';
+import { roleSchema } from '../../../../src/bundle/keys/roles.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 
 import { sampleKey } from '../../../support/bundles/sample-bundle.ts';

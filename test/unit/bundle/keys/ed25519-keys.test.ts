@@ -1,6 +1,6 @@
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { canonicalKey } from '../../../../src/bundle/keys/canonical-key.ts';
+import { canonicalKey } from '../../../../src/bundle/keys/keys.ts';
 import { publicPointOf } from '../../../support/bundles/key-forms.ts';
 
 /**

@@ -2,9 +2,9 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { runChecks } from '../../../../src/doctor/run-checks.ts';
+import { runChecks } from '../../../../src/doctor/checks.ts';
+import type { CrioPaths } from '../../../../src/runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../../../src/runtime/crio/crio-files.ts';
-import type { CrioPaths } from '../../../../src/runtime/crio/crio-paths.ts';
 import { crioChecksOn } from '../../../support/crio-checks.ts';
 
 const signal = AbortSignal.timeout(60_000);

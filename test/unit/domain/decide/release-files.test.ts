@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { releaseFilesPlan, spareAttachments } from '../../../../src/domain/decide/wanted-files.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
 import { isVersion } from '../../../../src/domain/model/version.ts';
-import { ownFolderOf } from '../../../../src/domain/release/hooks/release-folder.ts';
+import { ownFolderOf } from '../../../../src/domain/release/hooks.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   digestOf,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { searchOf } from '../../../../src/domain/fleet/search.ts';
+import { searchOf } from '../../../../src/domain/fleet/turn.ts';
 
 const HOUR = 3_600_000;
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { FleetNode } from '../../../../src/domain/fleet/fleet-view.ts';
-import { parseNodeStatus, type ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
+import { type FleetNode, parseNodeStatus, type ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
 import { nodesLoading, turnOf } from '../../../../src/domain/fleet/turn.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { nodeStatusOf } from '../../../../src/fleet/publish/node-status.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { FleetNode } from '../../../../src/domain/fleet/fleet-view.ts';
+import type { FleetNode } from '../../../../src/domain/fleet/node-status.ts';
 import { fleet } from '../../../../src/domain/gates/fleet.ts';
 import { schedule } from '../../../../src/domain/gates/timing-gates.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';

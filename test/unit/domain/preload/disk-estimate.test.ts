@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type DiskNeed, estimateDisk } from '../../../../src/domain/preload/disk-estimate.ts';
-import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
+import { type DiskNeed, diskUse, estimateDisk } from '../../../../src/domain/preload/space.ts';
 import { layer } from '../../../support/daemon/scenario.ts';
 
 const GIB = 1024 ** 3;

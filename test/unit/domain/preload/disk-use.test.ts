@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
+import { diskUse } from '../../../../src/domain/preload/space.ts';
 import { layer } from '../../../support/daemon/scenario.ts';
 
 const KIB = 1024;

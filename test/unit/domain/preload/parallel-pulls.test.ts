@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parallelPulls } from '../../../../src/domain/preload/parallel-pulls.ts';
+import { parallelPulls } from '../../../../src/domain/preload/pull-schedule.ts';
 
 describe('parallelPulls', () => {
   it('takes a number as it is', () => {

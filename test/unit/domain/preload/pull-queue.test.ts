@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { afterPull, fill, type PlannedPull, type PullQueue } from '../../../../src/domain/preload/pull-queue.ts';
-import { orderPulls } from '../../../../src/domain/preload/pull-schedule.ts';
+import {
+  afterPull,
+  fill,
+  orderPulls,
+  type PlannedPull,
+  type PullQueue,
+} from '../../../../src/domain/preload/pull-schedule.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
 const planned = (reference: string, layers: readonly string[]): PlannedPull => ({

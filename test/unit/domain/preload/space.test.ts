@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { LayerStorage, RuntimeObservation } from '../../../../src/domain/model/image.ts';
-import { diskUse } from '../../../../src/domain/preload/disk-use.ts';
+import { diskUse } from '../../../../src/domain/preload/space.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import {

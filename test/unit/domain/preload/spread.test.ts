@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Medium } from '../../../../src/domain/model/medium.ts';
-import { orderPulls, type PullCandidate } from '../../../../src/domain/preload/pull-schedule.ts';
-import { type Spread, spreadOf } from '../../../../src/domain/preload/spread.ts';
+import { orderPulls, type PullCandidate, type Spread, spreadOf } from '../../../../src/domain/preload/pull-schedule.ts';
 import { defaultSettings } from '../../../../src/domain/settings/settings.ts';
 import { digestOf, found, layer, medium, verified } from '../../../support/daemon/scenario.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { whyKept } from '../../../../src/domain/release/kept-why.ts';
-import { keptText } from '../../../../src/domain/report/texts/kept-text.ts';
+import { whyKept } from '../../../../src/domain/release/retention.ts';
+import { keptText } from '../../../../src/domain/report/texts/release-text.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 

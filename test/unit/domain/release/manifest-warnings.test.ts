@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { manifestWarnings } from '../../../../src/domain/release/manifest-warnings.ts';
-import { manifestWarningText } from '../../../../src/domain/report/texts/manifest-warning-text.ts';
+import { manifestWarningText } from '../../../../src/domain/report/texts/release-text.ts';
 
 const digest = digestFromHex('5f'.repeat(32));
 const other = digestFromHex('a1'.repeat(32));

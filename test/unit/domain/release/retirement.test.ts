@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeContainer } from '../../../../src/domain/model/image.ts';
-import { needsContainers } from '../../../../src/domain/release/needs-containers.ts';
 import { imageIds } from '../../../../src/domain/release/proof/evidence.ts';
 import { removals, retirements } from '../../../../src/domain/release/retirement.ts';
+import { needsContainers } from '../../../../src/domain/release/running-releases.ts';
 import type { RunningTask } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {

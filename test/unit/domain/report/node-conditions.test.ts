@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeObservation } from '../../../../src/domain/model/image.ts';
-import { activationKey } from '../../../../src/domain/release/pulls/pull-check.ts';
-import { nodePullEvents } from '../../../../src/domain/report/events/node-pull-events.ts';
+import { activationKey } from '../../../../src/domain/release/pulls.ts';
+import { nodePullEvents } from '../../../../src/domain/report/events/image-events.ts';
 import { judgeNodeConditions } from '../../../../src/domain/report/node-conditions.ts';
 import type { PullCheckEnd } from '../../../../src/domain/state/checks.ts';
 import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';

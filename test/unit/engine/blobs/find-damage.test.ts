@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { findBadBlob } from '../../../../src/engine/blobs/find-damage.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
-import { newBuffer } from '../../../../src/platform/files/chunk-buffer.ts';
+import { newBuffer } from '../../../../src/platform/files/file-access.ts';
 import type { BlobCopy } from '../../../../src/ports/blobs.ts';
 
 const LAYER = Buffer.from('the bytes of a layer');

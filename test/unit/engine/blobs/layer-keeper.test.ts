@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { LayerKeeper } from '../../../../src/engine/blobs/layer-keeper.ts';
-import { newBuffer } from '../../../../src/platform/files/chunk-buffer.ts';
+import { newBuffer } from '../../../../src/platform/files/file-access.ts';
 import type { BlobUnion, CopyFault, LayerStore } from '../../../../src/ports/blobs.ts';
 import { layer } from '../../../support/daemon/scenario.ts';
 import { createVirtualClock, fakeContext, type VirtualClock } from '../../../support/fake-ports.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { PullQueue } from '../../../../src/domain/preload/pull-queue.ts';
+import type { PullQueue } from '../../../../src/domain/preload/pull-schedule.ts';
 import { createRunningQueue } from '../../../../src/engine/tasks/pull-queue.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { ClusterNode } from '../../../../src/fleet/cluster.ts';
-import { clusterNodeOf } from '../../../../src/fleet/kubernetes/cluster-node.ts';
-import { parseServes, servesAnnotation } from '../../../../src/fleet/publish/serves.ts';
+import { clusterNodeOf } from '../../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { parseServes, servesAnnotation } from '../../../../src/fleet/publish/own-report.ts';
+import type { ClusterNode } from '../../../../src/fleet/trouble.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 

@@ -1,9 +1,8 @@
 import { expect, it } from 'vitest';
 import type { NodeStatus } from '../../../../src/domain/fleet/node-status.ts';
 import type { Phase } from '../../../../src/domain/model/phase.ts';
-import type { ClusterNode } from '../../../../src/fleet/cluster.ts';
-import { fleetDocument } from '../../../../src/fleet/peers/fleet-document.ts';
-import { createWrittenStatuses } from '../../../../src/fleet/peers/written-statuses.ts';
+import { createWrittenStatuses, fleetDocument } from '../../../../src/fleet/peers/fleet-document.ts';
+import type { ClusterNode } from '../../../../src/fleet/trouble.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 
 const statusOf = (phase: Phase): NodeStatus => ({

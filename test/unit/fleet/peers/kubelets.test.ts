@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { createKubelets } from '../../../../src/fleet/peers/kubelets.ts';
-import { createSilence } from '../../../../src/fleet/peers/silence.ts';
+import { createKubelets, createSilence } from '../../../../src/fleet/peers/targets.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 

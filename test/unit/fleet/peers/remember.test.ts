@@ -1,9 +1,7 @@
 import { expect, it } from 'vitest';
-import { createPeer } from '../../../../src/fleet/peers/peer.ts';
-import { rememberNodes, rememberPeer } from '../../../../src/fleet/peers/remember.ts';
-import type { StoredPeer } from '../../../../src/fleet/peers/stored-peers.ts';
+import { createPeer, rememberNodes, rememberPeer, type StoredPeer } from '../../../../src/fleet/peers/peer.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
-import { oneAtATime } from '../../../../src/platform/async/one-at-a-time.ts';
+import { oneAtATime } from '../../../../src/platform/async/concurrency.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 

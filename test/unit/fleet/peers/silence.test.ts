@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { countsSilence, createSilence } from '../../../../src/fleet/peers/silence.ts';
+import { countsSilence, createSilence } from '../../../../src/fleet/peers/targets.ts';
 
 const HOUR = 3_600_000;
 

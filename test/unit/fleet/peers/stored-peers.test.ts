@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { createPeerStore } from '../../../../src/fleet/peers/stored-peers.ts';
+import { createPeerStore } from '../../../../src/fleet/peers/peer.ts';
 import { silentLog } from '../../../../src/platform/log.ts';
 
 it('reads no address that each machine has from the stored peers, and keeps their names', async () => {

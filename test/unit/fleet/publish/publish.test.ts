@@ -1,10 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { releaseLabel, versionInLabels } from '../../../../src/domain/fleet/node-labels.ts';
-import { parseNodeStatus } from '../../../../src/domain/fleet/node-status.ts';
-import { healthOf } from '../../../../src/fleet/publish/health.ts';
-import { labelsOf } from '../../../../src/fleet/publish/labels.ts';
-import { nodeStatusOf, publishedStatus, shortBundle } from '../../../../src/fleet/publish/node-status.ts';
+import { parseNodeStatus, releaseLabel, versionInLabels } from '../../../../src/domain/fleet/node-status.ts';
+import {
+  healthOf,
+  labelsOf,
+  nodeStatusOf,
+  publishedStatus,
+  shortBundle,
+} from '../../../../src/fleet/publish/node-status.ts';
 import { ownBundle, ownReport } from '../../../support/kubernetes/own-report.ts';
 
 const proven = ownBundle({ version: '4.13.6', sequence: 6, phase: 'proven', current: true });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { announcedEndpoint } from '../../../../src/fleet/publish/serves.ts';
+import { announcedEndpoint } from '../../../../src/fleet/publish/own-report.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 
 const own = [{ name: 'n1', serves: [] }];

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { createStatusThrottle, type StatusThrottle } from '../../../../src/host/notify/status-throttle.ts';
+import { createStatusThrottle, type StatusThrottle } from '../../../../src/host/notify.ts';
 
 describe('the throttle of STATUS', () => {
   let now: number;

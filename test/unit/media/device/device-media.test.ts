@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDeviceMedia } from '../../../../src/media/device/device-media.ts';
-import type { MediaProvider, PluggedMedium } from '../../../../src/media/provider/media-provider.ts';
+import type { MediaProvider, PluggedMedium } from '../../../../src/media/media-provider.ts';
 import { createFakeDeviceUnits, type FakeDeviceUnits } from '../../../support/bus/fake-device-units.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { createFakeMachine, type FakeMachine } from '../../../support/files/fake-sysfs.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { inOrder } from '../../../../src/platform/async/in-order.ts';
+import { inOrder } from '../../../../src/platform/async/concurrency.ts';
 
 async function collect<T>(results: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];

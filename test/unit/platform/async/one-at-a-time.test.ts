@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
-import { oneAtATime } from '../../../../src/platform/async/one-at-a-time.ts';
+import { oneAtATime } from '../../../../src/platform/async/concurrency.ts';
 
 describe('oneAtATime', () => {
   it('runs one task after another, in order, and returns the result of each', async () => {

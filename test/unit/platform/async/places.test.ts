@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { deferred } from '../../../../src/platform/async/abort.ts';
-import { createPlaces, inPlace, type Places } from '../../../../src/platform/async/places.ts';
+import { createPlaces, inPlace, type Places } from '../../../../src/platform/async/concurrency.ts';
 
 const never = new AbortController().signal;
 const settled = () => new Promise((resolve) => setImmediate(resolve));

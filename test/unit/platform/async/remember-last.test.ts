@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { rememberLast } from '../../../../src/platform/async/remember-last.ts';
+import { rememberLast } from '../../../../src/platform/async/concurrency.ts';
 
 it('calls the function once for the same text, and again for each other text', () => {
   const worked: string[] = [];

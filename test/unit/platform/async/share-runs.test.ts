@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { shareRuns } from '../../../../src/platform/async/share-runs.ts';
+import { shareRuns } from '../../../../src/platform/async/concurrency.ts';
 
 interface Run {
   end(error?: Error): Promise<void>;

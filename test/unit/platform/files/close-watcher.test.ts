@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type FSWatcher, watch } from 'chokidar';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { closeWatcher } from '../../../../src/platform/files/close-watcher.ts';
+import { closeWatcher } from '../../../../src/platform/files/file-access.ts';
 
 describe('a closed watch', () => {
   let base: string;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { buildDirectory } from '../../../../src/bundle/create/output/staging.ts';
-import { hasCarefulSyncfs, syncEach, syncTree } from '../../../../src/platform/files/sync-tree.ts';
+import { hasCarefulSyncfs, syncEach, syncTree } from '../../../../src/platform/files/file-access.ts';
 
 let work: string;
 const path = process.env.PATH;

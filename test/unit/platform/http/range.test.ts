@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseRange } from '../../../../src/platform/http/range.ts';
+import { parseRange } from '../../../../src/platform/http.ts';
 
 describe('parseRange, after RFC 9110 section 14', () => {
   it.each([

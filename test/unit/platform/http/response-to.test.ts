@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { responseTo } from '../../../../src/platform/http/response-to.ts';
+import { responseTo } from '../../../../src/platform/http.ts';
 
 describe('responseTo', () => {
   const sockets = new Set<Socket>();

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
-import { type AskedManifest, mayBegin } from '../../../../src/registry/answers/begin.ts';
-import type { PullApi } from '../../../../src/registry/answers/exchange.ts';
+import { type AskedManifest, mayBegin, type PullApi } from '../../../../src/registry/answers.ts';
 
 const manifest = digestFromHex('ab'.repeat(32));
 const config = {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readTable, wholeLines } from '../../../../src/registry/peers/read-table.ts';
+import { readTable, wholeLines } from '../../../../src/registry/peers/tcp-table.ts';
 
 describe('wholeLines', () => {
   it('joins a line that is cut at any place, and gives each once', () => {

@@ -13,7 +13,7 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { writeDurably } from '../../../../src/runtime/config/durable-file.ts';
+import { writeDurably } from '../../../../src/runtime/config/config-file.ts';
 
 let base: string;
 

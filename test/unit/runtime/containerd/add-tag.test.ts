@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
-import { addTag } from '../../../../src/runtime/containerd/add-tag.ts';
-import type { ImageRecord } from '../../../../src/runtime/containerd/pin-label.ts';
+import { addTag, type ImageRecord } from '../../../../src/runtime/containerd/images-client.ts';
 import { createVirtualClock } from '../../../support/fake-ports.ts';
 
 const digest = `sha256:${'1'.repeat(64)}`;

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createPathRecord } from '../../../../src/runtime/config/path-record.ts';
+import { createPathRecord } from '../../../../src/runtime/config/config-file.ts';
 import { createHostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
 import {
   createMirrorFolders,

@@ -5,7 +5,7 @@ import {
   labelledPins,
   MARK_LABEL,
   PINNED_LABEL,
-} from '../../../../src/runtime/containerd/pin-label.ts';
+} from '../../../../src/runtime/containerd/images-client.ts';
 
 const target = { mediaType: 'application/vnd.oci.image.manifest.v1+json', digest: `sha256:${'a'.repeat(64)}`, size: 1 };
 const bare = { 'io.cri-containerd.image': 'managed' };

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { sandboxImage } from '../../../../src/runtime/containerd/containerd-config.ts';
-import { findRegistryConfigPath } from '../../../../src/runtime/containerd/registry-config-path.ts';
+import { findRegistryConfigPath } from '../../../../src/runtime/containerd/mirror-folders.ts';
 
 const { signal } = new AbortController();
 const V3 = '[plugins."io.containerd.cri.v1.images".registry]\n';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PullErrorCode } from '../../../../src/ports/runtime.ts';
-import { classifyPullError } from '../../../../src/runtime/cri/pull-error.ts';
+import { classifyPullError } from '../../../../src/runtime/cri/runtime-error.ts';
 
 const DIGEST_A = `sha256:${'a'.repeat(64)}`;
 const DIGEST_B = `sha256:${'b'.repeat(64)}`;

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { effectivePins, readCrioConfig } from '../../../../src/runtime/crio/crio-config-walk.ts';
+import { effectivePins, readCrioConfig } from '../../../../src/runtime/crio/crio-config.ts';
 
 const signal = AbortSignal.timeout(60_000);
 let base: string;

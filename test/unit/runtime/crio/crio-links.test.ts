@@ -12,8 +12,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { defaultSettings } from '../../../../src/domain/settings/settings.ts';
+import { CRIO_PATHS, crioPathsOf } from '../../../../src/runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../../../src/runtime/crio/crio-files.ts';
-import { CRIO_PATHS, crioPathsOf } from '../../../../src/runtime/crio/crio-paths.ts';
 
 const { signal } = new AbortController();
 const PINS = [`quay.example.com/ocp/etcd@sha256:${'0'.repeat(64)}`];

@@ -2,8 +2,13 @@ import fc from 'fast-check';
 import { parse } from 'toml';
 import { describe, expect, it } from 'vitest';
 import type { ConfigFile } from '../../../../src/runtime/config/config-file.ts';
-import { entryFor, locate, mergeRegistries } from '../../../../src/runtime/crio/registries-config.ts';
-import { parseRegistriesDropIn, renderRegistriesDropIn } from '../../../../src/runtime/crio/registries-drop-in.ts';
+import {
+  entryFor,
+  locate,
+  mergeRegistries,
+  parseRegistriesDropIn,
+  renderRegistriesDropIn,
+} from '../../../../src/runtime/crio/registries.ts';
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
 const PATHS = {

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { ExpectedImage } from '../../../../src/domain/model/image.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
-import { openContentCheck } from '../../../../src/runtime/embedded/check-content.ts';
+import { openContentCheck } from '../../../../src/runtime/embedded/image-store.ts';
 
 const signal = new AbortController().signal;
 const [manifest, config, layer] = ['manifest', 'config', 'layer'].map((text) => digestOf(text)) as [

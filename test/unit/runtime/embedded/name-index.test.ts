@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { digestOf } from '../../../../src/platform/digest.ts';
-import { createNameIndex, type IndexEntry, NAME } from '../../../../src/runtime/embedded/name-index.ts';
+import { createNameIndex, type IndexEntry, NAME } from '../../../../src/runtime/embedded/image-store.ts';
 
 const { signal } = new AbortController();
 const entry = (name: string): IndexEntry => ({

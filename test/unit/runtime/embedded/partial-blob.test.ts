@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../../src/domain/model/digest.ts';
-import { openPartialBlob } from '../../../../src/runtime/embedded/partial-blob.ts';
+import { openPartialBlob } from '../../../../src/runtime/embedded/blob-fetch.ts';
 import { digestOf, seededBytes } from '../../../support/bundles/sample-image.ts';
 
 const bytes = seededBytes('partial', 1000);

@@ -2,10 +2,9 @@ import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../../../src/app/command-line/command-adapters.ts';
 import { NODE_DOCUMENTS } from '../../../../../src/cli/schema/documents.ts';
-import type { FleetNode, FleetView } from '../../../../../src/domain/fleet/fleet-view.ts';
-import type { ReleaseStatus } from '../../../../../src/domain/fleet/node-status.ts';
+import type { FleetNode, FleetView, ReleaseStatus } from '../../../../../src/domain/fleet/node-status.ts';
 import { digestFromHex } from '../../../../../src/domain/model/digest.ts';
-import { JSON_SCHEMA_VERSION } from '../../../../../src/domain/report/schema-version.ts';
+import { JSON_SCHEMA_VERSION } from '../../../../../src/domain/report/report.ts';
 import { AppError } from '../../../../../src/platform/app-error.ts';
 import { runCommand } from '../../../../support/run-command.ts';
 

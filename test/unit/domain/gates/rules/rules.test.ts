@@ -5,7 +5,7 @@ import { askGates, askRules } from '../../../../../src/domain/gates/gates.ts';
 import type { UpdateRules } from '../../../../../src/domain/model/bundle.ts';
 import { RULE_CODES } from '../../../../../src/domain/model/reason.ts';
 import { confirmationMessage, ruleReason } from '../../../../../src/domain/report/hold-text.ts';
-import { shownRules } from '../../../../../src/domain/report/parts/shown-rules.ts';
+import { shownRules } from '../../../../../src/domain/report/parts/part-reports.ts';
 import { NO_HOOKS } from '../../../../../src/domain/state/hook.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import { createModelMachine } from '../../../../support/daemon/model/model-machine.ts';

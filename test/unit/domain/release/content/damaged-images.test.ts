@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ImageContent, RuntimeContainer } from '../../../../../src/domain/model/image.ts';
 import type { ContentFault } from '../../../../../src/domain/model/reason.ts';
-import { type DamageContext, damagedImages } from '../../../../../src/domain/release/content/damaged-images.ts';
+import { type DamageContext, damagedImages } from '../../../../../src/domain/release/damaged-images.ts';
 import { NO_CHECKS } from '../../../../../src/domain/state/checks.ts';
 import { allListed, digestOf, NOON, referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
 

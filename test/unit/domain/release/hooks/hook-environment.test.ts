@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { hookEnvironment } from '../../../../../src/domain/release/hooks/hook-environment.ts';
+import { hookEnvironment } from '../../../../../src/domain/release/hooks.ts';
 import { verified } from '../../../../support/daemon/scenario.ts';
 
 const bundle = verified({ version: '4.13.7', images: {} });

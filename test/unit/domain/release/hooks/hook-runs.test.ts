@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ledgerAfter, wantedRuns } from '../../../../../src/domain/release/hooks/hook-runs.ts';
+import { ledgerAfter, wantedRuns } from '../../../../../src/domain/release/hooks.ts';
 import type { HookLedger } from '../../../../../src/domain/state/hook.ts';
 import { POLICY, stored, verified } from '../../../../support/daemon/scenario.ts';
 

@@ -5,7 +5,7 @@ import {
   isContainerCheckDue,
   rollbackOfProven,
   rollbackOfUnproven,
-} from '../../../../../src/domain/release/proof/rollback-evidence.ts';
+} from '../../../../../src/domain/release/rollback.ts';
 import type { Soak } from '../../../../../src/domain/state/release-record.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {

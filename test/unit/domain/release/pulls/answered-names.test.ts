@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { answeredNames } from '../../../../../src/domain/release/pulls/answered-names.ts';
+import { answeredNames } from '../../../../../src/domain/release/pulls.ts';
 
 it.each([
   ['digests-and-tags', true, true],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pinnedNames } from '../../../../../src/domain/release/pulls/pinned-names.ts';
+import { pinnedNames } from '../../../../../src/domain/release/pulls.ts';
 import { digestOf, NOON, reachable, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const images = { etcd: ['base'], tools: ['tools'] };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { namesOnceActivated, providedNames } from '../../../../../src/domain/release/pulls/provided-names.ts';
+import { namesOnceActivated, providedNames } from '../../../../../src/domain/release/pulls.ts';
 import { referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const older = stored(verified({ version: '4.13.6', sequence: 6, images: { etcd: ['base'] } }), { activatedAt: 1 });

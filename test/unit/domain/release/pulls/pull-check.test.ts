@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeObservation } from '../../../../../src/domain/model/image.ts';
-import { activationKey, pullCheckDue, pullToCheck } from '../../../../../src/domain/release/pulls/pull-check.ts';
+import { activationKey, pullCheckDue, pullToCheck } from '../../../../../src/domain/release/pulls.ts';
 import type { PullCheck, PullCheckEnd } from '../../../../../src/domain/state/checks.ts';
 import { NOON, referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
 

@@ -1,11 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ImageUse } from '../../../../../src/domain/model/image.ts';
-import type { ProvidedNames } from '../../../../../src/domain/release/pulls/provided-names.ts';
-import {
-  type AnsweredNames,
-  pullsFromElsewhere,
-} from '../../../../../src/domain/release/pulls/pulls-from-elsewhere.ts';
+import { type AnsweredNames, type ProvidedNames, pullsFromElsewhere } from '../../../../../src/domain/release/pulls.ts';
 import { digestOf } from '../../../../support/daemon/scenario.ts';
 
 const DIGEST = digestOf('etcd');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { MediumId } from '../../../../../src/domain/model/medium.ts';
-import { withLostTimes } from '../../../../../src/domain/release/rebuild/lost-times.ts';
+import { withLostTimes } from '../../../../../src/domain/release/rebuild.ts';
 import type { KnownRelease } from '../../../../../src/domain/state/release-record.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import { stored, verified } from '../../../../support/daemon/scenario.ts';

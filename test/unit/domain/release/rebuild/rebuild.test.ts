@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NO_FLOORS } from '../../../../../src/domain/adoption/floors.ts';
-import { planRebuild, type RebuildContext } from '../../../../../src/domain/release/rebuild/rebuild.ts';
+import { planRebuild, type RebuildContext } from '../../../../../src/domain/release/rebuild.ts';
 import {
   digestOf,
   found,

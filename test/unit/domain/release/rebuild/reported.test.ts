@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { knownFromReport, type ReportedRelease } from '../../../../../src/domain/release/rebuild/reported.ts';
+import { knownFromReport, type ReportedRelease } from '../../../../../src/domain/release/rebuild.ts';
 import { digestOf, NOON } from '../../../../support/daemon/scenario.ts';
 
 const at = (minutes: number) => new Date(NOON + minutes * 60_000).toISOString();

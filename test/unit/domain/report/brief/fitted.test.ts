@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { shortened } from '../../../../../src/domain/report/brief/fitted.ts';
+import { shortened } from '../../../../../src/domain/report/fitted.ts';
 
 const FAULT = "the key file /etc/stickpin/keys.d/a.pub can't be read: i/o error";
 

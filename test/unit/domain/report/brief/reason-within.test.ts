@@ -1,7 +1,7 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Reason } from '../../../../../src/domain/model/reason.ts';
-import { reasonWithin } from '../../../../../src/domain/report/brief/reason-within.ts';
+import { reasonWithin } from '../../../../../src/domain/report/brief.ts';
 import { reasonText } from '../../../../../src/domain/report/reasons/reason-text.ts';
 import { type Conclusion, EVERY_REASON } from '../../../../support/report/every-reason.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { askedEvent } from '../../../../../src/domain/report/events/asked-event.ts';
+import { askedEvent } from '../../../../../src/domain/report/events/release-events.ts';
 
 describe('the event of a command', () => {
   it.each([

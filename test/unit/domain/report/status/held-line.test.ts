@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ActivationHold } from '../../../../../src/domain/gates/gates.ts';
 import { PHASES } from '../../../../../src/domain/model/phase.ts';
-import { heldLine } from '../../../../../src/domain/report/status/held-line.ts';
+import { heldLine } from '../../../../../src/domain/report/status/bundle-lines.ts';
 import {
   allListed,
   judge,

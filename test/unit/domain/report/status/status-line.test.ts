@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../../../src/domain/model/bundle.ts';
-import type { Progress } from '../../../../../src/domain/report/status/progress-text.ts';
+import type { Progress } from '../../../../../src/domain/report/status/media-line.ts';
 import { statusLine } from '../../../../../src/domain/report/status/status-line.ts';
 import type { Policy } from '../../../../../src/domain/settings/settings.ts';
 import type { TaskFailure } from '../../../../../src/domain/state/memory.ts';

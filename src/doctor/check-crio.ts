@@ -1,0 +1,170 @@
+import { readFile, readlink, stat } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { type Finding, findingsOn } from '../domain/model/reason.ts';
+import { systemCodeOf } from '../platform/app-error.ts';
+import { formatCount } from '../platform/sizes.ts';
+import type { Check, ExaminedCrio, ExaminedNode } from './check.ts';
+
+/** Whether systemd-tmpfiles makes the link and its target at boot. */
+export function checkCrioBoot({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
+  return crioCheck('crio boot', crio, lookAtTmpfiles);
+}
+
+async function lookAtTmpfiles({ tmpfiles: candidates, paths: { pinsLink, pinsFile } }: ExaminedCrio): Promise<Finding> {
+  const { ok, fault } = findingsOn('crio boot');
+  for (const path of candidates) {
+    const text = await textOf(path);
+    if (text === undefined) continue;
+    const lines = text.split('\n').map((line) => line.trim().split(/\s+/));
+    const makes = (type: string, what: string) => lines.some(([kind, name]) => kind === type && name === what);
+    if (makes('f', pinsFile) && makes('L', pinsLink)) return ok(`${path} makes the link and its target at boot`);
+    return fault(`${path} does not make both ${pinsFile} (f) and ${pinsLink} (L) at boot`, REINSTALL);
+  }
+  return fault(`${candidates.at(-1)} is missing: nothing makes ${pinsFile} at boot`, REINSTALL);
+}
+
+/** Whether the drop-in of crio.service restores the pins before each start. */
+export function checkCrioGuard({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
+  return crioCheck('crio guard', crio, lookAtGuard);
+}
+
+async function lookAtGuard({ guard, paths: { pinsFile, persistentPinsFile } }: ExaminedCrio): Promise<Finding> {
+  const { ok, fault, warning } = findingsOn('crio guard');
+  const text = await textOf(guard);
+  if (text === undefined) {
+    return fault(
+      `${guard} is missing: a start of CRI-O without ${pinsFile} fails, and its pins are not restored`,
+      REINSTALL,
+    );
+  }
+  const isWhole = text.includes('ExecStartPre=-') && text.includes(pinsFile) && text.includes(persistentPinsFile);
+  if (isWhole) return ok(`${guard} brings the pins back before CRI-O starts`);
+  return warning(`${guard} was changed and no longer names ${persistentPinsFile} and ${pinsFile}`, REINSTALL);
+}
+
+/**
+ * Whether our link in CRI-O's drop-in folder leads to the pins (docs/runtime-facts.md, facts 2 and
+ * 4).
+ */
+export function checkCrioLink({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
+  return crioCheck('crio link', crio, lookAtLink);
+}
+
+async function lookAtLink({ paths: { pinsLink, pinsFile } }: ExaminedCrio): Promise<Finding> {
+  const { ok, fault } = findingsOn('crio link');
+  const make = 'run systemd-tmpfiles --create stickpin-crio.conf';
+  let target: string;
+  try {
+    target = resolve(dirname(pinsLink), await readlink(pinsLink));
+  } catch (error) {
+    const isFile = systemCodeOf(error) === 'EINVAL';
+    if (isFile)
+      return fault(
+        `${pinsLink} is a file of its own, so that CRI-O reads no pins of ours`,
+        `move it away, then ${make}`,
+      );
+    return fault(`${pinsLink} is missing, so that CRI-O reads no pins of ours`, make);
+  }
+  if (target !== pinsFile)
+    return fault(
+      `${pinsLink} leads to ${target} and not to ${pinsFile}`,
+      'remove it: stickpin makes the right link as soon as it has pins',
+    );
+  const kind = await kindOf(pinsFile);
+  if (kind === 'file') return ok(`${pinsLink} leads to ${pinsFile}`);
+  return fault(`${pinsLink} leads to ${kind === 'nothing' ? 'nothing' : 'no file'}: CRI-O would not start`, make);
+}
+
+async function kindOf(path: string): Promise<'file' | 'nothing' | 'other'> {
+  try {
+    return (await stat(path)).isFile() ? 'file' : 'other';
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return 'nothing';
+    throw error;
+  }
+}
+
+/** Whether CRI-O reads our mirrors, and other users can still pull with podman and skopeo. */
+export function checkCrioMirrors({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
+  return crioCheck('registries.conf.d', crio, lookAtMirrors);
+}
+
+/**
+ * Every skopeo and podman of every user reads that folder, and fails on a file that it may not read
+ * (docs/runtime-facts.md, fact 12).
+ */
+async function lookAtMirrors(
+  { paths, rootsRegistriesFile, hiddenMirrors }: ExaminedCrio,
+  signal: AbortSignal,
+): Promise<Finding> {
+  const { ok, fault } = findingsOn('registries.conf.d');
+  const { mirrorsFile, mirrorsLink } = paths;
+  if ((await stat(rootsRegistriesFile).catch(() => undefined)) !== undefined)
+    return fault(
+      `CRI-O reads ${rootsRegistriesFile} and nothing in ${dirname(mirrorsLink)}, so that it uses no mirror of stickpin`,
+      `move it to ${dirname(mirrorsLink)}, and run systemctl reload crio`,
+    );
+  const hidden = await hiddenMirrors(signal);
+  if (hidden !== undefined) return fault(hidden.fault.message, 'change that file, and run systemctl reload crio');
+  const found = await stat(mirrorsLink).catch(() => undefined);
+  if (found === undefined || (found.mode & 0o004) !== 0)
+    return ok(`${mirrorsLink} keeps no podman or skopeo of others from pulling`);
+  return fault(
+    `${mirrorsFile} can't be read by everybody, so that podman and skopeo of other users fail`,
+    `run chmod 0644 ${mirrorsFile}`,
+  );
+}
+
+/**
+ * Whether both copies of the pins agree, and no file of others takes pins away
+ * (docs/runtime-facts.md, fact 5).
+ */
+export function checkCrioPins({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
+  return crioCheck('crio pins', crio, lookAtPins);
+}
+
+async function lookAtPins({ paths, inspectPins }: ExaminedCrio, signal: AbortSignal): Promise<Finding> {
+  const { ok, fault, warning } = findingsOn('crio pins');
+  const [kept, read] = [await textOf(paths.persistentPinsFile), await textOf(paths.pinsFile)];
+  const { rendered, fault: trouble } = await inspectPins(signal);
+  if (trouble !== undefined) return fault(trouble.message, 'change that file; stickpin continues automatically');
+  if ((kept ?? '') !== (read ?? '')) {
+    const how = (read ?? '') === '' ? 'does not hold the pins of' : 'differs from';
+    return warning(
+      `${paths.pinsFile} ${how} ${paths.persistentPinsFile}`,
+      'run stickpin rescan; while the daemon runs, both are written again',
+    );
+  }
+  return rendered.length === 0
+    ? ok('no image is pinned by stickpin')
+    : ok(
+        `${formatCount(rendered.length, 'image')} ${rendered.length === 1 ? 'is' : 'are'} pinned, and no file of others takes ${rendered.length === 1 ? 'it' : 'them'} away`,
+      );
+}
+
+/** What puts a missing file of the installation back. */
+const REINSTALL = 'run /usr/lib/stickpin/setup --crio yes';
+
+const UNREADABLE = "run 'sudo stickpin doctor'; if root can't read it either, look at the file that the message names";
+
+/**
+ * A check that gives one finding about CRI-O's files. It does not apply to a node without CRI-O.
+ */
+function crioCheck(
+  subject: string,
+  crio: ExaminedCrio | undefined,
+  look: (crio: ExaminedCrio, signal: AbortSignal) => Promise<Finding>,
+): readonly Check[] {
+  if (crio === undefined) return [];
+  return [{ subject, remedy: UNREADABLE, look: async (signal) => [await look(crio, signal)] }];
+}
+
+/** The text of a file; undefined when it does not exist. @throws system errors as they are */
+async function textOf(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,199 @@
+import type { Image } from '../model/bundle.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
+import type { ExpectedLayer, RuntimeContainer, RuntimeImage } from '../model/image.ts';
+import type { ContentFault, DamageOutcome } from '../model/reason.ts';
+import { type Supply, supplyImages } from '../preload/supply.ts';
+import type { ContentChecks } from '../state/checks.ts';
+import type { Removal } from '../state/effect.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { imageIds } from './proof/evidence.ts';
+import { isRetired, keptBundles } from './recorded-phase.ts';
+import { withoutUsed } from './retention.ts';
+
+/** What becomes of a damaged image. */
+export type DamageNext =
+  /** `removal`: undefined when the runtime does not list it. */
+  | { readonly kind: 'heal'; readonly removal: Removal | undefined }
+  /** `reference`: the image that has to stay. */
+  | { readonly kind: 'shared'; readonly reference: string }
+  | { readonly kind: Exclude<DamageOutcome, 'heal' | 'shared'> };
+
+/** A damaged image of kept releases. */
+export interface DamagedImage {
+  readonly image: Image;
+  /** Those that have it, in the order of adoption. At least one. */
+  readonly bundles: readonly StoredBundle[];
+  readonly faults: readonly ContentFault[];
+  /** Whether the runtime lists it. */
+  readonly isPresent: boolean;
+  readonly next: DamageNext;
+}
+
+/** What {@link damagedImages} looks at. */
+export interface DamageContext {
+  readonly checks: ContentChecks;
+  /** Adopted releases; `isTrusted`: whether they may be pulled. */
+  readonly releases: readonly { readonly bundle: StoredBundle; readonly isTrusted: boolean }[];
+  /** What the runtime lists. */
+  readonly images: readonly RuntimeImage[];
+  /** Undefined when they were not looked at. */
+  readonly containers: readonly RuntimeContainer[] | undefined;
+  readonly supply: Supply;
+  /** `preload.online`. */
+  readonly online: boolean;
+}
+
+/** How often an image is removed and pulled again before it is left as it is. */
+const HEALINGS = 2;
+
+/**
+ * The damaged images of kept releases, and what becomes of each.
+ *
+ * INVARIANTS: an image is removed only when all its blobs are at hand, or are in images that were
+ * found whole; no image goes that a container uses; what is damaged goes with all images that have
+ * it, or stays.
+ */
+export function damagedImages(context: DamageContext): readonly DamagedImage[] {
+  const found = findDamage(context);
+  if (found.length === 0) return [];
+  const wholeLayers = layersOfWhole(context);
+  const judged = found.map((one): DamagedImage => ({ ...one, next: nextOf(one, wholeLayers, context) }));
+  return keepShared(judged);
+}
+
+/** The images that may be healed now. */
+export function healable(damaged: readonly DamagedImage[]): readonly DamagedImage[] {
+  return damaged.filter(({ next }) => next.kind === 'heal');
+}
+
+type Found = Omit<DamagedImage, 'next'>;
+
+function findDamage({ checks, releases, images }: DamageContext): readonly Found[] {
+  if (checks.results.size === 0) return [];
+  const listed = new Set(images.flatMap(({ repoDigests }) => repoDigests));
+  const found = new Map<string, Found>();
+  for (const { bundle } of releases) {
+    if (isRetired(bundle)) continue;
+    for (const image of bundle.contents.images) {
+      const content = checks.results.get(image.reference)?.content;
+      if (content?.kind !== 'broken' && content?.kind !== 'absent') continue;
+      const { faults } = content;
+      if (faults.length === 0) continue;
+      const bundles = [...(found.get(image.reference)?.bundles ?? []), bundle];
+      found.set(image.reference, { image, bundles, faults, isPresent: listed.has(image.reference) });
+    }
+  }
+  return [...found.values()];
+}
+
+/** Layers that the runtime has beyond doubt. They need not be at hand. */
+function layersOfWhole({ checks, releases, images }: DamageContext): ReadonlySet<Digest> {
+  const listed = new Set(images.flatMap(({ repoDigests }) => repoDigests));
+  return new Set(
+    releases.flatMap(({ bundle: { contents } }) =>
+      contents.images
+        .filter(({ reference }) => listed.has(reference) && checks.results.get(reference)?.content.kind === 'whole')
+        .flatMap(({ layers }) => layers.flatMap((index) => contents.layers[index]?.digest ?? [])),
+    ),
+  );
+}
+
+function nextOf(found: Found, wholeLayers: ReadonlySet<Digest>, context: DamageContext): DamageNext {
+  const { image, isPresent } = found;
+  if ((context.checks.healings.get(image.reference) ?? 0) >= HEALINGS) return { kind: 'give-up' };
+  const trusted = found.bundles.filter((bundle) =>
+    context.releases.some((one) => one.bundle === bundle && one.isTrusted),
+  );
+  const active = trusted.filter(({ cancelled }) => cancelled === undefined);
+  if (trusted.length > 0 && active.length === 0) return { kind: 'cancelled' };
+  if (!active.some((bundle) => isPullable(found, bundle, wholeLayers, context))) return { kind: 'plug-in' };
+  if (!isPresent) return { kind: 'heal', removal: undefined };
+  return removalOf(image, context);
+}
+
+/**
+ * A registry may be out of reach, so that an image that may still start is removed for blobs at
+ * hand only.
+ */
+function isPullable(
+  { image, faults }: Found,
+  bundle: StoredBundle,
+  presentLayers: ReadonlySet<Digest>,
+  { supply, online }: DamageContext,
+): boolean {
+  const isUseless = faults.some((fault) => isFatal(fault, image, bundle));
+  const own = bundle.contents.images.find(({ reference }) => reference === image.reference) ?? image;
+  const { pullableImages } = supplyImages(bundle, [own], { supply, presentLayers, online: online && isUseless });
+  return pullableImages.length > 0;
+}
+
+/** Whether no container can be made from an image with this fault. */
+function isFatal(fault: ContentFault, { layers }: Image, { contents }: StoredBundle): boolean {
+  if (fault.kind === 'records') return false;
+  if (fault.kind !== 'blob') return true;
+  return !layers.some((index) => contents.layers[index]?.digest === fault.digest);
+}
+
+function removalOf({ reference }: Image, { images, containers }: DamageContext): DamageNext {
+  const ids = imageIds(images);
+  const imageId = ids.of(reference);
+  if (imageId === undefined || containers === undefined) return { kind: 'look' };
+  if (containers.some(({ volumeImages }) => volumeImages === 'unknown')) return { kind: 'look' };
+  const [removal] = withoutUsed([imageId], containers, ids);
+  return removal === undefined ? { kind: 'in-use' } : { kind: 'heal', removal };
+}
+
+/**
+ * Makes images stay that share damage with one that stays: a runtime that finds a layer in another
+ * image does not transfer it again.
+ */
+function keepShared(judged: readonly DamagedImage[]): readonly DamagedImage[] {
+  const staying = new Map<string, string>();
+  for (const { image, isPresent, faults, next } of judged) {
+    if (!isPresent || next.kind === 'heal') continue;
+    for (const fault of faults) staying.set(keyOf(fault), image.reference);
+  }
+  const changed = judged.map((one): DamagedImage => {
+    if (one.next.kind !== 'heal' || !one.isPresent) return one;
+    const reference = one.faults.map((fault) => staying.get(keyOf(fault))).find((other) => other !== undefined);
+    return reference === undefined ? one : { ...one, next: { kind: 'shared', reference } };
+  });
+  return changed.some((one, at) => one !== judged[at]) ? keepShared(changed) : judged;
+}
+
+/** What is damaged: two images with the same key share it. */
+function keyOf(fault: ContentFault): string {
+  return fault.kind === 'records' ? fault.what : fault.digest;
+}
+
+/** Blobs that the runtime must forget before it pulls the image again. */
+export function blobsToForget({ faults }: Pick<DamagedImage, 'faults'>): readonly Digest[] {
+  return faults.flatMap((fault) => (fault.kind === 'blob' ? [fault.digest] : []));
+}
+
+/** An image of kept releases that is to be checked. */
+export interface ImageToCheck {
+  readonly reference: string;
+  /** Of its manifest, or of the index above it. */
+  readonly digest: Digest;
+  readonly layers: readonly ExpectedLayer[];
+}
+
+/**
+ * The images of all releases that are not retired, or of one of them, each once, in the order of
+ * adoption.
+ */
+export function imagesToCheck(bundles: readonly StoredBundle[], only?: BundleId): readonly ImageToCheck[] {
+  const chosen = keptBundles(bundles).filter(({ bundleId }) => only === undefined || bundleId === only);
+  const images = chosen.flatMap((bundle) => bundle.contents.images.map((image) => toCheck(image, bundle)));
+  return [...new Map(images.map((image) => [image.reference, image])).values()];
+}
+
+function toCheck({ reference, digest, layers }: Image, { contents }: StoredBundle): ImageToCheck {
+  const own = layers.flatMap((index) => contents.layers[index] ?? []);
+  return {
+    reference,
+    digest,
+    layers: own.map((layer) => ({ digest: layer.digest, size: layer.sizeBytes, diffId: layer.diffId })),
+  };
+}

@@ -1,0 +1,100 @@
+import type { Digest } from '../model/digest.ts';
+import type { DocumentChecks, DocumentLook, PullChecks } from '../state/checks.ts';
+import type { Observed, StoredBundle } from '../state/state.ts';
+import { isRetired } from './recorded-phase.ts';
+
+/** An image whose documents are to be looked at. */
+interface DocumentedImage {
+  readonly reference: string;
+  /** Of its manifest, or of the index above it. */
+  readonly digest: Digest;
+}
+
+/** A look at the documents of images that is to be made. */
+export interface DocumentLookTest extends Pick<DocumentLook, 'releases' | 'media'> {
+  readonly images: readonly DocumentedImage[];
+}
+
+/** A look that is to be made now, or the time of the next one. */
+export type DocumentLookDue =
+  | { readonly kind: 'now'; readonly look: DocumentLookTest }
+  /** Milliseconds since the epoch; undefined when none is to be made. */
+  | { readonly kind: 'later'; readonly at: number | undefined };
+
+/**
+ * How long after a look that found documents lacking the next one comes, on the same media: so long
+ * after the first, since the runtime may just have failed to answer, and four times as long after
+ * each further one.
+ */
+const LACKING_MS = 5_000;
+const LACKING_GROWTH = 4;
+const LACKING_MAX_MS = 5 * 60_000;
+/** The same after a look whose documents are listed no more: the disk may be failing. */
+const GONE_MS = 60_000;
+
+/** What a look depends on. */
+type Seen = Pick<Observed, 'media' | 'localBlobs'>;
+
+/**
+ * A look at the documents of the releases that were activated, and of those that are ready and have
+ * some. A ready release without any may be an envelope, which gets its tags from its own
+ * registries.
+ */
+export function documentLookOf(bundles: readonly StoredBundle[], { media, localBlobs }: Seen): DocumentLookTest {
+  const hasSome = ({ contents }: StoredBundle) => contents.images.some(({ digest }) => localBlobs.has(digest));
+  const releases = bundles
+    .filter((bundle) => bundle.readyAt !== undefined && !isRetired(bundle))
+    .filter((bundle) => bundle.activatedAt !== undefined || hasSome(bundle));
+  const images = releases.flatMap(({ contents }) => contents.images);
+  return {
+    releases: releases.map(({ bundleId }) => bundleId).join('\n'),
+    media: mediaKey(media),
+    images: [...new Map(images.map(({ reference, digest }) => [reference, { reference, digest }])).values()],
+  };
+}
+
+/**
+ * Whether the documents of releases are to be looked at: once after the start of the daemon and for
+ * each new release; when one of them is listed no more, or our registry could not send one for a
+ * test pull; and for lacking ones when the media have changed, or after a while.
+ */
+export function documentLookDue(
+  bundles: readonly StoredBundle[],
+  { now, ...seen }: Seen & Pick<Observed, 'now'>,
+  { isRunning, last }: DocumentChecks,
+  pullChecks: PullChecks | undefined,
+): DocumentLookDue {
+  const look = documentLookOf(bundles, seen);
+  if (isRunning || look.images.length === 0) return { kind: 'later', at: undefined };
+  if (last === undefined || last.releases !== look.releases || isUnsent(pullChecks, last)) return { kind: 'now', look };
+  const waits = [
+    ...(last.lacking.size === 0 ? [] : [last.media === look.media ? lackingMs(last) : 0]),
+    ...([...last.kept].every((digest) => seen.localBlobs.has(digest)) ? [] : [GONE_MS]),
+  ];
+  if (waits.length === 0) return { kind: 'later', at: undefined };
+  const at = last.at + Math.min(...waits);
+  // A time in the future means that the wall clock was set back.
+  return at <= now || last.at > now ? { kind: 'now', look } : { kind: 'later', at };
+}
+
+function lackingMs({ lackingLooks }: DocumentLook): number {
+  return Math.min(LACKING_MAX_MS, LACKING_MS * LACKING_GROWTH ** (lackingLooks - 1));
+}
+
+/** A test pull after that look was answered 404 by our registry. */
+function isUnsent(pullChecks: PullChecks | undefined, { at }: DocumentLook): boolean {
+  const pull = pullChecks?.last;
+  if (pull === undefined || pull.at <= at) return false;
+  return pull.end.kind === 'not-sent' || (pull.end.kind === 'failed' && pull.end.isAsked && !pull.end.isSent);
+}
+
+function mediaKey(media: Observed['media']): string {
+  return media
+    .flatMap(({ mediumId, state }) =>
+      state.kind === 'read'
+        ? state.bundles.map((found) => `${mediumId} ${found.kind === 'verified' ? found.bundle.bundleId : ''}`)
+        : [],
+    )
+    .sort()
+    .join('\n');
+}

@@ -1,0 +1,215 @@
+import { bundleName, type Payload } from '../model/bundle.ts';
+import { type BundleId, hexOf } from '../model/digest.ts';
+import type { Policy } from '../settings/settings.ts';
+import {
+  HOOK_NAMES,
+  type HookLedger,
+  type HookMemory,
+  type HookName,
+  type HookRecord,
+  type HookRun,
+} from '../state/hook.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { isRetired } from './recorded-phase.ts';
+
+/** What the unit of a hook gets. */
+interface HookSubject {
+  readonly hook: HookName;
+  readonly bundle: Pick<StoredBundle, 'bundleId' | 'payload'>;
+  /** Absolute path of the folder with its attached files; undefined when there are none. */
+  readonly attachments: string | undefined;
+}
+
+/**
+ * The content of the unit's environment file, for `EnvironmentFile=` (systemd.exec(5)). Every value
+ * stands in double quotes, in which `"`, `\`, `$` and a backtick are escaped.
+ *
+ * @returns undefined when a value has control characters, with which systemd would ignore it
+ */
+export function hookEnvironment({ hook, bundle, attachments = '' }: HookSubject): string | undefined {
+  const { bundleId, payload } = bundle;
+  const values = {
+    STICKPIN_HOOK: hook,
+    STICKPIN_BUNDLE: bundleName(payload),
+    STICKPIN_NAME: payload.name,
+    STICKPIN_VERSION: payload.version,
+    STICKPIN_DIGEST: bundleId,
+    STICKPIN_ATTACHMENTS: attachments,
+  };
+  if (Object.values(values).some((value) => /\p{Cc}/u.test(value))) return undefined;
+  return Object.entries(values)
+    .map(([name, value]) => `${name}="${value.replace(/["\\$`]/g, '\\$&')}"\n`)
+    .join('');
+}
+
+/** Hooks that tell of an event and hold nothing. */
+const TELLING = HOOK_NAMES.filter((name) => name !== 'before-activate');
+
+/** What has happened to a release is for these hooks. */
+type Degraded = HookMemory['degraded'];
+
+/** The run that this activation of a release needs; undefined where no unit is named. */
+export function beforeActivate(
+  { bundleId, activationRequestedAt = 0 }: Pick<StoredBundle, 'bundleId' | 'activationRequestedAt'>,
+  { hooks }: Pick<Policy, 'hooks'>,
+): HookRun | undefined {
+  const unit = hooks['before-activate'];
+  return unit === '' ? undefined : { hook: 'before-activate', unit, bundleId, event: activationRequestedAt };
+}
+
+/** Whether a run is recorded as done. */
+export function hasSucceeded({ hook, unit, bundleId, event }: HookRun, ledger: HookLedger): boolean {
+  const record = ledger.get(hook);
+  return record?.unit === unit && record.done.get(bundleId) === event;
+}
+
+/**
+ * The runs that events of releases want and that were not done yet, without `before-activate`. None
+ * for a hook of which nothing is recorded yet: see {@link ledgerAfter}.
+ */
+export function wantedRuns(
+  bundles: readonly StoredBundle[],
+  { ledger, degraded }: Pick<HookMemory, 'ledger' | 'degraded'>,
+  { hooks }: Pick<Policy, 'hooks'>,
+): readonly HookRun[] {
+  return TELLING.flatMap((hook) => {
+    const unit = hooks[hook];
+    if (unit === '' || ledger.get(hook)?.unit !== unit) return [];
+    return bundles.flatMap((bundle): HookRun[] => {
+      const event = isRetired(bundle) ? undefined : eventOf(hook, bundle, degraded);
+      if (event === undefined) return [];
+      const run = { hook, unit, bundleId: bundle.bundleId, event };
+      return hasSucceeded(run, ledger) ? [] : [run];
+    });
+  });
+}
+
+/**
+ * The record as it should be: of each hook that has a unit. With another unit it begins again: what
+ * has happened by then is done, so that a hook tells only of what happens from then on, and
+ * `before-activate` has succeeded for no activation. Forgets releases that are gone, and that a
+ * release was degraded once it is no longer.
+ *
+ * @param isStateLost whether releases may be absent only because the database was lost: none is
+ *   forgotten then, since one that is known again has had its hooks
+ * @returns `ledger` itself where nothing changes
+ */
+export function ledgerAfter(
+  ledger: HookLedger,
+  bundles: readonly StoredBundle[],
+  degraded: Degraded,
+  { hooks }: Pick<Policy, 'hooks'>,
+  isStateLost = false,
+): HookLedger {
+  const isGone = isStateLost ? () => false : isUnknownIn(bundles);
+  const next = new Map<HookName, HookRecord>();
+  for (const hook of HOOK_NAMES) {
+    const unit = hooks[hook];
+    const known = ledger.get(hook);
+    if (unit === '') continue;
+    next.set(hook, known?.unit === unit ? pruned(hook, known, isGone, degraded) : begun(hook, unit, bundles, degraded));
+  }
+  const isSame = next.size === ledger.size && [...next].every(([hook, record]) => ledger.get(hook) === record);
+  return isSame ? ledger : next;
+}
+
+/** The record after a run that ended. */
+export function ledgerWith(
+  ledger: HookLedger,
+  { hook, unit, bundleId, event }: HookRun,
+  failure: HookRecord['failure'],
+): HookLedger {
+  const known = ledger.get(hook);
+  const done = new Map(known?.unit === unit ? known.done : []).set(bundleId, event);
+  return new Map(ledger).set(hook, { unit, done, ...(failure !== undefined && { failure }) });
+}
+
+function begun(hook: HookName, unit: string, bundles: readonly StoredBundle[], degraded: Degraded): HookRecord {
+  const happened = bundles.flatMap((bundle): [BundleId, number][] => {
+    const event = hook === 'before-activate' ? undefined : eventOf(hook, bundle, degraded);
+    return event === undefined ? [] : [[bundle.bundleId, event]];
+  });
+  return { unit, done: new Map(happened) };
+}
+
+function isUnknownIn(bundles: readonly StoredBundle[]): (bundleId: BundleId) => boolean {
+  const known = new Set(bundles.map(({ bundleId }) => bundleId));
+  return (bundleId) => !known.has(bundleId);
+}
+
+function pruned(
+  hook: HookName,
+  record: HookRecord,
+  isGone: (bundleId: BundleId) => boolean,
+  degraded: Degraded,
+): HookRecord {
+  const isOver = (bundleId: BundleId) =>
+    isGone(bundleId) || (hook === 'degraded' && degraded.get(bundleId) === 'False');
+  const over = [...record.done.keys()].filter(isOver);
+  if (over.length === 0) return record;
+  return { ...record, done: new Map([...record.done].filter(([bundleId]) => !isOver(bundleId))) };
+}
+
+/** The event of a release that a hook tells of; undefined while it has not happened. */
+function eventOf(hook: HookName, bundle: StoredBundle, degraded: Degraded): number | undefined {
+  switch (hook) {
+    case 'before-activate':
+      return undefined;
+    case 'ready':
+      return bundle.readyAt;
+    case 'activated':
+      return bundle.activatedAt;
+    case 'proven':
+      return bundle.provenAt;
+    case 'rolled-back':
+      return bundle.rolledBackAt;
+    case 'degraded':
+      return degraded.get(bundle.bundleId) === 'True' ? 1 : undefined;
+  }
+}
+
+type Bundle = Pick<StoredBundle, 'bundleId' | 'payload'>;
+
+/**
+ * The folder of the attached files of a release: `<name>/<version>`. Both were checked against
+ * their patterns with the payload, so that neither holds a slash or an `@` or begins with a dot.
+ */
+export function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+  return `${name}/${version}`;
+}
+
+/** As many digits of a digest tell bundles with one name and version apart. */
+const DIGITS = 16;
+
+/**
+ * The folder that no other bundle can have, while several have the same name and version:
+ * `<name>/<version>@<first 16 digits of the digest>`.
+ */
+export function ownFolderOf({ bundleId, payload }: Bundle): string {
+  return `${releaseFolderOf(payload)}@${hexOf(bundleId).slice(0, DIGITS)}`;
+}
+
+/** Whether a release has attached files. */
+export function hasFiles({ payload }: Pick<StoredBundle, 'payload'>): boolean {
+  return (payload.attachments ?? []).length > 0;
+}
+
+/**
+ * Where the attached files of a release lie: in its own folder, which stays as it is until the
+ * release is retired, else in that of its name and version. Undefined when they lie nowhere.
+ *
+ * @param installed whose files lie in each folder
+ */
+export function filesFolderOf(bundle: Bundle, installed: ReadonlyMap<string, BundleId>): string | undefined {
+  return [ownFolderOf(bundle), releaseFolderOf(bundle.payload)].find(
+    (folder) => installed.get(folder) === bundle.bundleId,
+  );
+}
+
+/**
+ * Whether the attached files of a release are installed; true where it has none. `installed`: whose
+ * files lie in each folder.
+ */
+export function areFilesInstalled(bundle: Bundle, installed: ReadonlyMap<string, BundleId>): boolean {
+  return !hasFiles(bundle) || filesFolderOf(bundle, installed) !== undefined;
+}

@@ -1,0 +1,256 @@
+import type { Image } from '../model/bundle.ts';
+import type { ImageUse, RuntimeObservation } from '../model/image.ts';
+import { formatReference, mirrorPathOf, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { PullCheck, PullChecks } from '../state/checks.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { commandName, isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
+import { tagGoalsOf, tagOwners } from './tags.ts';
+
+/** What our registry answers of activated releases while nothing is loaded: settings of `serve`. */
+export function answeredNames({ serve }: Pick<Policy, 'serve'>): AnsweredNames {
+  const { activated, except } = serve;
+  return { tags: activated === 'digests-and-tags', digests: activated !== 'off', except };
+}
+
+/**
+ * The names by which a runtime asks our registry for images whose pins it would lose by that pull:
+ * `PATH@sha256:…` and `PATH:TAG`, with the mirror path of the repository. Empty for a runtime that
+ * keeps pins.
+ */
+export function pinnedNames(runtime: RuntimeObservation, bundles: readonly StoredBundle[]): ReadonlySet<string> {
+  if (runtime.kind !== 'reachable' || runtime.arePinsLostByPulls !== true) return new Set();
+  const pinned = keptBundles(bundles).flatMap(({ contents }) => contents.images.filter((image) => image.pin));
+  return new Set(
+    pinned.flatMap(({ reference, digest, tags }) => [
+      `${mirrorPathOf(repositoryOf(reference))}@${digest}`,
+      ...tags.map((tag) => `${mirrorPathOf(repositoryOf(tag))}${tag.slice(repositoryOf(tag).length)}`),
+    ]),
+  );
+}
+
+/** The names by which the activated releases provide images. */
+export interface ProvidedNames {
+  /** Tags that our registry answers by the image of a release: `quay.io/coreos/etcd:v3.5`. */
+  readonly tags: ReadonlySet<string>;
+  /** Digests of activated and fallback releases: `quay.io/coreos/etcd@sha256:…`. */
+  readonly digests: ReadonlySet<string>;
+  /** Further tags, that a kept release provides once it is activated: by tag, as `ocp@4.13.7`. */
+  readonly later: ReadonlyMap<string, string>;
+}
+
+/** What else decides about names than the records of the releases. */
+interface NameConditions {
+  /** Tags that are left to whoever takes them, so that no release provides them. */
+  readonly contested?: readonly string[];
+  /** Tags that are being set. */
+  readonly inWork?: readonly string[];
+  /** Releases that are not trusted any more: they provide nothing. */
+  readonly withdrawn?: ReadonlySet<StoredBundle>;
+}
+
+/** The names of the images of all activated releases that were not retired since. */
+export function providedNames(
+  bundles: readonly StoredBundle[],
+  { contested = [], inWork = [], withdrawn = new Set() }: NameConditions = {},
+): ProvidedNames {
+  const tags = new Set(tagOwners(bundles, withdrawn).keys());
+  for (const tag of contested) tags.delete(tag);
+  for (const tag of inWork) tags.add(tag);
+  const kept = keptBundles(bundles).filter((bundle) => !withdrawn.has(bundle));
+  const images = kept.filter(({ activatedAt }) => activatedAt !== undefined).flatMap(({ contents }) => contents.images);
+  const further = kept.flatMap((bundle) =>
+    tagGoalsOf(bundle).flatMap(({ tag }) => (tags.has(tag) ? [] : [[tag, commandName(bundle, bundles)] as const])),
+  );
+  return {
+    tags,
+    digests: new Set(images.map(({ reference, digest }) => `${repositoryOf(reference)}@${digest}`)),
+    later: new Map(further),
+  };
+}
+
+/** The names after the activation of `bundle`, which has not happened yet. */
+export function namesOnceActivated(bundle: StoredBundle, bundles: readonly StoredBundle[]): ProvidedNames {
+  const { retiredAt, rolledBackAt, ...rest } = bundle;
+  const latest = Math.max(retiredAt ?? 0, rolledBackAt ?? 0, ...bundles.map((other) => other.activatedAt ?? 0));
+  const activated: StoredBundle = { ...rest, activatedAt: latest + 1 };
+  return providedNames(bundles.map((other) => (other.bundleId === bundle.bundleId ? activated : other)));
+}
+
+/** Pauses after the first and the second pull that was not answered. There is no fourth one. */
+const PAUSES_MS = [5_000, 30_000] as const;
+
+/** What a test pull is about, or why there is none. */
+type PullToCheck =
+  | { readonly kind: 'image'; readonly reference: string }
+  | { readonly kind: 'nothing-activated' }
+  /** No image of an activated release is present. */
+  | { readonly kind: 'nothing-present' }
+  /** The runtime has no mirror of ours for any image. `reference`: the first one. */
+  | { readonly kind: 'no-mirror'; readonly reference: string };
+
+/** A test pull that is to be made. */
+export type PullTest = Pick<PullCheck, 'activation' | 'reference' | 'attempts'>;
+
+/** A test pull that is to be made now, or the time of the next one. */
+export type PullCheckDue =
+  | { readonly kind: 'now'; readonly test: PullTest }
+  /** Milliseconds since the epoch; undefined when none is to be made. */
+  | { readonly kind: 'later'; readonly at: number | undefined };
+
+/** Releases whose images are to be pulled with no medium, in the order of adoption. */
+export function releasesInForce(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
+  return bundles.filter((bundle) => bundle.activatedAt !== undefined && !isRetired(bundle) && !isRolledBack(bundle));
+}
+
+/** What is activated, as a text that changes with each activation and retirement. */
+export function activationKey(bundles: readonly StoredBundle[]): string {
+  return releasesInForce(bundles)
+    .map(({ bundleId, activatedAt }) => `${bundleId} ${activatedAt}`)
+    .join('\n');
+}
+
+/**
+ * The image by which pulls are tested: the first one of the release that was activated last, that
+ * is present by its digest and whose repository has a mirror of ours.
+ */
+export function pullToCheck(
+  bundles: readonly StoredBundle[],
+  { images, renderedMirrors }: Extract<RuntimeObservation, { kind: 'reachable' }>,
+): PullToCheck {
+  const activated = [...releasesInForce(bundles)].sort((a, b) => (b.activatedAt ?? 0) - (a.activatedAt ?? 0));
+  if (activated.length === 0) return { kind: 'nothing-activated' };
+  const present = new Set(images.flatMap(({ repoDigests }) => repoDigests));
+  const candidates = activated.flatMap(({ contents }) => contents.images).filter((image) => isPresent(image, present));
+  const mirrors = new Set(renderedMirrors);
+  const found = candidates.find(({ reference }) => mirrors.has(repositoryOf(reference)));
+  if (found !== undefined) return { kind: 'image', reference: found.reference };
+  const [first] = candidates;
+  return first === undefined ? { kind: 'nothing-present' } : { kind: 'no-mirror', reference: first.reference };
+}
+
+function isPresent({ reference }: Image, present: ReadonlySet<string>): boolean {
+  return present.has(reference);
+}
+
+/**
+ * Whether a test pull is due: once after the start of the daemon and after each activation. One
+ * that was not answered is made again twice, since a runtime may take up its mirrors late.
+ */
+export function pullCheckDue(
+  bundles: readonly StoredBundle[],
+  runtime: Extract<RuntimeObservation, { kind: 'reachable' }>,
+  { isRunning, last }: PullChecks,
+  now: number,
+): PullCheckDue {
+  const none = { kind: 'later', at: undefined } as const;
+  const subject = pullToCheck(bundles, runtime);
+  if (isRunning || subject.kind !== 'image') return none;
+  const activation = activationKey(bundles);
+  const { reference } = subject;
+  if (last === undefined || last.activation !== activation) {
+    return { kind: 'now', test: { reference, activation, attempts: 1 } };
+  }
+  const at = againAt(last);
+  if (at === undefined) return none;
+  // A time in the future means that the wall clock was set back.
+  return at <= now || last.at > now
+    ? { kind: 'now', test: { reference, activation, attempts: last.attempts + 1 } }
+    : { kind: 'later', at };
+}
+
+function againAt({ end, attempts, at }: PullCheck): number | undefined {
+  const pauseMs = end.kind === 'answered' ? undefined : PAUSES_MS[attempts - 1];
+  return pauseMs === undefined ? undefined : at + pauseMs;
+}
+
+/** An image that no activated release provides, and who asks for it. */
+export interface ElsewhereUse {
+  /** As it is written: `quay.io/coreos/etcd:v3.5`. */
+  readonly image: string;
+  /** The first one that asks for it. */
+  readonly usedBy: string;
+  /** How many others do. */
+  readonly more: number;
+  /** The release that provides it once it is activated, as `ocp@4.13.7`. */
+  readonly release?: string;
+}
+
+/** Which of the provided names our registry answers, so that a forced pull of them succeeds. */
+export interface AnsweredNames {
+  /** Whether images are answered by tag. */
+  readonly tags: boolean;
+  /** Whether images are answered by digest. */
+  readonly digests: boolean;
+  /** Repositories for which it answers neither. */
+  readonly except: readonly string[];
+}
+
+/**
+ * The images whose pull would be answered by another registry, or by none: by a tag that no
+ * activated release holds, or pulled each time (`imagePullPolicy: Always`) while our registry does
+ * not answer. One entry for each image, in the order in which they are found. An image that is
+ * never pulled (`Never`) and one by digest that is pulled only when it is absent are not among
+ * them.
+ */
+export function pullsFromElsewhere(
+  uses: readonly ImageUse[],
+  names: ProvidedNames,
+  answered: AnsweredNames,
+): readonly ElsewhereUse[] {
+  const found = new Map<string, ElsewhereUse>();
+  for (const use of uses) {
+    if (!isFromElsewhere(use, names, answered)) continue;
+    const { usedBy, more } = found.get(use.image) ?? { usedBy: use.usedBy, more: -1 };
+    const release = releaseOf(use.image, names);
+    found.set(use.image, { image: use.image, usedBy, more: more + 1, ...(release !== undefined && { release }) });
+  }
+  return [...found.values()];
+}
+
+function releaseOf(image: string, { later }: ProvidedNames): string | undefined {
+  const reference = parsed(image);
+  if (reference === undefined || reference.digest !== undefined) return undefined;
+  return later.get(formatReference({ repository: reference.repository, tag: reference.tag ?? 'latest' }));
+}
+
+function isFromElsewhere({ image, pullPolicy }: ImageUse, names: ProvidedNames, answered: AnsweredNames): boolean {
+  if (pullPolicy === 'Never' || isImageId(image)) return false;
+  const reference = parsed(image);
+  if (reference === undefined) return true;
+  const { repository, tag = 'latest', digest } = reference;
+  const isForced = isAlways(reference, pullPolicy);
+  if (digest !== undefined) {
+    if (!isForced) return false;
+    return !names.digests.has(`${repository}@${digest}`) || !isAnswered(repository, answered.digests, answered);
+  }
+  if (!names.tags.has(formatReference({ repository, tag }))) return true;
+  return isForced && !isAnswered(repository, answered.tags, answered);
+}
+
+/** Kubernetes: without a policy it is `Always` for the tag `latest` and without tag and digest. */
+function isAlways({ tag, digest }: Reference, pullPolicy: string | undefined): boolean {
+  if (pullPolicy !== undefined) return pullPolicy === 'Always';
+  return digest === undefined && (tag === undefined || tag === 'latest');
+}
+
+function isAnswered(repository: string, kind: boolean, { except }: AnsweredNames): boolean {
+  return kind && !except.includes(repository);
+}
+
+/** A container that was made by the id of its image says nothing about names. */
+function isImageId(image: string): boolean {
+  return /^(sha256:)?[0-9a-f]{64}$/.test(image);
+}
+
+/** A short name (`nginx:1`) is one of `docker.io`, as containerd takes it. */
+function parsed(image: string): Reference | undefined {
+  for (const text of [image, `docker.io/${image}`]) {
+    try {
+      return parseReference(text);
+    } catch {
+      // The next form, or none.
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,177 @@
+import { labelOf, type ReleaseReason } from '../model/reason.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { Soak } from '../state/release-record.ts';
+import type { StoredBundle } from '../state/state.ts';
+import type { LifecycleFinding } from './lifecycle-finding.ts';
+import type { ContainerLook } from './proof/container-look.ts';
+import { componentNames, componentsById, imageIdOf } from './proof/evidence.ts';
+import { currentIds, isAskedFor, isProven, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
+
+/**
+ * How long the release before must run again, and nothing of the newer one, before it is called
+ * rolled back; the soak time if that is shorter.
+ */
+const BACK_MS = 60_000;
+
+/** How often containers are looked at while all is proven; the soak time if that is shorter. */
+const LOOK_MS = 600_000;
+
+/** Whether a release runs no more and an older one does in its place. */
+interface RollbackEvidence {
+  /** Its clock, with the time since when that is so. */
+  readonly soak: Soak;
+  readonly findings: readonly LifecycleFinding[];
+  /**
+   * When it will have been so for long enough, as milliseconds from now; undefined while it is not
+   * so, or when it has been.
+   */
+  readonly dueInMs: number | undefined;
+}
+
+/**
+ * Of each stream the release that was activated last, if it is proven, did not go back, and has one
+ * before it to which it could.
+ */
+export function provenWithFallback(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
+  const current = currentIds(bundles);
+  return bundles.filter(
+    (bundle) =>
+      current.has(bundle.bundleId) &&
+      isProven(bundle) &&
+      !isRolledBack(bundle) &&
+      releasesBefore(bundle, bundles).length > 0,
+  );
+}
+
+/**
+ * Whether it is time to look at containers again `sinceLookMs` after the last time, although no
+ * release has to prove itself: what is proven may go back.
+ */
+export function isContainerCheckDue(
+  bundles: readonly StoredBundle[],
+  sinceLookMs: number,
+  { soak: soakMs }: Pick<Policy['lifecycle'], 'soak'>,
+): boolean {
+  const isTime = sinceLookMs >= Math.min(LOOK_MS, soakMs);
+  return provenWithFallback(bundles).some(({ soak }) => isTime || soak?.backSinceMs !== undefined);
+}
+
+/**
+ * Of a release that has not proven itself yet. That its containers vanish is not enough: a job that
+ * has ended does so too, and so does a node that is drained. One component that ran from it must
+ * have a container from an image of the older one that started after it.
+ *
+ * @param seen its clock after this look
+ */
+export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, look: ContainerLook): RollbackEvidence {
+  const isBack = (older: StoredBundle) => componentsBack(bundle, older, seen, look).size > 0;
+  const older =
+    wasActive(bundle) && !isAnyLeft(seen) ? releasesBefore(bundle, look.stored.bundles).find(isBack) : undefined;
+  return after(bundle, seen, older, look);
+}
+
+/**
+ * Of a proven release. It may be drained for maintenance at any time of its long life, while
+ * somebody tries an image of the older one: so all components that ran from it when it was proven,
+ * as far as the older one has them, must run from that one again.
+ *
+ * @param isRunning whether anything runs from it
+ */
+export function rollbackOfProven(
+  bundle: StoredBundle,
+  isRunning: boolean,
+  look: ContainerLook,
+): RollbackEvidence | undefined {
+  const { soak } = bundle;
+  if (soak === undefined) return undefined;
+  const ran = soak.components.filter(({ counts, runs }) => counts && runs.length > 0).map(({ component }) => component);
+  const isBack = (older: StoredBundle) => {
+    const has = componentNames(older);
+    const back = componentsBack(bundle, older, soak, look);
+    return back.size > 0 && ran.every((component) => back.has(component) || !has.has(component));
+  };
+  const older = isRunning ? undefined : releasesBefore(bundle, look.stored.bundles).find(isBack);
+  const { backSinceMs, ...rest } = soak;
+  const { bootId } = look.observed.boot;
+  const known = backSinceMs !== undefined && soak.bootId === bootId ? { backSinceMs } : {};
+  return after(bundle, older === undefined ? rest : { ...rest, ...known, bootId }, older, look);
+}
+
+function after(
+  { bundleId }: StoredBundle,
+  { backSinceMs, ...soak }: Soak,
+  older: StoredBundle | undefined,
+  { observed: { boot }, policy: { lifecycle } }: ContainerLook,
+): RollbackEvidence {
+  if (older === undefined) return { soak, findings: [], dueInMs: undefined };
+  const since = backSinceMs ?? boot.uptimeMs;
+  const dueInMs = since + Math.min(BACK_MS, lifecycle.soak) - boot.uptimeMs;
+  const back = { ...soak, backSinceMs: since };
+  if (dueInMs > 0) return { soak: back, findings: [], dueInMs };
+  return { soak: back, findings: [{ kind: 'went-back', bundleId, to: older.bundleId }], dueInMs: undefined };
+}
+
+/**
+ * The releases of its stream to which one may go back, the last known good one first. One that went
+ * back itself is not gone back to: it would be activated, and that is for a person to ask for.
+ */
+function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]): readonly StoredBundle[] {
+  return keptBundles(bundles)
+    .filter((older) => older.bundleId !== bundle.bundleId && older.payload.name === bundle.payload.name)
+    .filter((older) => older.activatedAt !== undefined && !isTwin(bundle, older) && !isRolledBack(older))
+    .sort((a, b) => (b.provenAt ?? 0) - (a.provenAt ?? 0));
+}
+
+/**
+ * Components that ran from `bundle` and run from an image that only `older` has, started after it.
+ */
+function componentsBack(
+  bundle: StoredBundle,
+  older: StoredBundle,
+  soak: Soak,
+  { containers, ids }: ContainerLook,
+): ReadonlySet<string> {
+  const own = componentsById(bundle, ids);
+  const components = componentsById(older, ids);
+  const startedAt = new Map(soak.components.map((entry) => [entry.component, entry.startedAt]));
+  const back = containers.flatMap((container) => {
+    const id = imageIdOf(container, ids);
+    if (container.state !== 'running' || id === undefined || own.has(id)) return [];
+    const component = components.get(id) ?? '';
+    const before = startedAt.get(component);
+    return before !== undefined && container.startedAt > before ? [component] : [];
+  });
+  return new Set(back);
+}
+
+function isAnyLeft({ components }: Soak): boolean {
+  return components.some((entry) => entry.counts && entry.runs.length + entry.failed.length > 0);
+}
+
+/**
+ * That a release was rolled back, or is being: its tags are the ones that hold until the release to
+ * which it goes back is activated. Undefined when it was not since its activation.
+ */
+export function rollbackReason(
+  bundle: StoredBundle,
+  bundles: readonly StoredBundle[],
+): Extract<ReleaseReason, { readonly code: 'engine/rolled-back' }> | undefined {
+  const { payload, rolledBackReason: recorded } = bundle;
+  if (!isRolledBack(bundle) || recorded === undefined) return undefined;
+  const to = goesBackTo(bundle, bundles);
+  const open = to && { from: labelOf(payload), to: labelOf(to.payload) };
+  return { code: 'engine/rolled-back', data: { recorded, ...(open !== undefined && { open }) } };
+}
+
+/**
+ * The release to which a rolled back one goes back, while its activation is not done; undefined
+ * when it is done, or when something else was activated since.
+ */
+function goesBackTo({ payload, rolledBackAt = 0 }: StoredBundle, bundles: readonly StoredBundle[]) {
+  return bundles.find(
+    (other) =>
+      other.payload.name === payload.name &&
+      (other.activationRequestedAt ?? 0) > rolledBackAt &&
+      isAskedFor(other, bundles),
+  );
+}

@@ -1,0 +1,121 @@
+import type { BootTime, RuntimeContainer } from '../model/image.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { ComponentSoak, Soak, SoakRun } from '../state/release-record.ts';
+
+/** A container that speaks for a component. */
+export interface Witness {
+  readonly component: string;
+  readonly counts: boolean;
+  readonly container: RuntimeContainer;
+}
+
+/** The state of the soak. */
+export type SoakVerdict =
+  /** Nothing that counts runs. */
+  | { readonly kind: 'none' }
+  | {
+      readonly kind: 'soaking';
+      /**
+       * Until all that runs has soaked, if nothing is disturbed; undefined when that needs more
+       * than time.
+       */
+      readonly remainingMs: number | undefined;
+      /** Required components that don't run. */
+      readonly lacking: readonly string[];
+      /** Components that failed and don't run now. */
+      readonly failing: readonly string[];
+    }
+  | { readonly kind: 'done' };
+
+/**
+ * The soak clock after one more look. A restart (another container of the same name in the same
+ * pod, one that was started again before, another start time) starts the clock of its component
+ * again; so does one that ended with an error. What ended well says nothing either way.
+ */
+export function soakAfter(
+  before: Soak | undefined,
+  witnesses: readonly Witness[],
+  at: BootTime,
+  activatedAt: number,
+): Soak {
+  const base = before?.activatedAt === activatedAt ? before : undefined;
+  const isSameBoot = base?.bootId === at.bootId;
+  const names = new Set([
+    ...(base?.components ?? []).map((entry) => entry.component),
+    ...witnesses.map((witness) => witness.component),
+  ]);
+  const components = [...names].map((component) => {
+    const known = base?.components.find((entry) => entry.component === component);
+    const own = witnesses.filter((witness) => witness.component === component);
+    return componentAfter(component, known, own, { uptimeMs: at.uptimeMs, isSameBoot });
+  });
+  const back = isSameBoot && base?.backSinceMs !== undefined ? { backSinceMs: base.backSinceMs } : {};
+  return { activatedAt, bootId: at.bootId, components, ...back };
+}
+
+function componentAfter(
+  component: string,
+  before: ComponentSoak | undefined,
+  witnesses: readonly Witness[],
+  { uptimeMs, isSameBoot }: { readonly uptimeMs: number; readonly isSameBoot: boolean },
+): ComponentSoak {
+  const known = isSameBoot ? before : undefined;
+  const running = witnesses.map(({ container }) => container).filter(({ state }) => state === 'running');
+  const runs = running.map((container) => runAfter(known, container, uptimeMs));
+  const keys = new Set(running.map((container) => container.key));
+  const failed = witnesses
+    .filter(({ container }) => container.state === 'exited' && container.exitCode !== 0 && !keys.has(container.key))
+    .map(({ container }) => container.containerId)
+    .sort();
+  const isDisturbed =
+    failed.some((id) => known?.failed.includes(id) !== true) ||
+    running.some((container) => isRestart(known, container));
+  const disturbedMs = isDisturbed ? uptimeMs : known?.disturbedMs;
+  return {
+    component,
+    counts: witnesses.some((witness) => witness.counts) || (before?.counts ?? false),
+    runs,
+    failed,
+    ...(disturbedMs !== undefined && { disturbedMs }),
+    startedAt: Math.max(before?.startedAt ?? 0, ...running.map((container) => container.startedAt)),
+  };
+}
+
+function isSameRun(run: SoakRun, { containerId, startedAt }: RuntimeContainer): boolean {
+  return run.containerId === containerId && run.startedAt === startedAt;
+}
+
+function runAfter(known: ComponentSoak | undefined, container: RuntimeContainer, uptimeMs: number): SoakRun {
+  const { key, containerId, startedAt } = container;
+  return known?.runs.find((run) => isSameRun(run, container)) ?? { key, containerId, startedAt, sinceMs: uptimeMs };
+}
+
+function isRestart(known: ComponentSoak | undefined, container: RuntimeContainer): boolean {
+  if (known?.runs.some((run) => isSameRun(run, container))) return false;
+  return container.attempt > 0 || (known?.runs.some((run) => run.key === container.key) ?? false);
+}
+
+/**
+ * Whether every component that was seen running has run without restart for `soak`, and those of
+ * `require` are among them.
+ */
+export function judgeSoak(
+  soak: Soak | undefined,
+  { bootId, uptimeMs }: BootTime,
+  { soak: soakMs, require }: Pick<Policy['lifecycle'], 'soak' | 'require'>,
+): SoakVerdict {
+  const all = soak?.bootId === bootId ? soak.components : [];
+  const live = all.filter((entry) => entry.runs.length + entry.failed.length > 0);
+  if (!live.some((entry) => entry.counts && entry.runs.length > 0)) return { kind: 'none' };
+  const running = live.filter((entry) => entry.runs.length > 0).map((entry) => entry.component);
+  const lacking = require.filter((name) => !running.includes(name));
+  const failing = live.filter((entry) => entry.runs.length === 0).map((entry) => entry.component);
+  const remainingMs = Math.max(
+    ...live.map(({ runs, disturbedMs = 0 }) => {
+      const since = Math.max(disturbedMs, Math.min(...runs.map((run) => run.sinceMs)));
+      return runs.length === 0 ? 0 : since + soakMs - uptimeMs;
+    }),
+  );
+  if (lacking.length + failing.length > 0) return { kind: 'soaking', remainingMs: undefined, lacking, failing };
+  return remainingMs <= 0 ? { kind: 'done' } : { kind: 'soaking', remainingMs, lacking, failing };
+}

@@ -1,0 +1,218 @@
+import type { MessageKind } from '../../../platform/message-ids.ts';
+import { formatCount } from '../../../platform/sizes.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import { baseNeededBy, bundleName, bundleTitle } from '../../model/bundle.ts';
+import type { ConditionStatus, Event, NodeConditionType } from '../../model/condition.ts';
+import type { DamagedImage } from '../../release/damaged-images.ts';
+import { contestReason, restoredReleases, type StrayTag } from '../../release/tags.ts';
+import type { UnclaimedPins } from '../../release/unclaimed-pins.ts';
+import type { CheckCause, ContentResult } from '../../state/checks.ts';
+import type { Healing } from '../../state/effect.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import { judgeNodeConditions, type NodeVerdict } from '../node-conditions.ts';
+import { reasonText } from '../reasons/reason-text.ts';
+import type { Snapshot } from '../snapshot.ts';
+import { contentFaultText, damageNextText } from '../texts/release-text.ts';
+
+/** Damaged images that were not known before, or of which something else becomes now. */
+export function damageEvents(before: Assessment | undefined, { damaged }: Assessment): Event[] {
+  const known = new Map(before?.damaged.map(({ image, next }) => [image.reference, next.kind]));
+  return damaged
+    .filter(({ image, next, isPresent }) => isPresent && isNews(known.get(image.reference), next.kind))
+    .map(damageEvent);
+}
+
+/** Whether containers are known changes from round to round. */
+function isNews(was: DamagedImage['next']['kind'] | undefined, is: DamagedImage['next']['kind']): boolean {
+  return was !== is && is !== 'look' && !(was === 'look' && is === 'heal');
+}
+
+function damageEvent({ image, bundles, faults, next }: DamagedImage): Event {
+  const [bundle] = bundles;
+  const { reference } = image;
+  const base = bundle && baseNeededBy(image, bundle);
+  const title = bundle === undefined ? 'a release' : bundleTitle(bundle.payload);
+  const names = bundles.map(({ payload }) => bundleName(payload)).join(', ');
+  const what = faults.map(contentFaultText).join('; ');
+  const message = `The image ${reference} of ${names} is damaged on this node: ${what}. ${damageNextText(next.kind, title, base)}`;
+  return {
+    kind: 'imageDamaged',
+    level: 'warn',
+    message,
+    image: reference,
+    ...(bundle !== undefined && { bundleId: bundle.bundleId }),
+  };
+}
+
+/** A damaged image is gone, and is pulled next. */
+export function healingEvent({ reference, bundleId, removal }: Healing, bundle: StoredBundle | undefined): Event {
+  const title = bundle === undefined ? bundleId : bundleTitle(bundle.payload);
+  const what = removal === undefined ? 'What is left of' : 'The damaged image';
+  const message = `${what} ${reference} of ${title} was removed; it is pulled again from the blobs that are at hand`;
+  return { kind: 'damagedImageRemoved', level: 'info', bundleId, image: reference, message };
+}
+
+/** A check has ended. `results`: of the images that it checked. */
+export function checkedEvent(cause: CheckCause, results: readonly ContentResult[]): Event {
+  const count = (kind: ContentResult['content']['kind']) =>
+    results.filter(({ content }) => content.kind === kind).length;
+  const parts = [
+    `${count('whole')} whole`,
+    ...(count('broken') > 0 ? [`${count('broken')} damaged`] : []),
+    ...(count('absent') > 0 ? [`${count('absent')} absent`] : []),
+    ...(count('unknown') > 0 ? [`${count('unknown')} not known ('stickpin verify-images' says why)`] : []),
+  ];
+  const message = `The content of ${formatCount(results.length, 'image')} was checked${WHY[cause]}: ${parts.join(', ')}`;
+  return { kind: 'imagesChecked', level: 'info', message };
+}
+
+const WHY: Readonly<Record<CheckCause, string>> = {
+  'unclean-boot': ', since the node was not shut down before it was booted',
+  request: ", as 'stickpin verify-images' asked",
+  again: ' again',
+};
+
+/**
+ * The kind of message for a failed pull, by the code of its cause, so that its catalog entry says
+ * what to do about this very cause.
+ */
+export function pullFailureKind(code: string): MessageKind {
+  switch (code) {
+    case 'media/blob-damaged':
+    case 'media/blob-unreadable':
+      return 'blobDamaged';
+    case 'media/gone':
+      return 'preloadPaused';
+    case 'bundle/blob-missing':
+      return 'blobMissing';
+    case 'bundle/not-in-bundle':
+      return 'notInBundle';
+    case 'runtime/unreachable':
+      return 'runtimeUnreachable';
+    case 'runtime/no-space':
+    case 'runtime/read-only':
+      return 'diskFull';
+    case 'runtime/policy':
+      return 'policyRefused';
+    case 'engine/stalled':
+      return 'pullStalled';
+    default:
+      return 'pullFailed';
+  }
+}
+
+/** The conditions of the node that became bad, or good again, from one round to the next. */
+export function nodePullEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
+  const was = before === undefined ? [] : judgeNodeConditions(before);
+  const is = judgeNodeConditions(after);
+  const answered = changed('PullsAnswered', was, is);
+  const elsewhere = changed('PullsFromElsewhere', was, is);
+  const events: Event[] = [];
+  // Mirrors come and go while they are written, and what fails there is reported by itself.
+  if (answered?.is.status === 'False' && answered.is.reason !== 'NoMirror') {
+    events.push({ kind: 'pullsUnanswered', level: 'warn', message: sentenceOf(answered.is) });
+  }
+  if (answered?.is.status === 'True' && answered.was === 'False') {
+    events.push({ kind: 'pullsAnswered', level: 'info', message: sentenceOf(answered.is) });
+  }
+  if (elsewhere?.is.status === 'True') {
+    events.push({ kind: 'pullsFromElsewhere', level: 'warn', message: sentenceOf(elsewhere.is) });
+  }
+  return events;
+}
+
+interface Change {
+  readonly was: ConditionStatus | undefined;
+  readonly is: NodeVerdict;
+}
+
+function changed(
+  type: NodeConditionType,
+  before: readonly NodeVerdict[],
+  after: readonly NodeVerdict[],
+): Change | undefined {
+  const was = before.find((verdict) => verdict.type === type)?.status;
+  const is = after.find((verdict) => verdict.type === type);
+  return is === undefined || is.status === was ? undefined : { was, is };
+}
+
+function sentenceOf({ message }: NodeVerdict): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}`;
+}
+
+/** The releases of unclaimed pins: `ocp 4.13.7 and ocp 4.13.8`. Undefined when not known. */
+export function ownersOf(releases: readonly UnclaimedPins[]): string | undefined {
+  const titles = releases.flatMap(({ name, version }) =>
+    name === undefined || version === undefined ? [] : [bundleTitle({ name, version })],
+  );
+  return titles.length === 0 ? undefined : titles.join(' and ');
+}
+
+/**
+ * All that a person has to know of unclaimed pins, in two sentences; undefined when there are none.
+ */
+function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefined {
+  const { unclaimed, unclaimedReleases } = pins;
+  if (unclaimed.length === 0) return undefined;
+  const owners = ownersOf(unclaimedReleases);
+  const isOne = unclaimed.length === 1;
+  const of = owners === undefined ? '' : `, but to ${owners} before`;
+  const stick = owners === undefined ? 'the stick of their release' : `the stick of ${owners}`;
+  return `${formatCount(unclaimed.length, 'pinned image')} ${isOne ? 'belongs' : 'belong'} to no release that is known here${of}. The pins stay: plug in ${stick} to claim them, or give them up with 'stickpin unpin --unclaimed'`;
+}
+
+/** As {@link unclaimedMessage}, short enough for the end of a STATUS line. */
+export function unclaimedNote({ pins }: Pick<Assessment, 'pins'>): string | undefined {
+  const count = pins.unclaimed.length;
+  if (count === 0) return undefined;
+  const owners = ownersOf(pins.unclaimedReleases);
+  const of = owners === undefined ? '' : ` (${owners})`;
+  return `${formatCount(count, 'unclaimed pin')}${of} ${count === 1 ? 'is' : 'are'} kept: plug in the stick, see 'stickpin list'.`;
+}
+
+/**
+ * Pins that became unclaimed, and such as were claimed again. `before`: undefined in the first
+ * round, when all of them are reported.
+ */
+export function unclaimedEvents(before: Assessment | undefined, after: Assessment): Event[] {
+  const was = new Set(before?.pins.unclaimed);
+  const message = unclaimedMessage(after);
+  const isGrown = after.pins.unclaimed.some((reference) => !was.has(reference));
+  const grown: Event[] = isGrown && message !== undefined ? [{ kind: 'pinsUnclaimed', level: 'warn', message }] : [];
+  return [...grown, ...claimEvents(was, after)];
+}
+
+function claimEvents(was: ReadonlySet<string>, { bundles, pins }: Assessment): Event[] {
+  const claimed = new Set(pins.claimed.filter((reference) => was.has(reference)));
+  if (claimed.size === 0) return [];
+  return bundles.flatMap(({ bundle, phase }): Event[] => {
+    if (phase === 'retired') return [];
+    const count = bundle.contents.images.filter(({ pin, reference }) => pin && claimed.delete(reference)).length;
+    if (count === 0) return [];
+    const left = pins.unclaimed.length === 0 ? '' : `; ${pins.unclaimed.length} more are unclaimed`;
+    const message = `${bundleTitle(bundle.payload)} has claimed ${formatCount(count, 'pinned image')} again${left}`;
+    return [{ kind: 'pinsClaimed', level: 'info', bundleId: bundle.bundleId, message }];
+  });
+}
+
+/** Contested tags that were not reported yet. */
+export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<string>): Event[] {
+  const restored = restoredReleases(bundles.map(({ bundle }) => bundle));
+  return tags.contested.flatMap((lost): Event[] => {
+    const holder = [...restored].find(({ bundleId }) => bundleId === lost.bundleId);
+    if (told.has(lost.tag) || holder === undefined) return [];
+    const message = reasonText(contestReason(lost, holder));
+    return [{ kind: 'tagContested', level: 'warn', bundleId: lost.bundleId, message }];
+  });
+}
+
+/**
+ * The message when lost tags name their images again: all in one line, with what the first of them
+ * named meanwhile.
+ */
+export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBundle): string {
+  const [first] = lost;
+  const verb = lost.length === 1 ? 'names its image' : 'name their images';
+  const meanwhile = first?.names === undefined ? 'was gone' : `named ${first.names}`;
+  return `${formatCount(lost.length, 'tag')} of ${bundleTitle(payload)} ${verb} again, first ${first?.tag}, which ${meanwhile} and names ${first?.reference} now`;
+}

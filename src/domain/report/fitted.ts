@@ -1,0 +1,177 @@
+import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
+import { bundleName, bundleTitle } from '../model/bundle.ts';
+import { type Digest, shortDigest } from '../model/digest.ts';
+import type { BundleLabel } from '../model/reason.ts';
+import { commandName } from '../release/recorded-phase.ts';
+import type { StoredBundle } from '../state/state.ts';
+
+/** The title of a bundle in a short line: `ocp 4.13.7`. */
+export function briefTitle(bundle: BundleLabel): string {
+  return clip(bundleTitle(bundle), MAX_NAME_LENGTH);
+}
+
+/** A name of something else in a short line: a medium, a node, an image. */
+export function briefName(name: string): string {
+  return clip(name, MAX_NAME_LENGTH);
+}
+
+/** Longest list of names in a short line. */
+const MAX_NAMES_LENGTH = 64;
+
+/** Several names in a short line: all of them, or the first one and how many more. */
+export function briefNames(names: readonly string[], none: string, joint = ', '): string {
+  const all = names.join(joint) || none;
+  if (all.length <= (names.length > 1 ? MAX_NAMES_LENGTH : MAX_NAME_LENGTH)) return all;
+  const [first = none, ...more] = names;
+  return `${briefName(first)}${more.length === 0 ? '' : ` and ${more.length} more`}`;
+}
+
+/** What a command takes for a bundle; undefined where its name is too long for a short line. */
+export function briefCommand(command: string, bundle: BundleLabel): string {
+  const name = bundleName(bundle);
+  return name.length <= MAX_NAME_LENGTH ? `'stickpin ${command} ${name}'` : "'stickpin list'";
+}
+
+export type Entries = readonly Pick<BundleAssessment, 'bundle'>[];
+
+/** Whether its name and version mean another bundle too. */
+export function hasNamesake(bundle: StoredBundle, bundles: Entries): boolean {
+  return commandNameAmong(bundle, bundles) === bundle.bundleId;
+}
+
+/** As {@link commandName}. */
+export function commandNameAmong(bundle: StoredBundle, bundles: Entries): string {
+  return commandName(
+    bundle,
+    bundles.map((entry) => entry.bundle),
+  );
+}
+
+/**
+ * A text, or a record with texts, about a bundle: commands in it name the bundle by its digest
+ * where its name is not enough.
+ */
+export function withCommands<T>(about: T, bundle: StoredBundle, bundles: readonly StoredBundle[]): T {
+  const command = commandName(bundle, bundles);
+  const name = bundleName(bundle.payload);
+  if (command === name) return about;
+  const named = (value: unknown): unknown => {
+    if (typeof value === 'string') return value.replaceAll(` ${name}'`, ` ${command}'`);
+    if (Array.isArray(value)) return value.map(named);
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, named(one)]));
+  };
+  return named(about) as T;
+}
+
+/**
+ * As {@link briefTitle}, with the digest in short where the title alone could mean another bundle
+ * that is kept.
+ */
+export function titleAmong(bundle: StoredBundle, bundles: Entries): string {
+  const title = briefTitle(bundle.payload);
+  return hasNamesake(bundle, bundles) ? `${title} (${shortDigest(bundle.bundleId)})` : title;
+}
+
+/** Longest STATUS line, in characters, with all that is added to it. */
+export const MAX_LINE_LENGTH = 200;
+
+/** Longest name in it: what is wrong must stand in the first 80 characters. */
+const MAX_NAME_LENGTH = 48;
+
+/** Where the whole reason is. */
+export const SEE_LIST = "See 'stickpin list'.";
+
+/** Where the rest of a sentence that was shortened is. */
+const MORE = "See 'journalctl -u stickpin'.";
+
+/**
+ * As many of the sentences as fit, in their order: the first one always, which says what is wrong,
+ * then the second one, which says what to do, the others while there is room. Only a first sentence
+ * that leaves no room for the second one is shortened, at a word and with `…`: what is so long was
+ * said by another program. What follows it is then a whole sentence again, `more` where nothing
+ * else is short enough.
+ */
+export function fitted(sentences: readonly string[], maxLength: number = MAX_LINE_LENGTH, more = MORE): string {
+  const [first = '', ...rest] = sentences.filter((text) => text !== '');
+  return rest.reduce(
+    (told, next) => {
+      const longer = `${sentence(told)} ${next}`;
+      return longer.length <= maxLength ? longer : told;
+    },
+    headWithin(first, { next: rest[0], more }, maxLength),
+  );
+}
+
+/**
+ * The sentences in the order in which they read best when all fit, else as many of them as fit, the
+ * most important ones first.
+ */
+export function inOrder(reading: readonly string[], byWeight: readonly string[]): string {
+  const all = fitted(reading, Number.POSITIVE_INFINITY);
+  return all.length <= MAX_LINE_LENGTH ? all : fitted(byWeight);
+}
+
+/** The sentences of a text: each begins with a capital letter after the end of another one. */
+export function sentencesOf(text: string): readonly string[] {
+  return text.split(/(?<=[.!?…]'?) (?=\p{Lu})/u);
+}
+
+/**
+ * What an adapter says, as whole sentences: what is wrong, then the last one, which says what to
+ * do, then what lies between. Its digests are in short: they would take the room of what matters.
+ */
+export function foreignSentences(message: string): readonly string[] {
+  const text = oneLine(message).replace(/sha256:[0-9a-f]{64}/g, (digest) => shortDigest(digest as Digest));
+  const [what = '', ...more] = sentencesOf(text)
+    .flatMap((one) => one.split(/; (?=\p{Ll}+[ ,])/u))
+    .map(sentence);
+  const after = more.map((one) => `${one.slice(0, 1).toUpperCase()}${one.slice(1)}`);
+  return [what, ...after.slice(-1), ...after.slice(0, -1)];
+}
+
+/** The call behind the code of a system error: `(ENOENT, open '/x')`. The journal has it. */
+const systemCall = /(?<=\(E[A-Z0-9]+), [^()]+(?=\))/g;
+
+/**
+ * A text of at most this length: without the calls of system errors, and if it is still too long,
+ * shortened at the end of a clause or word, with `…` at its end.
+ */
+export function shortened(long: string, maxLength: number): string {
+  if (long.length <= maxLength) return long;
+  const text = long.replace(systemCall, '');
+  if (text.length <= maxLength) return text;
+  const cut = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
+  const ends = [cut.replace(/[,;:] [^,;:]*$/, ''), cut.replace(/[\s,;:.]+\S*$/, '')];
+  return `${ends.find(({ length }) => length > maxLength * 0.6) ?? cut}…`;
+}
+
+function headWithin(
+  first: string,
+  { next = '', more }: { readonly next: string | undefined; readonly more: string },
+  maxLength: number,
+): string {
+  const isShort = next !== '' && next.length <= maxLength / 2;
+  if (first.length + (isShort ? next.length + 2 : 0) <= maxLength) return first;
+  if (isShort) return shortened(first, maxLength - next.length - 1);
+  if (first.length <= maxLength) return first;
+  return more === '' ? shortened(first, maxLength) : `${shortened(first, maxLength - more.length - 1)} ${more}`;
+}
+
+/** Whether a name would push what is wrong beyond the first 80 characters. */
+export function hasLongName(data: object): boolean {
+  const { bundle, medium = '', media = [], peer = '', how = {}, signedBy = [] } = data as Partial<Named>;
+  const names = [bundle === undefined ? '' : bundleTitle(bundle), medium, media.join(', '), peer, signedBy.join(', ')];
+  return [...names, ...Object.values(how)].some((name) => name.length > MAX_NAME_LENGTH);
+}
+
+/** The names that reasons begin with. */
+interface Named {
+  readonly bundle: BundleLabel;
+  readonly medium: string;
+  readonly media: readonly string[];
+  readonly peer: string;
+  readonly how: Readonly<Record<string, string>>;
+  readonly signedBy: readonly string[];
+}

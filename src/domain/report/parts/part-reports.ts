@@ -1,0 +1,273 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { formatDuration } from '../../../platform/sizes.ts';
+import type { Assessment } from '../../assess/assess.ts';
+import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import type { NextWindows } from '../../gates/timing-gates.ts';
+import {
+  type Advisory,
+  baseNeededBy,
+  bundleName,
+  bundleTitle,
+  type Payload,
+  type UpdateRules,
+} from '../../model/bundle.ts';
+import type { BundleId } from '../../model/digest.ts';
+import type { ImageContent } from '../../model/image.ts';
+import type { DamagedImage } from '../../release/damaged-images.ts';
+import { keptBundles } from '../../release/recorded-phase.ts';
+import type { ContentChecks } from '../../state/checks.ts';
+import type { HookMemory, HookRun } from '../../state/hook.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import type { Opening } from '../../time/windows.ts';
+import type { RejectedName } from '../../trust/approval.ts';
+import { isAwaited } from '../hold-text.ts';
+import { rejectedNameText, type ShownReason } from '../reasons/reason-text.ts';
+import { contentFaultText, damageNextText, hookFailureText } from '../texts/release-text.ts';
+import { openingText, percentText } from '../texts/time-text.ts';
+
+/** A rule of a release, as it is shown. */
+export interface ShownRule {
+  readonly rule: 'from' | 'rollout' | 'endOfLife' | 'barrier' | 'deadend';
+  readonly value: string;
+  /**
+   * `holds-activation`: of this release, while it applies. `holds-others`: other releases of its
+   * stream wait for it, or are not reached from it.
+   */
+  readonly effect: 'holds-activation' | 'holds-others';
+}
+
+/** The rules of a payload. */
+export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownRule[] {
+  const { from, rollout, endOfLife, barrier, deadend } = update ?? {};
+  const rule = (name: ShownRule['rule'], value: string | undefined): ShownRule[] => {
+    const effect = name === 'barrier' || name === 'deadend' ? 'holds-others' : 'holds-activation';
+    return value === undefined ? [] : [{ rule: name, value, effect }];
+  };
+  return [
+    ...rule('from', from),
+    ...rule('rollout', rollout && rolloutText(rollout)),
+    ...rule('endOfLife', endOfLife),
+    ...rule('barrier', barrier?.reason),
+    ...rule('deadend', deadend?.reason),
+  ];
+}
+
+/** A rollout in words: `from 2026-03-10T12:00:00Z, over 90 minutes, 10 % of the nodes at once`. */
+export function rolloutText({ start, durationMinutes, startPercentage }: NonNullable<UpdateRules['rollout']>): string {
+  const minutes = durationMinutes === 1 ? '1 minute' : `${durationMinutes} minutes`;
+  const over = durationMinutes === undefined ? '' : `, over ${minutes}`;
+  const atOnce = startPercentage === undefined ? '' : `, ${percentText(startPercentage)} of the nodes at once`;
+  return `from ${start ?? 'the beginning'}${over}${atOnce}`;
+}
+
+/** One of the next times at which activations may begin (`update.strategy = "window"`). */
+export interface WindowReport {
+  /** RFC 3339; absent when it is open now. */
+  readonly opensAt?: string;
+  /** RFC 3339; absent when it does not close within weeks. */
+  readonly closesAt?: string;
+  /** For people: `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`. */
+  readonly text: string;
+}
+
+/** The next windows; empty when activations wait for none. */
+export function windowReports({ windows }: Pick<Assessment, 'windows'>): readonly WindowReport[] {
+  return windows === undefined ? [] : windows.openings.map((opening) => windowReport(opening, windows));
+}
+
+function windowReport(opening: Opening, { timeZone }: NextWindows): WindowReport {
+  const { opensAt, closesAt } = opening;
+  return {
+    ...(opensAt !== undefined && { opensAt: new Date(opensAt).toISOString() }),
+    ...(closesAt !== undefined && { closesAt: new Date(closesAt).toISOString() }),
+    text: openingText(opening, timeZone),
+  };
+}
+
+/** A hook that runs, waits to be tried again, or failed and is not tried again. */
+export interface HookReport {
+  readonly hook: string;
+  readonly unit: string;
+  readonly state: 'running' | 'retrying' | 'failed';
+  /** `name@version` of its release. */
+  readonly bundle: string;
+  /** Since when it runs, when it is tried again, or when it failed (RFC 3339). */
+  readonly at: string;
+  /** Why it failed. */
+  readonly message?: string;
+}
+
+type Bundles = readonly Pick<BundleAssessment, 'bundle' | 'phase' | 'isAskedFor'>[];
+
+/** What is to be told of hooks now; empty while none runs and the last run of each was good. */
+export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bundles): readonly HookReport[] {
+  const nameOf = (bundleId: BundleId) => {
+    const found = bundles.find(({ bundle }) => bundle.bundleId === bundleId);
+    return found === undefined ? bundleId : bundleName(found.bundle.payload);
+  };
+  const about = ({ hook, unit, bundleId }: Omit<HookRun, 'event'>) => ({ hook, unit, bundle: nameOf(bundleId) });
+  return [
+    ...running.map((run) => ({ ...about(run), state: 'running' as const, at: timeText(run.startedAt) })),
+    ...failed.map((run) => ({
+      ...about(run),
+      state: 'retrying' as const,
+      at: timeText(run.retryAt),
+      message: hookFailureText(run.unit, run.why),
+    })),
+    ...[...ledger].flatMap(([hook, { unit, failure }]) =>
+      failure === undefined
+        ? []
+        : [
+            {
+              ...about({ hook, unit, bundleId: failure.bundleId }),
+              state: 'failed' as const,
+              at: timeText(failure.at),
+              message: hookFailureText(unit, failure.why),
+            },
+          ],
+    ),
+  ];
+}
+
+/**
+ * What STATUS adds about hooks, a sentence each. `before-activate` of a release that is awaited is
+ * told with that release.
+ */
+export function hookNotes({ running, failed, ledger }: HookMemory, bundles: Bundles, now: number): readonly string[] {
+  const isToldElsewhere = ({ hook, bundleId }: HookRun) =>
+    hook === 'before-activate' && bundles.some((entry) => entry.bundle.bundleId === bundleId && isAwaited(entry));
+  const titleOf = (bundleId: BundleId) => {
+    const found = bundles.find(({ bundle }) => bundle.bundleId === bundleId);
+    return found === undefined ? 'a release' : bundleTitle(found.bundle.payload);
+  };
+  const broken = [...ledger].filter(([, { failure }]) => failure !== undefined).map(([hook]) => hook);
+  const retried = failed.filter((run) => !isToldElsewhere(run)).map(({ hook }) => hook);
+  const bad = [...new Set([...broken, ...retried])];
+  return [
+    ...running
+      .filter((run) => !isToldElsewhere(run))
+      .map(({ hook, unit, bundleId, startedAt }) => {
+        const since = formatDuration(Math.max(0, now - startedAt));
+        return `Waiting for hook ${hook} of ${titleOf(bundleId)} (${unit}), for ${since} now.`;
+      }),
+    ...(bad.length === 0 ? [] : [`Hook ${bad.join(', ')} failed: see 'stickpin status'.`]),
+  ];
+}
+
+function timeText(time: number): string {
+  return new Date(time).toISOString();
+}
+
+/** An adopted bundle without images. */
+export interface NoticeReport {
+  readonly bundleId: string;
+  readonly name: string;
+  readonly version: string;
+  readonly sequence: number;
+  readonly signedBy: readonly string[];
+  readonly signerKeyIds?: readonly string[];
+  /** RFC 3339. */
+  readonly adoptedAt: string;
+  readonly advisories: readonly Advisory[];
+  readonly reason?: ShownReason;
+}
+
+/** A release that a person rejected by name. */
+export interface RejectedNameReport {
+  readonly name: string;
+  readonly version: string;
+  /** RFC 3339. */
+  readonly since: string;
+  readonly reason: ShownReason;
+}
+
+/** `reason`: why it is not in force, if it is not. */
+export function noticeReport(bundle: StoredBundle, reason: ShownReason | undefined): NoticeReport {
+  const { bundleId, payload, signedBy, signerKeyIds } = bundle;
+  return {
+    bundleId,
+    name: payload.name,
+    version: payload.version,
+    sequence: payload.sequence,
+    signedBy,
+    ...(signerKeyIds !== undefined && { signerKeyIds }),
+    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
+    advisories: payload.advisories ?? [],
+    ...(reason !== undefined && { reason }),
+  };
+}
+
+/** The person's own words are part of the reason. */
+export function rejectedNameReport({ name, version, at, reason }: RejectedName): RejectedNameReport {
+  const message = rejectedNameText({ name, version }, reason);
+  return { name, version, since: new Date(at).toISOString(), reason: { code: 'trust/rejected', message } };
+}
+
+/** What a check has found of one image, for people and programs. */
+export interface CheckedImage {
+  /** By digest. */
+  readonly image: string;
+  /** The kept releases that have it: `ocp@4.13.7`. */
+  readonly releases: readonly string[];
+  /** `damaged`: see `found`. `unknown`: it could not be looked at. */
+  readonly result: 'whole' | 'damaged' | 'absent' | 'unknown';
+  /** What was looked at, or what is wrong. */
+  readonly found: string;
+  /** What becomes of it and what to do. Empty when nothing is to be done. */
+  readonly next: string;
+}
+
+/** The images of kept releases, or of one of them, as the last check has found them. */
+export function checkedImages(
+  bundles: readonly StoredBundle[],
+  { results }: ContentChecks,
+  damaged: readonly DamagedImage[],
+  only?: BundleId,
+): readonly CheckedImage[] {
+  const kept = keptBundles(bundles);
+  const chosen = kept.filter(({ bundleId }) => only === undefined || bundleId === only);
+  const references = new Set(chosen.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
+  return [...references].map((reference) => {
+    const releases = kept.filter(({ contents }) => contents.images.some((image) => image.reference === reference));
+    const content = results.get(reference)?.content ?? NOT_CHECKED;
+    const damage = damaged.find(({ image }) => image.reference === reference);
+    return {
+      image: reference,
+      releases: releases.map(({ payload }) => bundleName(payload)),
+      ...shown(content),
+      next: nextOf(content, damage),
+    };
+  });
+}
+
+const NOT_CHECKED: ImageContent = {
+  kind: 'unknown',
+  reason: { code: 'engine/not-checked', message: 'it was pulled again after it was checked' },
+};
+
+function shown(content: ImageContent): Pick<CheckedImage, 'result' | 'found'> {
+  switch (content.kind) {
+    case 'whole':
+      return { result: 'whole', found: content.by === 'bytes' ? 'every blob has its digest' : 'the records fit' };
+    case 'broken':
+      return { result: 'damaged', found: content.faults.map(contentFaultText).join('; ') };
+    case 'absent': {
+      const left = content.faults.map(contentFaultText).join('; ');
+      return {
+        result: 'absent',
+        found: left === '' ? 'the runtime does not have it' : `of what is left of it: ${left}`,
+      };
+    }
+    case 'unknown':
+      return { result: 'unknown', found: content.reason.message };
+    default:
+      return assertNever(content);
+  }
+}
+
+function nextOf(content: ImageContent, damage: DamagedImage | undefined): string {
+  const [bundle] = damage?.bundles ?? [];
+  if (damage === undefined || bundle === undefined) return content.kind === 'unknown' ? 'Run it again.' : '';
+  if (!damage.isPresent && damage.next.kind === 'heal') return 'It is pulled again.';
+  return damageNextText(damage.next.kind, bundleTitle(bundle.payload), baseNeededBy(damage.image, bundle));
+}

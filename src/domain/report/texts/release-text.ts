@@ -1,0 +1,329 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
+import { formatBytes, formatCount, formatDuration } from '../../../platform/sizes.ts';
+import type { ActivationHold } from '../../gates/gates.ts';
+import { bundleName, bundleTitle } from '../../model/bundle.ts';
+import { shortDigest } from '../../model/digest.ts';
+import type { ContentFault, DamageOutcome } from '../../model/reason.ts';
+import type { ManifestProblem, ManifestWarning } from '../../release/manifest-warnings.ts';
+import type { ElsewhereUse } from '../../release/pulls.ts';
+import type { KeptWhy } from '../../release/retention.ts';
+import type { CheckCause, PullCheck, RunningCheck } from '../../state/checks.ts';
+import type { HookFailure } from '../../state/hook.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import type { StreamRelease, StreamReport } from '../stream-report.ts';
+
+/** What is wrong with an image: a clause about it. */
+export function contentFaultText(fault: ContentFault): string {
+  switch (fault.kind) {
+    case 'blob':
+      return `${shortDigest(fault.digest)} is ${WHY[fault.why]}`;
+    case 'document-absent':
+      return `its manifest or config ${shortDigest(fault.digest)} is gone`;
+    case 'layer-absent':
+      return `its layer ${shortDigest(fault.digest)} is neither unpacked nor there as a blob`;
+    case 'records':
+      return fault.what;
+    default:
+      return assertNever(fault);
+  }
+}
+
+const WHY = {
+  lost: 'gone, though the runtime has a record of it',
+  truncated: 'truncated',
+  altered: 'altered',
+  unreadable: 'unreadable',
+} as const;
+
+/**
+ * What becomes of a damaged image and what to do: a sentence. `title`: of a release that has it.
+ * `base`: what has the layers of the image that this release left out.
+ */
+export function damageNextText(next: DamageOutcome, title: string, base?: string): string {
+  switch (next) {
+    case 'heal':
+      return 'It is removed and pulled again.';
+    case 'plug-in':
+      return `It stays until its blobs are at hand: plug in the stick of ${title}${base === undefined ? '' : `, and that of its base ${base}`}.`;
+    case 'cancelled':
+      return `It stays, since the preload of ${title} was cancelled: run 'stickpin rescan'.`;
+    case 'in-use':
+      return 'It stays while a container uses it: stop its pod, and it is removed and pulled again.';
+    case 'shared':
+      return "It can't be repaired yet: another damaged image, still in use, shares its data.";
+    case 'look':
+      return 'It stays until the containers of the node are known.';
+    case 'give-up':
+      return "It was pulled again twice and is damaged still: check the disk, then run 'stickpin verify-images'.";
+    default:
+      return assertNever(next);
+  }
+}
+
+/** The STATUS line while images are checked. */
+export function checkLine({ cause, done, total, readBytes }: RunningCheck): string {
+  const read = readBytes === 0 ? '' : `, ${formatBytes(readBytes)} read`;
+  return `Checking the content of images${CAUSE[cause]}: ${done}/${total}${read}`;
+}
+
+const CAUSE: Readonly<Record<CheckCause, string>> = {
+  'unclean-boot': ', since the node was not shut down before it was booted',
+  request: '',
+  again: ' again',
+};
+
+const MARGIN = '    ';
+
+const SOURCES: Readonly<Record<NonNullable<StreamReport['current']>['source'], string>> = {
+  activated: 'activated last',
+  running: 'its containers run',
+  setting: 'says the setting streams.NAME.current',
+};
+
+/**
+ * The update graph of a stream as text: the releases by their order, the present one marked with
+ * `*` and the next one with `>`; below each its barrier, its dead end, and the releases from which
+ * it may be reached. Who prints it wraps its lines.
+ */
+export function graphText({ name, scheme, current, next, notes, releases }: StreamReport): string {
+  const versions = scheme === undefined ? '' : ` (versions: ${scheme})`;
+  const position =
+    current === undefined ? 'unknown' : `${current.version}, ${SOURCES[current.source].replace('NAME', name)}`;
+  const head = [
+    oneLine(`Stream ${name}${versions}`),
+    oneLine(`Present release: ${position}`),
+    ...(next === undefined ? [] : [oneLine(`Next release: ${next}`)]),
+  ];
+  const nodes = releases.flatMap((release) => nodeLines(release, current?.version, next));
+  return `${[...head, '', ...nodes, ...notes.flatMap((note) => ['', oneLine(note)])].join('\n')}\n`;
+}
+
+function nodeLines(release: StreamRelease, current: string | undefined, next: string | undefined): string[] {
+  const { version, sequence, phase, from, barrier, deadend } = release;
+  const mark = version === current ? '*' : version === next ? '>' : ' ';
+  const what = [
+    ...(sequence === undefined ? [] : [`sequence ${sequence}`]),
+    phase === 'absent' ? 'not here' : phase,
+    ...(version === current ? ['present'] : []),
+    ...(version === next ? ['next'] : []),
+  ];
+  return [
+    `${mark} ${oneLine(`${version} (${what.join(', ')})`)}`,
+    ...(barrier === undefined ? [] : [`${MARGIN}${oneLine(`barrier: ${barrier}`)}`]),
+    ...(deadend === undefined ? [] : [`${MARGIN}${oneLine(`dead end: ${deadend}`)}`]),
+    ...(from.length === 0 ? [] : [`${MARGIN}${oneLine(`<- ${from.join(', ')}`)}`]),
+  ];
+}
+
+/** Why a hook did not succeed, and where to look: a clause that begins with the unit. */
+export function hookFailureText(unit: string, why: HookFailure): string {
+  switch (why.kind) {
+    case 'absent':
+      return `there is no unit ${unit}: install it, or correct the settings in [hooks]`;
+    case 'not-loaded':
+      return `${unit} can't be started, since systemd says that it is "${why.state}": see 'systemctl status ${unit}'`;
+    case 'active':
+      return `${unit} is active already, so that starting it does nothing: it needs Type=oneshot, without RemainAfterExit=yes`;
+    case 'ended': {
+      const { job, result, status } = why;
+      const how = result === undefined ? job : `${job}: ${result}`;
+      return `${unit} ${how}${status === undefined ? '' : `, status ${status}`}; see 'journalctl -u ${unit}'`;
+    }
+    case 'unasked':
+      return `${unit} could not be run: ${why.message}`;
+    default:
+      return assertNever(why);
+  }
+}
+
+type HookData = Extract<ActivationHold, { readonly code: 'hook' }>['data'];
+
+/** What hook before-activate holds an activation for. A clause without full stop. */
+export function hookClause(data: HookData): string {
+  const { unit, state, attempts } = data;
+  switch (state) {
+    case 'files':
+      return `hook before-activate (${unit}) waits for the attached files of the release`;
+    case 'start':
+      return `hook before-activate (${unit}) has to succeed before`;
+    case 'end':
+      return `hook before-activate (${unit}) runs, and has to succeed before`;
+    case 'retry': {
+      const tries = attempts === 1 ? 'once' : `${attempts} times`;
+      return `hook before-activate failed ${tries}: ${hookFailureText(unit, failureOf(data))}`;
+    }
+    default:
+      return assertNever(state);
+  }
+}
+
+/** The failure that the gate gave as plain values. */
+function failureOf({
+  failure = 'unasked',
+  job = '',
+  result,
+  status,
+  loadState = '',
+  message = '',
+}: HookData): HookFailure {
+  switch (failure) {
+    case 'ended':
+      return { kind: failure, job, ...(result !== undefined && { result }), ...(status !== undefined && { status }) };
+    case 'not-loaded':
+      return { kind: failure, state: loadState };
+    case 'unasked':
+      return { kind: failure, message };
+    default:
+      return { kind: failure };
+  }
+}
+
+/** Why a release that is not the current one is kept, and what releases it. A clause. */
+export function keptText(bundle: StoredBundle, why: KeptWhy): string {
+  switch (why.kind) {
+    case 'protected':
+      return 'kept for good by lifecycle.protect';
+    case 'wanted':
+      return 'kept since its activation was asked for';
+    case 'base':
+      return 'kept until the delta that builds on it is complete';
+    case 'last-good':
+      return `kept as the last known good release, until ${unproven(why.current)}`;
+    case 'fallback':
+      return `kept as a fallback (lifecycle.keep = ${why.keep}), until newer releases are proven`;
+    case 'unproven': {
+      const what = why.isRolledBack ? 'it was rolled back' : 'it was never proven';
+      const name = bundleName(bundle.payload);
+      const then = `${unproven(why.current)} and has a higher sequence`;
+      return `kept, since ${what}, until ${then}; 'stickpin unpin ${name}' gives it up`;
+    }
+    case 'surplus':
+      return 'kept only while containers run from it';
+    default:
+      return assertNever(why);
+  }
+}
+
+function unproven({ payload }: StoredBundle): string {
+  return `${bundleTitle(payload)} is proven`;
+}
+
+/** How many images a text names. */
+const NAMED = 20;
+
+/** What a test pull has shown, and what to do: one sentence or two, without full stop. */
+export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 'end'>): string {
+  switch (end.kind) {
+    case 'answered':
+      return end.isProbe === true
+        ? `the runtime asked stickpin's registry for the repository of ${reference}, and was answered`
+        : `the runtime pulled ${reference}, and stickpin's registry answered it`;
+    case 'not-asked':
+      return `the runtime pulled ${reference} from another registry and did not ask stickpin's, so that the pull fails without a network. ${LOOK_AT_MIRRORS}`;
+    case 'not-sent':
+      return `the runtime pulled ${reference} from another registry, since stickpin's has no manifest and configuration of it to send. So the pull fails without a network. ${LOOK_AT_DOCUMENTS}`;
+    case 'failed':
+      if (end.isAsked && !end.isSent) {
+        return `the pull of ${reference}, which is present, failed, since stickpin's registry has no manifest and configuration of it to send: ${end.reason.message}. ${LOOK_AT_DOCUMENTS}`;
+      }
+      return end.isAsked
+        ? `the pull of ${reference}, which is present, failed although stickpin's registry was asked: ${end.reason.message}. Look into the journal of the runtime, and run 'stickpin doctor' again`
+        : `the pull of ${reference}, which is present, failed, and stickpin's registry was not asked: ${end.reason.message}. ${LOOK_AT_MIRRORS}`;
+    case 'timed-out':
+      return `the pull of ${reference}, which is present, did not end within ${formatDuration(end.afterMs)}. Look into the journal of the runtime, and run 'stickpin doctor' again`;
+    case 'runtime-away':
+      return `the pull of ${reference} could not be tested: ${end.reason.message}. Run 'stickpin doctor' when the runtime answers`;
+    case 'image-gone':
+      return `the pull of ${reference} could not be tested, since the image was removed meanwhile`;
+    default:
+      return assertNever(end);
+  }
+}
+
+const LOOK_AT_DOCUMENTS = 'Plug in the stick of its release, and stickpin keeps them again';
+const LOOK_AT_MIRRORS = "'stickpin doctor' tells whether the runtime reads its mirrors; restart it if it does";
+
+/** Which images come from elsewhere, and what to do. At least one. */
+export function elsewhereText(uses: readonly ElsewhereUse[]): string {
+  const named = uses.slice(0, NAMED).map(({ image, usedBy, more, release }) => {
+    const others = more === 0 ? '' : ` and ${more} more`;
+    const later = release === undefined ? '' : `; ${release} provides it once it is activated`;
+    return `${image} (${usedBy}${others}${later})`;
+  });
+  const rest = uses.length > NAMED ? `, and ${uses.length - NAMED} more` : '';
+  const count = formatCount(uses.length, 'image');
+  return `no activated release answers a pull of ${count}, so that it fails without a network: ${named.join(', ')}${rest}. ${elsewhereAdvice(uses)}, or use names that a release provides`;
+}
+
+function elsewhereAdvice(uses: readonly ElsewhereUse[]): string {
+  const releases = [...new Set(uses.flatMap(({ release }) => release ?? []))].join(' and ');
+  const lacking = uses.filter(({ release }) => release === undefined).length;
+  if (lacking === 0) return `Activate ${releases}`;
+  const names = lacking === 1 ? 'this name' : 'these names';
+  if (releases === '') return `Add ${lacking === 1 ? 'it' : 'them'} to a bundle under ${names}`;
+  return `Activate ${releases}, and add ${lacking === 1 ? 'the other one' : 'the others'} to a bundle under ${names}`;
+}
+
+type ElsewhereHold = Extract<ActivationHold, { readonly code: 'engine/pulls-from-elsewhere' }>;
+
+/** Why images from elsewhere hold an activation: a clause. */
+export function elsewhereClause(data: ElsewhereHold['data']): string {
+  const setting = 'update.pulls_from_elsewhere is "hold"';
+  switch (data.kind) {
+    case 'found': {
+      const others = data.more === 0 ? '' : ` and ${formatCount(data.more, 'other image')}`;
+      return `${data.image}${others} would still come from elsewhere (${data.usedBy}), and ${setting}`;
+    }
+    case 'unknown':
+      return `nobody knows which images static pods and containers ask for, and ${setting}`;
+    default:
+      return assertNever(data);
+  }
+}
+
+/** A warning as one line: the file, who uses the image, what is wrong with it and what to do. */
+export function manifestWarningText({ problem, first, more }: ManifestWarning): string {
+  const others = more === 0 ? '' : ` and ${more} more`;
+  return oneLine(`${first.file}: ${first.usedBy}${others}: ${problemText(problem)}`);
+}
+
+function problemText(problem: ManifestProblem): string {
+  switch (problem.kind) {
+    case 'no-image':
+      return 'it names no image';
+    case 'always-pulled':
+      return alwaysText(problem);
+    case 'no-full-name':
+      return `image ${problem.image} is not in the bundle: it has no full name, as quay.io/…`;
+    case 'not-carried':
+      return `image ${problem.image} is not in the bundle`;
+    case 'other-digest':
+      return `image ${problem.image} is not in the bundle: it carries another digest of ${problem.repository}`;
+    case 'other-tag': {
+      const { image, tags } = problem;
+      const known = tags.length === 0 ? 'images without a tag' : `the tags ${shown(tags)}`;
+      return `image ${image} is not in the bundle by that tag: the bundle has only ${known} of its repository`;
+    }
+    default:
+      return assertNever(problem);
+  }
+}
+
+function alwaysText({ image, since }: Extract<ManifestProblem, { readonly kind: 'always-pulled' }>): string {
+  const costs = 'the node asks the registry each time it starts';
+  switch (since) {
+    case 'policy':
+      return `imagePullPolicy of ${image} is Always: ${costs}; use IfNotPresent`;
+    case 'no-tag':
+      return `image ${image} has no tag, which means imagePullPolicy Always: ${costs}; use a version`;
+    case 'latest':
+      return `image ${image} has the tag 'latest', which means imagePullPolicy Always: ${costs}; use a version`;
+    default:
+      return assertNever(since);
+  }
+}
+
+function shown(tags: readonly string[]): string {
+  return tags.length <= 5 ? tags.join(', ') : `${tags.slice(0, 5).join(', ')} …`;
+}

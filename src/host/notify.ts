@@ -1,0 +1,159 @@
+import type { Clock } from '../platform/clock.ts';
+import type { Log } from '../platform/log.ts';
+import { oneLine } from '../platform/plain-text.ts';
+import type { ServiceNotifier } from '../ports/node.ts';
+import { createDatagramSender, type DatagramSender } from './unix-datagrams.ts';
+
+/** A {@link ServiceNotifier} that also feeds the watchdog and holds a socket. */
+export interface SystemdNotifier extends ServiceNotifier {
+  /** Whether `NOTIFY_SOCKET` was set, also to an abstract socket. */
+  readonly isStartedBySystemd: boolean;
+  /** Ends the watchdog's timer and closes the socket. */
+  dispose(): void;
+}
+
+/** The options of {@link createServiceNotifier}. */
+interface NotifierDeps {
+  /**
+   * `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are read and removed, so that no child
+   * process gets them.
+   */
+  readonly env: NodeJS.ProcessEnv;
+  /**
+   * Called before each `WATCHDOG=1`. While it returns false none is sent, so that systemd restarts
+   * the service.
+   */
+  readonly healthy: () => boolean;
+  readonly log: Log;
+  /** Spaces the lines of status: at most one a second. */
+  readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
+  /** CLOCK_MONOTONIC in microseconds. Default: of the machine. */
+  readonly monotonicUsec?: () => bigint;
+  readonly pid?: number;
+}
+
+/**
+ * The notifier of this service (sd_notify(3), sd_watchdog_enabled(3)). Every call does nothing when
+ * `NOTIFY_SOCKET` is not set or names an abstract socket. Abstract sockets are not supported here;
+ * systemd uses a path (`/run/systemd/notify`).
+ */
+export async function createServiceNotifier(deps: NotifierDeps): Promise<SystemdNotifier> {
+  const { NOTIFY_SOCKET: path, WATCHDOG_USEC: usec, WATCHDOG_PID: watchdogPid } = deps.env;
+  for (const name of ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID']) delete deps.env[name];
+  if (path === undefined || path === '') return silent;
+  if (!path.startsWith('/')) {
+    deps.log.warn(
+      { path },
+      'NOTIFY_SOCKET is not a path in the filesystem, so systemd gets no message about start, status and stop',
+    );
+    return { ...silent, isStartedBySystemd: true };
+  }
+  const sender = await createDatagramSender(path);
+  const isOurs = watchdogPid === undefined || Number(watchdogPid) === (deps.pid ?? process.pid);
+  const timer = isOurs ? startWatchdog(Number(usec ?? 0), deps.healthy, sender) : undefined;
+  return notifierOn(sender, timer, deps);
+}
+
+const silent: SystemdNotifier = {
+  isStartedBySystemd: false,
+  ready: () => undefined,
+  status: () => undefined,
+  reloading: () => undefined,
+  stopping: () => undefined,
+  dispose: () => undefined,
+};
+
+function notifierOn(
+  sender: DatagramSender,
+  timer: NodeJS.Timeout | undefined,
+  { clock, monotonicUsec = () => process.hrtime.bigint() / 1000n }: NotifierDeps,
+): SystemdNotifier {
+  const stop = new AbortController();
+  const tell = (...lines: readonly string[]): void => {
+    sender.send(Buffer.from(lines.join('\n')));
+  };
+  const statuses = createStatusThrottle(clock, stop.signal, (line) => tell(`STATUS=${line}`));
+  return {
+    isStartedBySystemd: true,
+    ready: () => tell('READY=1'),
+    status: (line) => statuses.say(oneLine(line)),
+    reloading: () => tell('RELOADING=1', `MONOTONIC_USEC=${monotonicUsec()}`),
+    stopping: () => {
+      statuses.flush();
+      tell('STOPPING=1');
+    },
+    dispose: () => {
+      statuses.flush();
+      stop.abort();
+      clearInterval(timer);
+      sender.close();
+    },
+  };
+}
+
+/** Sends at half of the watchdog interval, as sd_watchdog_enabled(3) advises. */
+function startWatchdog(usec: number, healthy: () => boolean, sender: DatagramSender): NodeJS.Timeout | undefined {
+  if (!(usec > 0)) return undefined;
+  const timer = setInterval(() => {
+    if (healthy()) sender.send(Buffer.from('WATCHDOG=1'));
+  }, usec / 2000);
+  timer.unref();
+  return timer;
+}
+
+/** Sends a line of status at most once a second. */
+export interface StatusThrottle {
+  /**
+   * Sends the line now, or at the end of the second with the last one. What is unchanged is not
+   * sent.
+   */
+  say(line: string): void;
+  /** Sends at once what still waits. */
+  flush(): void;
+}
+
+/** systemd records each change, and nobody reads faster. */
+const SHORTEST_MS = 1_000;
+
+/**
+ * A throttle before `send`. The last line is always sent.
+ *
+ * @param signal ends the wait for the end of a second
+ */
+export function createStatusThrottle(
+  clock: Pick<Clock, 'monotonic' | 'sleep'>,
+  signal: AbortSignal,
+  send: (line: string) => void,
+): StatusThrottle {
+  let sent: string | undefined;
+  let sentAt = Number.NEGATIVE_INFINITY;
+  let waiting: string | undefined;
+  let isTimed = false;
+  const flush = () => {
+    const line = waiting;
+    waiting = undefined;
+    if (line === undefined || line === sent) return;
+    sent = line;
+    sentAt = clock.monotonic();
+    send(line);
+  };
+  const wait = async (ms: number) => {
+    isTimed = true;
+    await clock.sleep(ms, signal).catch(() => undefined);
+    isTimed = false;
+    if (!signal.aborted) flushInTime();
+  };
+  // What `flush` sent meanwhile begins a second of its own.
+  const flushInTime = () => {
+    const leftMs = sentAt + SHORTEST_MS - clock.monotonic();
+    if (leftMs <= 0) flush();
+    else if (!isTimed && waiting !== undefined) void wait(leftMs);
+  };
+  return {
+    say: (line) => {
+      waiting = line;
+      flushInTime();
+    },
+    flush,
+  };
+}

@@ -1,0 +1,141 @@
+/**
+ * The result of a send. `queued`: the receiver is busy, and the datagram is sent as soon as
+ * possible. `too-large`: too many bytes for one datagram. `lost`: there is no receiver or the queue
+ * is full.
+ */
+type SendOutcome = 'sent' | 'queued' | 'too-large' | 'lost';
+
+/** Sends datagrams to one Unix socket, in order. */
+export interface DatagramSender {
+  send(datagram: Buffer): SendOutcome;
+  /** Closes the socket. What is still queued is lost. Idempotent. */
+  close(): void;
+}
+
+/** Maximum number of queued datagrams while the receiver is busy. More are lost. */
+const MAX_QUEUED = 512;
+
+/** Pauses between two tries with a busy receiver. The kernel does not tell when it is ready. */
+const FIRST_PAUSE_MS = 2;
+const LONGEST_PAUSE_MS = 100;
+
+/**
+ * Makes a {@link DatagramSender} to the socket file at `path`; abstract addresses are not
+ * supported. The socket is opened with the first datagram. The path is resolved for each datagram,
+ * so a restarted receiver is found.
+ */
+export async function createDatagramSender(path: string): Promise<DatagramSender> {
+  const outbox: Outbox = { path, open: await loadDatagramSockets(), queue: [] };
+  return {
+    send: (datagram) => {
+      if (outbox.queue.length === 0) {
+        const result = sendNow(outbox, datagram);
+        if (result !== 'busy') return result === 'failed' ? 'lost' : result;
+      }
+      if (outbox.queue.length >= MAX_QUEUED) return 'lost';
+      outbox.queue.push(datagram);
+      if (outbox.timer === undefined) retryAfter(outbox, FIRST_PAUSE_MS);
+      return 'queued';
+    },
+    close: () => {
+      clearTimeout(outbox.timer);
+      outbox.timer = undefined;
+      outbox.queue.length = 0;
+      outbox.socket?.close();
+      outbox.socket = undefined;
+    },
+  };
+}
+
+/** An address, and what waits for its receiver. A timer runs while something does. */
+interface Outbox {
+  readonly path: string;
+  readonly open: () => DatagramSocket;
+  readonly queue: Buffer[];
+  socket?: DatagramSocket | undefined;
+  timer?: NodeJS.Timeout | undefined;
+}
+
+function sendNow(outbox: Outbox, datagram: Buffer): ReturnType<DatagramSocket['send']> {
+  outbox.socket ??= outbox.open();
+  return outbox.socket.send(datagram, outbox.path);
+}
+
+function retryAfter(outbox: Outbox, pauseMs: number): void {
+  outbox.timer = setTimeout(() => {
+    outbox.timer = undefined;
+    let hasSent = false;
+    for (let [first] = outbox.queue; first !== undefined; [first] = outbox.queue) {
+      if (sendNow(outbox, first) === 'busy') break;
+      outbox.queue.shift();
+      hasSent = true;
+    }
+    if (outbox.queue.length > 0) retryAfter(outbox, hasSent ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LONGEST_PAUSE_MS));
+  }, pauseMs);
+}
+
+/**
+ * What became of a datagram. `busy`: the receiver's queue is full. `failed`: there is no receiver.
+ */
+type SendResult = 'sent' | 'busy' | 'too-large' | 'failed';
+
+/** A socket for Unix datagrams that never blocks. */
+interface DatagramSocket {
+  /** Sends to the socket file at `path`, which is resolved each time. */
+  send(datagram: Buffer, path: string): SendResult;
+  /** Idempotent. */
+  close(): void;
+}
+
+// Linux, the same on x86-64 and arm64 (asm-generic/socket.h, asm-generic/fcntl.h).
+const AF_UNIX = 1;
+const SOCK_DGRAM = 2;
+const SOCK_NONBLOCK = 0o4000;
+const SOCK_CLOEXEC = 0o2000000;
+const MSG_NOSIGNAL = 0x4000;
+
+/** `sun_path` holds so many bytes, with a zero byte at the end (unix(7)). */
+const PATH_BYTES = 108;
+
+/**
+ * Opens sockets with the C library's own functions (socket(2), sendto(2)): Node.js has no Unix
+ * datagrams (docs/runtime-facts.md, fact 27).
+ *
+ * The module is loaded here, not on import, so that a machine without systemd never needs it.
+ */
+async function loadDatagramSockets(): Promise<() => DatagramSocket> {
+  const { default: koffi } = await import('koffi');
+  const libc = koffi.load(null);
+  const socket = libc.func('int socket(int, int, int)');
+  const close = libc.func('int close(int)');
+  const sendto = libc.func('intptr_t sendto(int, const void *, size_t, int, const void *, uint32_t)');
+  const { EAGAIN, EMSGSIZE } = koffi.os.errno;
+
+  return () => {
+    let fd: number = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return {
+      send: (datagram, path) => {
+        const address = addressOf(path);
+        if (fd < 0 || address === undefined) return 'failed';
+        if (sendto(fd, datagram, datagram.length, MSG_NOSIGNAL, address, address.length) >= 0) return 'sent';
+        const error = koffi.errno();
+        if (error === EAGAIN) return 'busy';
+        return error === EMSGSIZE ? 'too-large' : 'failed';
+      },
+      close: () => {
+        if (fd >= 0) close(fd);
+        fd = -1;
+      },
+    };
+  };
+}
+
+/** `struct sockaddr_un` (unix(7)); undefined when the path does not fit. */
+function addressOf(path: string): Buffer | undefined {
+  const name = Buffer.from(`${path}\0`);
+  if (name.length > PATH_BYTES) return undefined;
+  const family = Buffer.alloc(2);
+  // Both architectures are little-endian.
+  family.writeUInt16LE(AF_UNIX);
+  return Buffer.concat([family, name]);
+}

@@ -1,0 +1,160 @@
+import { chmod, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { BundleReader } from '../bundle/read/bundle-reader.ts';
+import { type BundleLayout, findBundles } from '../bundle/read/find-bundles.ts';
+import { isBundleTar, openBundle } from '../bundle/read/open-bundle.ts';
+import { type Digest, hexOf } from '../domain/model/digest.ts';
+import type { MediumId, PeerState } from '../domain/model/medium.ts';
+import type { Fault } from '../domain/model/reason.ts';
+import { AppError } from '../platform/app-error.ts';
+import type { BlobSource } from '../ports/blobs.ts';
+import type { MountEntry } from './mounts.ts';
+
+/**
+ * A medium that is a directory of this machine, or one `.stickpin.tar` file: `root` is its path.
+ */
+export function openFolderMedium(root: string, layout: BundleLayout): OpenMedium {
+  return {
+    place: root,
+    findBundles: async (signal) =>
+      (await findBundles(root, layout, signal)).map((found) =>
+        found.kind === 'bundle' ? bundleAt(root, found.path) : found,
+      ),
+  };
+}
+
+/** @param path relative to `root`; empty when the root itself is the bundle */
+function bundleAt(root: string, path: string): MediumBundle {
+  const reader = openBundle(join(root, path), root);
+  return { kind: 'bundle', path, reader, blobs: reader, fileOf: (digest) => fileOf(path, digest) };
+}
+
+/** The file of a blob, relative to the root of its medium; in a tar its name there. */
+function fileOf(path: string, digest: Digest): string {
+  const name = `blobs/sha256/${hexOf(digest)}`;
+  return isBundleTar(path) ? `${name} in ${path}` : join(path, name);
+}
+
+/** `media/load` (`reject`): the given path can't be used as a medium. */
+export function loadError(message: string, cause?: unknown): AppError<MediaErrorCode> {
+  return new AppError({ code: 'media/load', message, disposition: 'reject', cause });
+}
+
+/** Codes of errors of the room media. */
+export type MediaErrorCode =
+  | 'media/gone'
+  | 'media/read'
+  | 'media/mount'
+  | 'media/filesystem'
+  | 'media/in-use'
+  | 'media/udev'
+  | 'media/load'
+  | 'media/no-blob';
+
+/** Read access to one bundle of a medium. Both members may be the same object. */
+export interface BundleAccess {
+  /** Reads the documents of the bundle while it is verified. */
+  readonly reader: BundleReader;
+  /** The blobs of the bundle. They are served once the bundle is verified. */
+  readonly blobs: BlobSource;
+}
+
+/** A bundle on a medium. */
+export interface ReadableBundle extends BundleAccess {
+  readonly kind: 'bundle';
+  /** Its path on the medium, for display. Two bundles of one medium have different paths. */
+  readonly path: string;
+  /** The file of a blob on the medium, for display. Absent when blobs are not files. */
+  readonly fileOf?: (digest: Digest) => string;
+}
+
+/** An entry of a medium: a bundle, or something that looks like a bundle but can't be read. */
+export type MediumBundle =
+  | ReadableBundle
+  | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
+
+/** A medium that can be read. */
+export interface OpenMedium {
+  /** Its location for the log: a mount point, a directory, an address. */
+  readonly place: string;
+  /**
+   * Finds the bundles on it. Reads no bundle.
+   *
+   * @throws AppError `media/read` (`retry`), `media/gone` (`wait`)
+   */
+  findBundles(signal: AbortSignal): Promise<readonly MediumBundle[]>;
+}
+
+/** A plugged medium of a provider. It need not be a directory or on this machine. */
+export interface PluggedMedium {
+  readonly mediumId: MediumId;
+  /** Its name for display: `sdb1`, or the path of a directory. */
+  readonly label: string;
+  /** Whether it is the drop folder, which always exists. An empty one is not reported. */
+  readonly isDropFolder: boolean;
+  /** Of what another node offers: whether it can be read now. Default: a medium of this node. */
+  readonly peer?: () => PeerState;
+  /**
+   * Makes the medium readable, with a mount if necessary. Idempotent.
+   *
+   * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`),
+   *   `media/gone` (`wait`)
+   */
+  open(signal: AbortSignal): Promise<OpenMedium>;
+  /**
+   * Whether the medium is still plugged in. Called after a read error, which comes before the
+   * signal that a stick was unplugged.
+   */
+  isThere(signal: AbortSignal): Promise<boolean>;
+  /**
+   * The mount points of the whole medium among all mounts. {@link OpenMedium.place} is one of them.
+   * Absent for media without a mount.
+   */
+  mountPoints?(mounts: readonly MountEntry[]): readonly string[];
+  /** Releases what {@link open} acquired, after the medium was unplugged. Never throws. */
+  release(): Promise<void>;
+}
+
+/** Receives the reports of a provider. */
+export interface MediaSink {
+  arrived(medium: PluggedMedium): void;
+  /** The content of the medium has changed. */
+  changed(mediumId: MediumId): void;
+  left(mediumId: MediumId): void;
+  /** Another node can give its blobs again, or can't for a while, or its queue has moved. */
+  turned?(mediumId: MediumId): void;
+  /** All media of the start have been reported. */
+  lookedAt?(): void;
+}
+
+/** Finds media of one kind. */
+export interface MediaProvider {
+  /**
+   * Reports the present media, then each arrival, change and removal. @throws AppError when it
+   * can't ever work.
+   */
+  start(sink: MediaSink, signal: AbortSignal): Promise<void>;
+  /**
+   * Whether all media of the start have been reported. Absent when {@link start} waits for that.
+   */
+  isLookedAt?(): boolean;
+  /** Checks all media again. */
+  rescan(signal: AbortSignal): Promise<void>;
+  /**
+   * Adds a medium by its path, and returns its label. Undefined when it is not of this provider's
+   * kind.
+   *
+   * @throws AppError `media/load` (`reject`) with the reason why it can't be used
+   */
+  load?(path: string, signal: AbortSignal): Promise<string | undefined>;
+  dispose(): Promise<void>;
+}
+
+/**
+ * Makes a folder that only its owner may enter, with any umask. The mode of an existing folder is
+ * changed. @throws system errors
+ */
+export async function makePrivateFolder(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  await chmod(path, 0o700);
+}

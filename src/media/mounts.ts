@@ -1,0 +1,128 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/**
+ * The devices in the first column of fstab(5), as written: `/dev/sda2`, `UUID=…`, `LABEL=…`,
+ * `PARTUUID=…`, `PARTLABEL=…`.
+ */
+export function parseFstab(text: string): readonly string[] {
+  return text.split('\n').flatMap((line) => {
+    const [source] = line.trim().split(/\s+/);
+    return source === undefined || source === '' || source.startsWith('#') ? [] : [undoOctalEscapes(source)];
+  });
+}
+
+/**
+ * The udev properties (`udevadm info`) with the value of each kind of tag in fstab. udev encodes
+ * labels, and `ID_FS_LABEL` has `_` in place of blanks (systemd, udev-builtin-blkid.c). An `ID` is
+ * in links alone.
+ */
+const PROPERTIES = {
+  UUID: ['ID_FS_UUID'],
+  LABEL: ['ID_FS_LABEL_ENC', 'ID_FS_LABEL'],
+  PARTUUID: ['ID_PART_ENTRY_UUID'],
+  PARTLABEL: ['ID_PART_ENTRY_NAME'],
+  ID: [],
+} as const;
+
+/** Properties of a device as udev gives them, encoded. */
+type Properties = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Whether one of fstab's `sources` names the device with these udev properties. UUIDs are compared
+ * case-insensitively. A label counts too as `ID_FS_LABEL` has it, with `_` for blanks.
+ */
+export function isInFstab(sources: readonly string[], properties: Properties): boolean {
+  const links = properties.DEVLINKS?.split(' ') ?? [];
+  return sources.some((source) => {
+    const [, tag, value] = /^(UUID|LABEL|PARTUUID|PARTLABEL|ID)=(.+)$/.exec(source) ?? [];
+    if (tag === undefined || value === undefined) return source === properties.DEVNAME || links.includes(source);
+    const folder = `/dev/disk/by-${tag.toLowerCase()}/`;
+    const names = [
+      ...PROPERTIES[tag as keyof typeof PROPERTIES].flatMap((name) => properties[name] ?? []),
+      ...links.filter((link) => link.startsWith(folder)).map((link) => link.slice(folder.length)),
+    ];
+    const inOneCase = (text: string) => (tag.endsWith('UUID') ? text.toLowerCase() : text);
+    const wanted = inOneCase(value.replace(/^(["'])(.*)\1$/, '$2'));
+    return names.some((name) => inOneCase(undoHexEscapes(name)) === wanted);
+  });
+}
+
+/** Undoes the escapes (`\x20` for a space) of udev's names, one for each byte. */
+function undoHexEscapes(text: string): string {
+  return text.replace(/(?:\\x[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('\\x', ''), 'hex').toString());
+}
+
+/** One mount of proc_pid_mountinfo(5). */
+export interface MountEntry {
+  /** `major:minor` of the device, as st_dev has it. */
+  readonly device: string;
+  /** The mounted part of the filesystem; `/` for all of it. */
+  readonly root: string;
+  readonly mountPoint: string;
+  readonly type: string;
+  /** For example `/dev/sdb1`, or any name for filesystems without a device. */
+  readonly source: string;
+  /** Options of the filesystem, the same for all its mounts: `rw`, `errors=remount-ro`. */
+  readonly superOptions: readonly string[];
+}
+
+/**
+ * The mounts in the text of `/proc/self/mountinfo`; later mounts cover earlier ones. Lines that
+ * can't be parsed are skipped.
+ */
+export function parseMountinfo(text: string): readonly MountEntry[] {
+  return text.split('\n').flatMap((line) => {
+    const words = line.split(' ');
+    const separator = words.indexOf('-', 6);
+    const [device, root, mountPoint] = words.slice(2, 5);
+    const [type, source, superOptions = ''] = words.slice(separator + 1);
+    if (separator < 0 || device === undefined || root === undefined || mountPoint === undefined) return [];
+    if (type === undefined || source === undefined) return [];
+    return [
+      {
+        device,
+        root: undoOctalEscapes(root),
+        mountPoint: undoOctalEscapes(mountPoint),
+        type,
+        source: undoOctalEscapes(source),
+        superOptions: superOptions.split(','),
+      },
+    ];
+  });
+}
+
+/**
+ * Undoes the octal escapes (`\040` for a space) that mountinfo and fstab share, one for each byte.
+ */
+function undoOctalEscapes(text: string): string {
+  return text.replace(/(?:\\[0-7]{3})+/g, (run) =>
+    Buffer.from(
+      run
+        .split('\\')
+        .slice(1)
+        .map((octal) => Number.parseInt(octal, 8)),
+    ).toString(),
+  );
+}
+
+/**
+ * Whether the kernel panics when it finds an error in a mounted filesystem. mountinfo omits the
+ * defaults of a filesystem, also `errors=panic` from the superblock of an ext4. The options in
+ * /proc/fs/ext4 are complete (ext4(5), "/proc/fs/ext4/<disk>/options").
+ *
+ * @returns undefined when it is not known: the kernel's separate driver for ext2 has the same gap
+ *   and no such file
+ * @param name the kernel's name of the device, for example `sdb1`
+ * @param ext4 `/proc/fs/ext4`
+ */
+export async function panicsOnError(
+  { type, superOptions }: MountEntry,
+  name: string,
+  ext4: string,
+): Promise<boolean | undefined> {
+  if (superOptions.includes('errors=panic')) return true;
+  if (!/^ext[234]$/.test(type)) return false;
+  const options = await readFile(join(ext4, name, 'options'), 'utf8').catch(() => undefined);
+  return options?.split('\n').includes('errors=panic');
+}

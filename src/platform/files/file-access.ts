@@ -1,0 +1,125 @@
+import { spawn } from 'node:child_process';
+import type { Stats } from 'node:fs';
+import { readdir, statfs } from 'node:fs/promises';
+import { release } from 'node:os';
+import { join } from 'node:path';
+import type { FSWatcher } from 'chokidar';
+import { forEachLimited } from '../async/concurrency.ts';
+import { syncFile, syncFolderIfPossible } from './durable-file.ts';
+
+/** Returns a buffer of `sizeBytes`, or a smaller one to limit the read. It may contain old data. */
+export type Allocate = (sizeBytes: number) => Buffer;
+
+/** A new buffer for each chunk, which the consumer may keep. */
+export const newBuffer: Allocate = (sizeBytes) => Buffer.allocUnsafeSlow(sizeBytes);
+
+/**
+ * One buffer for all chunks of a stream: a chunk is valid until the next one is read. Short-lived
+ * large buffers cost more than the copy of their bytes, because memory must be mapped, cleared and
+ * collected for each.
+ */
+export function oneBuffer(): Allocate {
+  let buffer: Buffer | undefined;
+  return (sizeBytes) => {
+    if (buffer === undefined || buffer.length < sizeBytes) buffer = newBuffer(sizeBytes);
+    return buffer.subarray(0, sizeBytes);
+  };
+}
+
+/**
+ * Closes a watch of chokidar for good.
+ *
+ * `close()` alone does not: the checks that still run when it is called end later. One that finds
+ * the only watched entry gone calls `add()` with the folder around it (chokidar 5, `_remove`),
+ * which opens the watch again; nobody would close that, and the process would not end. One that
+ * fails emits `error`, for which nobody listens any more, so that it would be thrown.
+ */
+export async function closeWatcher(watcher: FSWatcher): Promise<void> {
+  watcher.add = () => watcher;
+  const closed = watcher.close();
+  watcher.on('error', () => undefined);
+  await closed;
+}
+
+/** Who else may write a path: a clause that begins with the path, and what to do. */
+interface OpenAccess {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/**
+ * Who may write a path beside root and one user; undefined when nobody may. Access control lists
+ * show in the group bits (acl(5)). A sticky bit does not keep others from adding files to a folder.
+ */
+export function openAccess(
+  path: string,
+  { mode, uid }: Pick<Stats, 'mode' | 'uid'>,
+  ownUid = process.geteuid?.(),
+): OpenAccess | undefined {
+  if ((mode & 0o022) !== 0) {
+    const who = (mode & 0o002) === 0 ? 'its group' : 'everybody';
+    return { message: `${path} can be written by ${who}`, remedy: `run chmod go-w ${path}` };
+  }
+  if (uid === 0 || uid === ownUid) return undefined;
+  const remedy = `if you made it, run chown root ${path}; otherwise move it away`;
+  return { message: `${path} belongs to user ${uid}`, remedy };
+}
+
+/** `FUSE_SUPER_MAGIC` of statfs(2). */
+const FUSE = 0x65735546;
+const FILES_AT_ONCE = 16;
+
+/**
+ * Brings a folder with all that is in it to the disk: files, and the names in its folders.
+ *
+ * With syncfs(2), by sync(1), all files of the filesystem are written at once. That takes a
+ * fraction of the time of an fsync(2) for each of thousands of small files. Where syncfs(2) is not
+ * enough, each file and folder is synced on its own:
+ *
+ * - before Linux 5.8, since it does not report failed writes there (syncfs(2), "VERSIONS");
+ * - on FUSE, where most filesystems are not told about it;
+ * - where there is no sync(1), or one without `-f`.
+ *
+ * @throws system errors as they are; Error when the disk fails.
+ */
+export async function syncTree(folder: string, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  if (hasCarefulSyncfs(release()) && (await statfs(folder)).type !== FUSE && (await syncFilesystem(folder, signal))) {
+    return;
+  }
+  await syncEach(folder, signal);
+}
+
+/**
+ * Syncs each file below a folder, then each folder, from the innermost on.
+ *
+ * @throws system errors as they are
+ */
+export async function syncEach(folder: string, signal: AbortSignal): Promise<void> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  await forEachLimited(files, FILES_AT_ONCE, signal, async ({ parentPath, name }, stopped) => {
+    stopped.throwIfAborted();
+    await syncFile(join(parentPath, name));
+  });
+  const folders = entries.filter((entry) => entry.isDirectory()).map(({ parentPath, name }) => join(parentPath, name));
+  for (const path of folders.sort((a, b) => b.length - a.length)) await syncFolderIfPossible(path);
+  await syncFolderIfPossible(folder);
+}
+
+/** Whether syncfs(2) of this release of Linux, such as `5.10.0-28-amd64`, reports failed writes. */
+export function hasCarefulSyncfs(kernel: string): boolean {
+  const [major = 0, minor = 0] = kernel.split('.').map((part) => Number.parseInt(part, 10));
+  return major > 5 || (major === 5 && minor >= 8);
+}
+
+/** @returns false when sync(1) is missing or fails: then the sync of each file tells why */
+async function syncFilesystem(folder: string, signal: AbortSignal): Promise<boolean> {
+  const code = await new Promise<number | null>((resolve) => {
+    const child = spawn('sync', ['-f', folder], { stdio: 'ignore', signal });
+    child.on('error', () => resolve(null));
+    child.on('close', resolve);
+  });
+  signal.throwIfAborted();
+  return code === 0;
+}

@@ -1,0 +1,191 @@
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { untilAborted } from './async/abort.ts';
+
+/**
+ * One shared error: every response ends with an abort, and a new error each time would also record
+ * a stack.
+ */
+export const CLOSED = new Error('the connection of the client is closed');
+
+/** Aborts when the connection of the response closes, or at once when it is closed already. */
+export function closeSignal(response: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  // The client may have closed the connection while it was being admitted, before there was a
+  // listener.
+  if (response.destroyed) controller.abort(CLOSED);
+  else response.once('close', () => controller.abort(CLOSED));
+  return controller.signal;
+}
+
+/** Content that never changes under its version. */
+interface FixedContent {
+  /** Its digest: the entity tag without quotes. */
+  readonly version: string;
+  readonly sizeBytes: number;
+}
+
+/** The bytes of the body. */
+interface BodyRange {
+  readonly firstByte: number;
+  /** Below `firstByte` for an empty body. */
+  readonly lastByte: number;
+}
+
+/**
+ * Sends the head of the answer to a request for bytes: 200, 206, 304 or 416 (RFC 9110).
+ *
+ * @returns what the body must have. Undefined when the answer is complete: there is no body to
+ *   send
+ */
+export function sendContentHead(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { version, sizeBytes }: FixedContent,
+): BodyRange | undefined {
+  response.setHeader('etag', entityTagOf(version));
+  if (isUnmodified(request.headers, version)) return void response.writeHead(304).end();
+  // RFC 9110, section 14.2: a Range counts for GET only.
+  const header = request.method === 'GET' ? rangeInForce(request.headers, version) : undefined;
+  const range = parseRange(header, sizeBytes);
+  response.setHeader('accept-ranges', 'bytes');
+  if (range.kind === 'unsatisfiable') {
+    response.writeHead(416, { 'content-range': `bytes */${sizeBytes}`, 'content-length': 0 }).end();
+    return undefined;
+  }
+  const firstByte = range.kind === 'part' ? range.first : 0;
+  const lastByte = range.kind === 'part' ? range.last : sizeBytes - 1;
+  if (range.kind === 'part') response.setHeader('content-range', `bytes ${firstByte}-${lastByte}/${sizeBytes}`);
+  response.writeHead(range.kind === 'part' ? 206 : 200, {
+    'content-type': 'application/octet-stream',
+    'content-length': lastByte - firstByte + 1,
+  });
+  if (request.method === 'HEAD') return void response.end();
+  return { firstByte, lastByte };
+}
+
+/**
+ * The entity tag of content: its digest, or another text without quotes, in quotes (RFC 9110,
+ * section 8.8.3). Content by digest never changes, so it is a strong one.
+ */
+export function entityTagOf(version: string): string {
+  return `"${version}"`;
+}
+
+/**
+ * Whether the client has this content: `If-None-Match` names it, or is `*` (RFC 9110, section
+ * 13.1.2; weak comparison).
+ */
+export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, version: string): boolean {
+  if (header === undefined) return false;
+  const tags = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+  return tags.includes('*') || tags.includes(entityTagOf(version));
+}
+
+/**
+ * The `Range` to use: none when `If-Range` names other content (RFC 9110, section 13.1.5; strong
+ * comparison). A date never matches, because content has no date here.
+ */
+export function rangeInForce(headers: IncomingHttpHeaders, version: string): string | undefined {
+  const validator = headers['if-range'];
+  const matches = validator === undefined || String(validator).trim() === entityTagOf(version);
+  return matches ? headers.range : undefined;
+}
+
+/**
+ * Whether `Accept` allows this media type. Without the header all are allowed (RFC 9110, section
+ * 12.5.1). Quality values except `q=0` are ignored, because each manifest has only one form.
+ */
+export function isAccepted({ accept }: IncomingHttpHeaders, mediaType: string): boolean {
+  if (accept === undefined || accept.trim() === '') return true;
+  const [type] = mediaType.split('/');
+  return accept.split(',').some((item) => {
+    const [range = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase());
+    if (parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))) return false;
+    return range === '*/*' || range === `${type}/*` || range === mediaType.toLowerCase();
+  });
+}
+
+/** The part of a blob that a `Range` header requests. */
+type RangeRequest =
+  | { readonly kind: 'whole' }
+  | { readonly kind: 'part'; readonly first: number; readonly last: number }
+  | { readonly kind: 'unsatisfiable' };
+
+/** Range units are case-insensitive (RFC 9110, section 14.1). */
+const SINGLE_RANGE = /^bytes=(\d*)-(\d*)$/i;
+
+/**
+ * Parses a `Range` header (RFC 9110, section 14). Only a single range is supported. Several ranges
+ * and unknown forms are ignored, as the RFC allows, and the whole blob is sent.
+ */
+export function parseRange(header: string | undefined, sizeBytes: number): RangeRequest {
+  const match = header === undefined ? null : SINGLE_RANGE.exec(header.replaceAll(' ', ''));
+  if (match === null) return { kind: 'whole' };
+  const [, from = '', to = ''] = match;
+  if (from === '' && to === '') return { kind: 'whole' };
+  if (from === '') {
+    const suffix = Number(to);
+    if (suffix === 0 || sizeBytes === 0) return { kind: 'unsatisfiable' };
+    return { kind: 'part', first: Math.max(0, sizeBytes - suffix), last: sizeBytes - 1 };
+  }
+  const first = Number(from);
+  const last = to === '' ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
+  if (to !== '' && Number(to) < first) return { kind: 'whole' };
+  return first >= sizeBytes ? { kind: 'unsatisfiable' } : { kind: 'part', first, last };
+}
+
+/** Answers with a JSON body, by default `application/json`. */
+export function respondJson(
+  response: ServerResponse,
+  status: number,
+  value: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const body = JSON.stringify(value);
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    ...headers,
+  });
+  response.end(body);
+}
+
+/**
+ * The answer to a request, or the error that ends it. It settles whatever the server sends, and as
+ * soon as `signal` aborts: Node.js tells no error of a request after the protocol was switched.
+ */
+export function responseTo(request: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => fail(signal.reason);
+    const settle = () => signal.removeEventListener('abort', onAbort);
+    const fail = (error: unknown) => {
+      settle();
+      reject(error);
+      request.destroy();
+    };
+    request.on('error', fail);
+    request.once('response', (response) => {
+      settle();
+      resolve(response);
+    });
+    request.once('upgrade', (_response, socket) => {
+      socket.destroy();
+      fail(new Error('it switches to another protocol'));
+    });
+    request.once('close', () => fail(new Error('the connection was closed')));
+    signal.addEventListener('abort', onAbort, { once: true });
+    if (signal.aborted) onAbort();
+  });
+}
+
+/**
+ * Writes a chunk and waits until the kernel has it, because its buffer is used again afterwards.
+ *
+ * @throws {@link CLOSED} when it can't be written; whatever aborted `signal`
+ */
+export async function writeFlushed(response: ServerResponse, chunk: Buffer, signal: AbortSignal): Promise<void> {
+  const written = new Promise<void>((resolve, reject) => {
+    response.write(chunk, (error) => (error ? reject(CLOSED) : resolve()));
+  });
+  await untilAborted(written, signal);
+}

@@ -1,0 +1,243 @@
+import { request } from 'node:http';
+import { join } from 'node:path';
+import type { Fault } from '../../domain/model/reason.ts';
+import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
+import { AppError } from '../../platform/app-error.ts';
+import {
+  type ConfigFault,
+  type ConfigFile,
+  isTable,
+  parseToml,
+  readConfigFile,
+  type TomlTable,
+  walkFiles,
+} from '../config/config-file.ts';
+import { configError } from '../cri/runtime-error.ts';
+import type { ForeignPin } from './pins-drop-in.ts';
+import type { SignatureLookupPaths } from './signature-lookup.ts';
+
+/** @throws AppError `runtime/config` that names the first broken file, if any */
+export function refuseFaults(faults: readonly ConfigFault[], consequence: string): void {
+  const message = describeFaults(faults, consequence);
+  if (message !== undefined) throw configError(message);
+}
+
+/** @throws AppError `runtime/config` that names the later files that do `what`, if any */
+export function refuseShadowing(files: readonly string[], what: string): void {
+  const message = describeShadowing(files, what);
+  if (message !== undefined) throw configError(message);
+}
+
+/**
+ * The fault in foreign files that disables our pins, now or after CRI-O's next reload. Undefined
+ * when there is none.
+ */
+export function pinFault(
+  faults: readonly ConfigFault[],
+  shadowing: readonly string[],
+  registryFaults: readonly ConfigFault[],
+): Fault | undefined {
+  const message =
+    describeFaults(faults, 'CRI-O can neither reload nor start') ??
+    describeShadowing(shadowing, SHADOWED_PINS) ??
+    describeFaults(registryFaults, HALF_RELOAD);
+  return message === undefined ? undefined : { code: 'runtime/config', message };
+}
+
+/** The fault in foreign files that hides our mirrors, now or after CRI-O's next reload. */
+export function mirrorFault(faults: readonly ConfigFault[], shadowing: readonly string[]): Fault | undefined {
+  const message =
+    describeFaults(faults, 'CRI-O can pull no image') ??
+    describeShadowing(shadowing, 'configures the same repositories and so takes our mirrors away');
+  return message === undefined ? undefined : { code: 'runtime/mirrors-hidden', message };
+}
+
+/** The effect of a later file on pins. */
+export const SHADOWED_PINS = 'sets pinned_images and so takes the pins of bundles away';
+/** The effect of a broken registries configuration on pins (docs/runtime-facts.md, fact 5). */
+export const HALF_RELOAD = 'Every reload of CRI-O stops half-way there, so that pins do not hold';
+
+function describeFaults(faults: readonly ConfigFault[], consequence: string): string | undefined {
+  const [first] = faults;
+  if (first === undefined) return undefined;
+  const more = faults.length === 1 ? '' : ` (and ${faults.length - 1} more files)`;
+  return `${first.file} is broken: ${first.reason}${more}. ${consequence} until it is mended`;
+}
+
+function describeShadowing(files: readonly string[], what: string): string | undefined {
+  if (files.length === 0) return undefined;
+  return `Behind 99-stickpin.conf comes ${[...new Set(files)].join(', ')}, which ${what}: rename it so that it sorts before`;
+}
+
+/** The paths of CRI-O's configuration, and our file in it. */
+interface CrioConfigPaths {
+  /** `/etc/crio/crio.conf` */
+  readonly configPath: string;
+  /** `/etc/crio/crio.conf.d` */
+  readonly configDirectory: string;
+  /** Our link in that directory. */
+  readonly linkPath: string;
+}
+
+/** The pins of CRI-O's configuration without our own file. */
+interface CrioPins {
+  /** The pins in effect without our file. */
+  readonly pins: readonly ForeignPin[];
+  /**
+   * Files after ours that set `pinned_images`. The last of them replaces all our pins
+   * (docs/runtime-facts.md, fact 4).
+   */
+  readonly shadowing: readonly string[];
+  /**
+   * Files that CRI-O can't parse, so that every reload fails as a whole (docs/runtime-facts.md,
+   * facts 2, 5).
+   */
+  readonly faults: readonly ConfigFault[];
+}
+
+/**
+ * Reads all files in CRI-O's order (docs/runtime-facts.md, fact 1): crio.conf, then everything
+ * below the directory, including hidden files. Our own link and a missing crio.conf are left out. A
+ * dangling link or a link to a directory is `unreadable`.
+ */
+export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
+  const main = await readConfigFile(paths.configPath, signal);
+  const files = main?.kind === 'unreadable' && main.isDangling ? [] : [main];
+  for (const path of await walkFiles(paths.configDirectory, { recursive: true })) {
+    if (path !== paths.linkPath) files.push(await readConfigFile(path, signal));
+  }
+  return files.filter((file) => file !== undefined);
+}
+
+/**
+ * The effective pins: the list of the last file that sets `[crio.image] pinned_images`
+ * (docs/runtime-facts.md, facts 3, 4). Pure.
+ */
+export function effectivePins(files: readonly ConfigFile[], { configDirectory, linkPath }: CrioConfigPaths): CrioPins {
+  const faults: ConfigFault[] = [];
+  const shadowing: string[] = [];
+  let pins: readonly ForeignPin[] = [];
+  for (const file of files) {
+    const found = pinsOf(file);
+    if (found === undefined) continue;
+    if (found.kind === 'fault') {
+      faults.push({ file: file.path, reason: found.reason });
+      continue;
+    }
+    pins = found.pins.map((pin) => ({ pin, file: file.path }));
+    if (file.path.startsWith(`${configDirectory}/`) && comesBehind(file.path, linkPath)) shadowing.push(file.path);
+  }
+  return { pins, shadowing, faults };
+}
+
+type FoundPins =
+  | { readonly kind: 'pins'; readonly pins: readonly string[] }
+  | { readonly kind: 'fault'; readonly reason: string };
+
+function pinsOf(file: ConfigFile): FoundPins | undefined {
+  if (file.kind === 'unreadable') return { kind: 'fault', reason: file.reason };
+  const parsed = parseToml(file.text);
+  if (parsed.kind === 'fault') return parsed;
+  const list = imageTable(parsed.table)?.pinned_images;
+  if (list === undefined) return undefined;
+  if (Array.isArray(list) && list.every((pin) => typeof pin === 'string')) return { kind: 'pins', pins: list };
+  return { kind: 'fault', reason: 'pinned_images must be a list of strings' };
+}
+
+function imageTable(table: TomlTable): TomlTable | undefined {
+  const { crio } = table;
+  return isTable(crio) && isTable(crio.image) ? crio.image : undefined;
+}
+
+/**
+ * Whether a path comes later in the order of the walk: part by part in byte order, because the
+ * files of a directory are at its position.
+ */
+function comesBehind(path: string, other: string): boolean {
+  const [a, b] = [path.split('/'), other.split('/')];
+  const at = a.findIndex((part, index) => part !== b[index]);
+  return at >= 0 && Buffer.compare(Buffer.from(a[at] ?? ''), Buffer.from(b[at] ?? '')) > 0;
+}
+
+/** It has a few KiB. */
+const MAX_BYTES = 1024 * 1024;
+
+/**
+ * The image of pod sandboxes that CRI-O uses, its default too: `pause_image` of its running
+ * configuration, which it gives as TOML on its CRI socket (docs/runtime-facts.md, fact 6).
+ *
+ * @returns undefined when the answer has none
+ * @throws AppError `runtime/unreachable`; system errors of the socket
+ */
+export async function runningPauseImage(socketPath: string, signal: AbortSignal): Promise<string | undefined> {
+  const parsed = parseToml(await readConfig(socketPath, signal));
+  const crio = parsed.kind === 'table' ? parsed.table.crio : undefined;
+  const image = isTable(crio) ? crio.image : undefined;
+  return isTable(image) && typeof image.pause_image === 'string' ? image.pause_image : undefined;
+}
+
+function readConfig(socketPath: string, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const asking = request({ socketPath, path: '/config', signal, agent: false }, (response) => {
+      const chunks: Buffer[] = [];
+      let sizeBytes = 0;
+      response.on('data', (chunk: Buffer) => {
+        sizeBytes += chunk.length;
+        if (sizeBytes > MAX_BYTES) response.destroy(tooLong());
+        else chunks.push(chunk);
+      });
+      response.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
+      response.on('error', reject);
+    });
+    asking.on('error', reject);
+    asking.end();
+  });
+}
+
+function tooLong(): AppError {
+  const message = `the configuration that CRI-O answers with has more than ${MAX_BYTES} bytes`;
+  return new AppError({ code: 'runtime/unreachable', message, disposition: 'retry' });
+}
+
+/** All paths that the CRI-O adapter reads or writes. */
+export interface CrioPaths extends SignatureLookupPaths {
+  readonly configPath: string;
+  readonly configDirectory: string;
+  /** Our link in CRI-O's drop-in directory. tmpfiles.d makes it. */
+  readonly pinsLink: string;
+  /** The target of the link: the pins that CRI-O reads. */
+  readonly pinsFile: string;
+  /** The copy that survives a reboot. The guard of crio.service copies it to `pinsFile`. */
+  readonly persistentPinsFile: string;
+  readonly registriesPath: string;
+  readonly registriesDirectory: string;
+  /** Our link in the registries drop-in directory. tmpfiles.d makes it. */
+  readonly mirrorsLink: string;
+  readonly mirrorsFile: string;
+  /** The copy that survives a reboot. It is copied to `mirrorsFile` before CRI-O starts. */
+  readonly persistentMirrorsFile: string;
+  /** There while CRI-O owes a reload. It must not survive a reboot. */
+  readonly reloadMarker: string;
+}
+
+/** The paths from the settings. */
+export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): CrioPaths {
+  return {
+    configPath: crio.config_file,
+    configDirectory: crio.config_dir,
+    pinsLink: join(crio.config_dir, '99-stickpin.conf'),
+    pinsFile: crio.pins_file,
+    persistentPinsFile: join(paths.state_dir, 'crio/99-stickpin.conf'),
+    registriesPath: crio.registries_conf,
+    registriesDirectory: crio.registries_dir,
+    mirrorsLink: join(crio.registries_dir, '99-stickpin.conf'),
+    mirrorsFile: join(paths.run_dir, 'registries.conf'),
+    persistentMirrorsFile: join(paths.state_dir, 'crio/registries.conf'),
+    reloadMarker: join(paths.run_dir, 'crio-reload-owed'),
+    policyPath: crio.signature_policy,
+    signatureLookupFile: join(crio.registries_d, '99-stickpin.yaml'),
+  };
+}
+
+/** The default paths. */
+export const CRIO_PATHS: CrioPaths = crioPathsOf(defaultSettings);

@@ -1,0 +1,270 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Descriptor } from '../../bundle/format/oci-schema.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import type { ExpectedImage, ImageContent, RuntimeImage } from '../../domain/model/image.ts';
+import type { ContentFault } from '../../domain/model/reason.ts';
+import { parseReference } from '../../domain/model/reference.ts';
+import { systemCodeOf } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
+import { oneAtATime } from '../../platform/async/concurrency.ts';
+import { readIfPresent } from '../../platform/files/durable-file.ts';
+import type { ContentCheck } from '../../ports/image-content.ts';
+import { writeDurably } from '../config/config-file.ts';
+import { configError } from '../cri/runtime-error.ts';
+
+/**
+ * Annotation for the digest of the configuration. Names with the same digest are the same image.
+ */
+const IMAGE_ID = 'io.stickpin.image.id';
+/** Annotation for the digest of the manifest that was selected from an index. */
+const PLATFORM_MANIFEST = 'io.stickpin.image.manifest';
+
+/** A name and its image. */
+interface NamedImage {
+  readonly name: string;
+  /** The target of the name: a manifest or an index. */
+  readonly target: Descriptor;
+  readonly manifest: Descriptor;
+  readonly imageId: string;
+}
+
+/**
+ * The names of an OCI image layout and their pins. A change is on the disk when its call resolves.
+ */
+export interface ImageLayout {
+  list(): Promise<RuntimeImage[]>;
+  /** The image with this name (by tag or by digest). */
+  find(name: string): Promise<RuntimeImage | undefined>;
+  /** Gives an image a name. An image that had the name loses it. */
+  setName(image: NamedImage, signal: AbortSignal): Promise<void>;
+  /** Gives the image `of` another name. False when there is no entry with the name `of`. */
+  addName(name: string, of: string, signal: AbortSignal): Promise<boolean>;
+  removeName(name: string, signal: AbortSignal): Promise<void>;
+  /** Removes all names of the image with this id. Its blobs stay. */
+  removeImage(imageId: string, signal: AbortSignal): Promise<void>;
+  pins(): Promise<readonly string[]>;
+  setPins(names: readonly string[], signal: AbortSignal): Promise<void>;
+}
+
+/** The {@link ImageLayout} at `directory`, which is created with the first name. */
+export function createImageLayout(directory: string): ImageLayout {
+  const pinsPath = join(directory, 'pins.json');
+  const names = createNameIndex(directory);
+  const inTurn = oneAtATime();
+  const pins = async () => (await readJson<string[]>(pinsPath)) ?? [];
+  const listed = async (entries: readonly IndexEntry[]) => listImages(entries, new Set(await pins()));
+  return {
+    pins,
+    list: async () => listed([...(await names.entries()).values()]),
+    find: async (name) => {
+      const entries = await names.entries();
+      const entry = entries.get(name);
+      // Without an entry it may be the digest of a manifest that was selected from an index.
+      const alike = [...entries.values()].filter((other) => entry === undefined || idOf(other) === idOf(entry));
+      return (await listed(alike)).find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name));
+    },
+    setName: (image, signal) => names.change((entries) => void entries.set(image.name, entryOf(image)), signal),
+    addName: async (name, of, signal) => {
+      if (!(await names.entries()).has(of)) return false;
+      await names.change((entries) => {
+        const entry = entries.get(of);
+        if (entry !== undefined) entries.set(name, { ...entry, annotations: { ...entry.annotations, [NAME]: name } });
+      }, signal);
+      return (await names.entries()).has(name);
+    },
+    removeName: (name, signal) => names.change((entries) => void entries.delete(name), signal),
+    removeImage: (imageId, signal) =>
+      names.change((entries) => {
+        for (const [name, entry] of entries) if (idOf(entry) === imageId) entries.delete(name);
+      }, signal),
+    setPins: (references, signal) =>
+      inTurn(signal, async () => {
+        await writeDurably({ path: pinsPath }, JSON.stringify([...new Set(references)].sort()));
+      }),
+  };
+}
+
+function idOf({ digest, annotations }: IndexEntry): string {
+  return annotations[IMAGE_ID] ?? digest;
+}
+
+function entryOf({ name, target, manifest, imageId }: NamedImage): IndexEntry {
+  return { ...target, annotations: { [NAME]: name, [IMAGE_ID]: imageId, [PLATFORM_MANIFEST]: manifest.digest } };
+}
+
+function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): RuntimeImage[] {
+  const byId = new Map<string, { repoTags: Set<string>; repoDigests: Set<string> }>();
+  for (const { digest, annotations } of entries) {
+    const { [NAME]: name = '', [IMAGE_ID]: id = digest, [PLATFORM_MANIFEST]: manifest = digest } = annotations;
+    const image = byId.get(id) ?? { repoTags: new Set(), repoDigests: new Set() };
+    byId.set(id, image);
+    const { repository, tag } = parseReference(name);
+    if (tag !== undefined) image.repoTags.add(name);
+    // An image from an index is listed with both digests, as in CRI-O (docs/runtime-facts.md, fact
+    // 19).
+    for (const each of [digest, manifest]) image.repoDigests.add(`${repository}@${each}`);
+  }
+  return [...byId].map(([imageId, { repoTags, repoDigests }]) => ({
+    imageId,
+    repoTags: [...repoTags].sort(),
+    repoDigests: [...repoDigests].sort(),
+    pinned: [...repoTags, ...repoDigests].some((name) => pins.has(name)),
+  }));
+}
+
+/** Annotation for the name of an entry of `index.json` (image-spec, annotations.md). */
+export const NAME = 'org.opencontainers.image.ref.name';
+
+/** An entry of `index.json`. */
+export interface IndexEntry extends Descriptor {
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** Changes the entries by their names. */
+type Change = (entries: Map<string, IndexEntry>) => void;
+
+/** The file `index.json` of an image layout. */
+interface NameIndex {
+  /** All entries by their names. Read again when the file was changed by others. */
+  entries(): Promise<ReadonlyMap<string, IndexEntry>>;
+  /**
+   * Makes a change. It is on the disk when the call resolves. A change whose signal is aborted
+   * before its turn is not made.
+   */
+  change(change: Change, signal: AbortSignal): Promise<void>;
+}
+
+/** Changes that are written together. */
+interface Batch {
+  readonly changes: { readonly change: Change; readonly signal: AbortSignal }[];
+  readonly written: Promise<void>;
+}
+
+/**
+ * The {@link NameIndex} at `directory`.
+ *
+ * INVARIANT: one write at a time. Changes that come during a write are written together after it,
+ * so that many of them do not write the whole file once each.
+ */
+export function createNameIndex(directory: string): NameIndex {
+  const path = join(directory, 'index.json');
+  let read: { readonly version: string; readonly entries: ReadonlyMap<string, IndexEntry> } | undefined;
+  let last: Promise<unknown> = Promise.resolve();
+  let waiting: Batch | undefined;
+
+  const entries = async () => {
+    const version = await versionOf(path);
+    if (read?.version !== version) read = { version, entries: await readEntries(path) };
+    return read.entries;
+  };
+  const write = async (changes: Batch['changes']) => {
+    const changed = new Map(await entries());
+    const wanted = changes.filter(({ signal }) => !signal.aborted);
+    if (wanted.length === 0) return;
+    for (const { change } of wanted) change(changed);
+    await writeDurably({ path: join(directory, 'oci-layout') }, JSON.stringify({ imageLayoutVersion: '1.0.0' }));
+    const mediaType = 'application/vnd.oci.image.index.v1+json';
+    const manifests = [...changed.values()];
+    await writeDurably({ path }, JSON.stringify({ schemaVersion: 2, mediaType, manifests }));
+    read = { version: await versionOf(path), entries: changed };
+  };
+  const begin = (): Batch => {
+    const changes: Batch['changes'] = [];
+    const written = last.then(() => {
+      waiting = undefined;
+      return write(changes);
+    });
+    last = written.catch(() => undefined); // each caller handles the error
+    return { changes, written };
+  };
+  return {
+    entries,
+    change: (change, signal) => {
+      waiting ??= begin();
+      waiting.changes.push({ change, signal });
+      return untilAborted(waiting.written, signal);
+    },
+  };
+}
+
+/** Another one after each write: every write makes a new file. Empty when there is none. */
+async function versionOf(path: string): Promise<string> {
+  const found = await stat(path, { bigint: true }).catch(() => undefined);
+  return found === undefined ? '' : `${found.ino} ${found.mtimeNs} ${found.size}`;
+}
+
+async function readEntries(path: string): Promise<ReadonlyMap<string, IndexEntry>> {
+  const { manifests = [] } = (await readJson<{ manifests: IndexEntry[] }>(path)) ?? {};
+  return new Map(manifests.map((entry) => [entry.annotations[NAME] ?? '', entry]));
+}
+
+/** A file of the layout. Undefined when there is none. @throws AppError `runtime/config` */
+async function readJson<T>(path: string): Promise<T | undefined> {
+  const text = await readIfPresent(path);
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as T);
+  } catch (error) {
+    throw configError(`${path} is damaged: remove the directory it lies in and load the images again`, error);
+  }
+}
+
+/** What {@link openContentCheck} reads. */
+interface CheckedLayout {
+  readonly layout: Pick<ImageLayout, 'find'>;
+  readonly pathOf: (digest: Digest) => string;
+}
+
+type BlobState = 'whole' | 'absent' | 'altered' | 'unreadable';
+
+interface Checking extends CheckedLayout {
+  readonly blobs: Map<Digest, BlobState>;
+}
+
+/** A check that reads all blobs of images in an OCI image layout, each once. */
+export function openContentCheck(layout: CheckedLayout): ContentCheck {
+  const checking: Checking = { ...layout, blobs: new Map() };
+  return { check: (image, onBytes, signal) => checkImage(checking, image, onBytes, signal) };
+}
+
+async function checkImage(
+  checking: Checking,
+  { reference, documents, layers }: ExpectedImage,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<ImageContent> {
+  const faults: ContentFault[] = [];
+  const layerDigests = new Set(layers.map(({ digest }) => digest));
+  for (const digest of [...documents, ...layerDigests]) {
+    const state = checking.blobs.get(digest) ?? (await readWhole(checking.pathOf(digest), digest, onBytes, signal));
+    checking.blobs.set(digest, state);
+    if (state === 'whole') continue;
+    const absent = layerDigests.has(digest) ? 'layer-absent' : 'document-absent';
+    faults.push(state === 'absent' ? { kind: absent, digest } : { kind: 'blob', digest, why: state });
+  }
+  if ((await checking.layout.find(reference)) === undefined) {
+    return { kind: 'absent', faults: faults.filter(({ kind }) => kind === 'blob') };
+  }
+  return faults.length === 0 ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults };
+}
+
+async function readWhole(
+  path: string,
+  digest: Digest,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<BlobState> {
+  const hash = createHash('sha256');
+  try {
+    for await (const chunk of createReadStream(path, { signal })) {
+      hash.update(chunk as Buffer);
+      onBytes((chunk as Buffer).length);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    return systemCodeOf(error) === 'ENOENT' ? 'absent' : 'unreadable';
+  }
+  return `sha256:${hash.digest('hex')}` === digest ? 'whole' : 'altered';
+}
