@@ -81,7 +81,7 @@ export interface EngineDependencies {
   readonly notifier: ServiceNotifier;
   /** 0 to 1, as Math.random. Spreads retries over time. */
   readonly random: () => number;
-  /** Tells the registry what it may serve. */
+  /** Sets what the registry may serve. */
   readonly setCatalog: (catalog: Catalog, arriving: Arriving) => void;
   /**
    * Resolves when what follows from the last report is written, so that hooks find it. Default: at

@@ -1,7 +1,7 @@
 import type { FleetView } from '../domain/fleet/node-status.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
-/** What the fleet process tells about the other nodes of the cluster. */
+/** What the fleet process reports about the other nodes of the cluster. */
 export interface FleetPort {
   /**
    * The last known state. Undefined while the fleet process does not answer, or `fleet.enabled` is

@@ -44,7 +44,7 @@ export interface StateReader {
   load(): Stored;
 }
 
-/** Tells whether changes are on the disk. */
+/** Whether changes are on the disk. */
 export interface Durability {
   /**
    * Resolves when all changes so far are on the disk. Await it before an action that depends on

@@ -5,7 +5,7 @@ import { type BundleCandidate, findBundles } from '../../bundle/read/find-bundle
 import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
 import { openVolumes, volumesIn } from '../../bundle/verify/open-volumes.ts';
 import type { ShowReport } from '../../domain/report/parts/recorded-report.ts';
-import { ambiguousName } from '../../engine/commands/find-bundle.ts';
+import { ambiguousName } from '../../engine/commands/command-context.ts';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render/render-show.ts';

@@ -7,23 +7,9 @@ import { commandName, currentRelease, keptBundles, lastProven } from '../../doma
 import { foreignTag } from '../../domain/release/tag-claims.ts';
 import { confirmationMessage, foreignTagText, whyHeld } from '../../domain/report/hold-text.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
-import type { Policy } from '../../domain/settings/settings.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { NodePort } from '../../ports/node.ts';
-import type { ActivationStore, EventRow, StateReader } from '../../ports/state.ts';
-import { type Author, authorOf } from './author.ts';
-import { findBundle, refuse } from './find-bundle.ts';
-
-/** The adapters of the commands on activation. */
-export interface ActivationContext extends Author {
-  readonly clock: Clock;
-  readonly store: StateReader & ActivationStore;
-  readonly policy: Policy;
-  readonly node: Pick<NodePort, 'facts'>;
-  /** The assessment of the last round. Undefined before the first. */
-  readonly assessment: () => Assessment | undefined;
-}
+import type { EventRow } from '../../ports/state.ts';
+import { authorOf, type CommandContext, findBundle, refuse } from './command-context.ts';
 
 /** Request the activation of a release, or the rollback to an earlier one. */
 export const activationCommands = { activate, activateOverride, rollback };
@@ -37,7 +23,7 @@ interface BundleArgs {
  * Requests the activation of a bundle. @throws AppError `engine/no-bundle`, `engine/not-ready`,
  * `engine/activation-held` (`reject`)
  */
-function activate(context: ActivationContext, { bundle }: BundleArgs): void {
+function activate(context: CommandContext, { bundle }: BundleArgs): void {
   requestActivation(context, bundle, false);
 }
 
@@ -45,7 +31,7 @@ function activate(context: ActivationContext, { bundle }: BundleArgs): void {
  * As {@link activate}, even if rules of the release hold its activation: the caller has confirmed
  * it.
  */
-function activateOverride(context: ActivationContext, { bundle }: BundleArgs): void {
+function activateOverride(context: CommandContext, { bundle }: BundleArgs): void {
   requestActivation(context, bundle, true);
 }
 
@@ -53,7 +39,7 @@ function activateOverride(context: ActivationContext, { bundle }: BundleArgs): v
  * Requests the activation of the fallback of a stream. @param stream empty for the only one
  * @returns its `name@version` @throws AppError `engine/no-fallback` (`reject`)
  */
-function rollback(context: ActivationContext, { stream }: { readonly stream: string }): string {
+function rollback(context: CommandContext, { stream }: { readonly stream: string }): string {
   const { clock, store, assessment } = context;
   const { bundles } = store.load();
   const name = stream === '' ? onlyStream(bundles) : stream;
@@ -76,7 +62,7 @@ function rollback(context: ActivationContext, { stream }: { readonly stream: str
   return bundleName(to.payload);
 }
 
-function requestActivation(context: ActivationContext, name: string, isConfirmed: boolean): void {
+function requestActivation(context: CommandContext, name: string, isConfirmed: boolean): void {
   const { clock, store, policy, node, assessment } = context;
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);

@@ -1,23 +1,15 @@
-import type { EventRecorder } from '../reporting/event-recorder.ts';
-import { type ActivationContext, activationCommands } from './activation-commands.ts';
-import { recorderBy } from './author.ts';
-import { type PreloadContext, preloadCommands } from './preload-commands.ts';
-import { type ProofContext, proofCommands } from './proof-commands.ts';
-import { type UnpinContext, unpinCommands } from './unpin-commands.ts';
-import { type VerdictContext, verdictCommands } from './verdict-commands.ts';
+import { activationCommands } from './activation-commands.ts';
+import { type CommandContext, recorderBy } from './command-context.ts';
+import { preloadCommands } from './preload-commands.ts';
+import { proofCommands } from './proof-commands.ts';
+import { unpinCommands } from './unpin-commands.ts';
+import { verdictCommands } from './verdict-commands.ts';
 
 /**
  * The commands of the engine, by the names of their D-Bus methods. Each family is one file. A new
  * command goes into the file of its family; nothing else in the engine changes.
  */
 const COMMANDS = { ...activationCommands, ...unpinCommands, ...preloadCommands, ...verdictCommands, ...proofCommands };
-
-/** The adapters of all commands. Each command takes its part. */
-export type CommandContext = ActivationContext &
-  UnpinContext &
-  PreloadContext &
-  VerdictContext &
-  ProofContext & { readonly recorder: EventRecorder };
 
 /**
  * The commands of the engine. Each takes its arguments by name, and an AbortSignal where it does

@@ -1,22 +1,6 @@
-import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { MediaView } from '../../ports/media.ts';
-import type { PreloadStore, StateReader } from '../../ports/state.ts';
 import { resumePreloads } from '../effects/record-effects.ts';
-import type { Tasks } from '../tasks/tasks.ts';
-import { type Author, authorOf } from './author.ts';
-import { refuse } from './find-bundle.ts';
-
-/** The adapters of the commands on preloads. */
-export interface PreloadContext extends Author {
-  readonly clock: Clock;
-  readonly store: StateReader & Pick<PreloadStore, 'cancel'>;
-  readonly media: Pick<MediaView, 'list'>;
-  readonly tasks: Pick<Tasks, 'running' | 'cancel'>;
-  /** The assessment of the last round. Undefined before the first. */
-  readonly assessment: () => Assessment | undefined;
-}
+import { authorOf, type CommandContext, refuse } from './command-context.ts';
 
 /** Cancel preloads. */
 export const preloadCommands = { cancel };
@@ -30,7 +14,7 @@ export const preloadCommands = { cancel };
  *
  * @throws AppError `engine/nothing-to-cancel` (`reject`) when there is none
  */
-function cancel(context: PreloadContext): void {
+function cancel(context: CommandContext): void {
   const { clock, store, media, tasks, assessment } = context;
   const cut = (assessment()?.bundles ?? []).filter(
     ({ bundle, absentImages, phase }) =>
@@ -48,7 +32,7 @@ function cancel(context: PreloadContext): void {
 }
 
 /** Resumes all cancelled preloads. */
-export function resumeAll({ clock, store }: Pick<PreloadContext, 'clock' | 'store'>): void {
+export function resumeAll({ clock, store }: Pick<CommandContext, 'clock' | 'store'>): void {
   const all = store.load().bundles.map(({ bundleId }) => bundleId);
   resumePreloads(all, store, clock.now());
 }

@@ -9,20 +9,7 @@ import {
 } from '../../domain/release/recorded-phase.ts';
 import { soakAfter } from '../../domain/release/soak.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { NodePort } from '../../ports/node.ts';
-import type { MilestoneStore, StateReader } from '../../ports/state.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
-import { type Author, authorOf } from './author.ts';
-import { findBundle, refuse } from './find-bundle.ts';
-
-/** What commands on proofs act on. */
-export interface ProofContext extends Author {
-  readonly clock: Clock;
-  readonly store: StateReader & MilestoneStore;
-  readonly node: Pick<NodePort, 'boot'>;
-  readonly recorder: Pick<EventRecorder, 'log'>;
-}
+import { authorOf, type CommandContext, findBundle, refuse } from './command-context.ts';
 
 /** Proves releases by the word of a person. */
 export const proofCommands = { prove };
@@ -36,7 +23,7 @@ export const proofCommands = { prove };
  * @returns what that does, in a sentence
  * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
  */
-function prove(context: ProofContext, { bundle: name }: { readonly bundle: string }): string {
+function prove(context: CommandContext, { bundle: name }: { readonly bundle: string }): string {
   const { clock, store, node, recorder } = context;
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);

@@ -15,7 +15,7 @@ export interface Running {
 /** No container was observed yet. */
 export const NOTHING_SEEN: Running = { releases: new Set(), isSeenNow: false };
 
-/** Tells which releases run. Keeps the last observation for when the runtime does not answer. */
+/** Which releases run. Keeps the last observation for when the runtime does not answer. */
 export interface RunningReleases {
   /** Stores the observation of a round. */
   saw(seen: ContainersSeen): void;

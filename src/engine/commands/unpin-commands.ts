@@ -1,35 +1,11 @@
-import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { currentRelease, isRetired, lastProven } from '../../domain/release/recorded-phase.ts';
 import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
 import { ownersOf } from '../../domain/report/events/image-events.ts';
-import type { Policy } from '../../domain/settings/settings.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
-import type { Clock } from '../../platform/clock.ts';
 import { formatCount } from '../../platform/sizes.ts';
-import type { SignedBundles } from '../../ports/signed-bundles.ts';
-import type { RetirementStore, StateReader } from '../../ports/state.ts';
-import type { PinKeeper } from '../keepers/pin-keeper.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
-import { findBundle, refuse } from './find-bundle.ts';
-import { NOTHING_SEEN, type Running, type RunningReleases } from './running-releases.ts';
-
-/** The adapters of the retirement of a release. */
-export interface RetireContext {
-  readonly clock: Clock;
-  readonly store: StateReader & RetirementStore;
-  readonly policy: { readonly lifecycle: Pick<Policy['lifecycle'], 'protect'> };
-}
-
-/** The adapters of the commands on pins. */
-export interface UnpinContext extends RetireContext {
-  readonly recorder: Pick<EventRecorder, 'tell'>;
-  readonly pinKeeper: Pick<PinKeeper, 'giveUp'>;
-  readonly signedBundles: Pick<SignedBundles, 'list' | 'remove'>;
-  readonly running: Pick<RunningReleases, 'look'>;
-  /** The assessment of the last round. Undefined before the first. */
-  readonly assessment: () => Assessment | undefined;
-}
+import { type CommandContext, findBundle, refuse } from './command-context.ts';
+import { NOTHING_SEEN, type Running } from './running-releases.ts';
 
 /**
  * Remove pins. Images stay unless their removal is requested. Without a pin the runtime may
@@ -53,7 +29,7 @@ export interface UnpinArgs {
  *
  * @throws AppError as {@link retireByHand}; whatever aborted the signal
  */
-async function unpin(context: UnpinContext, args: UnpinArgs, signal: AbortSignal): Promise<void> {
+async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<void> {
   retireByHand(context, args, args.force ? NOTHING_SEEN : await context.running.look(signal));
 }
 
@@ -65,7 +41,7 @@ async function unpin(context: UnpinContext, args: UnpinArgs, signal: AbortSignal
  *   (`reject`)
  */
 export function retireByHand(
-  { clock, store, policy }: RetireContext,
+  { clock, store, policy }: CommandContext,
   { bundle: name, removeImages, force }: UnpinArgs,
   running: Running,
 ): void {
@@ -94,7 +70,7 @@ export function retireByHand(
  *   `store/write`, `store/no-space` (`retry`)
  */
 async function unpinUnclaimed(
-  { assessment, recorder, pinKeeper, signedBundles, store }: UnpinContext,
+  { assessment, recorder, pinKeeper, signedBundles, store }: CommandContext,
   { force }: { readonly force: boolean },
   signal: AbortSignal,
 ): Promise<string> {
@@ -116,7 +92,7 @@ async function unpinUnclaimed(
     await signedBundles.remove(bundleId, signal);
   }
   const done = `${pins} ${isOne ? 'was' : 'were'} given up by hand`;
-  recorder.tell({ kind: 'pinsGivenUp', level: 'info', message: done });
+  recorder.record({ kind: 'pinsGivenUp', level: 'info', message: done });
   return done;
 }
 

@@ -3,24 +3,11 @@ import { bundleName, bundleTitle, STREAM_NAME, type VerifiedBundle } from '../..
 import { type BundleId, isDigest, shortDigest } from '../../domain/model/digest.ts';
 import { isVersion } from '../../domain/model/version.ts';
 import { holdsLater } from '../../domain/path/stream-path.ts';
-import type { Policy } from '../../domain/settings/settings.ts';
 import { approvalsIn, type Stored } from '../../domain/state/state.ts';
 import { isApproved, rejectionOf } from '../../domain/trust/approval.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { oneLine } from '../../platform/plain-text.ts';
-import type { StateReader, VerdictStore } from '../../ports/state.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
-import { refuse } from './find-bundle.ts';
-
-/** The adapters of the commands on verdicts. */
-export interface VerdictContext {
-  readonly clock: Clock;
-  readonly store: StateReader & VerdictStore;
-  readonly recorder: Pick<EventRecorder, 'row' | 'log'>;
-  readonly policy: Pick<Policy, 'trust'>;
-  /** The assessment of the last round. Undefined before the first. */
-  readonly assessment: () => Assessment | undefined;
-}
+import { type CommandContext, refuse } from './command-context.ts';
 
 /**
  * Approve or reject a bundle, before or after its medium is plugged in. The latest verdict counts.
@@ -52,7 +39,7 @@ interface AwaitedName {
  * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`) when `bundle` is not a digest
  *   and names nothing, or several bundles
  */
-function approve(context: VerdictContext, { bundle: name }: VerdictArgs): string {
+function approve(context: CommandContext, { bundle: name }: VerdictArgs): string {
   const { store, policy, assessment } = context;
   const stored = store.load();
   const rejected = (stored.rejectedNames ?? []).find((one) => bundleName(one) === name);
@@ -80,14 +67,14 @@ function approve(context: VerdictContext, { bundle: name }: VerdictArgs): string
  * before is not loaded further and not activated. Its pins stay. `name@version` rejects all bundles
  * of this name, known ones and those that come later.
  */
-function reject(context: VerdictContext, { bundle }: VerdictArgs): string {
+function reject(context: CommandContext, { bundle }: VerdictArgs): string {
   return rejectBundle(context, bundle);
 }
 
 /** It is shown in STATUS, beside what to do. */
 const MAX_REASON_LENGTH = 200;
 
-function rejectBundle(context: VerdictContext, name: string, reason?: string): string {
+function rejectBundle(context: CommandContext, name: string, reason?: string): string {
   const { store, assessment } = context;
   const { bundles } = store.load();
   const target = isDigest(name) ? targetOf(name, bundles, assessment()) : undefined;
@@ -112,7 +99,7 @@ function rejectBundle(context: VerdictContext, name: string, reason?: string): s
  * @throws AppError `engine/reason` (`reject`) when it is empty or longer than 200 characters
  */
 function rejectWithReason(
-  context: VerdictContext,
+  context: CommandContext,
   { bundle, reason }: VerdictArgs & { readonly reason: string },
 ): string {
   const why = oneLine(reason).trim();
@@ -122,7 +109,7 @@ function rejectWithReason(
   return rejectBundle(context, bundle, why);
 }
 
-function rejectName(context: VerdictContext, text: string, reason: string | undefined): string {
+function rejectName(context: CommandContext, text: string, reason: string | undefined): string {
   const { store, recorder, clock } = context;
   const release = awaitedName(text);
   if (release === undefined) throw unknownName(text, store.load().bundles, context.assessment());
@@ -151,7 +138,7 @@ function stillHeld({ payload }: VerifiedBundle, assessment: Assessment | undefin
   return `. It is a ${held} of its stream: later releases stay held, until a person activates one with 'stickpin activate' and confirms`;
 }
 
-function allowName(context: VerdictContext, text: string, rejected: AwaitedName | undefined): string {
+function allowName(context: CommandContext, text: string, rejected: AwaitedName | undefined): string {
   const { store, recorder } = context;
   if (rejected === undefined) throw unknownName(text, store.load().bundles, context.assessment());
   const message = `The rejection of ${bundleTitle(rejected)} is taken back: a bundle of this name is judged as any other one.`;
@@ -178,7 +165,7 @@ function judgedOf({ bundleId, bundle }: Target) {
 }
 
 function record(
-  { store, recorder, clock }: VerdictContext,
+  { store, recorder, clock }: CommandContext,
   { bundleId }: Target,
   verdict: 'approved' | 'rejected',
   message: string,

@@ -1,75 +1,83 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
-import type { BundleId } from '../../domain/model/digest.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
-import type { EngineContext } from '../context.ts';
-import type { ContentChecker } from '../keepers/content-checker.ts';
-import type { FloorKeeper } from '../keepers/floor-keeper.ts';
-import type { HookKeeper } from '../keepers/hook-keeper.ts';
-import type { PullChecker } from '../keepers/pull-checker.ts';
-import type { FailureLedger } from '../tasks/failures.ts';
-import type { MediaJobs } from '../tasks/media-jobs.ts';
-import { createStallWatch } from '../tasks/stall-watch.ts';
-import type { Tasks } from '../tasks/tasks.ts';
-import { adoptionExecutors, type KeptDocuments } from './adoption-effects.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { retryOf } from '../tasks/failures.ts';
+import type { TaskEnd } from '../tasks/tasks.ts';
 import { contentExecutors } from './content-effects.ts';
-import type { Executors } from './executor.ts';
+import { type EffectContext, type Executors, storedBundle } from './executor.ts';
 import { lifecycleExecutors } from './lifecycle-effects.ts';
-import { mediaExecutors } from './media-effects.ts';
-import { createMirrorGate, type MirrorGate } from './mirror-gate.ts';
-import { createPinRequests, type PinRequests, pinExecutors } from './pin-effects.ts';
+import { adoptionExecutors, mediaExecutors } from './media-effects.ts';
+import { pinExecutors } from './pin-effects.ts';
+import { PullTasks } from './pull-effects.ts';
 import { recordExecutors } from './record-effects.ts';
-import { createTagEffects, type TagEffects } from './tag-effects.ts';
-import { startTask, taskExecutors } from './task-effects.ts';
-
-/** The context, and the parts of the engine that executors use. */
-export interface EffectDependencies extends EngineContext {
-  readonly tasks: Tasks;
-  readonly mediaJobs: MediaJobs;
-  readonly failures: FailureLedger;
-  readonly floorKeeper: FloorKeeper;
-  readonly hookKeeper: HookKeeper;
-  readonly contentChecker: ContentChecker;
-  readonly pullChecker: PullChecker;
-}
-
-/** The executor of each effect, and the state that the next decision reads. */
-export interface Effects {
-  readonly executors: Executors;
-  /** Executes `start`. Synchronous: the task is listed when it returns. */
-  readonly start: (task: RunningTask, assessment: Assessment) => void;
-  readonly keeping: KeptDocuments;
-  readonly pinRequests: PinRequests;
-  readonly tags: TagEffects;
-  readonly mirrorGate: Pick<MirrorGate, 'prove'>;
-}
+import { TagTasks } from './tag-effects.ts';
 
 /**
- * Builds the executors. Each family of effects is one file. A kind without an executor is a compile
- * error.
+ * The executor of each effect. Each family of effects is one file. A kind without an executor is a
+ * compile error.
  */
-export function createEffects(deps: EffectDependencies): Effects {
-  const keeping: KeptDocuments = new Map();
-  const pinRequests = createPinRequests();
-  const mirrorGate = createMirrorGate(deps);
-  const stalls = createStallWatch(deps);
-  const tags = createTagEffects({ ...deps, mirrorGate, stalls });
-  const pulls = {
-    ...deps,
-    stalls,
-    mirrorGate,
-    pinRequests,
-    reportedElsewhere: new Set<BundleId>(),
-  };
-  const starting = { ...deps, pulls, tags };
-  const executors: Executors = {
-    ...mediaExecutors(deps),
-    ...adoptionExecutors({ ...deps, keeping }),
-    ...pinExecutors({ ...deps, pinRequests, mirrorGate }),
-    ...recordExecutors(deps),
-    ...lifecycleExecutors(deps),
-    ...contentExecutors(deps),
-    ...taskExecutors(starting),
-  };
-  const start = (task: RunningTask, assessment: Assessment) => startTask(starting, task, assessment);
-  return { executors, start, keeping, pinRequests, tags, mirrorGate };
+export class Effects {
+  readonly tags: TagTasks;
+  readonly executors: Executors;
+  private readonly pulls: PullTasks;
+
+  constructor(readonly context: EffectContext) {
+    this.tags = new TagTasks(context);
+    this.pulls = new PullTasks(context);
+    this.executors = {
+      ...mediaExecutors(context),
+      ...adoptionExecutors(context),
+      ...pinExecutors(context),
+      ...recordExecutors(context),
+      ...lifecycleExecutors(context),
+      ...contentExecutors(context),
+      start: ({ task }, assessment) => this.start(task, assessment),
+      cancel: ({ task }) => context.tasks.cancel(task),
+      'run-hook': ({ run }) => context.hookKeeper.start(run),
+    };
+  }
+
+  /**
+   * Starts a task, which runs in parallel to the rounds. Does nothing if it runs, its bundle is not
+   * known, or its preload was cancelled since it was decided.
+   *
+   * INVARIANT: a task is listed at once, so that it can be cancelled. Before its first action it
+   * waits until all records are on the disk.
+   */
+  start(task: RunningTask, assessment: Assessment): void {
+    const { store, tasks } = this.context;
+    const bundle = storedBundle(store, task.bundleId);
+    // A round that waited for the disk may have decided before the preload was cancelled.
+    if (bundle === undefined || (task.kind === 'pull' && bundle.cancelled !== undefined)) return;
+    tasks.start(task, async (signal) => {
+      try {
+        await store.settled(signal);
+        signal.throwIfAborted();
+        return await this.run(task, bundle, assessment, signal);
+      } catch (error) {
+        if (!signal.aborted) this.recordFailure(task, error);
+        return 'ended';
+      }
+    });
+  }
+
+  private async run(
+    task: RunningTask,
+    bundle: StoredBundle,
+    assessment: Assessment,
+    signal: AbortSignal,
+  ): Promise<TaskEnd> {
+    if (task.kind === 'pull') return this.pulls.run(task, bundle, assessment, signal);
+    await this.tags.run(task, bundle, assessment, signal);
+    return 'ended';
+  }
+
+  private recordFailure(task: RunningTask, error: unknown): void {
+    const { failures, clock, log } = this.context;
+    const code = error instanceof AppError ? error.code : 'engine/task';
+    const reason = { code, message: reasonOf(error) };
+    failures.note(task, reason, retryOf(reason), clock.now());
+    log.error({ err: error, bundleId: task.bundleId }, `A ${task.kind} failed: ${reasonOf(error)}`);
+  }
 }

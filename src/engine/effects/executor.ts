@@ -1,8 +1,47 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Effect } from '../../domain/state/effect.ts';
+import type { Kept, PinsRequested } from '../../domain/state/memory.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { StateReader } from '../../ports/state.ts';
+import type { EngineContext } from '../context.ts';
+import type { ContentChecker } from '../keepers/content-checker.ts';
+import type { HookKeeper } from '../keepers/hook-keeper.ts';
+import type { PullChecker } from '../keepers/pull-checker.ts';
+import type { FloorKeeper } from '../keepers/state-keepers.ts';
+import type { FailureLedger } from '../tasks/failures.ts';
+import type { StallWatch } from '../tasks/stall-watch.ts';
+import type { MediaJobs, Tasks } from '../tasks/tasks.ts';
+import type { MirrorGate } from './mirror-gate.ts';
+
+/** Progress of keeping the documents, for each bundle that will be adopted. */
+export type KeptDocuments = Map<BundleId, Kept>;
+
+/** The pins that were requested from the runtime since the daemon started. */
+export interface PinRequests {
+  /** Undefined before the first request. */
+  last: PinsRequested | undefined;
+  /**
+   * References whose pins the runtime does not enforce. `true` after the image was pulled again for
+   * that reason, which is tried once.
+   */
+  readonly unenforced: Map<string, boolean>;
+}
+
+/** What effects act on, and what they remember for the next decision. */
+export interface EffectContext extends EngineContext {
+  readonly tasks: Tasks;
+  readonly mediaJobs: MediaJobs;
+  readonly failures: FailureLedger;
+  readonly floorKeeper: FloorKeeper;
+  readonly hookKeeper: HookKeeper;
+  readonly contentChecker: ContentChecker;
+  readonly pullChecker: PullChecker;
+  readonly stalls: StallWatch;
+  readonly mirrorGate: MirrorGate;
+  readonly keeping: KeptDocuments;
+  readonly pinRequests: PinRequests;
+}
 
 /** The effects of these kinds. */
 export type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;

@@ -5,13 +5,8 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { RULE_CODES } from '../../domain/model/reason.ts';
 import { pathOf } from '../../domain/path/read-paths.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
-import type { Policy } from '../../domain/settings/settings.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { NodePort } from '../../ports/node.ts';
-import type { ContainersPort, ImagesPort } from '../../ports/runtime.ts';
-import type { ActivationStore, EventRow, MilestoneStore, RetirementStore, StateReader } from '../../ports/state.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
+import type { EventRow } from '../../ports/state.ts';
 import {
   activeEvent,
   imagesRemovedEvent,
@@ -22,21 +17,8 @@ import {
   rolledBackEvent,
   seenRunningEvent,
   takesOverEvent,
-} from '../reporting/lifecycle-events.ts';
-import { type EffectOf, type Executors, storedBundle } from './executor.ts';
-
-/** The adapters of {@link lifecycleExecutors}. */
-export interface LifecycleEffectDependencies {
-  readonly clock: Clock;
-  readonly store: StateReader & ActivationStore & MilestoneStore & RetirementStore;
-  readonly recorder: EventRecorder;
-  readonly policy: Policy;
-  readonly node: Pick<NodePort, 'facts'>;
-  readonly containers: Pick<ContainersPort, 'removeContainer' | 'removeImage'>;
-  readonly runtime: Pick<ImagesPort, 'image' | 'removeTag'>;
-  /** Called before the removal of each image or tag, for the watchdog. */
-  readonly alive: () => void;
-}
+} from '../reporting/release-events.ts';
+import { type EffectContext, type EffectOf, type Executors, storedBundle } from './executor.ts';
 
 /** Effects on releases after their activation. */
 type LifecycleEffectKind =
@@ -50,116 +32,105 @@ type LifecycleEffectKind =
   | 'remove-images';
 
 /** Record the phases of releases after their activation, retire releases and remove images. */
-export function lifecycleExecutors(deps: LifecycleEffectDependencies): Executors<LifecycleEffectKind> {
+export function lifecycleExecutors(context: EffectContext): Executors<LifecycleEffectKind> {
   return {
-    'record-soak': ({ bundleId, soak }) => onBundle(deps, bundleId, () => deps.store.setSoak(bundleId, soak)),
+    'record-soak': ({ bundleId, soak }) => onBundle(context, bundleId, () => context.store.setSoak(bundleId, soak)),
     'record-active': ({ bundleId }) =>
-      onBundle(deps, bundleId, (bundle) => recordMark(deps, bundle, 'activeAt', activeEvent(bundle))),
-    'record-proven': (effect) => onBundle(deps, effect.bundleId, (bundle) => recordProven(deps, bundle, effect)),
+      onBundle(context, bundleId, (bundle) => recordMark(context, bundle, 'activeAt', activeEvent(bundle))),
+    'record-proven': (effect) => onBundle(context, effect.bundleId, (bundle) => recordProven(context, bundle, effect)),
     'record-rolled-back': ({ bundleId, to }) =>
-      onBundle(deps, bundleId, (bundle) => recordRolledBack(deps, bundle, to)),
+      onBundle(context, bundleId, (bundle) => recordRolledBack(context, bundle, to)),
     'request-activation': ({ bundleId, components }, assessment) =>
-      onBundle(deps, bundleId, (bundle) => requestActivation(deps, bundle, components, assessment)),
-    'take-over': (effect) => onBundle(deps, effect.bundleId, (bundle) => takeOver(deps, bundle, effect)),
-    retire: (effect) => onBundle(deps, effect.bundleId, (bundle) => retire(deps, bundle, retirementOf(deps, effect))),
+      onBundle(context, bundleId, (bundle) => requestActivation(context, bundle, components, assessment)),
+    'take-over': (effect) => onBundle(context, effect.bundleId, (bundle) => takeOver(context, bundle, effect)),
+    retire: (effect) =>
+      onBundle(context, effect.bundleId, (bundle) => retire(context, bundle, retirementOf(context, effect))),
     'remove-images': (effect, _assessment, signal) =>
-      onBundle(deps, effect.bundleId, (bundle) => removeImages(deps, bundle, effect, signal)),
+      onBundle(context, effect.bundleId, (bundle) => removeImages(context, bundle, effect, signal)),
   };
 }
 
 /** Does nothing when the bundle is not stored. */
-function onBundle<T>(
-  { store }: LifecycleEffectDependencies,
-  bundleId: BundleId,
-  work: (bundle: StoredBundle) => T,
-): T | undefined {
+function onBundle<T>({ store }: EffectContext, bundleId: BundleId, work: (bundle: StoredBundle) => T): T | undefined {
   const bundle = storedBundle(store, bundleId);
   return bundle === undefined ? undefined : work(bundle);
 }
 
 /** Records an event with a time later than all recorded times, then logs it. */
-function record(
-  { store, recorder, clock }: LifecycleEffectDependencies,
-  event: Event,
-  write: (row: EventRow) => void,
-): void {
+function record({ store, recorder, clock }: EffectContext, event: Event, write: (row: EventRow) => void): void {
   write({ ...recorder.row(event), at: stampAfter(store.load().bundles, clock.now()) });
   recorder.log(event);
 }
 
 function recordMark(
-  deps: LifecycleEffectDependencies,
+  context: EffectContext,
   { bundleId }: StoredBundle,
   mark: 'activeAt' | 'provenAt',
   event: Event,
 ): void {
-  record(deps, event, (row) => deps.store.mark(bundleId, mark, row));
+  record(context, event, (row) => context.store.mark(bundleId, mark, row));
 }
 
 /** INVARIANT: `provenAt` is recorded last. Without it the release is looked at again. */
 function recordProven(
-  deps: LifecycleEffectDependencies,
+  context: EffectContext,
   bundle: StoredBundle,
   { soak }: Pick<EffectOf<'record-proven'>, 'soak'>,
 ): void {
-  if (soak !== undefined) deps.store.setSoak(bundle.bundleId, soak);
-  recordMark(deps, bundle, 'provenAt', provenEvent({ ...bundle, ...(soak !== undefined && { soak }) }));
+  if (soak !== undefined) context.store.setSoak(bundle.bundleId, soak);
+  recordMark(context, bundle, 'provenAt', provenEvent({ ...bundle, ...(soak !== undefined && { soak }) }));
 }
 
-function recordRolledBack(deps: LifecycleEffectDependencies, bundle: StoredBundle, to: BundleId): void {
-  const toTitle = titleOf(deps, to);
-  record(deps, rolledBackEvent(bundle, toTitle, deps.store.load().bundles), (row) => {
+function recordRolledBack(context: EffectContext, bundle: StoredBundle, to: BundleId): void {
+  const toTitle = titleOf(context, to);
+  record(context, rolledBackEvent(bundle, toTitle, context.store.load().bundles), (row) => {
     const message = `Activation of ${toTitle} was requested automatically, because it runs again`;
     const event = { at: row.at + 1, kind: 'activation-requested', bundleId: to, message };
-    deps.store.rollBack(bundle.bundleId, row, { bundleId: to, event });
+    context.store.rollBack(bundle.bundleId, row, { bundleId: to, event });
   });
 }
 
 function requestActivation(
-  deps: LifecycleEffectDependencies,
+  context: EffectContext,
   bundle: StoredBundle,
   components: readonly string[],
   { paths, clockSynchronised }: Pick<Assessment, 'paths' | 'clockSynchronised'>,
 ): void {
   const path = pathOf(paths, bundle.payload.name);
-  const { store, clock, policy, node } = deps;
+  const { store, clock, policy, node } = context;
   const { bundles } = store.load();
   const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
   const event = seenRunningEvent(bundle, components, question);
-  record(deps, event, (row) => deps.store.requestActivation(bundle.bundleId, RULE_CODES, row));
+  record(context, event, (row) => context.store.requestActivation(bundle.bundleId, RULE_CODES, row));
 }
 
 /**
  * INVARIANT: `activeAt` is recorded last, because it marks the take-over as complete. After a crash
  * before it, all steps are executed again.
  */
-function takeOver(
-  deps: LifecycleEffectDependencies,
-  bundle: StoredBundle,
-  { from, retireFrom }: EffectOf<'take-over'>,
-): void {
-  const { store } = deps;
+function takeOver(context: EffectContext, bundle: StoredBundle, { from, retireFrom }: EffectOf<'take-over'>): void {
+  const { store } = context;
   const old = storedBundle(store, from);
   if (old === undefined || bundle.activatedAt === undefined) return;
   if (old.soak !== undefined) store.setSoak(bundle.bundleId, { ...old.soak, activatedAt: bundle.activatedAt });
-  if (old.provenAt !== undefined && !isProven(bundle)) recordMark(deps, bundle, 'provenAt', provenEvent(bundle));
-  recordMark(deps, bundle, 'activeAt', takesOverEvent(bundle, old));
+  if (old.provenAt !== undefined && !isProven(bundle)) recordMark(context, bundle, 'provenAt', provenEvent(bundle));
+  recordMark(context, bundle, 'activeAt', takesOverEvent(bundle, old));
   const why = `, since ${bundleTitle(bundle.payload)} has the same images`;
-  if (retireFrom) retire(deps, old, { removeImages: false, why });
+  if (retireFrom) retire(context, old, { removeImages: false, why });
 }
 
 function retirementOf(
-  deps: LifecycleEffectDependencies,
+  context: EffectContext,
   { bundleId, removeImages, roomFor, isIncomplete }: EffectOf<'retire'>,
 ): Retirement {
-  if (isIncomplete === true) return { removeImages, why: incompleteWhy(titleOf(deps, bundleId)) };
+  if (isIncomplete === true) return { removeImages, why: incompleteWhy(titleOf(context, bundleId)) };
   if (roomFor === undefined) return { removeImages, why: '' };
-  return { removeImages, why: ` early, to make room for ${titleOf(deps, roomFor)}`, kind: 'roomMade' };
+  return { removeImages, why: ` early, to make room for ${titleOf(context, roomFor)}`, kind: 'roomMade' };
 }
 
-function retire(deps: LifecycleEffectDependencies, bundle: StoredBundle, retirement: Retirement): void {
-  record(deps, retiredEvent(bundle, retirement), (row) =>
-    deps.store.retire(bundle.bundleId, retirement.removeImages, row),
+function retire(context: EffectContext, bundle: StoredBundle, retirement: Retirement): void {
+  record(context, retiredEvent(bundle, retirement), (row) =>
+    context.store.retire(bundle.bundleId, retirement.removeImages, row),
   );
 }
 
@@ -168,7 +139,7 @@ function retire(deps: LifecycleEffectDependencies, bundle: StoredBundle, retirem
  * @throws the first failure
  */
 async function removeImages(
-  { containers, runtime, recorder, alive }: LifecycleEffectDependencies,
+  { containers, runtime, recorder, alive }: EffectContext,
   bundle: StoredBundle,
   { images, tags = [] }: EffectOf<'remove-images'>,
   signal: AbortSignal,
@@ -199,11 +170,11 @@ async function removeImages(
     await runtime.removeTag(tag, signal);
     return true;
   });
-  if (imageCount + tagCount > 0) recorder.tell(imagesRemovedEvent(bundle, imageCount, tagCount));
+  if (imageCount + tagCount > 0) recorder.record(imagesRemovedEvent(bundle, imageCount, tagCount));
   if (failures.length > 0) throw failures[0];
 }
 
-function titleOf({ store }: LifecycleEffectDependencies, bundleId: BundleId): string {
+function titleOf({ store }: EffectContext, bundleId: BundleId): string {
   const bundle = storedBundle(store, bundleId);
   return bundle === undefined ? bundleId : bundleTitle(bundle.payload);
 }

@@ -1,47 +1,39 @@
+import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
 import type { Assessment } from '../../domain/assess/assess.ts';
+import type { Attachment } from '../../domain/model/bundle.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import { isRetired } from '../../domain/release/recorded-phase.ts';
-import type { MediaControl, MediaView } from '../../ports/media.ts';
-import type { StateReader } from '../../ports/state.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
-import type { MediaJobs } from '../tasks/media-jobs.ts';
-import type { EffectOf, Executors } from './executor.ts';
-import { type DocumentKeeping, keepDocuments, withoutAttachments } from './keep-documents.ts';
-
-/** Runs jobs in parallel to the rounds, one for each medium. */
-export interface MediaWork {
-  readonly mediaJobs: Pick<MediaJobs, 'start'>;
-  readonly recorder: Pick<EventRecorder, 'tellFailure'>;
-}
-
-/** The adapters of {@link mediaExecutors}. */
-export interface MediaEffectDependencies extends MediaWork, DocumentKeeping {
-  readonly media: Pick<MediaView, 'list'> & MediaControl;
-  readonly store: StateReader;
-}
+import type { Kept } from '../../domain/state/memory.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { inOrder } from '../../platform/async/concurrency.ts';
+import type { AttachmentStore, BlobSource, DocumentStore } from '../../ports/blobs.ts';
+import { rotationOf } from '../keepers/rotation.ts';
+import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/release-events.ts';
+import type { EffectContext, EffectOf, Executors } from './executor.ts';
 
 /** Mount and read media. */
-export function mediaExecutors(deps: MediaEffectDependencies): Executors<'mount-medium' | 'read-medium'> {
-  const { media } = deps;
+export function mediaExecutors(context: EffectContext): Executors<'mount-medium' | 'read-medium'> {
+  const { media } = context;
   return {
     'mount-medium': (effect, assessment) =>
-      runInParallel(deps, effect, assessment, (signal) => media.mount(effect.mediumId, signal)),
+      runInParallel(context, effect, assessment, (signal) => media.mount(effect.mediumId, signal)),
     'read-medium': (effect, assessment) =>
-      runInParallel(deps, effect, assessment, async (signal) => {
+      runInParallel(context, effect, assessment, async (signal) => {
         await media.read(effect.mediumId, signal);
-        await keepDocumentsOn(deps, effect.mediumId, signal);
+        await keepDocumentsOn(context, effect.mediumId, signal);
       }),
   };
 }
 
 /** Starts `work` in parallel to the rounds. A failure is recorded as a failure of `effect`. */
-export function runInParallel(
-  { mediaJobs, recorder }: MediaWork,
+function runInParallel(
+  { mediaJobs, recorder }: EffectContext,
   effect: EffectOf<'mount-medium' | 'read-medium' | 'keep-documents'>,
   assessment: Assessment,
   work: (signal: AbortSignal) => Promise<void>,
 ): void {
-  mediaJobs.start(effect.mediumId, work, (error) => recorder.tellFailure(effect, assessment, error));
+  mediaJobs.start(effect.mediumId, work, (error) => recorder.recordFailure(effect, assessment, error));
 }
 
 /**
@@ -50,12 +42,138 @@ export function runInParallel(
  *
  * @throws AppError of the medium or the store
  */
-async function keepDocumentsOn(deps: MediaEffectDependencies, mediumId: MediumId, signal: AbortSignal): Promise<void> {
-  const state = deps.media.list().find((medium) => medium.mediumId === mediumId)?.state;
+async function keepDocumentsOn(context: EffectContext, mediumId: MediumId, signal: AbortSignal): Promise<void> {
+  const state = context.media.list().find((medium) => medium.mediumId === mediumId)?.state;
   for (const found of state?.kind === 'read' ? state.bundles : []) {
     if (found.kind !== 'verified') continue;
-    const known = deps.store.load().bundles.find((bundle) => bundle.bundleId === found.bundle.bundleId);
+    const known = context.store.load().bundles.find((bundle) => bundle.bundleId === found.bundle.bundleId);
     if (known === undefined) continue;
-    await keepDocuments(isRetired(known) ? withoutAttachments(found) : found, deps, signal);
+    await keepDocuments(isRetired(known) ? withoutAttachments(found) : found, context, signal);
   }
+}
+
+/**
+ * Adopts bundles.
+ *
+ * INVARIANT: `decide()` puts `keep-documents` first. So each bundle in the database has its
+ * documents on the node's own disk, as far as a medium had them, and what proves its signature.
+ */
+export function adoptionExecutors(context: EffectContext): Executors<'keep-documents' | 'adopt-bundle'> {
+  return {
+    'keep-documents': (effect, assessment) =>
+      runInParallel(context, effect, assessment, (signal) =>
+        keepForAdoption(context, effect.bundleId, assessment, signal),
+      ),
+    'adopt-bundle': ({ bundleId }, assessment) => adopt(context, bundleId, assessment),
+  };
+}
+
+async function keepForAdoption(
+  context: EffectContext,
+  bundleId: BundleId,
+  assessment: Assessment,
+  signal: AbortSignal,
+): Promise<void> {
+  const found = adoptionOf(bundleId, assessment)?.found;
+  if (found === undefined) return;
+  try {
+    await context.signedBundles.keep(bundleId, signal);
+    await keepDocuments(found, context, signal, (kept) => void context.keeping.set(bundleId, kept));
+  } catch (error) {
+    context.keeping.delete(bundleId);
+    throw error;
+  }
+}
+
+/** Records the bundle and the keys that it adds or revokes, in one transaction. */
+function adopt(context: EffectContext, bundleId: BundleId, assessment: Assessment): void {
+  const adoption = adoptionOf(bundleId, assessment);
+  if (adoption === undefined) return;
+  const { bundle } = adoption.found;
+  const { threshold } = context.policy.trust;
+  const rules = { threshold, roles: context.trust.roles(), revocations: context.trust.revocations() };
+  const rotation = rotationOf(bundle, rules, context.store.load().rotation);
+  const event = adoptedEvent(adoption, rotation);
+  context.store.adopt(bundle, context.recorder.row(event), rotation, adoption.isClaim);
+  context.keeping.delete(bundleId);
+  context.recorder.log(event);
+  for (const warned of warningEvents(bundle)) context.recorder.record(warned);
+  for (const event of rotationEvents(bundle, rotation)) context.recorder.record(event);
+}
+
+function adoptionOf(bundleId: BundleId, { adoptions }: Assessment) {
+  return adoptions.find((adoption) => adoption.found.bundle.bundleId === bundleId);
+}
+
+/** The source and the store of documents. */
+interface DocumentKeeping {
+  /** Manifests, configs and attachments of adopted bundles. */
+  readonly documents: Pick<DocumentStore, 'sizeOf' | 'put'> & Pick<AttachmentStore, 'putStream'>;
+  /** All sources of blobs. */
+  readonly source: Pick<BlobSource, 'read'>;
+}
+
+/**
+ * Number of documents that are written in parallel. Each write syncs the disk and holds one of
+ * libuv's four threads; one thread stays free for other work.
+ */
+const DOCUMENTS_AT_ONCE = 3;
+
+/**
+ * Copies manifests, configs and attachments of a bundle from its medium to the store, as far as the
+ * medium has them. Documents that the store has are not written again.
+ *
+ * @param onKept called at the start and after each document
+ * @throws AppError of the medium or the store; whatever aborted `signal`
+ */
+async function keepDocuments(
+  { bundle, documents, missing }: Adoption['found'],
+  deps: DocumentKeeping,
+  signal: AbortSignal,
+  onKept: (kept: Kept) => void = () => undefined,
+): Promise<void> {
+  const lacking = new Set(missing.map((blob) => blob.digest));
+  const own = documents.filter((digest) => !lacking.has(digest));
+  const attachments = (bundle.payload.attachments ?? []).filter(({ digest }) => !lacking.has(digest));
+  const total = own.length + attachments.length;
+  onKept({ done: 0, total });
+  let done = 0;
+  const count = () => onKept({ done: ++done, total });
+  for await (const _kept of inOrder(own, DOCUMENTS_AT_ONCE, (digest) => keepDocument(digest, deps, signal))) count();
+  for (const attachment of attachments) await keepAttachment(attachment, deps, signal).then(count);
+}
+
+/** The same bundle without attachments. Those of a retired release are not kept. */
+function withoutAttachments(found: Adoption['found']): Adoption['found'] {
+  const { attachments: _gone, ...payload } = found.bundle.payload;
+  return { ...found, bundle: { ...found.bundle, payload } };
+}
+
+/**
+ * Ignores a digest that does not match: only the size of an attachment was checked before. The
+ * damage is reported when the files are installed.
+ */
+async function keepAttachment({ digest, size }: Attachment, deps: DocumentKeeping, signal: AbortSignal): Promise<void> {
+  const { documents, source } = deps;
+  try {
+    if ((await documents.sizeOf(digest, signal)) !== undefined) return;
+    await documents.putStream(
+      { digest, sizeBytes: size },
+      (startByte) => source.read(digest, startByte, signal),
+      signal,
+    );
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'store/blob') throw error;
+  }
+}
+
+async function keepDocument(
+  digest: Digest,
+  { documents, source }: DocumentKeeping,
+  signal: AbortSignal,
+): Promise<void> {
+  if ((await documents.sizeOf(digest, signal)) !== undefined) return;
+  const chunks: Buffer[] = [];
+  for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);
+  await documents.put(digest, Buffer.concat(chunks), signal);
 }

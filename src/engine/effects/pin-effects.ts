@@ -1,51 +1,24 @@
-import type { PinsRequested } from '../../domain/state/memory.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { MirrorsPort, PinsPort } from '../../ports/runtime.ts';
-import type { EffectOf, Executors } from './executor.ts';
-import type { MirrorGate } from './mirror-gate.ts';
-
-/** The pins that were requested from the runtime since the daemon started. */
-export interface PinRequests {
-  /** The last request. Undefined before the first. */
-  last: PinsRequested | undefined;
-  /**
-   * References whose pins the runtime does not enforce. `true` after the image was pulled again for
-   * that reason, which is tried once.
-   */
-  readonly unenforced: Map<string, boolean>;
-}
-
-/** The adapters of {@link pinExecutors}. */
-export interface PinEffectDependencies {
-  readonly clock: Clock;
-  readonly runtime: PinsPort & MirrorsPort;
-  readonly pinRequests: PinRequests;
-  readonly mirrorGate: Pick<MirrorGate, 'written'>;
-}
+import type { EffectContext, EffectOf, Executors, PinRequests } from './executor.ts';
 
 /** After this many requests in a row with the same missing pins, these count as unenforced. */
 const UNENFORCED_ATTEMPTS = 2;
 
-/** Before the first request. */
-export function createPinRequests(): PinRequests {
-  return { last: undefined, unenforced: new Map() };
-}
-
 /** Write the pins and mirrors of the runtime. */
-export function pinExecutors(deps: PinEffectDependencies): Executors<'apply-pins' | 'apply-mirrors'> {
+export function pinExecutors(context: EffectContext): Executors<'apply-pins' | 'apply-mirrors'> {
   return {
-    'apply-pins': (effect, _assessment, signal) => applyPins(deps, effect, signal),
+    'apply-pins': (effect, _assessment, signal) => applyPins(context, effect, signal),
     'apply-mirrors': ({ repositories }, _assessment, signal) => {
-      // INVARIANT: the gate is told first. A proof for the old mirrors must not let a pull through.
-      deps.mirrorGate.written(repositories);
+      // INVARIANT: the gate learns it first. A proof for the old mirrors must not let a pull
+      // through.
+      context.mirrorGate.written(repositories);
       const mirrors = repositories.map((repository) => ({ repository }));
-      return deps.runtime.applyMirrors(mirrors, signal);
+      return context.runtime.applyMirrors(mirrors, signal);
     },
   };
 }
 
 async function applyPins(
-  { runtime, clock, pinRequests }: PinEffectDependencies,
+  { runtime, clock, pinRequests }: EffectContext,
   { references, unpinned, force, mirrorsFollow = false }: EffectOf<'apply-pins'>,
   signal: AbortSignal,
 ): Promise<void> {

@@ -8,8 +8,8 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { BlobSource, BlobUnion } from '../../ports/blobs.ts';
 import type { PullErrorCode, RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
+import { documentsOf } from '../blobs/complete-documents.ts';
 import { type BadBlob, findBadBlob } from '../blobs/find-damage.ts';
-import { documentsOf } from '../blobs/image-documents.ts';
 import type { RetryPolicy } from '../tasks/failures.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
 

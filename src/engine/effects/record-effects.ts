@@ -2,37 +2,25 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
-import type { Clock } from '../../platform/clock.ts';
 import { formatCount } from '../../platform/sizes.ts';
-import type { AdoptionStore, MilestoneStore, PreloadStore, StateReader } from '../../ports/state.ts';
-import { signersEvent } from '../reporting/adoption-events.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
-import { type EffectOf, type Executors, storedBundle } from './executor.ts';
-
-/** The adapters of {@link recordExecutors}. */
-export interface RecordEffectDependencies {
-  readonly clock: Clock;
-  readonly store: StateReader &
-    Pick<AdoptionStore, 'setSigners'> &
-    Pick<MilestoneStore, 'mark'> &
-    Pick<PreloadStore, 'setBadBlobs' | 'cancel' | 'setCancelledMedia'>;
-  readonly recorder: Pick<EventRecorder, 'row' | 'log'>;
-}
+import type { PreloadStore, StateReader } from '../../ports/state.ts';
+import { signersEvent } from '../reporting/release-events.ts';
+import { type EffectContext, type EffectOf, type Executors, storedBundle } from './executor.ts';
 
 /** Record signers, bad blobs, readiness, and cancelled and resumed preloads of bundles. */
 export function recordExecutors(
-  deps: RecordEffectDependencies,
+  context: EffectContext,
 ): Executors<'record-signers' | 'record-bad-blobs' | 'record-ready' | 'resume-preload' | 'record-media-left'> {
   return {
-    'record-signers': (effect) => recordSigners(deps, effect),
-    'record-bad-blobs': ({ bundleId, badBlobs }) => deps.store.setBadBlobs(bundleId, badBlobs),
-    'record-ready': ({ bundleId }) => recordReady(deps, bundleId),
-    'resume-preload': ({ bundleId }) => resumePreloads([bundleId], deps.store, deps.clock.now()),
-    'record-media-left': ({ bundleId, media }) => deps.store.setCancelledMedia(bundleId, media),
+    'record-signers': (effect) => recordSigners(context, effect),
+    'record-bad-blobs': ({ bundleId, badBlobs }) => context.store.setBadBlobs(bundleId, badBlobs),
+    'record-ready': ({ bundleId }) => recordReady(context, bundleId),
+    'resume-preload': ({ bundleId }) => resumePreloads([bundleId], context.store, context.clock.now()),
+    'record-media-left': ({ bundleId, media }) => context.store.setCancelledMedia(bundleId, media),
   };
 }
 
-function recordSigners({ store, recorder }: RecordEffectDependencies, effect: EffectOf<'record-signers'>): void {
+function recordSigners({ store, recorder }: EffectContext, effect: EffectOf<'record-signers'>): void {
   const bundle = storedBundle(store, effect.bundleId);
   if (bundle === undefined) return;
   const event = signersEvent(bundle, effect.signedBy);
@@ -40,7 +28,7 @@ function recordSigners({ store, recorder }: RecordEffectDependencies, effect: Ef
   recorder.log(event);
 }
 
-function recordReady({ store, recorder }: RecordEffectDependencies, bundleId: BundleId): void {
+function recordReady({ store, recorder }: EffectContext, bundleId: BundleId): void {
   const bundle = storedBundle(store, bundleId);
   if (bundle === undefined || bundle.readyAt !== undefined) return;
   const event = readyEvent(bundle);

@@ -7,7 +7,7 @@ import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../
 import { latestStamp } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { BootMark, ContentCheck } from '../../ports/image-content.ts';
-import { manifestsOf } from '../blobs/image-documents.ts';
+import { manifestsOf } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';
 import type { Tasks } from '../tasks/tasks.ts';
@@ -195,7 +195,7 @@ export class ContentChecker {
     this.failures = 0;
     if (cause === 'unclean-boot') this.endedAt = clock.now();
     if (cause !== 'again' && coversAll) this.isAwaited = false;
-    if (isNews(cause, found)) recorder.tell(checkedEvent(cause, found));
+    if (isNews(cause, found)) recorder.record(checkedEvent(cause, found));
     await this.bootMark.setCheckDue(this.staysDue(found), signal);
   }
 
@@ -275,7 +275,7 @@ function createForgetfulMark(): BootMark {
   };
 }
 
-/** That images are still not known was told when it was found. */
+/** That images are still not known was reported when it was found. */
 function isNews(cause: CheckCause, found: readonly ContentResult[]): boolean {
   return cause === 'again' ? found.some(({ content }) => content.kind !== 'unknown') : found.length > 0;
 }

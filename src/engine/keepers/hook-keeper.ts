@@ -14,13 +14,13 @@ import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { EngineContext } from '../context.ts';
-import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';
+import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
 
 /** Pause before a hook that failed is started again; doubled each time. */
 const PAUSE_MS = 10_000;
 const PAUSE_MAX_MS = 300_000;
 
-/** The same failure is told the first time, and then each so-many-th. */
+/** The same failure is reported the first time, and then each so-many-th. */
 const REPORTED_EVERY = 10;
 
 /**
@@ -121,7 +121,7 @@ export class HookKeeper {
     this.failed = this.failed.filter((one) => !isSameRun(one, run));
     const failure = why && { bundleId: run.bundleId, why, at: this.context.clock.now() };
     this.ledger = ledgerWith(this.ledger, run, failure);
-    this.context.recorder.tell(hookEvent(run, bundle, why, undefined));
+    this.context.recorder.record(hookEvent(run, bundle, why, undefined));
     await this.save(NEVER_ABORTED);
   }
 
@@ -134,7 +134,7 @@ export class HookKeeper {
     // What failed for an earlier request is not tried again.
     this.failed = [...this.failed.filter((one) => one.hook !== run.hook || one.bundleId !== run.bundleId), failed];
     const isNew = JSON.stringify(before?.why) !== JSON.stringify(why);
-    if (isNew || attempts % REPORTED_EVERY === 0) recorder.tell(hookEvent(run, bundle, why, pauseMs));
+    if (isNew || attempts % REPORTED_EVERY === 0) recorder.record(hookEvent(run, bundle, why, pauseMs));
   }
 
   /** One write at a time, each of the record as it is then. */

@@ -2,7 +2,7 @@ import { isAsNew, isSameRecord, ledgerOf, type PinAssessment } from '../../domai
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import type { EngineContext } from '../context.ts';
-import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';
+import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
 
 const NO_AGE = { origin: '', revision: 0 };
 

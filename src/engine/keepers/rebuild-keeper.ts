@@ -12,8 +12,8 @@ import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Memory } from '../../domain/state/memory.ts';
 import { NO_ROTATION } from '../../domain/trust/approval.ts';
 import type { EngineContext } from '../context.ts';
-import { rotationEvents } from '../reporting/adoption-events.ts';
-import { createFailureLog, type FailureLog } from '../reporting/failure-log.ts';
+import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
+import { rotationEvents } from '../reporting/release-events.ts';
 import { rotationOf } from './rotation.ts';
 
 /** Rebuilds what was recorded of releases from what the node still has. */
@@ -108,7 +108,7 @@ export class RebuildKeeper {
     if (now === this.tried) return false;
     const known = new Set(stored.bundles.map(({ bundleId }) => bundleId));
     const recorded = new Set(remembered.map(({ bundleId }) => bundleId));
-    // What only pins and tags tell of a bundle waits for the runtime.
+    // What only pins and tags say of a bundle waits for the runtime.
     const isWanted = (bundleId: BundleId) => !known.has(bundleId) && (isReachable || recorded.has(bundleId));
     const judged = await this.judgeLost(isWanted, signal);
     const plan = planRebuild({
@@ -155,11 +155,11 @@ export class RebuildKeeper {
       const event = rebuiltEvent(release);
       store.rebuild(bundle, recorder.row(event), rotation);
       recorder.log(event);
-      if (mayRotate) for (const rotated of rotationEvents(bundle, rotation)) recorder.tell(rotated);
+      if (mayRotate) for (const rotated of rotationEvents(bundle, rotation)) recorder.record(rotated);
     }
     for (const refusal of refused) {
       const event = refusedRebuildEvent(refusal);
-      if (!this.refused.has(event.message)) recorder.tell(event);
+      if (!this.refused.has(event.message)) recorder.record(event);
       this.refused.add(event.message);
     }
   }

@@ -5,7 +5,7 @@ import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { ReleaseFile } from '../../ports/release-files.ts';
-import { documentsOf } from '../blobs/image-documents.ts';
+import { documentsOf } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';
 
@@ -81,7 +81,7 @@ export class ReleaseKeeper {
     await attempt("The attached files can't be looked at", () => this.followFolders(assessment, attempt, signal));
     await attempt('Attached files of retired releases stay', () => this.dropSpare(assessment, signal));
     if (failure !== '' && failure !== this.reported) {
-      this.context.recorder.tell({ kind: 'filesNotLaid', level: 'warn', message: failure });
+      this.context.recorder.record({ kind: 'filesNotLaid', level: 'warn', message: failure });
     }
     this.reported = failure;
   }
@@ -179,12 +179,12 @@ export class ReleaseKeeper {
     await releaseFiles.install(folder, bundle.bundleId, readable, signal);
     const names = files.map(({ name }) => name).join(', ');
     const message = `Files of ${bundleTitle(bundle.payload)} are installed in releases/${folder}: ${names}`;
-    recorder.tell({ kind: 'filesInstalled', level: 'info', bundleId: bundle.bundleId, message });
+    recorder.record({ kind: 'filesInstalled', level: 'info', bundleId: bundle.bundleId, message });
   }
 
   /**
    * Removes attachments of retired releases from the kept documents. An attachment may also be the
-   * config of an image; only the manifests tell. They are read only when there is something to
+   * config of an image; only the manifests do. They are read only when there is something to
    * remove, once for each release.
    */
   private async dropSpare(assessment: Assessment, signal: AbortSignal): Promise<void> {

@@ -5,7 +5,7 @@ import type { RunningTask } from '../../domain/state/memory.ts';
 import { execute } from '../effects/executor.ts';
 import type { Next } from '../tasks/pull-queue.ts';
 import type { TaskEnd } from '../tasks/tasks.ts';
-import { alive, kick, type Loop } from './loop.ts';
+import type { Loop } from './loop.ts';
 import { underWayMs } from './pace.ts';
 
 /**
@@ -25,19 +25,19 @@ export async function act(
   assessment: Assessment,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<Effect, Fault | undefined>> {
-  const { deps, effects, recorder } = loop;
+  const { context, effects } = loop;
   const executed = new Map<Effect, Fault | undefined>();
   for (const effect of wanted) {
-    alive(loop);
+    loop.context.alive();
     try {
-      if (effect.kind !== 'start') await deps.store.settled(signal);
+      if (effect.kind !== 'start') await context.store.settled(signal);
       signal.throwIfAborted();
       await execute(effects.executors, effect, assessment, signal);
-      deps.afterEffect?.(effect);
+      context.afterEffect?.(effect);
       executed.set(effect, undefined);
     } catch (error) {
       signal.throwIfAborted();
-      executed.set(effect, recorder.tellFailure(effect, assessment, error));
+      executed.set(effect, context.recorder.recordFailure(effect, assessment, error));
     }
   }
   return executed;
@@ -51,7 +51,7 @@ export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
     loop.state.landed.add(task.reference);
     loop.contentChecker.changed(task.reference);
     goOn(loop, loop.queue.after(task.reference));
-  } else kick(loop);
+  } else loop.context.wantRound();
 }
 
 /**
@@ -60,7 +60,7 @@ export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
  */
 export function goOn(loop: Loop, { starts, needsRound }: Next): void {
   const { snapshot, lastRound } = loop.state;
-  if (needsRound) kick(loop);
+  if (needsRound) loop.context.wantRound();
   if (starts.length === 0 || snapshot === undefined) return;
   for (const task of starts) startNow(loop, task, snapshot.assessment);
   loop.wake.kickAt(lastRound.at + underWayMs(lastRound.lookMs));
@@ -68,12 +68,12 @@ export function goOn(loop: Loop, { starts, needsRound }: Next): void {
 
 function startNow(loop: Loop, task: RunningTask, assessment: Assessment): void {
   if (loop.state.stopping.aborted) return;
-  alive(loop);
+  loop.context.alive();
   const effect: Effect = { kind: 'start', task };
   try {
     loop.effects.start(task, assessment);
-    loop.deps.afterEffect?.(effect);
+    loop.context.afterEffect?.(effect);
   } catch (error) {
-    loop.recorder.tellFailure(effect, assessment, error);
+    loop.context.recorder.recordFailure(effect, assessment, error);
   }
 }

@@ -9,8 +9,7 @@ import type { HookMemory } from '../../domain/state/hook.ts';
 import { lastCarriersIn, type Memory, mediaFaultsIn, type RunningTask } from '../../domain/state/memory.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { notePinsHeld, unenforcedPins } from '../effects/pin-effects.ts';
-import { followTags } from '../effects/tag-effects.ts';
-import type { Conditions } from '../keepers/condition-keeper.ts';
+import type { Conditions } from '../keepers/state-keepers.ts';
 import type { Loop } from './loop.ts';
 
 /** The memory that is read before an observation. The rest is read after it. */
@@ -21,7 +20,7 @@ export type Remembered = Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'co
  * running: the observation may have been too early to see its result.
  */
 export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remembered {
-  const { deps, tasks, effects, state } = loop;
+  const { context, tasks, effects, state } = loop;
   const { snapshot } = state;
   return {
     pullChecks: loop.pullChecker.checks(),
@@ -29,12 +28,12 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
     documentChecks: loop.documentKeeper.checks(),
     running: tasks.running(),
     hooks: loop.hookKeeper.memory(degradedIn(state.conditions)),
-    pinsRequested: effects.pinRequests.last,
+    pinsRequested: effects.context.pinRequests.last,
     pinLedger: loop.pinKeeper.ledger(),
     floors: loop.floorKeeper.floors(),
-    stateProblems: deps.stateProblems ?? [],
-    reportedBefore: deps.reportedBefore ?? [],
-    unenforcedPins: unenforcedPins(effects.pinRequests),
+    stateProblems: context.stateProblems ?? [],
+    reportedBefore: context.reportedBefore ?? [],
+    unenforcedPins: unenforcedPins(effects.context.pinRequests),
     tagsGiven: effects.tags.given,
     obstacle: diskTrouble ?? state.obstacle ?? loop.mediaJobs.obstacle(),
     exhaustedBundles: exhaustedIn(snapshot),
@@ -66,29 +65,30 @@ export function degradedIn(conditions: Conditions): HookMemory['degraded'] {
  * INVARIANT: nothing is awaited here. `keeping` must be at least as new as the list of busy media.
  */
 export function conclude(loop: Loop, observed: Observed, before: Remembered): Snapshot {
-  const { deps, failures, layerKeeper, effects, state } = loop;
+  const { context, failures, layerKeeper, effects, state } = loop;
   if (hasNewMedium(state.snapshot, observed)) failures.forgetAll();
   state.areMediaKnown ||=
-    deps.media.isLookedAt() && observed.media.every(({ state: { kind } }) => kind !== 'attached' && kind !== 'mounted');
+    context.media.isLookedAt() &&
+    observed.media.every(({ state: { kind } }) => kind !== 'attached' && kind !== 'mounted');
   const memory: Memory = {
     ...before,
-    keeping: new Map(effects.keeping),
+    keeping: new Map(effects.context.keeping),
     copyingBytes: layerKeeper.copyingBytes(),
     failures: failures.list(),
     isLooking: !state.areMediaKnown,
   };
-  const snapshot = { observed, memory, assessment: assess(observed, memory, deps.store.load(), deps.policy) };
+  const snapshot = { observed, memory, assessment: assess(observed, memory, context.store.load(), context.policy) };
   for (const task of listedAmong(snapshot)) failures.succeeded(task);
   if (observed.runtime.kind === 'reachable') followRuntime(loop, snapshot);
   return snapshot;
 }
 
 /** Updates the memory of pins, tags and transfers from what the runtime lists. */
-function followRuntime({ deps, effects, state }: Loop, { assessment, memory }: Snapshot): void {
-  if (assessment.bundles.every((entry) => entry.unpinnedImages.length === 0)) notePinsHeld(effects.pinRequests);
-  followTags(effects.tags, assessment, memory.running);
+function followRuntime({ context, effects, state }: Loop, { assessment, memory }: Snapshot): void {
+  if (assessment.bundles.every((entry) => entry.unpinnedImages.length === 0)) notePinsHeld(effects.context.pinRequests);
+  effects.tags.follow(assessment, memory.running);
   // Bytes sent for a layer that the runtime has lost since must not count in the next preload.
-  for (const digest of state.presentLayers) if (!assessment.presentLayers.has(digest)) deps.meter.forget(digest);
+  for (const digest of state.presentLayers) if (!assessment.presentLayers.has(digest)) context.meter.forget(digest);
   state.presentLayers = assessment.presentLayers;
 }
 
@@ -96,7 +96,7 @@ function followRuntime({ deps, effects, state }: Loop, { assessment, memory }: S
  * The catalog of the registry. It is built again only when bundles, phases, what is in work or the
  * tags change: a large catalog costs more than the rest of a round.
  */
-export function catalogFor({ deps, state }: Loop, { memory, assessment }: Snapshot): Catalog {
+export function catalogFor({ context, state }: Loop, { memory, assessment }: Snapshot): Catalog {
   const tags = tagsInWork(memory, assessment).flatMap(({ tag, reference }) => [tag, reference]);
   const contested = assessment.tags.contested.map(({ tag }) => `contested ${tag}`);
   const isInWork = workOf(memory, assessment);
@@ -109,7 +109,7 @@ export function catalogFor({ deps, state }: Loop, { memory, assessment }: Snapsh
   const from = [...tags, ...contested, ...bundles];
   const { offered } = state;
   if (offered?.from.length === from.length && from.every((one, i) => one === offered.from[i])) return offered.catalog;
-  const catalog = catalogOf(memory, assessment, deps.policy);
+  const catalog = catalogOf(memory, assessment, context.policy);
   state.offered = { from, catalog };
   return catalog;
 }

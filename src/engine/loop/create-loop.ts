@@ -3,30 +3,27 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { LayerKeeper } from '../blobs/layer-keeper.ts';
 import { createRunningReleases } from '../commands/running-releases.ts';
 import type { EngineContext, EngineDependencies } from '../context.ts';
-import { createEffects } from '../effects/effects.ts';
-import { ConditionKeeper } from '../keepers/condition-keeper.ts';
+import { Effects } from '../effects/effects.ts';
+import { createMirrorGate } from '../effects/mirror-gate.ts';
 import { ContentChecker } from '../keepers/content-checker.ts';
-import { CopyKeeper } from '../keepers/copy-keeper.ts';
-import { DocumentKeeper } from '../keepers/document-keeper.ts';
-import { FloorKeeper } from '../keepers/floor-keeper.ts';
+import { DocumentKeeper, SignedKeeper } from '../keepers/document-keeper.ts';
 import { HookKeeper } from '../keepers/hook-keeper.ts';
 import { PinKeeper } from '../keepers/pin-keeper.ts';
 import { PullChecker } from '../keepers/pull-checker.ts';
 import { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
 import { ReleaseKeeper } from '../keepers/release-keeper.ts';
-import { SignedKeeper } from '../keepers/signed-keeper.ts';
+import { ConditionKeeper, CopyKeeper, FloorKeeper } from '../keepers/state-keepers.ts';
 import { createEventRecorder } from '../reporting/event-recorder.ts';
-import { createRefusals } from '../reporting/refusals.ts';
-import { createStatusPublisher, type StatusPublisher } from '../reporting/status-publisher.ts';
+import { createRefusals } from '../reporting/pull-messages.ts';
+import { createStatusPublisher } from '../reporting/status-publisher.ts';
 import { createFailureLedger } from '../tasks/failures.ts';
-import { createMediaJobs } from '../tasks/media-jobs.ts';
 import { createRunningQueue } from '../tasks/pull-queue.ts';
-import { createTasks } from '../tasks/tasks.ts';
+import { createStallWatch } from '../tasks/stall-watch.ts';
+import { createMediaJobs, createTasks } from '../tasks/tasks.ts';
 import { createWake } from '../tasks/wake.ts';
 import { followTask } from './act.ts';
-import { createImageUsesLook } from './image-uses.ts';
-import { alive, kick, type Loop, type LoopState } from './loop.ts';
-import { lookAtContainers } from './observe.ts';
+import type { Loop, LoopState } from './loop.ts';
+import { createImageUsesLook, lookAtContainers } from './observe.ts';
 import { Pace } from './pace.ts';
 
 /** What the journal says of a bundle beside its digest. */
@@ -35,18 +32,30 @@ function releaseIn({ snapshot }: LoopState, bundleId: BundleId) {
   return entry && { version: entry.bundle.payload.version, phase: entry.phase };
 }
 
+function contextOf(
+  deps: EngineDependencies,
+  { state, queue, wake }: Pick<Loop, 'state' | 'queue' | 'wake'>,
+): EngineContext {
+  return {
+    ...deps,
+    recorder: createEventRecorder({ ...deps, releaseOf: (bundleId) => releaseIn(state, bundleId) }),
+    wantRound: () => {
+      queue.stop();
+      wake.kick();
+    },
+    alive: () => {
+      state.lastSignAt = deps.clock.monotonic();
+    },
+  };
+}
+
 /** Builds the parts of an engine, before its first round. */
 export function createLoop(deps: EngineDependencies): Loop {
   const { clock, store } = deps;
   const state = initialState(deps);
   const wake = createWake(clock);
   const queue = createRunningQueue();
-  const context: EngineContext = {
-    ...deps,
-    recorder: createEventRecorder({ ...deps, releaseOf: (bundleId) => releaseIn(state, bundleId) }),
-    wantRound: () => kick({ queue, wake }),
-    alive: () => alive({ deps, state }),
-  };
+  const context = contextOf(deps, { state, queue, wake });
   const failures = createFailureLedger(deps.random);
   const tasks = createTasks((task, end) => followTask(loop, task, end));
   const mediaJobs = createMediaJobs(clock, context.wantRound);
@@ -54,19 +63,27 @@ export function createLoop(deps: EngineDependencies): Loop {
   const layerKeeper = new LayerKeeper(context);
   const releaseKeeper = new ReleaseKeeper(context);
   const hookKeeper = new HookKeeper(context, () => releaseKeeper.installed());
+  const mirrorGate = createMirrorGate(context);
   const pullChecker = new PullChecker(
     context,
     () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
     () => arePinsLost(state),
-    (repository) => effects.mirrorGate.prove(repository),
+    (repository) => mirrorGate.prove(repository),
   );
   const contentChecker = new ContentChecker(context, tasks);
   const parts = { tasks, mediaJobs, failures, floorKeeper, hookKeeper, contentChecker, pullChecker };
-  const effects = createEffects({ ...context, ...parts });
+  const effects = new Effects({
+    ...context,
+    ...parts,
+    mirrorGate,
+    stalls: createStallWatch(context),
+    keeping: new Map(),
+    pinRequests: { last: undefined, unenforced: new Map() },
+  });
   const documentKeeper = new DocumentKeeper(context);
   const loop: Loop = {
     ...parts,
-    deps,
+    context,
     wake,
     queue,
     pace: new Pace(clock),
@@ -81,9 +98,19 @@ export function createLoop(deps: EngineDependencies): Loop {
     imageUses: createImageUsesLook(deps),
     conditionKeeper: new ConditionKeeper(context),
     running: createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) }),
-    recorder: context.recorder,
     refusals: createRefusals(),
-    status: statusOf({ deps, state, tasks, layerKeeper, effects, pullChecker, contentChecker }),
+    status: createStatusPublisher({
+      ...context,
+      underWay: () => ({
+        running: tasks.running(),
+        copyingBytes: layerKeeper.copyingBytes(),
+        keeping: new Map(effects.context.keeping),
+        pullChecks: pullChecker.checks(),
+        contentChecks: contentChecker.checks(),
+      }),
+      landed: () => [...state.landed],
+      seen: () => state.snapshot && { ...state.snapshot, conditions: state.conditions },
+    }),
     state,
     background: [mediaJobs, layerKeeper, releaseKeeper, hookKeeper, pullChecker, contentChecker, documentKeeper],
   };
@@ -106,35 +133,9 @@ function initialState({ clock }: EngineDependencies): LoopState {
     lastSignAt: clock.monotonic(),
     stopping: new AbortController().signal,
     offered: undefined,
-    toldComponents: '',
+    reportedComponents: '',
     presentLayers: new Set(),
     areMediaKnown: false,
     landed: new Set(),
   };
-}
-
-function statusOf({
-  deps,
-  state,
-  tasks,
-  layerKeeper,
-  effects,
-  pullChecker,
-  contentChecker,
-}: Pick<
-  Loop,
-  'deps' | 'state' | 'tasks' | 'layerKeeper' | 'effects' | 'pullChecker' | 'contentChecker'
->): StatusPublisher {
-  return createStatusPublisher({
-    ...deps,
-    underWay: () => ({
-      running: tasks.running(),
-      copyingBytes: layerKeeper.copyingBytes(),
-      keeping: new Map(effects.keeping),
-      pullChecks: pullChecker.checks(),
-      contentChecks: contentChecker.checks(),
-    }),
-    landed: () => [...state.landed],
-    seen: () => state.snapshot && { ...state.snapshot, conditions: state.conditions },
-  });
 }

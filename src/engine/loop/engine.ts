@@ -2,12 +2,11 @@ import type { Event } from '../../domain/model/condition.ts';
 import type { CheckedImage } from '../../domain/report/parts/part-reports.ts';
 import type { StatusReport } from '../../domain/report/report.ts';
 import type { EventRow } from '../../ports/state.ts';
+import { bundleCalled, findBundle } from '../commands/command-context.ts';
 import { bindCommands, type Commands } from '../commands/commands.ts';
-import { bundleCalled, findBundle } from '../commands/find-bundle.ts';
 import { resumeAll } from '../commands/preload-commands.ts';
 import type { EngineDependencies } from '../context.ts';
 import { createLoop } from './create-loop.ts';
-import { kick } from './loop.ts';
 import { run } from './run.ts';
 import { verifyImages } from './verify-images.ts';
 
@@ -71,8 +70,8 @@ export interface Engine extends Commands {
 export function createEngine(deps: EngineDependencies): Engine {
   const loop = createLoop(deps);
   const { clock, store } = deps;
-  const wantRound = () => kick(loop);
-  const context = { ...deps, ...loop, assessment: () => loop.state.snapshot?.assessment };
+  const { wantRound, recorder } = loop.context;
+  const context = { ...loop.context, ...loop, assessment: () => loop.state.snapshot?.assessment };
   return {
     ...bindCommands(context, wantRound),
     commandsBy: (by) => bindCommands(context, wantRound, by),
@@ -83,7 +82,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     imagesOf: (bundle) => findBundle(store.load().bundles, bundle).contents.images.map(({ reference }) => reference),
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
-    note: (event, bundle) => loop.recorder.tell({ ...event, ...bundleNamed(bundle, store) }),
+    note: (event, bundle) => recorder.record({ ...event, ...bundleNamed(bundle, store) }),
     settled: store.settled,
     checkPulls: (signal) => loop.pullChecker.checkNow(signal),
     verifyImages: (bundle, signal) => verifyImages(loop, bundle, signal),

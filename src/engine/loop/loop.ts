@@ -4,33 +4,28 @@ import type { Fault } from '../../domain/model/reason.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { LayerKeeper } from '../blobs/layer-keeper.ts';
 import type { RunningReleases } from '../commands/running-releases.ts';
-import type { EngineDependencies } from '../context.ts';
+import type { EngineContext } from '../context.ts';
 import type { Effects } from '../effects/effects.ts';
-import type { ConditionKeeper, Conditions } from '../keepers/condition-keeper.ts';
 import type { ContentChecker } from '../keepers/content-checker.ts';
-import type { CopyKeeper } from '../keepers/copy-keeper.ts';
-import type { DocumentKeeper } from '../keepers/document-keeper.ts';
-import type { FloorKeeper } from '../keepers/floor-keeper.ts';
+import type { DocumentKeeper, SignedKeeper } from '../keepers/document-keeper.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { PinKeeper } from '../keepers/pin-keeper.ts';
 import type { PullChecker } from '../keepers/pull-checker.ts';
 import type { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
 import type { ReleaseKeeper } from '../keepers/release-keeper.ts';
-import type { SignedKeeper } from '../keepers/signed-keeper.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
-import type { Refusals } from '../reporting/refusals.ts';
+import type { ConditionKeeper, Conditions, CopyKeeper, FloorKeeper } from '../keepers/state-keepers.ts';
+import type { Refusals } from '../reporting/pull-messages.ts';
 import type { StatusPublisher } from '../reporting/status-publisher.ts';
 import type { FailureLedger } from '../tasks/failures.ts';
-import type { MediaJobs } from '../tasks/media-jobs.ts';
 import type { RunningQueue } from '../tasks/pull-queue.ts';
-import type { Tasks } from '../tasks/tasks.ts';
+import type { MediaJobs, Tasks } from '../tasks/tasks.ts';
 import type { Wake } from '../tasks/wake.ts';
-import type { ImageUsesLook } from './image-uses.ts';
+import type { ImageUsesLook } from './observe.ts';
 import type { Pace } from './pace.ts';
 
 /** The parts of the engine, and the state that one round passes to the next. */
 export interface Loop {
-  readonly deps: EngineDependencies;
+  readonly context: EngineContext;
   readonly wake: Wake;
   readonly queue: RunningQueue;
   readonly pace: Pace;
@@ -52,7 +47,6 @@ export interface Loop {
   readonly imageUses: ImageUsesLook;
   readonly conditionKeeper: ConditionKeeper;
   readonly running: RunningReleases;
-  readonly recorder: EventRecorder;
   readonly refusals: Refusals;
   readonly status: StatusPublisher;
   readonly state: LoopState;
@@ -77,8 +71,8 @@ export interface LoopState {
   lastSignAt: number;
   /** Aborts when the engine must stop. */
   stopping: AbortSignal;
-  /** The unknown components of `retention.keep_components` that were told last. */
-  toldComponents: string;
+  /** The unknown components of `retention.keep_components` that were reported last. */
+  reportedComponents: string;
   /** The catalog that was given to the registry, and its inputs. */
   offered: { readonly from: readonly unknown[]; readonly catalog: Catalog } | undefined;
   presentLayers: ReadonlySet<Digest>;
@@ -86,18 +80,4 @@ export interface LoopState {
   areMediaKnown: boolean;
   /** References that were pulled after the last observation of the runtime. */
   readonly landed: Set<string>;
-}
-
-/**
- * Asks for a round now. Pulls that would start without a round wait for it, because the cause of
- * the request may be a reason not to pull.
- */
-export function kick({ queue, wake }: Pick<Loop, 'queue' | 'wake'>): void {
-  queue.stop();
-  wake.kick();
-}
-
-/** Records progress of the engine, for the watchdog. */
-export function alive({ deps, state }: Pick<Loop, 'deps' | 'state'>): void {
-  state.lastSignAt = deps.clock.monotonic();
 }

@@ -1,6 +1,7 @@
 import type { Digest } from '../../domain/model/digest.ts';
-import type { RuntimeContainer, RuntimeObservation } from '../../domain/model/image.ts';
+import type { ImageUses, RuntimeContainer, RuntimeObservation } from '../../domain/model/image.ts';
 import type { Medium } from '../../domain/model/medium.ts';
+import { keptBundles } from '../../domain/release/recorded-phase.ts';
 import type { ContainersSeen } from '../../domain/release/running-releases.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -11,12 +12,13 @@ import type { FleetPort } from '../../ports/fleet.ts';
 import type { MediaView } from '../../ports/media.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
+import type { StateReader } from '../../ports/state.ts';
+import type { StaticPodsPort } from '../../ports/static-pods.ts';
 import type { TrustPort } from '../../ports/trust.ts';
-import type { MediaJobs } from '../tasks/media-jobs.ts';
-import type { ImageUsesLook } from './image-uses.ts';
+import type { MediaJobs } from '../tasks/tasks.ts';
 
 /** The adapters that a round observes. */
-export interface ObserveDependencies {
+interface ObserveDependencies {
   readonly clock: Clock;
   readonly media: MediaView;
   readonly runtime: RuntimePort;
@@ -132,5 +134,57 @@ async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolea
   } catch {
     signal.throwIfAborted();
     return false;
+  }
+}
+
+/** The adapters of {@link createImageUsesLook}. */
+interface ImageUsesDependencies {
+  readonly clock: Clock;
+  readonly store: StateReader;
+  readonly containers: Pick<ContainersPort, 'imagesAskedFor'>;
+  /** Default: there are no static pods. */
+  readonly staticPods?: StaticPodsPort;
+}
+
+/** Looks at the images that static pods and containers ask for. Throws only for an abort. */
+export type ImageUsesLook = (signal: AbortSignal) => Promise<ImageUses | undefined>;
+
+/** A look holds for so long. Nothing urgent depends on it. */
+const HOLDS_MS = 60_000;
+/** How long the runtime may take. */
+const DEADLINE_MS = 15_000;
+
+const NO_STATIC_PODS: ImageUses = { uses: [], faults: [], isComplete: true };
+
+/**
+ * A look at most once a minute, and none while no release is kept: undefined then. One at which the
+ * runtime did not answer is repeated in the next round.
+ */
+export function createImageUsesLook({ clock, store, containers, staticPods }: ImageUsesDependencies): ImageUsesLook {
+  let last: { readonly at: number; readonly uses: ImageUses } | undefined;
+  return async (signal) => {
+    if (keptBundles(store.load().bundles).length === 0) return undefined;
+    const now = clock.monotonic();
+    if (last !== undefined && now - last.at < HOLDS_MS) return last.uses;
+    const pods = (await staticPods?.images(signal)) ?? NO_STATIC_PODS;
+    const running = await imagesOfContainers(containers, signal);
+    const uses = {
+      uses: [...pods.uses, ...(running ?? [])],
+      faults: pods.faults,
+      isComplete: pods.isComplete && running !== undefined,
+    };
+    if (running !== undefined) last = { at: now, uses };
+    return uses;
+  };
+}
+
+async function imagesOfContainers(containers: ImageUsesDependencies['containers'], signal: AbortSignal) {
+  try {
+    return await withDeadline('the container runtime', DEADLINE_MS, signal, (inner) =>
+      containers.imagesAskedFor(inner),
+    );
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
   }
 }

@@ -23,7 +23,7 @@ const namesOf = new WeakMap<Snapshot, ReadonlySet<string>>();
  * @param reference a digest or a tag
  */
 export function followRequest(
-  { deps, state, tasks, pullChecker, wake }: Pick<Loop, 'deps' | 'state' | 'tasks' | 'pullChecker' | 'wake'>,
+  { context, state, tasks, pullChecker, wake }: Pick<Loop, 'context' | 'state' | 'tasks' | 'pullChecker' | 'wake'>,
   path: string,
   reference: string,
 ): void {
@@ -31,7 +31,7 @@ export function followRequest(
   if (snapshot === undefined || tasks.running().length > 0 || pullChecker.checks().isRunning) return;
   const name = `${path}${isDigest(reference) ? '@' : ':'}${reference}`;
   if (!namesIn(snapshot).has(name)) return;
-  state.pullsSettledAt = deps.clock.monotonic() + SETTLED_MS;
+  state.pullsSettledAt = context.clock.monotonic() + SETTLED_MS;
   wake.kickAt(state.pullsSettledAt);
 }
 

@@ -13,7 +13,7 @@ import type { Observed } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { act, goOn } from './act.ts';
 import { catalogFor, conclude, degradedIn, type Remembered, remembered } from './conclude.ts';
-import { alive, kick, type Loop } from './loop.ts';
+import type { Loop } from './loop.ts';
 import { observe } from './observe.ts';
 import type { Pause } from './pace.ts';
 
@@ -45,8 +45,8 @@ const AWAY_MS = 5_000;
  *   aborted `signal`
  */
 export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
-  const { deps, state, queue } = loop;
-  const { clock, store, policy } = deps;
+  const { context, state, queue } = loop;
+  const { clock, store, policy } = context;
   queue.begin();
   const at = clock.monotonic();
   state.lastRound = { at, lookMs: 0 };
@@ -88,17 +88,17 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
 
 /** Observes the node and concludes. Reports changes, and gives the registry its catalog. */
 async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSignal): Promise<Snapshot> {
-  const { deps, state, recorder } = loop;
+  const { context, state } = loop;
   const landedBefore = [...state.landed];
   const known = remembered(loop, diskTrouble);
   const observed = await observe(
-    { ...deps, mediaJobs: loop.mediaJobs, imageUses: loop.imageUses },
+    { ...context, mediaJobs: loop.mediaJobs, imageUses: loop.imageUses },
     (runtime) => areContainersNeeded(loop, runtime),
     signal,
   );
   loop.contentChecker.saw(observed.runtime);
   if (observed.runtime.kind === 'reachable' && observed.containers !== undefined) {
-    state.lastLookAt = deps.clock.monotonic();
+    state.lastLookAt = context.clock.monotonic();
     loop.running.saw({ images: observed.runtime.images, containers: observed.containers });
   }
   const before = state.snapshot;
@@ -107,16 +107,16 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
   for (const reference of landedBefore) state.landed.delete(reference);
   const { memory, assessment } = snapshot;
   state.conditions = loop.conditionKeeper.follow(observed, memory, assessment);
-  deps.setCatalog(catalogFor(loop, snapshot), arrivingImages(memory, assessment));
-  tellUnknownComponents(loop, snapshot);
+  context.setCatalog(catalogFor(loop, snapshot), arrivingImages(memory, assessment));
+  reportUnknownComponents(loop, snapshot);
   const events = [...eventsBetween(before, snapshot), ...loop.refusals.eventsOf(snapshot)];
-  for (const event of events) recorder.tell(event);
+  for (const event of events) context.recorder.record(event);
   return snapshot;
 }
 
 /**
  * Concludes, and once more when records that were lost could be rebuilt from what is observed.
- * INVARIANT: that floors are lost is noted first, since rebuilt releases tell only a lower bound.
+ * INVARIANT: that floors are lost is noted first: rebuilt releases give only a lower bound.
  */
 async function concludeAll(loop: Loop, observed: Observed, known: Remembered, signal: AbortSignal): Promise<Snapshot> {
   const snapshot = conclude(loop, observed, known);
@@ -131,21 +131,21 @@ function areFloorsForgotten({ memory, assessment }: Snapshot): boolean {
 }
 
 /** Once for each set of names, since a release that comes later may have them. */
-function tellUnknownComponents({ deps, state }: Loop, { assessment }: Snapshot): void {
+function reportUnknownComponents({ context, state }: Loop, { assessment }: Snapshot): void {
   const kept = assessment.bundles.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle);
-  const names = unknownComponents(kept, deps.policy.retention);
-  const told = names.join(' ');
-  if (names.length > 0 && told !== state.toldComponents) deps.log.warn({}, unknownComponentsText(names));
-  state.toldComponents = told;
+  const names = unknownComponents(kept, context.policy.retention);
+  const logged = names.join(' ');
+  if (names.length > 0 && logged !== state.reportedComponents) context.log.warn({}, unknownComponentsText(names));
+  state.reportedComponents = logged;
 }
 
-function areContainersNeeded({ deps, state }: Loop, runtime: RuntimeObservation): boolean {
+function areContainersNeeded({ context, state }: Loop, runtime: RuntimeObservation): boolean {
   if (runtime.kind === 'reachable' && state.snapshot?.assessment.damaged.some(({ isPresent }) => isPresent))
     return true;
-  return needsContainers(deps.store.load(), runtime, deps.policy, {
+  return needsContainers(context.store.load(), runtime, context.policy, {
     isShort: (state.snapshot?.assessment.short.length ?? 0) > 0,
-    sinceLookMs: deps.clock.monotonic() - state.lastLookAt,
-    now: deps.clock.now(),
+    sinceLookMs: context.clock.monotonic() - state.lastLookAt,
+    now: context.clock.now(),
   });
 }
 
@@ -157,18 +157,18 @@ async function keepInLine(
   plan: KeepPlan | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  const { deps, tasks } = loop;
+  const { context, tasks } = loop;
   const { memory, assessment } = snapshot;
-  alive(loop);
-  await deps.store.settled(signal);
-  alive(loop);
+  loop.context.alive();
+  await context.store.settled(signal);
+  loop.context.alive();
   await loop.copyKeeper.reconcile(signal);
-  alive(loop);
+  loop.context.alive();
   const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
   const isIdle = tasks.running().length === 0 && !isStarting;
   if (plan !== undefined) loop.layerKeeper.reconcile(plan, isIdle);
   // Only what could not be recorded before is left.
-  if (loop.rebuildKeeper.restoreRecords(memory)) kick(loop);
+  if (loop.rebuildKeeper.restoreRecords(memory)) loop.context.wantRound();
   await loop.pinKeeper.reconcile(assessment.pins, memory.pinLedger, signal);
   await loop.floorKeeper.reconcile(areFloorsForgotten(snapshot), signal);
   await loop.signedKeeper.reconcile(signal);

@@ -1,6 +1,6 @@
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
-import { alive, kick, type Loop } from './loop.ts';
+import type { Loop } from './loop.ts';
 import type { Pause } from './pace.ts';
 import { followRequest, followRound } from './repin.ts';
 import { round } from './round.ts';
@@ -16,22 +16,22 @@ const BROKEN_PAUSE_MS = 5_000;
  * the media and the files. Commands only record.
  */
 export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
-  const { deps, state, wake } = loop;
+  const { context, state, wake } = loop;
   state.stopping = signal;
-  const wantRound = () => kick(loop);
+  const wantRound = () => loop.context.wantRound();
   const stopTicking = loop.status.tick();
   const unsubscribe = [
-    deps.media.onChange(wantRound),
-    deps.runtime.onChange(wantRound),
-    ...(deps.fleet === undefined ? [] : [deps.fleet.onChange(wantRound)]),
-    deps.meter.onManifestRequest((path, reference) => followRequest(loop, path, reference)),
+    context.media.onChange(wantRound),
+    context.runtime.onChange(wantRound),
+    ...(context.fleet === undefined ? [] : [context.fleet.onChange(wantRound)]),
+    context.meter.onManifestRequest((path, reference) => followRequest(loop, path, reference)),
   ];
   try {
     while (!signal.aborted) {
       const { atLeastMs, atMostMs } = await safeRound(loop, signal);
-      alive(loop);
+      loop.context.alive();
       followRound(loop);
-      if (atLeastMs > 0) await deps.clock.sleep(atLeastMs, signal).catch(() => undefined);
+      if (atLeastMs > 0) await context.clock.sleep(atLeastMs, signal).catch(() => undefined);
       if (atMostMs > 0) await wake.wait(atMostMs, signal);
     }
   } finally {
@@ -53,7 +53,7 @@ async function safeRound(loop: Loop, signal: AbortSignal): Promise<Pause> {
     loop.status.logTrouble(`A round failed: ${reasonOf(error)}; it is tried again`, error);
     const isOwn = !(error instanceof AppError && (error.disposition === 'retry' || error.disposition === 'wait'));
     const what = isOwn ? `An error in stickpin itself: ${reasonOf(error)}` : reasonOf(error);
-    loop.deps.notifier.status(oneLine(`${what}. It is retried automatically.`));
+    loop.context.notifier.status(oneLine(`${what}. It is retried automatically.`));
     return { atLeastMs: BROKEN_PAUSE_MS, atMostMs: 0 };
   }
 }

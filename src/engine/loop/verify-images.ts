@@ -2,8 +2,8 @@ import { assess } from '../../domain/assess/assess.ts';
 import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import { documentLookOf } from '../../domain/release/document-look.ts';
 import { type CheckedImage, checkedImages } from '../../domain/report/parts/part-reports.ts';
-import { findBundle } from '../commands/find-bundle.ts';
-import { kick, type Loop } from './loop.ts';
+import { findBundle } from '../commands/command-context.ts';
+import type { Loop } from './loop.ts';
 import { lookAtContainers } from './observe.ts';
 
 /**
@@ -13,14 +13,14 @@ import { lookAtContainers } from './observe.ts';
  * @throws AppError as `Engine.verifyImages`
  */
 export async function verifyImages(loop: Loop, bundle: string, signal: AbortSignal): Promise<readonly CheckedImage[]> {
-  const { deps, contentChecker } = loop;
-  const only = bundle === '' ? undefined : findBundle(deps.store.load().bundles, bundle).bundleId;
+  const { context, contentChecker } = loop;
+  const only = bundle === '' ? undefined : findBundle(context.store.load().bundles, bundle).bundleId;
   await contentChecker.checkNow(only, signal);
   await lookAtDocuments(loop, signal);
-  const seen = await lookAtContainers(deps, signal);
+  const seen = await lookAtContainers(context, signal);
   const checks = contentChecker.checks();
-  kick(loop);
-  const { bundles } = deps.store.load();
+  loop.context.wantRound();
+  const { bundles } = context.store.load();
   return checkedImages(bundles, checks, damagedNow(loop, seen?.containers), only);
 }
 
@@ -33,11 +33,11 @@ async function lookAtDocuments({ documentKeeper, state }: Loop, signal: AbortSig
 
 /** By the last observation, with the containers as they are now. */
 function damagedNow(
-  { deps, state, contentChecker }: Loop,
-  containers: Awaited<ReturnType<Loop['deps']['containers']['containers']>> | undefined,
+  { context, state, contentChecker }: Loop,
+  containers: Awaited<ReturnType<Loop['context']['containers']['containers']>> | undefined,
 ) {
   const { snapshot } = state;
   if (snapshot === undefined) return [];
   const memory = { ...snapshot.memory, contentChecks: contentChecker.checks() };
-  return assess({ ...snapshot.observed, containers }, memory, deps.store.load(), deps.policy).damaged;
+  return assess({ ...snapshot.observed, containers }, memory, context.store.load(), context.policy).damaged;
 }

@@ -11,10 +11,10 @@ import { messageIds } from '../../platform/message-ids.ts';
 import { oneLine, plainText } from '../../platform/plain-text.ts';
 import type { EventLog, EventRow } from '../../ports/state.ts';
 
-/** Tells what happened, to the journal and to the history. */
+/** Records what happened, in the journal and in the history. */
 export interface EventRecorder {
   /** Logs and records. What can't be recorded is logged all the same; never throws. */
-  tell(event: Event): void;
+  record(event: Event): void;
   /**
    * The history row of `event`, for a transaction that records more than that; log it afterwards
    * with {@link EventRecorder.log}.
@@ -25,11 +25,11 @@ export interface EventRecorder {
    * An effect failed. The same failure is logged once until another one comes or a minute has
    * passed, and recorded once an hour; that a medium went away is neither. The reason is returned.
    */
-  tellFailure(effect: Effect, assessment: Assessment, error: unknown): Fault;
+  recordFailure(effect: Effect, assessment: Assessment, error: unknown): Fault;
 }
 
 /** What a recorder writes to. */
-export interface EventRecorderDependencies {
+interface EventRecorderDependencies {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: Pick<EventLog, 'append'>;
@@ -41,7 +41,7 @@ const REPEAT_MS = 60_000;
 /** How often the history gets the same failure: it is kept for long. */
 const RECORD_AGAIN_MS = 60 * 60_000;
 
-/** A recorder with nothing told yet. */
+/** A recorder with no reported failure. */
 export function createEventRecorder({ clock, log, store, releaseOf }: EventRecorderDependencies): EventRecorder {
   let lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
   /** When each failure of the last hour was recorded, by its message. */
@@ -88,11 +88,11 @@ export function createEventRecorder({ clock, log, store, releaseOf }: EventRecor
   return {
     row,
     log: write,
-    tell: (event) => {
+    record: (event) => {
       write(event);
       record(event);
     },
-    tellFailure: (effect, assessment, error) => {
+    recordFailure: (effect, assessment, error) => {
       const message = `${doing(effect, assessment)} failed: ${reasonOf(error)}`;
       const reason = { code: error instanceof AppError ? error.code : 'engine/effect', message };
       // A medium that goes away is seen in the next round, which says what follows from that.
@@ -158,4 +158,30 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
     case 'start':
       return `Starting a ${effect.task.kind}`;
   }
+}
+
+/** Logs a failure that repeats each round only once. */
+export interface FailureLog {
+  /** Logs a failure as a warning, unless the one before it had the same reason. */
+  failed(error: unknown): void;
+  /** It works again: the next failure is logged, whatever its reason is. */
+  succeeded(): void;
+}
+
+/** Creates a log for one kind of work. @param messageOf the line for a reason without full stop */
+export function createFailureLog(
+  log: Log,
+  messageOf: (reason: string) => string = (reason) => `${reason}. It is retried automatically`,
+): FailureLog {
+  let last: string | undefined;
+  return {
+    failed: (error) => {
+      const reason = reasonOf(error);
+      if (reason !== last) log.warn({ err: error }, messageOf(reason));
+      last = reason;
+    },
+    succeeded: () => {
+      last = undefined;
+    },
+  };
 }

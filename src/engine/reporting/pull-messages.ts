@@ -1,6 +1,11 @@
+import { failedPulls } from '../../domain/decide/release-effects.ts';
 import type { Event } from '../../domain/model/condition.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
+import { refusalReason, refusalsOf } from '../../domain/preload/supply.ts';
 import { pullFailureKind } from '../../domain/report/events/image-events.ts';
+import { reasonText } from '../../domain/report/reasons/reason-text.ts';
+import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
 
 /** What an event about one image is about. */
@@ -44,7 +49,7 @@ export function pullFailedEvent(
 
 /**
  * An image was pulled from our registry, or from its own on purpose. A release has hundreds: the
- * journal tells its story without them.
+ * journal has its story without them.
  */
 export function pulledEvent(reference: string, about: AboutImage): Event {
   return { ...about, kind: 'imagePulled', level: 'debug', message: `Pulled ${reference}` };
@@ -61,4 +66,37 @@ export function mirrorsUnusedEvent(about: AboutImage): Event {
   const message =
     "The runtime has not asked stickpin's registry, although its mirrors are written. It is asked to pull anyway, and other registries may answer. With CRI-O, look for a reload that failed in its journal; with containerd, look whether its config_path names the folder of its `hosts.toml` files";
   return { ...about, kind: pullFailureKind('engine/mirror-unused'), level: 'warn', message };
+}
+
+/** Reports images that the node's policy.json refuses. */
+export interface Refusals {
+  /** The events to report after this round. */
+  eventsOf(snapshot: Snapshot): Event[];
+}
+
+/**
+ * Groups refusals, because a policy may refuse hundreds of images, again at each try. The first
+ * refusal of a bundle is reported at once. When all images were tried, one more event has their
+ * number. After that only another number is reported.
+ */
+export function createRefusals(): Refusals {
+  const reported = new Map<BundleId, number>();
+  return {
+    eventsOf: ({ observed, memory, assessment }) =>
+      assessment.bundles.flatMap(({ bundle, pullableImages }): Event[] => {
+        const { bundleId } = bundle;
+        const refused = refusalsOf(bundle, memory.failures);
+        const before = reported.get(bundleId) ?? 0;
+        const waiting = failedPulls(memory, observed.now);
+        const isUnderWay =
+          memory.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId) ||
+          pullableImages.some(({ reference }) => !waiting.has(reference));
+        if (refused.length === before || (before > 0 && isUnderWay)) return [];
+        reported.set(bundleId, refused.length);
+        const reason = refusalReason(bundle, refused);
+        return reason === undefined
+          ? []
+          : [{ kind: 'policyRefused', level: 'warn', bundleId, message: reasonText(reason) }];
+      }),
+  };
 }

@@ -11,6 +11,7 @@ import type { Effect } from '../../../../src/domain/state/effect.ts';
 import type { Memory, PinsRequested, RunningTask, TagGiven } from '../../../../src/domain/state/memory.ts';
 import { type Observed, type Stored, type StoredBundle, stampAfter } from '../../../../src/domain/state/state.ts';
 import { activationCommands } from '../../../../src/engine/commands/activation-commands.ts';
+import type { CommandContext } from '../../../../src/engine/commands/command-context.ts';
 import { retireByHand, type UnpinArgs } from '../../../../src/engine/commands/unpin-commands.ts';
 import type { EventRow, StateStore } from '../../../../src/ports/state.ts';
 import { FACTS, found, medium, observation, reachable, type Scene, storedState } from '../scenario.ts';
@@ -201,7 +202,9 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   } as unknown as StateStore;
   const clock = { now: machine.now, monotonic: () => machine.boot().uptimeMs, sleep: async () => undefined };
 
-  const context = { clock, store, policy, node: { facts: () => FACTS }, assessment: () => last };
+  const parts = { clock, store, policy, node: { facts: () => FACTS }, assessment: () => last };
+  // Commands on releases use no other part of the engine.
+  const context = parts as unknown as CommandContext;
   const { activate, activateOverride, rollback } = activationCommands;
 
   const node: ModelNode = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
-import { bundleCalled, findBundle } from '../../../../src/engine/commands/find-bundle.ts';
+import { bundleCalled, findBundle } from '../../../../src/engine/commands/command-context.ts';
 
 const bundle = (digit: string, retiredAt?: number) =>
   ({

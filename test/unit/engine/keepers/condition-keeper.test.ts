@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ConditionMarks } from '../../../../src/domain/model/condition.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
-import { ConditionKeeper } from '../../../../src/engine/keepers/condition-keeper.ts';
+import { ConditionKeeper } from '../../../../src/engine/keepers/state-keepers.ts';
 import {
   allListed,
   judge,

@@ -65,7 +65,7 @@ describe('recorder', () => {
   it('writes the journal with all fields, and the history with the time', () => {
     const { recorder, log, rows } = make();
     const digest = digestOf('blob');
-    recorder.tell({ ...event, bundleId: bundle.bundleId, digest });
+    recorder.record({ ...event, bundleId: bundle.bundleId, digest });
     expect(log.lines).toEqual([
       {
         level: 'info',
@@ -86,8 +86,8 @@ describe('recorder', () => {
       store: { append: (row) => void rows.push(row) },
       releaseOf: (bundleId) => (bundleId === bundle.bundleId ? { version: '4.13.7', phase: 'held' } : undefined),
     });
-    recorder.tell({ ...event, bundleId: bundle.bundleId, code: 'engine/no-space' });
-    recorder.tell({ ...event, bundleId: digestOf('other') as typeof bundle.bundleId });
+    recorder.record({ ...event, bundleId: bundle.bundleId, code: 'engine/no-space' });
+    recorder.record({ ...event, bundleId: digestOf('other') as typeof bundle.bundleId });
     expect(log.lines.map(({ fields }) => fields)).toEqual([
       expect.objectContaining({ bundleVersion: '4.13.7', phase: 'held', code: 'engine/no-space' }),
       expect.not.objectContaining({ phase: expect.anything() }),
@@ -97,22 +97,22 @@ describe('recorder', () => {
   it('logs an event when the history is full, and logs once that it is full', () => {
     const { recorder, log, rows, disk } = make();
     disk.isFull = true;
-    recorder.tell(event);
-    recorder.tell(event);
+    recorder.record(event);
+    recorder.record(event);
     expect(log.lines.map(({ message }) => message)).toEqual([
       'sdb1 was removed',
       "The history can't be written: database or disk is full",
       'sdb1 was removed',
     ]);
     disk.isFull = false;
-    recorder.tell(event);
+    recorder.record(event);
     expect(rows).toHaveLength(1);
   });
 
   it('logs the same failure once a minute and another one at once, and returns the reason each time', async () => {
     const { recorder, log, clock } = make();
     const fail = (message: string) =>
-      recorder.tellFailure(
+      recorder.recordFailure(
         { kind: 'apply-pins', references: [], unpinned: '', force: false },
         assessment,
         new AppError({ code: 'runtime/config', message, disposition: 'retry' }),
@@ -133,7 +133,7 @@ describe('recorder', () => {
   it('records the same failure once an hour, also when others come in between', async () => {
     const { recorder, rows, log, clock } = make();
     const fail = (message: string) =>
-      recorder.tellFailure({ kind: 'mount-medium', mediumId: '7-sdb1' }, assessment, new Error(message));
+      recorder.recordFailure({ kind: 'mount-medium', mediumId: '7-sdb1' }, assessment, new Error(message));
     fail('a');
     fail('b');
     fail('a');
@@ -154,12 +154,12 @@ describe('recorder', () => {
     const { recorder, log } = make();
     const effect = { kind: 'keep-documents', bundleId: bundle.bundleId, mediumId: 'peer:worker-2' } as const;
     const gone = new AppError({ code: 'media/gone', message: 'worker-2 gives nothing now', disposition: 'wait' });
-    expect(recorder.tellFailure(effect, assessment, gone)).toEqual({
+    expect(recorder.recordFailure(effect, assessment, gone)).toEqual({
       code: 'media/gone',
       message: 'Keeping the manifests of ocp 4.13.7 failed: worker-2 gives nothing now',
     });
     expect(log.lines).toEqual([]);
-    recorder.tellFailure(
+    recorder.recordFailure(
       effect,
       assessment,
       new AppError({ code: 'media/read', message: 'EIO', disposition: 'retry' }),
@@ -169,8 +169,8 @@ describe('recorder', () => {
 
   it('names a failed effect in plain words', () => {
     const { recorder } = make();
-    const said = (effect: Parameters<typeof recorder.tellFailure>[0]) =>
-      recorder.tellFailure(effect, assessment, new Error('no')).message;
+    const said = (effect: Parameters<typeof recorder.recordFailure>[0]) =>
+      recorder.recordFailure(effect, assessment, new Error('no')).message;
     const { bundleId } = bundle;
     expect(said({ kind: 'keep-documents', bundleId, mediumId: '7-sdb1' })).toBe(
       'Keeping the manifests of ocp 4.13.7 failed: no',

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createFailureLog } from '../../../../src/engine/reporting/failure-log.ts';
+import { createFailureLog } from '../../../../src/engine/reporting/event-recorder.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 
 function logged(play: (failures: ReturnType<typeof createFailureLog>) => void): readonly string[] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createRateGauge } from '../../../../src/engine/reporting/rate.ts';
+import { createRateGauge } from '../../../../src/engine/reporting/transfer-progress.ts';
 
 const MIB = 1024 * 1024;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createMediaJobs } from '../../../../src/engine/tasks/media-jobs.ts';
+import { createMediaJobs } from '../../../../src/engine/tasks/tasks.ts';
 import { createVirtualClock } from '../../../support/fake-ports.ts';
 
 const reasonOf = (error: unknown) => ({ code: 'media/read', message: String(error) });

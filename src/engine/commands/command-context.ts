@@ -1,7 +1,41 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleName } from '../../domain/model/bundle.ts';
 import { bundlesCalled } from '../../domain/release/recorded-phase.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
+import type { EngineContext } from '../context.ts';
+import type { PinKeeper } from '../keepers/pin-keeper.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
+import type { Tasks } from '../tasks/tasks.ts';
+import type { RunningReleases } from './running-releases.ts';
+
+/** Who gave a command, for the history: `uid 1000: activate`. Absent when nobody knows. */
+interface Author {
+  readonly by?: string;
+}
+
+/** What commands act on. */
+export interface CommandContext extends EngineContext, Author {
+  readonly tasks: Tasks;
+  readonly pinKeeper: PinKeeper;
+  readonly running: RunningReleases;
+  /** The assessment of the last round. Undefined before the first. */
+  readonly assessment: () => Assessment | undefined;
+}
+
+/** The member `by` of an event. */
+export function authorOf({ by }: Author): Author {
+  return by === undefined ? {} : { by };
+}
+
+/** A recorder whose events are by this author. */
+export function recorderBy(by: string, recorder: EventRecorder): EventRecorder {
+  return {
+    ...recorder,
+    row: (event) => recorder.row({ by, ...event }),
+    record: (event) => recorder.record({ by, ...event }),
+  };
+}
 
 /** The refusal of a command, with disposition `reject`. */
 export function refuse(code: string, message: string): AppError {
