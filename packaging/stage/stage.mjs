@@ -2,8 +2,7 @@ import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/prom
 import { dirname, join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { completionFiles } from '../../src/cli/completion.ts';
-import { definedProgram } from '../../src/cli/defined-program.ts';
-import { manualCommands } from '../../src/cli/manual/manual-commands.ts';
+import { definedProgram, manualCommands } from '../../src/cli/manual.ts';
 import { licencesOf } from './licences.mjs';
 import { commandManual, manualPage } from './manual.mjs';
 import { moduleFolder, nativeModules, runtimeModule } from './modules.mjs';

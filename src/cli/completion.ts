@@ -25,7 +25,6 @@ complete -o default -F _stickpin stickpin
 `;
 }
 
-/** What follows an option with a value: its choices, or the name of a file. */
 function bashReply(choices: readonly string[]): string {
   if (choices.length === 0) return 'COMPREPLY=()';
   return `mapfile -t COMPREPLY < <(compgen -W ${shellQuoted(choices.join(' '))} -- "$cur")`;
@@ -37,22 +36,19 @@ function bashBlock(command: CompletedCommand): string {
   return `    ${shellQuoted(pathOf(command))}) names=${shellQuoted(names)} flags=${shellQuoted(flags)} ;;`;
 }
 
-/** An option of a command, as a shell completes it. */
 interface CompletedOption {
   /** `--json`, or both `-y` and `--yes`. */
   readonly flags: readonly string[];
   readonly description: string;
   readonly takesValue: boolean;
-  /** The values that it takes; empty for any, which may be the name of a file. */
+  /** Empty for any value, which may be the name of a file. */
   readonly choices: readonly string[];
 }
 
-/** A command, or the program itself. */
 interface CompletedCommand {
   /** The words behind `stickpin`; empty for the program itself. */
   readonly path: readonly string[];
   readonly description: string;
-  /** Commands below it. */
   readonly commands: readonly { readonly name: string; readonly description: string }[];
   readonly options: readonly CompletedOption[];
 }
@@ -64,7 +60,6 @@ const HELP: CompletedOption = {
   choices: [],
 };
 
-/** The program and every command below it, each after the one that it belongs to. */
 function completedCommands(program: Command, path: readonly string[] = []): readonly CompletedCommand[] {
   const command: CompletedCommand = {
     path,
@@ -95,9 +90,8 @@ function commandPatterns(commands: readonly CompletedCommand[]): string {
 }
 
 /**
- * The branches of a `case` over a command and the word before the cursor, which bash and zsh have
- * alike: for each option with a value what completes that. `reply`: the command of the shell for
- * these choices, which may be none.
+ * The branches of a `case` in bash and zsh, for each option with a value. `reply`: the command of
+ * the shell for its choices, which may be none.
  */
 function valueBranches(commands: readonly CompletedCommand[], reply: (choices: readonly string[]) => string): string {
   const lines = commands.flatMap((command) =>
@@ -116,12 +110,12 @@ function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** How scripts name a command: `bundle create`; empty for the program itself. */
+/** `bundle create`; empty for the program itself. */
 function pathOf({ path }: CompletedCommand): string {
   return path.join(' ');
 }
 
-/** The completion of a program for each shell, by the name of its file in a package. */
+/** By the name of the file in a package. */
 export function completionFiles(
   program: Command,
 ): Readonly<Record<'stickpin.bash' | '_stickpin' | 'stickpin.fish', string>> {
@@ -202,7 +196,6 @@ _stickpin "$@"
 `;
 }
 
-/** What follows an option with a value: its choices, or the name of a file. */
 function zshReply(choices: readonly string[]): string {
   return choices.length === 0 ? '_files' : `compadd -- ${choices.map(shellQuoted).join(' ')}`;
 }

@@ -42,7 +42,6 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   'bundle rehearse': 'stickpin bundle rehearse ocp-4.13.7-amd64 --keys keys',
 };
 
-/** Adds the example to the `--help` of each command below `program`. */
 export function addExamples(program: Command, path = ''): void {
   for (const command of program.commands) {
     const name = `${path}${command.name()}`;
@@ -68,7 +67,6 @@ export function optionDescription(option: Option): string {
 
 const WIDTH = 76;
 
-/** A command line within 78 columns, continued as a shell continues one. */
 function folded(commandLine: string): string {
   const lines: string[] = [];
   // A flag stays with its value.

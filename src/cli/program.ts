@@ -22,9 +22,7 @@ import { type CommandContext, exitCodeOf, exitCodes, UsageFaults } from './conte
 import { addExamples, optionDescription } from './examples.ts';
 import { printStderrLine, wrapLines } from './output/text.ts';
 
-/**
- * Runs one command line, without the program's own name, and returns its exit code. Never throws.
- */
+/** Returns the exit code. Never throws. `args`: without the name of the program. */
 export async function runProgram(args: readonly string[], surroundings: CommandContext): Promise<number> {
   const context = guarded(surroundings);
   const program = buildProgram(context, args);
@@ -44,7 +42,6 @@ export async function runProgram(args: readonly string[], surroundings: CommandC
   }
 }
 
-/** The error message of a command. */
 export function messageOf(
   error: unknown,
   args: readonly string[],
@@ -56,17 +53,15 @@ export function messageOf(
     : `${error.message}. Run: sudo stickpin ${args.map(shellWord).join(' ')}`;
 }
 
-/** Width of help where no terminal says one. */
 const HELP_WIDTH = 80;
 
-/** `arg` quoted for a shell. */
 function shellWord(arg: string): string {
   return /^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
 }
 
 /** A context whose output has no characters that could mislead a reader or a terminal. */
 function guarded(context: CommandContext): CommandContext {
-  const { stdout, stderr, confirm, askSecret, stderrColumns } = context;
+  const { stdout, stderr, confirm, readSecret, stderrColumns } = context;
   const columns = stderrColumns === undefined ? undefined : stderrColumns - ' [y/N] yes'.length;
   return {
     ...context,
@@ -75,11 +70,11 @@ function guarded(context: CommandContext): CommandContext {
     ...(confirm !== undefined && {
       confirm: (question, signal) => confirm(wrapLines(oneLine(question), columns), signal),
     }),
-    ...(askSecret !== undefined && { askSecret: (question, signal) => askSecret(oneLine(question), signal) }),
+    ...(readSecret !== undefined && { readSecret: (question, signal) => readSecret(oneLine(question), signal) }),
   };
 }
 
-/** Builds the command line. `args` are used in messages about wrong usage. Default none. */
+/** `args`: for messages about wrong usage. */
 export function buildProgram(context: CommandContext, args: readonly string[] = []): Command {
   const program = new Command('stickpin');
   const usage = new UsageFaults();
@@ -137,7 +132,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   return program;
 }
 
-/** What Commander says of a call, which names the first unknown flag only. */
+/** Commander names the first unknown flag only. */
 function namedBy(text: string, { args }: Command): readonly string[] {
   const what = oneLine(text.replace(/^error: /, '')).replace(/\.$/, '');
   if (what.startsWith('unknown option ')) {

@@ -3,7 +3,7 @@ import { addAbortSignal } from 'node:stream';
 import { ReadStream, WriteStream } from 'node:tty';
 import { connectApi } from '../../api/client.ts';
 import { exitCodes } from '../../cli/context/command-context.ts';
-import { createAskSecret, createConfirm, type SecretTerminal } from '../../cli/context/confirm.ts';
+import { createConfirm, createReadSecret, type SecretTerminal } from '../../cli/context/confirm.ts';
 import { wantsColour } from '../../cli/output/colour.ts';
 import { runProgram } from '../../cli/program.ts';
 import { NODE_SOURCES } from '../../config/load-settings.ts';
@@ -30,10 +30,9 @@ export function runCommandLine(args: readonly string[]): Promise<number> {
       stderrColumns: process.stderr.columns || 80,
       stderrHasColour: wantsColour(process.env),
     }),
-    ...(process.stdin.isTTY &&
-      process.stderr.isTTY && { confirm: createConfirm({ input: process.stdin, output: process.stderr }) }),
+    ...(process.stdin.isTTY && process.stderr.isTTY && { confirm: createConfirm(process.stdin, process.stderr) }),
     // Secrets are typed in a pipeline too, as in 'helm template … | stickpin bundle create …'.
-    ...(hasControllingTerminal() && { askSecret: createAskSecret(openControllingTerminal) }),
+    ...(hasControllingTerminal() && { readSecret: createReadSecret(openControllingTerminal) }),
     signal: stop.signal,
     isRoot: process.getuid?.() === 0,
     now: () => Date.now(),

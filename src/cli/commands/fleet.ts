@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import * as v from 'valibot';
+import { bundleError } from '../../bundle/bundle-error.ts';
 import type { FleetNode, FleetView } from '../../domain/fleet/node-status.ts';
 import { laggingNodes, mayHaveOthers, WAIT_GOALS, type WaitGoal } from '../../domain/fleet/turn.ts';
 import { duration } from '../../domain/settings/value-types.ts';
@@ -10,7 +11,6 @@ import type { CommandContext } from '../context/command-context.ts';
 import { renderFleet, waitLine } from '../output/render/render-fleet.ts';
 import { jsonText, printMessage, wrapLines } from '../output/text.ts';
 
-/** Adds `fleet status` to the program. */
 export function registerFleetStatus(fleet: Command, context: CommandContext): void {
   fleet
     .command('status')
@@ -31,7 +31,6 @@ interface WaitOptions {
   readonly json?: true;
 }
 
-/** Adds `fleet wait` to the program. */
 export function registerFleetWait(fleet: Command, context: CommandContext): void {
   fleet
     .command('wait')
@@ -46,7 +45,7 @@ export function registerFleetWait(fleet: Command, context: CommandContext): void
 /** A timer of Node.js that is set to more ends at once. */
 const LONGEST_MS = 24 * 24 * 3_600_000;
 
-/** Pause before the fleet process is asked again. */
+/** Pause before the fleet process is called again. */
 const AGAIN_MS = 1_000;
 
 async function wait(text: string, options: WaitOptions, context: CommandContext): Promise<void> {
@@ -54,14 +53,14 @@ async function wait(text: string, options: WaitOptions, context: CommandContext)
   const timeoutMs = timeoutOf(options.timeout);
   const { watchFleet } = await context.adapters();
   let line = '';
-  const tell = (next: string) => {
+  const printLine = (next: string) => {
     if (next !== line) context.stderr(wrapLines(`${next}\n`, context.stderrColumns, 4));
     line = next;
   };
   const follow = async (signal: AbortSignal) => {
     for await (const view of watchFleet(signal)) {
       const lagging = laggingNodes(view.nodes, wanted, options.for);
-      tell(waitLine(lagging, view));
+      printLine(waitLine(lagging, view));
       if (lagging.length === 0 && !mayHaveOthers(view)) return;
       if (timeoutMs === 0) throw timedOut(text, line);
     }
@@ -73,7 +72,7 @@ async function wait(text: string, options: WaitOptions, context: CommandContext)
         return await follow(signal);
       } catch (error) {
         if (timeoutMs === 0 || !isAway(error)) throw error;
-        tell(`${error.message}. It is asked again.`);
+        printLine(`${error.message}. It is asked again.`);
       }
       await delay(AGAIN_MS, undefined, { signal });
     }
@@ -91,24 +90,21 @@ async function wait(text: string, options: WaitOptions, context: CommandContext)
 function releaseOf(text: string): { readonly name: string; readonly version: string } {
   const [, name, version] = /^([^@\s]+)@([^@\s]+)$/.exec(text) ?? [];
   if (name === undefined || version === undefined) {
-    throw usage(`'${text}' names no release: write NAME@VERSION, as ocp@4.13.7`);
+    throw bundleError('bundle/option', `'${text}' names no release: write NAME@VERSION, as ocp@4.13.7`);
   }
   return { name, version };
 }
 
 function timeoutOf(text: string): number {
   const parsed = v.safeParse(duration.schema, /^\d+$/.test(text) ? Number(text) : text);
-  if (!parsed.success) throw usage(`--timeout '${text}' is no duration: write it as "30 min" or "2 h"`);
-  if (parsed.output > LONGEST_MS) throw usage(`--timeout '${text}' is more than 24 days`);
+  if (!parsed.success)
+    throw bundleError('bundle/option', `--timeout '${text}' is no duration: write it as "30 min" or "2 h"`);
+  if (parsed.output > LONGEST_MS) throw bundleError('bundle/option', `--timeout '${text}' is more than 24 days`);
   return parsed.output;
 }
 
 function isAway(error: unknown): error is AppError {
   return error instanceof AppError && error.code === 'fleet/unreachable' && error.disposition === 'retry';
-}
-
-function usage(message: string): AppError {
-  return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
 }
 
 function timedOut(release: string, line: string): AppError {
@@ -120,7 +116,7 @@ function timedOut(release: string, line: string): AppError {
   });
 }
 
-/** The cluster for programs: as {@link FleetView}, with times in RFC 3339. */
+/** As {@link FleetView}, with times in RFC 3339. */
 function fleetDocument({ nodes, ...view }: FleetView): object {
   return { ...view, nodes: nodes.map(nodeDocument) };
 }

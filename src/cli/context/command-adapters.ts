@@ -10,7 +10,6 @@ import type { StatusReport } from '../../domain/report/report.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import type { EventRow } from '../../ports/state.ts';
 
-/** A bundle to serve, and the address. */
 export interface ServeRequest {
   readonly reader: FileBundleReader;
   /** By repository (`quay.io/coreos/etcd`). */
@@ -22,7 +21,6 @@ export interface ServeRequest {
   readonly warn: (line: string) => void;
 }
 
-/** A registry that serves a bundle. */
 export interface ServedBundle {
   /** For example `127.0.0.1:5000`. */
   readonly authority: string;
@@ -31,7 +29,6 @@ export interface ServedBundle {
   close(): Promise<void>;
 }
 
-/** A bundle to rehearse. */
 export interface RehearsalRequest {
   /** Absolute paths of the bundle or of all its volumes. */
   readonly volumes: readonly string[];
@@ -43,13 +40,11 @@ export interface RehearsalRequest {
   readonly keys: { readonly folder: string; readonly threshold: number } | undefined;
   /** The parent of the temporary folder. */
   readonly temporary: string;
-  /** Called after each pull of an image. */
   readonly onImage: (image: RehearsedImage) => void;
   /** Called about once a second with the bytes of blobs that were transferred so far. */
   readonly onBytes: (doneBytes: number) => void;
 }
 
-/** The result of the pull of one image. */
 export interface RehearsedImage {
   readonly reference: string;
   /** Bytes of its layers that no earlier image had. */
@@ -59,7 +54,6 @@ export interface RehearsedImage {
   readonly fault?: string;
 }
 
-/** The result of a rehearsal. */
 export interface Rehearsal {
   readonly images: readonly RehearsedImage[];
   readonly durationMs: number;
@@ -95,7 +89,6 @@ export interface StoredState {
   history(bundleId: string | undefined, signal: AbortSignal): Promise<readonly EventRow[]>;
 }
 
-/** A file of a report for support. */
 export interface SupportFact {
   /** Its name, without a folder. */
   readonly file: string;
@@ -104,21 +97,18 @@ export interface SupportFact {
   readonly text: string;
 }
 
-/** Something that is collected for a file of a report. */
 export interface SupportSource extends Omit<SupportFact, 'text'> {
   /** What can't be collected says why. Throws only on abort. */
   collect(signal: AbortSignal): Promise<string>;
 }
 
-/** Functions of other rooms that commands use. The composition root provides them. */
+/** The composition root provides them. */
 export interface CommandAdapters {
-  /** What is collected of this machine for support. */
   readonly supportSources: readonly SupportSource[];
   /** Secrets of this node that a report must not have. */
   supportSecrets(signal: AbortSignal): Promise<readonly string[]>;
   /** Makes one file of many, which only its owner may read. @throws system errors, `EEXIST` */
   packReport(path: string, files: readonly SupportFact[], signal: AbortSignal): Promise<void>;
-  /** What the daemon left on the disk of this node. */
   readonly storedState: StoredState;
   /**
    * Checks everything on this node that stickpin needs, except the daemon. `env` may name the

@@ -4,9 +4,8 @@ import type { SettingsSources } from '../../config/load-settings.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { CommandOutput } from '../output/text.ts';
 import type { CommandAdapters } from './command-adapters.ts';
-import type { AskSecret, Confirm } from './confirm.ts';
+import type { Confirm, ReadSecret } from './confirm.ts';
 
-/** The environment of a command. */
 export interface CommandContext extends CommandOutput {
   /** Aborts on SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
@@ -15,18 +14,17 @@ export interface CommandContext extends CommandOutput {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The bytes of stdin; they end with an error when `signal` aborts. To be called once. */
   readonly stdin: () => AsyncIterable<Uint8Array>;
-  /** Whether the user is root; default false. */
+  /** Default false. */
   readonly isRoot?: boolean;
-  /** Absent when stdin or stderr is not a terminal, so that nobody can be asked. */
+  /** Absent when stdin or stderr is not a terminal, so that nobody can answer. */
   readonly confirm?: Confirm;
-  /** Absent when there is no terminal to ask at. */
-  readonly askSecret?: AskSecret;
+  /** Absent when there is no terminal. */
+  readonly readSecret?: ReadSecret;
   /**
-   * Calls `listener` with the new width of the terminal of stdout after each change of its size,
-   * until `signal` aborts. Absent when stdout is not a terminal.
+   * Calls `listener` with the new width of the terminal of stdout, until `signal` aborts. Absent
+   * when stdout is not a terminal.
    */
   readonly onResize?: (listener: (columns: number) => void, signal: AbortSignal) => void;
-  /** Where the settings of this node are. */
   readonly settingsSources: SettingsSources;
   /** Connects to the daemon. @throws AppError `api/unreachable` */
   readonly connect: (signal: AbortSignal) => Promise<ApiClient>;
@@ -34,13 +32,9 @@ export interface CommandContext extends CommandOutput {
   readonly adapters: () => Promise<CommandAdapters>;
 }
 
-/** Exit codes of every command. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, unreachable: 3, unverified: 4, denied: 5 } as const;
 
-/**
- * The code of an error that ends a command, `failed` when it has no better one. The error's message
- * is its one line on stderr.
- */
+/** `failed` when the error has no better code. */
 export function exitCodeOf(error: unknown): number {
   if (!(error instanceof AppError)) return exitCodes.failed;
   switch (error.code) {
@@ -60,10 +54,7 @@ export function exitCodeOf(error: unknown): number {
   }
 }
 
-/**
- * What is wrong with the flags of a call. Commander stops at the first fault; here they are
- * collected, so that a person learns of all of them at once.
- */
+/** Collects all faults of the flags of a call: Commander stops at the first one. */
 export class UsageFaults {
   private readonly wrongValues = new Map<Option, string[]>();
   private readonly needed = new Map<Option, string | undefined>();
@@ -75,7 +66,7 @@ export class UsageFaults {
     return option;
   }
 
-  /** The action of this command asks {@link of} itself, to report more faults with them. */
+  /** The action of this command calls {@link of} itself, to report more faults with them. */
   leaveTo(command: Command): void {
     this.left.add(command);
   }
@@ -124,7 +115,6 @@ export class UsageFaults {
     ];
   }
 
-  /** Whether a value was wrong, so that what the call asks for is not complete. */
   hasWrong(command: Command): boolean {
     return command.options.some((option) => this.isWrong(option));
   }

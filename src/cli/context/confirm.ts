@@ -2,19 +2,12 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { AppError } from '../../platform/app-error.ts';
 
-/** The streams of a question. Both must be terminals, so that a person answers. */
-interface ConfirmStreams {
-  readonly input: NodeJS.ReadableStream;
-  readonly output: NodeJS.WritableStream;
-}
-
 /**
- * Asks a person. Resolves to true for the answer `y` or `yes`, otherwise to false, also for a line
- * without Enter. Rejects when `signal` aborts.
+ * Resolves to true for the answer `y` or `yes`, otherwise to false, also for a line without Enter.
+ * Rejects when `signal` aborts.
  */
 export type Confirm = (question: string, signal: AbortSignal) => Promise<boolean>;
 
-/** The content of a question. */
 interface Question {
   /** What the answer yes does, without full stop: `If you unpin ocp@4.13.7, its images …`. */
   readonly consequence: string;
@@ -24,17 +17,13 @@ interface Question {
   readonly unchanged: string;
 }
 
-/** Who can be asked; nobody without `confirm`. */
+/** Nobody can answer without `confirm`. */
 interface Asked {
   readonly confirm?: Confirm | undefined;
   readonly signal: AbortSignal;
 }
 
-/**
- * Asks a person at a terminal before a change.
- *
- * @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can be asked
- */
+/** @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can answer */
 export async function confirmFirst(
   { confirm, signal }: Asked,
   { consequence, question, unchanged }: Question,
@@ -49,10 +38,8 @@ export async function confirmFirst(
 }
 
 /**
- * Tries an action. If the daemon refuses it without force, asks a person at a terminal and repeats
- * it with force.
+ * If the daemon refuses `go` without force, repeats it with force after a confirmation.
  *
- * @param go executes the action, with or without force
  * @param question `code`: of the error that a confirmation overrides
  * @throws as {@link confirmFirst}; otherwise errors of `go`
  */
@@ -76,9 +63,10 @@ function declined(message: string, cause: unknown): AppError {
 }
 
 /**
- * Makes a {@link Confirm}. The terminal keeps its own line editing, so that Ctrl-C comes as SIGINT.
+ * Both streams must be terminals. The terminal keeps its own line editing, so that Ctrl-C comes as
+ * SIGINT.
  */
-export function createConfirm({ input, output }: ConfirmStreams): Confirm {
+export function createConfirm(input: NodeJS.ReadableStream, output: NodeJS.WritableStream): Confirm {
   return async (question, signal) => {
     const lines = createInterface({ input, output, terminal: false });
     try {
@@ -94,12 +82,11 @@ export function createConfirm({ input, output }: ConfirmStreams): Confirm {
 }
 
 /**
- * Asks a person for a secret, which is not shown while it is typed. Resolves to undefined when the
- * input ends. Rejects when `signal` aborts.
+ * The secret is not shown while it is typed. Resolves to undefined when the input ends. Rejects
+ * when `signal` aborts.
  */
-export type AskSecret = (question: string, signal: AbortSignal) => Promise<string | undefined>;
+export type ReadSecret = (question: string, signal: AbortSignal) => Promise<string | undefined>;
 
-/** A terminal for {@link createAskSecret}. */
 export interface SecretTerminal {
   readonly input: NodeJS.ReadableStream & { setRawMode(isRaw: boolean): unknown };
   readonly output: NodeJS.WritableStream;
@@ -113,11 +100,8 @@ const [CTRL_C, CTRL_D, CTRL_U] = ['\u0003', '\u0004', '\u0015'];
 const ENDS = new Set(['\r', '\n', CTRL_D]);
 const ERASES = new Set(['\b', '\u007f']);
 
-/**
- * Makes an {@link AskSecret}. The terminal is opened for each question, and in raw mode only while
- * it asks.
- */
-export function createAskSecret(open: () => SecretTerminal): AskSecret {
+/** The terminal is opened for each question, and is in raw mode only meanwhile. */
+export function createReadSecret(open: () => SecretTerminal): ReadSecret {
   return (question, signal) =>
     new Promise((resolve, reject) => {
       signal.throwIfAborted();

@@ -1,16 +1,13 @@
 import { type ApiClient, isNotRunning } from '../../api/client.ts';
 import { loadSettings } from '../../config/load-settings.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { StoredReport, StoredState } from './command-adapters.ts';
 import type { CommandContext } from './command-context.ts';
 
-/** What to do while a daemon can't start with its settings. */
 export const CORRECT_SETTINGS =
   "Correct that, check it with 'stickpin config check', then run 'systemctl restart stickpin'";
 
-/**
- * Runs `use` with a connection to the daemon, which is closed afterwards. @throws AppError
- * `api/unreachable`
- */
+/** The connection is closed afterwards. @throws AppError `api/unreachable` */
 export async function withDaemon<T>(context: CommandContext, use: (client: ApiClient) => Promise<T>): Promise<T> {
   try {
     const client = await context.connect(context.signal);
@@ -25,7 +22,7 @@ export async function withDaemon<T>(context: CommandContext, use: (client: ApiCl
   }
 }
 
-/** That the daemon does not run with such settings; undefined while they are right. */
+/** Undefined while the settings are right. */
 async function refusedSettings({ settingsSources, signal }: CommandContext): Promise<AppError | undefined> {
   try {
     await loadSettings(settingsSources, signal);
@@ -39,4 +36,47 @@ async function refusedSettings({ settingsSources, signal }: CommandContext): Pro
       cause: error,
     });
   }
+}
+
+/**
+ * Runs `live` with the daemon. While none answers, runs `stored` with what the daemon wrote last,
+ * then fails as without it: the exit code shows that the daemon is down, and the line on stderr
+ * what was shown.
+ *
+ * @param stored resolves to the words for what it showed, or undefined when there was nothing
+ * @throws AppError `api/unreachable`; errors of `live` and `stored`
+ */
+export async function withDaemonOrStored(
+  context: CommandContext,
+  live: (client: ApiClient) => Promise<void>,
+  stored: (state: StoredState) => Promise<string | undefined>,
+): Promise<void> {
+  try {
+    await withDaemon(context, live);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'api/unreachable') throw error;
+    const { storedState } = await context.adapters();
+    const shown = await stored(storedState).catch((reason: unknown) => {
+      throw withoutDaemon(error, reason);
+    });
+    if (shown === undefined) throw error;
+    const { code, disposition, message } = error;
+    throw new AppError({ code, disposition, message: `${message}. Shown is ${shown}`, cause: error });
+  }
+}
+
+/** Names what can't be read. */
+function withoutDaemon({ code, disposition }: AppError, reason: unknown): unknown {
+  if (!(reason instanceof AppError) || reason.code !== 'cli/no-state') return reason;
+  return new AppError({
+    code,
+    disposition,
+    message: `the stickpin daemon does not run, and ${reason.message}`,
+    cause: reason,
+  });
+}
+
+/** `what it wrote on 2026-09-01T08:14:05.112Z, before the last boot`. */
+export function whenStored({ writtenAt, isFromBefore }: StoredReport): string {
+  return `what it wrote on ${writtenAt}${isFromBefore ? ', before the last boot' : ''}`;
 }

@@ -10,16 +10,14 @@ import { AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render/render-show.ts';
 
-/** What can be shown. */
 type Shown = Pick<ShowReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
 
-/** A bundle that can be shown, and its names. */
 interface Candidate {
   readonly shown: ShownBundle;
   /** Its name in `stickpin list`. */
   readonly title: string;
   readonly names: readonly string[];
-  /** The name of its stream. Undefined when not known. */
+  /** Undefined when not known. */
   readonly stream: string | undefined;
   readonly bundleId: string | undefined;
 }
@@ -28,11 +26,11 @@ interface Candidate {
 const MIN_DIGITS = 6;
 
 /**
- * Finds a bundle among all that `stickpin list` shows: by `name@version`, digest, the beginning of
- * a digest, the path of a rejected one, or only its name.
+ * By `name@version`, digest, the beginning of a digest, the path of a rejected one, or only its
+ * name.
  *
  * @throws AppError `engine/no-bundle`, `engine/ambiguous` when several bundles have the same name
- *   and version, `engine/ambiguous-bundle` when a part of a name or digest may mean several ones
+ *   and version, `engine/ambiguous-bundle` when a part of a name or digest may mean several
  *   (`reject`)
  */
 export function findShown(report: Shown, asked: string): ShownBundle {
@@ -90,7 +88,7 @@ function candidatesIn({ bundles, notices, rejected, rejectedNames }: Shown): rea
     const title = `${one.name}@${one.version}`;
     return { shown: { ...one, phase: 'rejected' }, title, names: [title], stream: undefined, bundleId: undefined };
   });
-  // A bundle that is here is shown rather than what was said about its name.
+  // The last one counts: a known bundle before the rejection of its name.
   return [...names, ...adopted, ...refused];
 }
 
@@ -112,8 +110,7 @@ function ambiguous(asked: string, found: readonly Candidate[]): AppError {
 }
 
 /**
- * Opens the bundle at a given path: a directory, a tar file, or the directory with all its volumes
- * (`DIR/1`, `DIR/2` …).
+ * A directory, a tar file, or the directory with all its volumes (`DIR/1`, `DIR/2` …).
  *
  * @throws AppError `cli/no-bundle` (`reject`) when there is none at `path`; as `openVolumes()`.
  */

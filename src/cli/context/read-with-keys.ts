@@ -7,7 +7,7 @@ import { AppError } from '../../platform/app-error.ts';
 import { printWarning } from '../output/text.ts';
 import type { CommandContext } from './command-context.ts';
 
-/** The options for the check of a signature. Without a folder it is not checked. */
+/** `keys`: a folder; without it the signature is not checked. */
 interface KeyOptions {
   readonly keys?: string;
   readonly threshold: number;
@@ -20,8 +20,8 @@ export interface ReadBundle extends Omit<JudgedBundle, 'isEnvelope'> {
 }
 
 /**
- * Trust in the keys of a folder. Prints problems of its files to stderr. @throws AppError
- * `cli/no-keys` (`reject`) when it is not a folder
+ * Prints problems of the files to stderr. @throws AppError `cli/no-keys` (`reject`) when it is not
+ * a folder
  */
 export async function trustOf(folder: string, threshold: number, context: CommandContext): Promise<Trust> {
   const isFolder = await stat(folder).then(
@@ -40,7 +40,7 @@ export async function trustOf(folder: string, threshold: number, context: Comman
 }
 
 /**
- * Reads a bundle and checks its digests, and its signature when there are keys.
+ * Checks the digests, and the signature when there are keys.
  *
  * @throws AppError `cli/unverified` (`reject`) when it is bad, or its signature is not valid;
  *   errors of `trustOf()`
@@ -79,7 +79,6 @@ export function unverified(path: string, error: unknown): unknown {
   });
 }
 
-/** Adds the given path at the beginning of an error about a bundle. The code stays. */
 export function withPath(path: string, error: unknown): unknown {
   if (!(error instanceof AppError)) return error;
   const { code, disposition, message } = error;

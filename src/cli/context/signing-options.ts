@@ -1,12 +1,12 @@
 import { open } from 'node:fs/promises';
 import { type Command, InvalidArgumentError } from 'commander';
+import { bundleError } from '../../bundle/bundle-error.ts';
 import { isEncryptedKey, type PrivateKey, parsePrivateKey, parsePublicKey } from '../../bundle/keys/keys.ts';
 import { type RemoteKey, runSigner, type SigningKey } from '../../bundle/keys/signing.ts';
 import { readKeyFile } from '../../bundle/keys/trust.ts';
 import { AppError, FaultList, reasonOf } from '../../platform/app-error.ts';
 import type { CommandContext } from './command-context.ts';
 
-/** Options of commands that sign. */
 export interface SigningOptions {
   readonly key: readonly string[];
   readonly passphraseFile?: string;
@@ -16,13 +16,11 @@ export interface SigningOptions {
   readonly signerTimeout: number;
 }
 
-/** The environment variable with the passphrase of encrypted keys. */
 const PASSPHRASE = 'STICKPIN_PASSPHRASE';
 const MAX_PASSPHRASE_BYTES = 4096;
 /** How often a person may type a wrong passphrase. */
 const ATTEMPTS = 3;
 
-/** Adds {@link SigningOptions} to a command that takes one key, or several. */
 export function addSigningOptions(command: Command, keys: 'one' | 'several'): Command {
   const repeated = keys === 'one' ? '' : '; may be repeated';
   return command
@@ -42,8 +40,7 @@ export function addSigningOptions(command: Command, keys: 'one' | 'several'): Co
 }
 
 /**
- * The keys that the options name: those of `--key`, then those of `--signer`, in order. Asks for
- * passphrases.
+ * Those of `--key`, then those of `--signer`, in order. Prompts for passphrases.
  *
  * @param mayAsk false: keys whose passphrase is not given are left out
  * @throws AppError `bundle/option`, `bundle/key-file`, `bundle/passphrase` (`reject`)
@@ -57,7 +54,8 @@ export async function readSigningKeys(
   const faults = new FaultList();
   if (signer.length !== signerKey.length) {
     faults.add(
-      wrong(
+      bundleError(
+        'bundle/option',
         `--signer is given ${signer.length} times and --signer-key ${signerKey.length} times: give the public key of each --signer, so that its signature can be checked`,
       ),
     );
@@ -76,11 +74,12 @@ async function readRemoteKey(
   command: string,
   keyFile: string,
   { signerTimeout }: SigningOptions,
-  { signal, askSecret }: CommandContext,
+  { signal, readSecret }: CommandContext,
 ): Promise<RemoteKey> {
-  if (command.trim() === '') throw wrong('--signer is empty: give a command that signs its standard input');
+  if (command.trim() === '')
+    throw bundleError('bundle/option', '--signer is empty: give a command that signs its standard input');
   const publicKey = parsePublicKey(await readKeyFile(keyFile, signal), keyFile);
-  const signer = { command, timeoutMs: signerTimeout * 1000, isInteractive: askSecret !== undefined };
+  const signer = { command, timeoutMs: signerTimeout * 1000, isInteractive: readSecret !== undefined };
   return { ...publicKey, signRemotely: (message, abort) => runSigner(signer, message, abort) };
 }
 
@@ -88,20 +87,19 @@ async function readPrivateKey(
   path: string,
   passphrase: string | undefined,
   mayAsk: boolean,
-  { signal, askSecret, stderr }: CommandContext,
+  { signal, readSecret, stderr }: CommandContext,
 ): Promise<PrivateKey | undefined> {
   const pem = await readKeyFile(path, signal);
   if (!isEncryptedKey(pem) || passphrase !== undefined) return parsePrivateKey(pem, path, passphrase);
   if (!mayAsk) return undefined;
-  if (askSecret === undefined) {
-    throw new AppError({
-      code: 'bundle/passphrase',
-      message: `key file ${path} is encrypted, and there is no terminal to ask for its passphrase: give --passphrase-file FILE, or set ${PASSPHRASE}`,
-      disposition: 'reject',
-    });
+  if (readSecret === undefined) {
+    throw bundleError(
+      'bundle/passphrase',
+      `key file ${path} is encrypted, and there is no terminal to ask for its passphrase: give --passphrase-file FILE, or set ${PASSPHRASE}`,
+    );
   }
   for (let attempt = 1; ; attempt += 1) {
-    const typed = await askSecret(`Passphrase of ${path}:`, signal);
+    const typed = await readSecret(`Passphrase of ${path}:`, signal);
     try {
       return parsePrivateKey(pem, path, typed);
     } catch (error) {
@@ -119,7 +117,7 @@ async function givenPassphrase(
   if (passphraseFile === undefined) return env[PASSPHRASE];
   const text = await readSmallFile(passphraseFile, signal);
   const [line = ''] = text.split(/\r?\n/);
-  if (line === '') throw wrong(`--passphrase-file ${passphraseFile}: its first line is empty`);
+  if (line === '') throw bundleError('bundle/option', `--passphrase-file ${passphraseFile}: its first line is empty`);
   return line;
 }
 
@@ -133,7 +131,8 @@ async function readSmallFile(path: string, signal: AbortSignal): Promise<string>
       for await (const chunk of file.createReadStream({ autoClose: false, signal })) {
         bytes.push(chunk as Buffer);
         sizeBytes += (chunk as Buffer).length;
-        if (sizeBytes > MAX_PASSPHRASE_BYTES) throw wrong(`it has more than ${MAX_PASSPHRASE_BYTES} bytes`);
+        if (sizeBytes > MAX_PASSPHRASE_BYTES)
+          throw bundleError('bundle/option', `it has more than ${MAX_PASSPHRASE_BYTES} bytes`);
       }
       return Buffer.concat(bytes).toString('utf8');
     } finally {
@@ -141,7 +140,7 @@ async function readSmallFile(path: string, signal: AbortSignal): Promise<string>
     }
   } catch (cause) {
     signal.throwIfAborted();
-    throw wrong(`--passphrase-file ${path} can't be read: ${reasonOf(cause)}`, cause);
+    throw bundleError('bundle/option', `--passphrase-file ${path} can't be read: ${reasonOf(cause)}`, { cause });
   }
 }
 
@@ -151,15 +150,6 @@ function seconds(text: string): number {
   return number;
 }
 
-function collect(value: string, earlier: readonly string[]): string[] {
+export function collect(value: string, earlier: readonly string[]): string[] {
   return [...earlier, value];
-}
-
-function wrong(message: string, cause?: unknown): AppError {
-  return new AppError({
-    code: 'bundle/option',
-    message,
-    disposition: 'reject',
-    ...(cause !== undefined && { cause }),
-  });
 }

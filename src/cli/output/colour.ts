@@ -11,7 +11,7 @@ export function paint(text: string, tone: Tone | undefined, hasColour = false): 
   return tone === undefined || !hasColour || text === '' ? text : `\u001b[${CODES[tone]}m${text}\u001b[0m`;
 }
 
-/** As {@link paint}, for a text of several lines: each line has its colour for itself. */
+/** As {@link paint}, for each line of a text. */
 export function paintLines(text: string, tone: Tone | undefined, hasColour = false): string {
   if (tone === undefined || !hasColour) return text;
   return text
@@ -28,7 +28,7 @@ export function wantsColour({ NO_COLOR, TERM }: Readonly<Record<string, string |
   return (NO_COLOR ?? '') === '' && TERM !== 'dumb';
 }
 
-/** Events that tell of a fault, or of something that was refused. */
+/** Events about a fault or a refusal. */
 const BAD: ReadonlySet<string> = new Set<MessageKind>([
   'activationFailed',
   'blobDamaged',
@@ -63,7 +63,7 @@ const BAD: ReadonlySet<string> = new Set<MessageKind>([
   'trustWithdrawn',
 ]);
 
-/** Events after which somebody waits, or has something to look at. */
+/** Events after which somebody waits, or should check something. */
 const WARNING: ReadonlySet<string> = new Set<MessageKind>([
   'activationHeld',
   'approvalAwaited',
@@ -76,7 +76,6 @@ const WARNING: ReadonlySet<string> = new Set<MessageKind>([
   'pullsFromElsewhere',
 ]);
 
-/** The colour of an event of the history by its kind. */
 export function toneOfEvent(kind: string): Tone | undefined {
   if (BAD.has(kind)) return 'bad';
   return WARNING.has(kind) ? 'warning' : undefined;

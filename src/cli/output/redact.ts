@@ -9,8 +9,8 @@ const KEY_HEADER = /\b(?:Proc-Type|DEK-Info|Version|Comment): .*$|^[^a-z]*$/;
 const FULL_LINE = 64;
 
 /**
- * The text without private keys in PEM, also of those whose first or last lines are missing, as
- * where a journal begins or ends. Then lines that may belong to the key are removed.
+ * Removes private keys in PEM. Where the first or last line of a key is missing, as at the ends of
+ * a journal, lines that may belong to it are removed.
  */
 function withoutPrivateKeys(text: string): string {
   if (!text.includes('PRIVATE KEY')) return text;
@@ -51,8 +51,8 @@ function removeBack(lines: string[]): void {
 }
 
 /**
- * As {@link redacted}, for a file of a report: a JSON document stays one, so each of its strings is
- * looked at alone, together with its name. Other text is taken as it is.
+ * As {@link redacted}, for a file of a report. A JSON document stays one: each of its strings is
+ * checked alone, together with its name.
  */
 export function redactedFile(text: string, secrets: readonly string[] = []): string {
   const document = parsed(text);
@@ -117,7 +117,7 @@ const SECRET_WORD = [
   'dockerconfigjson',
 ].join('|');
 
-/** How the name of a secret ends. What stands before is left as it is. */
+/** The end of the name of a secret. */
 const SECRET_END = `(?:${SECRET_WORD})s?(?:[-_]?(?:data|value|base64))?`;
 /** The whole name. Its length is bounded, so that a long word does not cost much time. */
 const SECRET_NAME = String.raw`[\w.-]{0,64}${SECRET_END}`;
@@ -169,18 +169,16 @@ const BLOCK = new RegExp(
 
 const NAME_OF_SECRET = new RegExp(`^-{0,2}${SECRET_NAME}$`, 'i');
 
-/** Whether something of this name, or the argument after this option, is a secret. */
 function namesSecret(name: string): boolean {
   return NAME_OF_SECRET.test(name);
 }
 
 /**
- * Text for people who may not know secrets of the node: without the given secrets, without names
- * and passwords in addresses, without private keys and tokens, and without the values of words
- * that name a secret. A value without quotes ends at the next option, at the next `name=`, or at
- * the end of its line. So rather too much is removed than too little.
+ * Removes the given secrets, names and passwords in addresses, private keys, tokens, and the values
+ * of words that name a secret. A value without quotes ends at the next option, at the next `name=`,
+ * or at the end of its line: rather too much is removed than too little.
  *
- * @param secrets those that are known; shorter ones than 8 characters are not looked for
+ * @param secrets known ones; those below 8 characters are ignored
  */
 export function redacted(text: string, secrets: readonly string[] = []): string {
   const known = secrets
@@ -210,13 +208,11 @@ function withoutValues(text: string, pattern: RegExp): string {
   });
 }
 
-/** The placeholder in the quotes of the value. */
 function removedLike(value: string): string {
   const quote = /^\\*["']/.exec(value)?.[0] ?? '';
   return `${quote}${REMOVED}${quote}`;
 }
 
-/** What stands in place of a secret. */
 const REMOVED = '<removed>';
 
 /** `-----BEGIN …` in base64. */
@@ -235,8 +231,8 @@ const WEB_TOKEN = /\beyJ[\w-]{4,}\.[\w-]+\.[\w-]*/g;
 const JOIN_TOKEN = /\bK10[0-9a-f]+::\S+/g;
 
 /**
- * The text without secrets that can be told by their form: tokens, private keys in base64, and
- * names and passwords in addresses and headers.
+ * Removes secrets that are known by their form: tokens, private keys in base64, and names and
+ * passwords in addresses and headers.
  */
 function withoutTokens(text: string): string {
   return text

@@ -2,15 +2,14 @@ import { plainText } from '../../platform/plain-text.ts';
 import { paint, type Tone } from './colour.ts';
 import { type Layout, wrapLines, wrapWords } from './text.ts';
 
-/** A cell of a table; `tone` gives it a colour on a terminal that has them. */
 export type Cell = string | { readonly text: string; readonly tone: Tone | undefined };
 
 const GAP = '  ';
 
-/** Text columns are not made narrower than this to keep a table on one line a row. */
+/** Text columns are not made narrower than this. */
 const MIN_TEXT_WIDTH = 16;
 
-/** Nor those where no cell has more than two words, as `activated (current)`, than this. */
+/** The same for columns whose cells have at most two words, as `activated (current)`. */
 const MIN_PAIR_WIDTH = 9;
 
 /**
@@ -57,10 +56,7 @@ function cellOf(cell: Cell): PlainCell {
 
 type Line = readonly PlainCell[];
 
-/**
- * The lines that can be aligned within `columns`, as many as possible, and the width of each
- * column.
- */
+/** As many lines as can be aligned within `columns`, and the width of each column. */
 function fittingLines(
   lines: readonly Line[],
   columns: number | undefined,
@@ -82,7 +78,7 @@ function leastWidth(line: Line): number {
   return sum(line.map(({ text }) => longestWord(text)));
 }
 
-/** The width of each column. Undefined when the lines can't be aligned within `columns`. */
+/** Undefined when the lines can't be aligned within `columns`. */
 function widthsWithin(lines: readonly Line[], columns: number | undefined): readonly number[] | undefined {
   const natural = (lines[0] ?? []).map((_cell, at) => Math.max(...lines.map((line) => line[at]?.text.length ?? 0)));
   if (columns === undefined) return natural;
@@ -154,8 +150,8 @@ function sum(numbers: readonly number[]): number {
 const INDENT = '    ';
 
 /**
- * A table whose last columns are long texts. Where the terminal is too narrow to align all of it,
- * these stand below each row: each in lines of its own, with its title where there are several.
+ * A table whose last columns are long texts. Where the terminal is too narrow to align it, these go
+ * below each row, in lines of their own, with their titles where there are several.
  *
  * @param below how many columns these are
  */
@@ -190,19 +186,15 @@ const BAR_WIDTH = 30;
 /** A bar that would have fewer cells is left out. */
 const MIN_BAR_WIDTH = 5;
 
-/**
- * A bar of 30 cells and the percentage: `[##########....................] 34 %`. `share` is from 0
- * to 1.
- */
+/** `[##########....................] 34 %`. `share`: 0 to 1. */
 function progressBar(share: number, width = BAR_WIDTH): string {
   const filled = Math.round(within(share) * width);
   return `[${'#'.repeat(filled)}${'.'.repeat(width - filled)}] ${percent(share)}`;
 }
 
 /**
- * A bar with `text` behind it, within `columns`. The bar becomes shorter, and then goes, so that
- * the text stays whole: what is at its end is the time left. Without `columns` the bar has 30
- * cells.
+ * Within `columns` the bar becomes shorter, and then goes, so that the text stays whole: it ends
+ * with the time left. Without `columns` the bar has 30 cells.
  */
 export function barWithText(share: number, text: string, columns?: number): string {
   if (columns === undefined) return `${progressBar(share)}  ${text}`;

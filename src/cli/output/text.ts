@@ -9,7 +9,7 @@ export function jsonText(document: object): string {
   return `${JSON.stringify({ schemaVersion: JSON_SCHEMA_VERSION, ...document })}\n`;
 }
 
-/** Prints what a command did: a sentence, or with `--json` the document `message`. */
+/** A sentence, or with `--json` the document `message`. */
 export function printMessage(
   message: string,
   { json }: { readonly json?: true | undefined },
@@ -18,10 +18,9 @@ export function printMessage(
   stdout(json ? jsonText({ message }) : wrapLines(`${message}\n`, columns));
 }
 
-/** Where a line for a person goes, and what its terminal can show. */
 type Stderr = Pick<CommandOutput, 'stderr' | 'stderrColumns' | 'stderrHasColour'>;
 
-/** Prints a line on stderr; a terminal would break it inside a word, so it is wrapped there. */
+/** Wrapped, since a terminal would break the line inside a word. */
 export function printStderrLine(
   line: string,
   tone: Tone | undefined,
@@ -31,14 +30,13 @@ export function printStderrLine(
   stderr(paintLines(wrapLines(`${oneLine(line)}\n`, stderrColumns, 4), tone, isColoured));
 }
 
-/** Prints on stderr what a person should know, though the command goes on. */
 export function printWarning(text: string, context: Stderr): void {
   printStderrLine(`warning: ${text}`, 'warning', context);
 }
 
 /**
- * A text whose digests are shortened on a terminal (`sha256:5f0c8a12e9b4…`), where they are wider
- * than what they belong to. Elsewhere, as for `grep`, they are whole.
+ * Shortens digests on a terminal (`sha256:5f0c8a12e9b4…`). Elsewhere, as for `grep`, they stay
+ * whole.
  */
 export function shortDigests(text: string, { columns }: Layout): string {
   if (columns === undefined) return text;
@@ -61,7 +59,7 @@ export function titleIn(bundle: Named, bundles: readonly Named[]): string {
   return commandNameIn(bundle, bundles) === name ? name : `${name} (${shortDigest(bundle.bundleId as BundleId)})`;
 }
 
-/** What a command takes for this bundle of the report and no other: its name, or its digest. */
+/** What a command takes for this bundle and no other of the report: its name, or its digest. */
 export function commandNameIn(bundle: Named, bundles: readonly Named[]): string {
   const isMeantToo = (other: Named) =>
     other.bundleId !== bundle.bundleId && other.phase !== 'retired' && shownName(other) === shownName(bundle);
@@ -87,7 +85,7 @@ export function wrapWords(text: string, width = Number.POSITIVE_INFINITY): strin
   return [...lines, line];
 }
 
-/** Each line of `text` wrapped to `width`; what continues a line is indented by `indent` blanks. */
+/** What continues a line is indented by `indent` blanks. */
 export function wrapLines(text: string, width: number | undefined, indent = 0): string {
   if (width === undefined) return text;
   return text
@@ -106,23 +104,19 @@ function hanging(line: string, width: number, indent: number): string {
   return [`${lead}${first}`, ...others.map((text) => `${blanks}${text}`)].join('\n');
 }
 
-/** The output of a command. Injected, so that commands can be tested without a process. */
 export interface CommandOutput {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
-  /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
-  /**
-   * Width of the terminal of stdout. Absent when stdout is not a terminal: lines are not wrapped.
-   */
+  /** Absent when stdout is not a terminal: lines are not wrapped. */
   readonly columns?: number;
-  /** Whether stdout shows colours. Default false. */
+  /** Default false. */
   readonly hasColour?: boolean;
-  /** Width of the terminal of stderr. Absent when stderr is not a terminal. */
+  /** Absent when stderr is not a terminal. */
   readonly stderrColumns?: number;
-  /** Whether stderr shows colours. Default false. */
+  /** Default false. */
   readonly stderrHasColour?: boolean;
 }
 
-/** How text is laid out: a width to stay within, and colours. Default: neither. */
+/** Default: no limit, no colours. */
 export type Layout = Pick<CommandOutput, 'columns' | 'hasColour'>;

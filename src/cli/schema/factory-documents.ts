@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { JSON_SCHEMA_VERSION } from '../../domain/report/report.ts';
-import { time } from './status-schema.ts';
+import { time } from './documents.ts';
 
 const text = v.string();
 const texts = v.array(text);

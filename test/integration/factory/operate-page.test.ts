@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { definedProgram } from '../../../src/cli/defined-program.ts';
+import { definedProgram } from '../../../src/cli/manual.ts';
 import { loadSettings } from '../../../src/config/load-settings.ts';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { faultOf } from '../../support/docs/command-lines.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { completionFiles } from '../../../src/cli/completion.ts';
-import { definedProgram } from '../../../src/cli/defined-program.ts';
+import { definedProgram } from '../../../src/cli/manual.ts';
 import { flagsOf, leafCommands } from '../../support/docs/command-lines.ts';
 import { have } from '../../support/requirements.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { definedProgram } from '../../../src/cli/defined-program.ts';
+import { definedProgram } from '../../../src/cli/manual.ts';
 import { faultOf, leafCommands } from '../../support/docs/command-lines.ts';
 import { runCommand } from '../../support/run-command.ts';
 

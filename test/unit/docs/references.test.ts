@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { definedProgram } from '../../../src/cli/defined-program.ts';
+import { definedProgram } from '../../../src/cli/manual.ts';
 import type { Section } from '../../../src/domain/settings/sections.ts';
 import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
 import { faultOf, flagsOf, leafCommands, shownCommands } from '../../support/docs/command-lines.ts';

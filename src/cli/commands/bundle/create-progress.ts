@@ -4,7 +4,6 @@ import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/si
 import type { CommandContext } from '../../context/command-context.ts';
 import { barWithText } from '../../output/table.ts';
 
-/** Shows the progress of `bundle create` and `bundle write`. */
 export interface ProgressPrinter {
   readonly onProgress: ProgressListener;
   /** Clears the bar, so that other lines can follow. Idempotent. */
@@ -91,9 +90,7 @@ function copyBar({ kind, doneBytes, totalBytes }: CopyProgress, rest: string, wi
   return barWithText(share, `${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${rest}`, width);
 }
 
-/**
- * Rate and remaining time, measured from the start of the current stage. Empty in its first second.
- */
+/** Measured from the start of the current stage. Empty in its first second. */
 function createPace(now: () => number): (progress: CopyProgress) => string {
   let stage: CopyProgress['kind'] | undefined;
   let startedAt = 0;

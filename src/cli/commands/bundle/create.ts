@@ -8,11 +8,11 @@ import { parseImageRequest } from '../../../bundle/create/images/image-request.t
 import { parseAttachmentRequest } from '../../../bundle/create/payload/attachments.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
-import { AppError, FaultList, reasonOf } from '../../../platform/app-error.ts';
+import { FaultList, reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext, UsageFaults } from '../../context/command-context.ts';
 import { volumesOfNamed } from '../../context/find-shown.ts';
-import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
+import { addSigningOptions, collect, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { jsonText, printStderrLine, printWarning, wrapLines } from '../../output/text.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
@@ -31,7 +31,6 @@ interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptio
   readonly json?: true;
 }
 
-/** Adds `create` to the command `bundle`. */
 export function registerBundleCreate(bundle: Command, usage: UsageFaults, context: CommandContext): void {
   const neededName = (option: Option) => usage.unless('fromOpenshiftIso', option);
   const command = bundle
@@ -84,15 +83,15 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
   usage.leaveTo(command);
 }
 
-/** What a call asks for, but for what an OpenShift medium says. */
+/** Without what an OpenShift medium says. */
 type Request = Omit<CreateOptions, 'name' | 'version' | 'arch' | 'onProgress'>;
 
 /** In place of an image that could not be read, so that the rest of a call can be checked. */
 const SOME_IMAGE = parseImageRequest('registry.example.com/image:1');
 
 /**
- * Reads what the flags name and checks all of it, so that a person learns of all faults at once. A
- * person is asked for passphrases before long work, and when nothing else is wrong.
+ * Reports all faults at once. Prompts for passphrases before long work, and only when nothing else
+ * is wrong.
  *
  * @throws AppError with the code of the first fault (`reject`)
  */
@@ -103,8 +102,7 @@ async function readRequest(
   context: CommandContext,
 ): Promise<Request> {
   const faults = new FaultList();
-  for (const message of usage.of(command))
-    faults.add(new AppError({ code: 'bundle/option', message, disposition: 'reject' }));
+  for (const message of usage.of(command)) faults.add(bundleError('bundle/option', message));
   const release = await readReleaseOptions(options, faults, context.signal);
   const images = await readImageOptions(options, faults, context);
   const created = await faults.of(() => createdAt(context));
@@ -128,8 +126,8 @@ async function readRequest(
     keys: [],
   } satisfies Request;
   const { name = 'name', version = '1.0.0', arch = 'amd64', fromOpenshiftIso } = options;
-  const asks = [options.image, options.imagesFile, options.imagesFrom, options.advisory, options.trustKey].flat();
-  const isOpen = fromOpenshiftIso !== undefined || usage.hasWrong(command) || (asks.length > 0 && !faults.isEmpty);
+  const sources = [options.image, options.imagesFile, options.imagesFrom, options.advisory, options.trustKey].flat();
+  const isOpen = fromOpenshiftIso !== undefined || usage.hasWrong(command) || (sources.length > 0 && !faults.isEmpty);
   const checked = { ...request, name, version, arch, images: [...request.images, ...(isOpen ? [SOME_IMAGE] : [])] };
   await faults.of(() => checkOptions(checked));
   const keys = await faults.of(() => readSigningKeys(options, context, faults.isEmpty));
@@ -154,8 +152,7 @@ async function create(options: BundleCreateOptions, request: CreateOptions, cont
 }
 
 /**
- * A volume of the bundle at `path`, or the bundle itself: each volume lists all layers. @throws
- * AppError `bundle/option`
+ * A volume, or the bundle itself: each volume lists all layers. @throws AppError `bundle/option`
  */
 async function findBase(path: string): Promise<string> {
   const [first] = await volumesOfNamed(path).catch((cause: unknown) => {
@@ -176,18 +173,11 @@ function unsignedWarning(path: string, { filesystem }: BundleCreateOptions): str
     : 'not signed, and a bundle in an image can not be signed later: make it again with --key FILE';
 }
 
-/**
- * The current time, or SOURCE_DATE_EPOCH (reproducible-builds.org), so that the same images give
- * the same bundle.
- */
+/** SOURCE_DATE_EPOCH (reproducible-builds.org) lets the same images give the same bundle. */
 function createdAt({ env, now }: CommandContext): string {
   const epoch = env.SOURCE_DATE_EPOCH;
   if (epoch !== undefined && !/^[0-9]{1,11}$/.test(epoch)) {
-    throw new AppError({
-      code: 'bundle/option',
-      message: `SOURCE_DATE_EPOCH is '${epoch}', and must be seconds since 1970`,
-      disposition: 'reject',
-    });
+    throw bundleError('bundle/option', `SOURCE_DATE_EPOCH is '${epoch}', and must be seconds since 1970`);
   }
   const ms = epoch === undefined ? now() : Number(epoch) * 1000;
   return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
@@ -212,8 +202,4 @@ function sizeInBytes(text: string): number {
   const [, number, unit = 'B'] = /^([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|[MGT]i?B)?$/.exec(text) ?? [];
   if (number === undefined) throw new InvalidArgumentError('It must be a size as 15GB or 7GiB.');
   return Math.floor(Number(number) * (UNITS[unit] ?? 1));
-}
-
-function collect(value: string, earlier: readonly string[]): string[] {
-  return [...earlier, value];
 }

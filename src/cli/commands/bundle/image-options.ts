@@ -1,15 +1,16 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import { bundleError } from '../../../bundle/bundle-error.ts';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { type ImageRequest, parseImageRequest } from '../../../bundle/create/images/image-request.ts';
 import { readImagesFile } from '../../../bundle/create/images/images-file.ts';
 import { type ImagesFrom, merged, readImagesFrom, untakenNotes } from '../../../bundle/create/images/images-from.ts';
 import type { RegistryAccess } from '../../../bundle/create/images/registry-access.ts';
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
-import { AppError, type FaultList, reasonOf } from '../../../platform/app-error.ts';
+import { type FaultList, reasonOf } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { collect } from '../../context/signing-options.ts';
 import { printWarning } from '../../output/text.ts';
 
-/** Options of `bundle create` about its images and where they come from. */
 export interface ImageOptions {
   readonly image: readonly ImageRequest[];
   readonly pauseImage?: ImageRequest;
@@ -25,7 +26,7 @@ export interface ImageOptions {
   readonly strict?: true;
 }
 
-/** Adds {@link ImageOptions} but `--strict` to a command. */
+/** All of {@link ImageOptions} but `--strict`. */
 export function addImageOptions(command: Command): Command {
   return command
     .option(
@@ -74,9 +75,8 @@ export function addImageOptions(command: Command): Command {
 }
 
 /**
- * What the options say, as `createBundle()` takes it. Warnings go to stderr. What can't be read is
- * left out, and why is added to `faults`: `bundle/option`, `bundle/source`, and with `--strict`
- * `bundle/warnings`.
+ * Warnings go to stderr. What can't be read is left out, and the reason added to `faults`:
+ * `bundle/option`, `bundle/source`, and with `--strict` `bundle/warnings`.
  */
 export async function readImageOptions(
   options: ImageOptions,
@@ -89,7 +89,7 @@ export async function readImageOptions(
     named.push(...((await faults.of(() => readListed(path, options, context))) ?? []));
   }
   const from = await readAllImagesFrom(options, faults, context);
-  // A source that somebody has named counts more than the registry of the reference.
+  // A source that is named counts more than the registry of the reference.
   const known = new Set(named.map(({ reference }) => formatReference(reference)));
   const images = [...named, ...from.requests.filter(({ reference }) => !known.has(formatReference(reference)))];
   return {
@@ -110,7 +110,7 @@ async function readAllImagesFrom(
 ): Promise<ImagesFrom> {
   if (sources.filter((source) => source === '-').length > 1) {
     const message = '--images-from - is given twice, and there is one standard input';
-    faults.add(new AppError({ code: 'bundle/option', message, disposition: 'reject' }));
+    faults.add(bundleError('bundle/option', message));
     return merged([]);
   }
   const found: ImagesFrom[] = [];
@@ -135,17 +135,14 @@ async function readListed(
   context: CommandContext,
 ): Promise<ImageRequest[]> {
   const listed = await readImagesFile(path, context.signal, shortNames);
-  const empty = listed.length === 0 ? [`${path} lists no image`] : [];
-  if (strict) refuseWarnings(empty);
-  for (const warning of empty) printWarning(warning, context);
+  if (listed.length > 0) return listed;
+  const warning = `${path} lists no image`;
+  if (strict) {
+    const message = `warnings are errors with --strict, and no bundle was made: ${warning}`;
+    throw bundleError('bundle/warnings', message);
+  }
+  printWarning(warning, context);
   return listed;
-}
-
-/** @throws AppError `bundle/warnings` when there are any */
-function refuseWarnings(warnings: readonly string[]): void {
-  if (warnings.length === 0) return;
-  const message = `warnings are errors with --strict, and no bundle was made: ${warnings.join('; ')}`;
-  throw new AppError({ code: 'bundle/warnings', message, disposition: 'reject' });
 }
 
 function registryName(text: string): string {
@@ -162,10 +159,6 @@ function times(text: string): number {
 function booleanOf(text: string): boolean {
   if (text !== 'true' && text !== 'false') throw new InvalidArgumentError('It must be true or false.');
   return text === 'true';
-}
-
-function collect(value: string, earlier: readonly string[]): string[] {
-  return [...earlier, value];
 }
 
 function collectImage(value: string, earlier: readonly ImageRequest[]): ImageRequest[] {

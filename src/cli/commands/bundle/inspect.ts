@@ -13,7 +13,6 @@ import { withPath } from '../../context/read-with-keys.ts';
 import { formatTable } from '../../output/table.ts';
 import { jsonText, type Layout, wrapLines } from '../../output/text.ts';
 
-/** Adds `inspect` to the command `bundle`. */
 export function registerBundleInspect(bundle: Command, context: CommandContext): void {
   bundle
     .command('inspect')

@@ -1,15 +1,15 @@
 import { mkdir, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Command } from 'commander';
+import { bundleError } from '../../../bundle/bundle-error.ts';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { readOpenshiftMedium } from '../../../bundle/create/openshift/openshift-medium.ts';
 import { removeStale, stagingPrefix } from '../../../bundle/create/output/staging-name.ts';
 import { formatReference } from '../../../domain/model/reference.ts';
-import { AppError } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import type { ImageOptions } from './image-options.ts';
 
-/** Options of `bundle create` that name the bundle. An OpenShift medium may say them. */
+/** An OpenShift medium may give them. */
 export interface NameOptions {
   readonly name?: string;
   readonly version?: string;
@@ -17,13 +17,11 @@ export interface NameOptions {
   readonly fromOpenshiftIso?: string;
 }
 
-/** What follows from {@link NameOptions} and the medium. */
 export type BundleName = Pick<CreateOptions, 'name' | 'version' | 'arch' | 'release' | 'notes'>;
 
 /** The stream of an OpenShift release without `--name`. */
 const OPENSHIFT_STREAM = 'ocp';
 
-/** Adds `--from-openshift-iso` to a command. */
 export function addOpenshiftOption(command: Command): Command {
   return command.option(
     '--from-openshift-iso <path>',
@@ -35,12 +33,15 @@ export function addOpenshiftOption(command: Command): Command {
 export function checkMediumOptions({ fromOpenshiftIso, release }: NameOptions & Pick<ImageOptions, 'release'>): void {
   if (fromOpenshiftIso === undefined || release === undefined) return;
   if (release.source.kind === 'skopeo' && isOwnName(release)) return;
-  throw wrong('--release has a source, but --from-openshift-iso is the source: give its name only');
+  throw bundleError(
+    'bundle/option',
+    '--release has a source, but --from-openshift-iso is the source: give its name only',
+  );
 }
 
 /**
- * Calls `act` with the name of the bundle, and the release of the medium if one is given. Files of
- * the medium are in a hidden folder beside `--out` meanwhile. The options were checked before.
+ * `act` gets the name of the bundle, and the release of the medium if one is given. Files of the
+ * medium are in a hidden folder beside `--out` meanwhile. The options were checked before.
  *
  * @throws whatever `act` throws; as `readOpenshiftMedium()`
  */
@@ -91,12 +92,8 @@ async function inFolderBeside<T>(out: string, act: (folder: string) => Promise<T
     await remove();
     return result;
   } catch (error) {
-    // What failed first is told.
+    // The first error is reported.
     await remove().catch(() => undefined);
     throw error;
   }
-}
-
-function wrong(message: string): AppError {
-  return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
 }

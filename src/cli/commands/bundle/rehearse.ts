@@ -27,12 +27,10 @@ interface BundleRehearseOptions {
   readonly json?: true;
 }
 
-/** The default settings of a node. */
 const { parallel, min_free_percent: minFreePercent } = defaultSettings.preload;
 /** Needed besides the blobs: the daemon's database, and manifests that are kept twice. */
 const EXTRA_BYTES = 32 * 1024 ** 2;
 
-/** Adds `rehearse` to the command `bundle`. */
 export function registerBundleRehearse(bundle: Command, context: CommandContext): void {
   bundle
     .command('rehearse')
@@ -88,8 +86,7 @@ interface Printer {
 }
 
 /**
- * A progress bar on a terminal, from the start on, and a line for each image. With `--json` nothing
- * before the end.
+ * A progress bar on a terminal, and a line for each image. With `--json` nothing before the end.
  */
 function createPrinter(
   { bundle, judgement }: ReadBundle,
@@ -235,10 +232,7 @@ interface Cause {
   readonly images: readonly string[];
 }
 
-/**
- * Reads the blobs of the images that did not load, to name the bad ones. Blobs in the base of a
- * delta are not read.
- */
+/** Reads the blobs of the images that did not load, to name the bad ones; not those in the base. */
 async function causesOf(
   reader: FileBundleReader,
   { bundle, blobs, missing, documents }: ReadBundle,

@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { bundleError } from '../../../bundle/bundle-error.ts';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { readAdvisories } from '../../../bundle/create/payload/advisories.ts';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
@@ -9,12 +10,9 @@ import type { UpdateRules } from '../../../domain/model/bundle.ts';
 import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version.ts';
 import { isKeyName } from '../../../domain/trust/approval.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
-import { AppError, type FaultList } from '../../../platform/app-error.ts';
+import type { FaultList } from '../../../platform/app-error.ts';
+import { collect } from '../../context/signing-options.ts';
 
-/**
- * Options of `bundle create` about the release stream: how it may be updated, what is known of
- * others, whom to trust.
- */
 export interface ReleaseOptions {
   readonly versionScheme?: VersionScheme;
   readonly expires?: string;
@@ -32,7 +30,6 @@ export interface ReleaseOptions {
   readonly trustRole?: string;
 }
 
-/** Adds {@link ReleaseOptions} to a command. */
 export function addReleaseOptions(command: Command): Command {
   return command
     .addOption(
@@ -83,8 +80,8 @@ export function addReleaseOptions(command: Command): Command {
 }
 
 /**
- * What the options say, as `createBundle()` takes it. What can't be read is left out, and why is
- * added to `faults`: `bundle/option`, `bundle/source`, `bundle/key-file`.
+ * What can't be read is left out, and the reason added to `faults`: `bundle/option`,
+ * `bundle/source`, `bundle/key-file`.
  */
 export async function readReleaseOptions(
   options: ReleaseOptions,
@@ -93,7 +90,7 @@ export async function readReleaseOptions(
 ): Promise<Pick<CreateOptions, 'versionScheme' | 'expires' | 'update' | 'schedule' | 'advisories' | 'trust'>> {
   for (const [option, reason] of Object.entries({ barrier: options.barrier, deadend: options.deadend })) {
     const why = `--${option} has no reason: people are shown it where an update is held`;
-    if (reason?.trim() === '') faults.add(wrong(why));
+    if (reason?.trim() === '') faults.add(bundleError('bundle/option', why));
   }
   const rollout = await faults.of(() => rolloutOf(options));
   const advisories = (await faults.of(() => readAdvisories(options.advisory, signal))) ?? [];
@@ -108,7 +105,12 @@ export async function readReleaseOptions(
     });
   }
   if (options.trustRole !== undefined && options.trustKey.length + options.revokeKey.length === 0) {
-    faults.add(wrong('--trust-role needs --trust-key or --revoke-key: which keys of the role are to change?'));
+    faults.add(
+      bundleError(
+        'bundle/option',
+        '--trust-role needs --trust-key or --revoke-key: which keys of the role are to change?',
+      ),
+    );
   }
   const update = updateOf(options, rollout);
   const trust = {
@@ -131,7 +133,8 @@ async function readTrustKey(path: string, { revokeKey }: ReleaseOptions, signal:
   const { key, keyId, otherIds } = parsePublicKey(await readKeyFile(path, signal), path);
   const revoked = [keyId, ...otherIds].find((id) => revokeKey.includes(id));
   if (revoked !== undefined) {
-    throw wrong(
+    throw bundleError(
+      'bundle/option',
       `--trust-key ${path} is the key that --revoke-key ${revoked} takes out of force: leave one of them out`,
     );
   }
@@ -152,10 +155,11 @@ function rolloutOf({ rolloutStart, rolloutMinutes, rolloutFraction }: ReleaseOpt
   if (rolloutStart === undefined) {
     const needy = rolloutMinutes === undefined ? '--rollout-fraction' : '--rollout-minutes';
     if (rolloutMinutes === undefined && rolloutFraction === undefined) return undefined;
-    throw wrong(`${needy} needs --rollout-start: from when on are nodes to activate?`);
+    throw bundleError('bundle/option', `${needy} needs --rollout-start: from when on are nodes to activate?`);
   }
   if (rolloutMinutes === undefined && rolloutFraction === undefined) {
-    throw wrong(
+    throw bundleError(
+      'bundle/option',
       '--rollout-start alone would hold the release on every node for good: add --rollout-minutes or --rollout-fraction',
     );
   }
@@ -164,10 +168,6 @@ function rolloutOf({ rolloutStart, rolloutMinutes, rolloutFraction }: ReleaseOpt
     ...(rolloutMinutes !== undefined && { durationMinutes: rolloutMinutes }),
     ...(rolloutFraction !== undefined && { startPercentage: rolloutFraction }),
   };
-}
-
-function wrong(message: string): AppError {
-  return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
 }
 
 function minutes(text: string): number {
@@ -189,10 +189,6 @@ function collectKeyId(value: string, earlier: readonly string[]): string[] {
       'It must be a key id, 64 lower-case hex digits, as stickpin keygen and bundle inspect print it.',
     );
   }
-  return [...earlier, value];
-}
-
-function collect(value: string, earlier: readonly string[]): string[] {
   return [...earlier, value];
 }
 

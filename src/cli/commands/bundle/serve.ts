@@ -23,7 +23,6 @@ interface Address {
   readonly port: number;
 }
 
-/** Adds `serve` to the command `bundle`. */
 export function registerBundleServe(bundle: Command, context: CommandContext): void {
   bundle
     .command('serve')
@@ -58,7 +57,6 @@ async function serve(path: string, options: BundleServeOptions, context: Command
   }
 }
 
-/** A warning about an address that other machines may reach. */
 function exposureOf({ authority }: ServedBundle): string[] {
   if (/^(127\.|\[::1\]|\[::ffff:127\.)/.test(authority)) return [];
   return [
@@ -66,7 +64,6 @@ function exposureOf({ authority }: ServedBundle): string[] {
   ];
 }
 
-/** The blobs that can't be served: missing ones, and those in the base of a delta. */
 function warningsOf({ bundle, missing }: ReadBundle): string[] {
   const faulty = missing.filter(isFaulty).length;
   const left = missing.length - faulty;

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { bundleError } from '../../../bundle/bundle-error.ts';
 import { generateKey } from '../../../bundle/create/payload/generate-key.ts';
 import { signVolumes } from '../../../bundle/create/payload/sign-envelope.ts';
 import { takeEnvelope } from '../../../bundle/create/payload/take-envelope.ts';
@@ -6,7 +7,6 @@ import { type SignatureAlgorithm, shortKeyId } from '../../../bundle/keys/keys.t
 import type { SigningKey } from '../../../bundle/keys/signing.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { parseReference } from '../../../domain/model/reference.ts';
-import { AppError } from '../../../platform/app-error.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';
@@ -18,7 +18,6 @@ interface BundleSignOptions extends SigningOptions {
   readonly json?: true;
 }
 
-/** Adds `sign` to the command `bundle`. */
 export function registerBundleSign(bundle: Command, context: CommandContext): void {
   const command = bundle
     .command('sign')
@@ -53,11 +52,8 @@ async function readOneKey(options: BundleSignOptions, context: CommandContext): 
   const [key, another] = await readSigningKeys(options, context);
   if (key !== undefined && another === undefined) return key;
   const what = key === undefined ? 'no key is given' : 'more than one key is given';
-  throw new AppError({
-    code: 'bundle/option',
-    message: `${what}: give one --key FILE, or one --signer COMMAND with its --signer-key FILE`,
-    disposition: 'reject',
-  });
+  const next = 'give one --key FILE, or one --signer COMMAND with its --signer-key FILE';
+  throw bundleError('bundle/option', `${what}: ${next}`);
 }
 
 interface KeygenOptions {
@@ -66,7 +62,6 @@ interface KeygenOptions {
   readonly json?: true;
 }
 
-/** Adds `keygen` to the program. */
 export function registerKeygen(program: Command, context: CommandContext): void {
   program
     .command('keygen')
@@ -94,7 +89,6 @@ interface BundleEnvelopeOptions {
   readonly json?: true;
 }
 
-/** Adds `envelope` to the command `bundle`. */
 export function registerBundleEnvelope(bundle: Command, context: CommandContext): void {
   bundle
     .command('envelope')

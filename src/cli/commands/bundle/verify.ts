@@ -35,7 +35,6 @@ interface BundleVerifyOptions {
 /** Maximum number of missing blobs that are listed. */
 const MAX_NAMED = 20;
 
-/** Adds `verify` to the command `bundle`. */
 export function registerBundleVerify(bundle: Command, context: CommandContext): void {
   bundle
     .command('verify')
@@ -58,13 +57,12 @@ async function verify(path: string, options: BundleVerifyOptions, context: Comma
   if (fault !== undefined) throw fault;
 }
 
-/** By what a bundle is verified. */
 interface Measure {
   readonly trust: Trust;
   readonly options: BundleVerifyOptions;
 }
 
-/** What was found out about a bundle. `fault`: why a node would not take it. */
+/** `fault`: why a node would not take the bundle. */
 interface Verified {
   /** Absent when it may not be trusted, or can't be read. */
   readonly bundle?: VerifiedBundle;
@@ -73,12 +71,11 @@ interface Verified {
   readonly fault?: AppError | undefined;
 }
 
-/** What is said of one bundle, in the colour of its verdict. */
 function shownText(text: string, fault: AppError | undefined, { columns, hasColour }: CommandContext): string {
   return paintLines(wrapLines(text, columns, 4), fault === undefined ? 'good' : 'bad', hasColour);
 }
 
-/** Verifies all bundles of a stick; a bad one does not keep the others from being looked at. */
+/** A bad bundle does not stop the check of the others. */
 async function verifyStick(
   path: string,
   found: readonly BundleCandidate[],
@@ -154,7 +151,7 @@ async function verifyOne(
   const left = blobsLeftToBase(judged);
   const held = new Map([...judged.blobs].filter(([digest]) => !left.has(digest)));
   const own = options.full ? await verifyBlobs(reader, held, context.signal) : judged.missing.filter(isFaulty);
-  const base = await lookAtBase(judged, left, options, context);
+  const base = await baseResultOf(judged, left, options, context);
   const missing = [...own, ...(base.checked?.faulty ?? [])];
   const found = judged.blobs.size - base.unchecked - missing.length;
   return {
@@ -198,22 +195,20 @@ function expiredFault(judged: JudgedBundle, path: string, now: number): AppError
   });
 }
 
-/** The check of the blobs in the base of a delta. */
-interface BaseLook {
+interface BaseResult {
   /** Blobs that the bundle needs from its base. */
   readonly left: number;
-  /** The result for the given base, if any. */
+  /** Undefined when no base is given. */
   readonly checked: CheckedBase | undefined;
-  /** Blobs that were not checked. */
   readonly unchecked: number;
 }
 
-async function lookAtBase(
+async function baseResultOf(
   { bundle }: JudgedBundle,
   left: ReadonlyMap<Digest, number>,
   { base, full }: BundleVerifyOptions,
   { signal }: CommandContext,
-): Promise<BaseLook> {
+): Promise<BaseResult> {
   if (base === undefined) return { left: left.size, checked: undefined, unchecked: left.size };
   const expected = bundle.payload.update?.base;
   const checked = await openNamedBundle(base, signal)
@@ -227,7 +222,7 @@ async function lookAtBase(
 /** Without `--full` only names and sizes are checked. */
 type Lacking = FaultyBlob & Partial<BlobFault>;
 
-function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { left, unchecked }: BaseLook) {
+function asJson({ bundle, blobs }: JudgedBundle, missing: readonly Lacking[], { left, unchecked }: BaseResult) {
   const { bundleId, payload, signedBy } = bundle;
   const { name, version, arch, sequence } = payload;
   return {
@@ -249,7 +244,7 @@ function asText(
   seen: {
     readonly missing: readonly Lacking[];
     readonly found: number;
-    readonly base: BaseLook;
+    readonly base: BaseResult;
     readonly where?: string | undefined;
   },
   options: BundleVerifyOptions,
@@ -265,7 +260,7 @@ function asText(
   return `${[head, ...ofBase, ...named, ...rest].join('\n')}\n`;
 }
 
-function baseLine(payload: Payload, { left, checked, unchecked }: BaseLook): string[] {
+function baseLine(payload: Payload, { left, checked, unchecked }: BaseResult): string[] {
   const { base } = payload.update ?? {};
   if (base === undefined) return [];
   const name = `${checked?.name ?? payload.annotations?.[BASE_ANNOTATION] ?? 'bundle'} (${shortDigest(base)})`;

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
+import { bundleError } from '../../../bundle/bundle-error.ts';
 import { IMAGE_FILESYSTEMS, type ImageFilesystem } from '../../../bundle/create/image/image-layout.ts';
 import { imageLayoutOf, imageTools, makeImage } from '../../../bundle/create/image/make-image.ts';
 import { requireTools } from '../../../bundle/create/image/run-tool.ts';
@@ -25,7 +26,6 @@ interface BundleWriteOptions {
   readonly json?: true;
 }
 
-/** What is written: its name for people, its size, and how the image is had. */
 interface Writing {
   readonly title: string;
   readonly imageBytes: number;
@@ -33,7 +33,6 @@ interface Writing {
   readonly prepare: (folder: string) => Promise<string>;
 }
 
-/** Adds `write` to the command `bundle`. */
 export function registerBundleWrite(bundle: Command, context: CommandContext): void {
   bundle
     .command('write')
@@ -69,7 +68,7 @@ async function write(
       ? finishedImage(path)
       : imageOfBundle(path, options.filesystem, folder, { onProgress, signal }));
     const refusal = refusalOf(facts, writing.imageBytes);
-    if (refusal !== undefined) throw new AppError({ code: 'bundle/stick', message: refusal, disposition: 'reject' });
+    if (refusal !== undefined) throw bundleError('bundle/stick', refusal);
     await confirmed(facts, writing, options, context);
     try {
       const image = await writing.prepare(folder);
@@ -92,7 +91,10 @@ async function write(
 
 async function makeFolder(parent: string): Promise<string> {
   return mkdtemp(join(parent, 'stickpin-write-')).catch((cause: unknown) => {
-    throw wrong(`no folder can be made in ${parent}: ${reasonOf(cause)}; name another one with TMPDIR`);
+    throw bundleError(
+      'bundle/source',
+      `no folder can be made in ${parent}: ${reasonOf(cause)}; name another one with TMPDIR`,
+    );
   });
 }
 
@@ -109,11 +111,15 @@ async function imageOfBundle(
   await requireTools(imageTools[filesystem]);
   const [bundle, another] = await volumesOfNamed(path);
   if (another !== undefined) {
-    throw wrong(`${path} holds several volumes: write each to a stick of its own, beginning with ${bundle}`);
+    throw bundleError(
+      'bundle/source',
+      `${path} holds several volumes: write each to a stick of its own, beginning with ${bundle}`,
+    );
   }
   const { bundle: found, missing } = await readUntrusted(openBundle(bundle), signal);
   const [faulty] = missing.filter(isFaulty);
-  if (faulty !== undefined) throw wrong(`${path}: blob ${faulty.digest} is ${faulty.why}: copy the bundle again`);
+  if (faulty !== undefined)
+    throw bundleError('bundle/source', `${path}: blob ${faulty.digest} is ${faulty.why}: copy the bundle again`);
   const { payload, bundleId: seed } = found;
   const medium = await mediumOf(bundle, payload, join(folder, 'medium'));
   const { imageBytes } = imageLayoutOf(medium, filesystem);
@@ -135,10 +141,10 @@ async function imageOfBundle(
  */
 function checkUnchanged(before: StickFacts, now: StickFacts, imageBytes: number): void {
   const refusal = refusalOf(now, imageBytes);
-  if (refusal !== undefined) throw new AppError({ code: 'bundle/stick', message: refusal, disposition: 'reject' });
+  if (refusal !== undefined) throw bundleError('bundle/stick', refusal);
   if (describeStick(before).join('\n') === describeStick(now).join('\n') && before.number === now.number) return;
   const message = `${now.node} is another stick than a moment ago, or was changed: look at it again`;
-  throw new AppError({ code: 'bundle/stick', message, disposition: 'reject' });
+  throw bundleError('bundle/stick', message);
 }
 
 /** @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can be asked */
@@ -159,8 +165,4 @@ async function confirmed(
 
 function declined(message: string): AppError {
   return new AppError({ code: 'cli/declined', message, disposition: 'reject' });
-}
-
-function wrong(message: string): AppError {
-  return new AppError({ code: 'bundle/source', message, disposition: 'reject' });
 }

@@ -1,8 +1,11 @@
 import type { Command } from 'commander';
 import { type ApiClient, startAdvice } from '../../../api/client.ts';
+import type { BundleErrorCode } from '../../../bundle/bundle-error.ts';
 import { loadSettings, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import { type Finding, findingsOn } from '../../../domain/model/reason.ts';
+import type { ActivationHoldReport, BundleReport } from '../../../domain/report/parts/bundle-report.ts';
+import { remedyFor } from '../../../domain/report/reasons/remedies.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { AppError, assertNever, reasonOf } from '../../../platform/app-error.ts';
@@ -11,10 +14,8 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { CORRECT_SETTINGS, withDaemon } from '../../context/daemon-client.ts';
 import { formatTable } from '../../output/table.ts';
-import { jsonText, type Layout, printMessage, shortDigests } from '../../output/text.ts';
-import { rejectionFinding, releaseFindings } from './release-findings.ts';
+import { commandNameIn, jsonText, type Layout, printMessage, shortDigests, titleIn } from '../../output/text.ts';
 
-/** Adds `doctor` to the program. */
 export function registerDoctor(program: Command, context: CommandContext): void {
   program
     .command('doctor')
@@ -25,7 +26,7 @@ export function registerDoctor(program: Command, context: CommandContext): void 
 
 async function doctor(options: { readonly json?: true }, context: CommandContext): Promise<void> {
   const { examineNode } = await context.adapters();
-  const answer = await askDaemon(context);
+  const answer = await findingsOfDaemon(context);
   const findings = [...(await examineNode(context.env, answer.trust, context.signal)), ...answer.findings];
   context.stdout(options.json ? jsonText({ findings }) : asText(findings, context));
   const faults = findings.filter(({ verdict }) => verdict === 'fault').length;
@@ -37,13 +38,13 @@ async function doctor(options: { readonly json?: true }, context: CommandContext
   });
 }
 
-/** The answer of the daemon. `trust` is undefined when it does not answer. */
+/** `trust`: undefined when the daemon does not answer. */
 interface Answer {
   readonly findings: readonly Finding[];
   readonly trust?: TrustReport;
 }
 
-async function askDaemon(context: CommandContext): Promise<Answer> {
+async function findingsOfDaemon(context: CommandContext): Promise<Answer> {
   try {
     const report = await withDaemon(context, (client) => reportWithPulls(client, context.signal));
     return { findings: findingsOfReport(report), trust: report.trust };
@@ -58,8 +59,8 @@ async function askDaemon(context: CommandContext): Promise<Answer> {
 }
 
 /**
- * The report after a test of pulls. A caller who may not ask for one gets the result of the last
- * test, and so does one whose daemon does not know the method yet.
+ * The report after a test of pulls; with the last result where the caller may not start one, or the
+ * daemon does not know the method.
  */
 async function reportWithPulls(client: ApiClient, signal: AbortSignal): Promise<StatusReport> {
   // The test may take as long as it wants, so a daemon that hangs is found by another call.
@@ -72,7 +73,6 @@ async function reportWithPulls(client: ApiClient, signal: AbortSignal): Promise<
   return client.report(signal);
 }
 
-/** The findings from the report of the daemon. */
 export function findingsOfReport({
   runtime,
   media,
@@ -111,7 +111,6 @@ function unreadableMedium({ medium, reason }: StatusReport['media'][number]): re
   return [findingsOn('media').warning(`${medium} can't be read: ${reason.message}`, WRITE_AGAIN)];
 }
 
-/** What a condition of the node means for pulls without a network. */
 function nodeConditionFindings({ type, status, reason, message }: StatusReport['conditions'][number]): Finding[] {
   const { ok, warning, fault } = findingsOn('pulls');
   if (reason === 'NothingActivated') return [];
@@ -128,7 +127,7 @@ function nodeConditionFindings({ type, status, reason, message }: StatusReport['
   }
 }
 
-/** What the next look answers. */
+/** What the next check answers. */
 const ENDS_SOON: ReadonlySet<string> = new Set(['NotTestedYet', 'NotLookedAt']);
 
 const SHADOWS = "while a release holds a tag, this node sees the release's image under it, whatever the registry has";
@@ -153,7 +152,7 @@ function unclaimedFinding({ name, version, references }: StatusReport['unclaimed
   );
 }
 
-/** The keys that the daemon uses. Only the daemon knows keys that a bundle added. */
+/** Only the daemon knows keys that a bundle added. */
 function trustFinding({ require, threshold, keys, roles = [], revoked, ...others }: TrustReport): Finding {
   const { ok, fault } = findingsOn('trust');
   const { revocationsUnreadable, cause } = others;
@@ -188,7 +187,7 @@ function asText(findings: readonly Finding[], layout: Layout): string {
   return formatTable(['', 'WHAT', 'FOUND'], rows, layout);
 }
 
-/** Adds `config check` and `config show` to the program. Neither needs the daemon. */
+/** Neither needs the daemon. */
 export function registerConfig(program: Command, context: CommandContext): void {
   const config = program.command('config').description('check or show the settings of this node');
   config
@@ -207,4 +206,47 @@ export function registerConfig(program: Command, context: CommandContext): void 
       const written = writtenSettings((await readSettings(context.settingsSources, context.signal)).file);
       context.stdout(options.json ? jsonText(written) : printSettings(written));
     });
+}
+
+/** What ends automatically is no warning. */
+export function releaseFindings(bundle: BundleReport, bundles: readonly BundleReport[] = [bundle]): Finding[] {
+  const { degraded, reason, activationHolds = [] } = bundle;
+  const trouble = degraded ?? reason;
+  if (trouble === undefined) return [];
+  const { ok, warning } = findingsOn('releases');
+  const message = `${titleIn(bundle, bundles)}: ${trouble.message}`;
+  const isHold = activationHolds.some(({ code }) => code === trouble.code);
+  const remedy =
+    isHold && activationHolds.every(endsAlone) ? undefined : remedyFor(trouble.code, commandNameIn(bundle, bundles));
+  return [remedy === undefined ? ok(message) : warning(message, remedy)];
+}
+
+/** Whether time or an event ends a hold. A failed hook is tried again. */
+function endsAlone({ code, releasedBy }: ActivationHoldReport): boolean {
+  if (code === 'hook') return releasedBy === 'event';
+  return releasedBy === 'time' || (releasedBy === 'event' && remedyFor(code, '') === undefined);
+}
+
+/** Codes of rejections that another copy of the bundle would not have. */
+const DAMAGED: ReadonlySet<string> = new Set<BundleErrorCode>([
+  'bundle/incomplete',
+  'bundle/envelope',
+  'bundle/payload',
+  'bundle/digest',
+  'bundle/index',
+  'bundle/layout',
+  'bundle/contents',
+  'bundle/inconsistent',
+  'bundle/bad-signature',
+  'bundle/tar',
+  'media/read',
+]);
+const COPY_AGAIN =
+  "copy the bundle to the medium again, or bring it on another one; 'stickpin bundle verify --full' tells whether a copy is good";
+
+function rejectionFinding({ medium, path, reason }: StatusReport['rejected'][number]): Finding {
+  const { ok, warning } = findingsOn('releases');
+  const message = `${path} on ${medium} is rejected: ${reason.message}`;
+  const remedy = DAMAGED.has(reason.code) ? COPY_AGAIN : remedyFor(reason.code, path);
+  return remedy === undefined ? ok(message) : warning(message, remedy);
 }

@@ -5,12 +5,11 @@ import { recordedReport } from '../../../domain/report/parts/recorded-report.ts'
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { withDaemonOrStored } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
-import { withDaemonOrStored } from '../../context/stored-state.ts';
 import { paintLines, toneOfEvent } from '../../output/colour.ts';
 import { jsonText, shortDigests, wrapLines } from '../../output/text.ts';
 
-/** Adds `history` to the program. */
 export function registerHistory(program: Command, context: CommandContext): void {
   program
     .command('history')
@@ -35,10 +34,7 @@ export function registerHistory(program: Command, context: CommandContext): void
     });
 }
 
-/**
- * The digest of a bundle by what the daemon left on the disk. @throws as `findShown`; AppError
- * `cli/no-state`
- */
+/** By what the daemon left on the disk. @throws as `findShown`; AppError `cli/no-state` */
 async function storedId(
   bundle: string | undefined,
   state: StoredState,
@@ -61,15 +57,12 @@ function linesOf(events: Events, layout: CommandContext): string {
     .join('');
 }
 
-/** What the daemon does by itself needs no word. */
+/** Events of the daemon itself need no author. */
 function authorText({ by, kind }: Events[number]): string {
   return by === undefined || by === 'daemon' || kind === 'commandAsked' ? '' : ` (by ${oneLine(by)})`;
 }
 
-/**
- * RFC 3339. The clock of a node may have been anything, so a time that no date can say stays a
- * number.
- */
+/** RFC 3339. A time that no date can say stays a number: the clock may have been anything. */
 function timeOf({ at }: Events[number]): string {
   const date = new Date(at);
   return Number.isNaN(date.getTime()) ? String(at) : date.toISOString();

@@ -17,10 +17,10 @@ interface ReportOptions {
   readonly json?: true;
 }
 
-/** Runs a command line, as `runProgram` of the program. */
+/** As `runProgram`. */
 type Run = (args: readonly string[], context: CommandContext) => Promise<number>;
 
-/** Adds `report` to the program. `run`: runs other commands, whose output is part of the report. */
+/** `run`: runs other commands, whose output is part of the report. */
 export function registerReport(program: Command, context: CommandContext, run: Run): void {
   program
     .command('report')
@@ -30,7 +30,7 @@ export function registerReport(program: Command, context: CommandContext, run: R
     .action((options: ReportOptions) => report(options, context, run));
 }
 
-/** Files that are made of other commands, which also run while the daemon does not. */
+/** Commands whose output becomes a file. They also run while the daemon does not. */
 const SCREENS: readonly { readonly file: string; readonly about: string; readonly args: readonly string[] }[] = [
   { file: 'doctor.txt', about: 'what stickpin doctor finds', args: ['doctor'] },
   { file: 'status.json', about: 'the whole state: releases, media, trust, conditions', args: ['status', '--json'] },
@@ -39,7 +39,7 @@ const SCREENS: readonly { readonly file: string; readonly about: string; readonl
   { file: 'fleet.json', about: 'the releases of all nodes of the cluster', args: ['fleet', 'status', '--json'] },
 ];
 
-/** How long a command may take, which may ask a process that does not answer. */
+/** For a command that waits for a process that does not answer. */
 const SCREEN_MS = 60_000;
 
 async function report(options: ReportOptions, context: CommandContext, run: Run): Promise<void> {
@@ -68,7 +68,7 @@ async function report(options: ReportOptions, context: CommandContext, run: Run)
   );
 }
 
-/** Those that ask the daemon one after the other, and the rest at once. */
+/** Sources that call the daemon run one after the other, the rest at once. */
 async function collected(sources: readonly Source[], signal: AbortSignal): Promise<readonly SupportFact[]> {
   let ready: Promise<unknown> = Promise.resolve();
   return Promise.all(
@@ -85,7 +85,7 @@ interface Source extends SupportSource {
   readonly isInTurn?: boolean;
 }
 
-/** Where what a file is begins in the list. */
+/** Where the descriptions begin in the list. */
 function titleWidth(sources: readonly Source[]): number {
   return Math.max(...sources.map(({ file }) => file.length)) + 4;
 }
@@ -96,17 +96,17 @@ function contentsOf(sources: readonly Source[], time: string): string {
   return `Report of stickpin ${VERSION}, ${time}. It has:\n${lines.join('')}`;
 }
 
-/** Runs one of {@link SCREENS}; what it says on stderr and its exit code are part of it. */
+/** The output of the command, with stderr and the exit code. */
 function screenSource({ file, about, args }: (typeof SCREENS)[number], context: CommandContext, run: Run): Source {
   const collect = async (signal: AbortSignal) => {
-    let [text, told] = ['', ''];
+    let [text, errors] = ['', ''];
     const screen: CommandContext = {
       ...withoutTerminal(context),
       stdout: (more) => {
         text += more;
       },
       stderr: (more) => {
-        told += more;
+        errors += more;
       },
     };
     const exitCode = await withEither([signal, AbortSignal.timeout(SCREEN_MS)], (both) =>
@@ -115,7 +115,7 @@ function screenSource({ file, about, args }: (typeof SCREENS)[number], context: 
     signal.throwIfAborted();
     // What is JSON stays JSON.
     const isWhole = file.endsWith('.json') && text !== '';
-    return isWhole ? text : `${text}${told}exit code ${exitCode}\n`;
+    return isWhole ? text : `${text}${errors}exit code ${exitCode}\n`;
   };
   return { file, about, isInTurn: true, collect };
 }

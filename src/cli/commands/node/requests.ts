@@ -6,17 +6,14 @@ import { confirmFirst, confirmOrDecline } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { printMessage } from '../../output/text.ts';
 
-/**
- * A command that makes one call to the daemon, with at most one argument and without a question.
- * With `--json` it prints `{"message": …}`.
- */
+/** One call to the daemon, with at most one argument and without a question. */
 interface Request {
   readonly name: string;
   readonly description: string;
   /** In the form of Commander: `<bundle>`, or `[name]` when it is optional. */
   readonly argument?: { readonly usage: string; readonly description: string };
   /** Resolves to the text to print. `argument` is empty when it was left out. */
-  readonly ask: (client: ApiClient, argument: string, signal: AbortSignal) => Promise<string>;
+  readonly send: (client: ApiClient, argument: string, signal: AbortSignal) => Promise<string>;
 }
 
 const REQUESTS: readonly Request[] = [
@@ -24,7 +21,7 @@ const REQUESTS: readonly Request[] = [
     name: 'rollback',
     description: 'activate the fallback again: the proven release before the present one',
     argument: { usage: '[name]', description: 'NAME of the release stream, if there is more than one' },
-    ask: async (client, stream, signal) => {
+    send: async (client, stream, signal) => {
       const bundle = await client.rollback({ stream }, signal);
       return `Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.`;
     },
@@ -32,7 +29,7 @@ const REQUESTS: readonly Request[] = [
   {
     name: 'cancel',
     description: 'stop every preload; it continues when its stick is plugged in again, or after rescan',
-    ask: async (client, _argument, signal) => {
+    send: async (client, _argument, signal) => {
       await client.cancel({}, signal);
       return "Every preload is stopped. 'stickpin rescan' continues it.";
     },
@@ -41,18 +38,18 @@ const REQUESTS: readonly Request[] = [
     name: 'approve',
     description: 'approve a bundle by its digest, before its stick arrives or while it waits for approval',
     argument: { usage: '<bundle>', description: 'the digest of the bundle, or NAME@VERSION of one that is plugged in' },
-    ask: (client, bundle, signal) => client.approve({ bundle }, signal),
+    send: (client, bundle, signal) => client.approve({ bundle }, signal),
   },
   {
     name: 'prove',
     description: 'count the current release of a stream as proven, when its containers can not be seen',
     argument: { usage: '<bundle>', description: 'NAME@VERSION, or the digest of the bundle' },
-    ask: (client, bundle, signal) => client.prove({ bundle }, signal),
+    send: (client, bundle, signal) => client.prove({ bundle }, signal),
   },
   {
     name: 'rescan',
     description: 'look at all media and the runtime again, and continue what was cancelled',
-    ask: async (client, _argument, signal) => {
+    send: async (client, _argument, signal) => {
       await client.rescan({}, signal);
       return "All media and the runtime are read again; 'stickpin status' shows what is found.";
     },
@@ -65,14 +62,13 @@ const REQUESTS: readonly Request[] = [
       description:
         'a directory with stickpin/ in it, a bundle directory, a .stickpin.tar file, or a device as /dev/sdb1',
     },
-    ask: async (client, path, signal) => {
+    send: async (client, path, signal) => {
       const label = await client.load({ path: resolve(path) }, signal);
       return `${label} is being read; 'stickpin status' shows how it goes. It is forgotten when it disappears or when the daemon restarts.`;
     },
   },
 ];
 
-/** Adds every command of the table to the program. */
 export function registerRequests(program: Command, context: CommandContext): void {
   for (const request of REQUESTS) registerRequest(request, program, context);
 }
@@ -83,13 +79,12 @@ function registerRequest(request: Request, program: Command, context: CommandCon
   command.option('--json', 'print as JSON');
   command.action(() =>
     withDaemon(context, async (client) => {
-      const message = await request.ask(client, command.args[0] ?? '', context.signal);
+      const message = await request.send(client, command.args[0] ?? '', context.signal);
       printMessage(message, command.opts<{ readonly json?: true }>(), context);
     }),
   );
 }
 
-/** Adds `activate` to the program. */
 export function registerActivate(program: Command, context: CommandContext): void {
   program
     .command('activate')
@@ -119,7 +114,6 @@ interface RejectFlags {
   readonly json?: true;
 }
 
-/** Adds `reject` to the program. */
 export function registerReject(program: Command, context: CommandContext): void {
   program
     .command('reject')
@@ -142,7 +136,7 @@ export function registerReject(program: Command, context: CommandContext): void 
     );
 }
 
-/** Asks a person when the bundle, or one of this name, was adopted and is not retired. */
+/** Needs a confirmation when the bundle, or one of this name, was adopted and is not retired. */
 async function confirmAdopted(named: string, client: ApiClient, context: CommandContext): Promise<void> {
   const { bundles, notices } = await client.report(context.signal);
   const releases = bundles.filter(({ adoptedAt, phase }) => adoptedAt !== undefined && phase !== 'retired');
@@ -169,7 +163,6 @@ interface UnpinFlags {
   readonly json?: true;
 }
 
-/** Adds `unpin` to the program. */
 export function registerUnpin(program: Command, context: CommandContext): void {
   program
     .command('unpin')
@@ -196,7 +189,6 @@ function refuseContradictions(bundle: string | undefined, flags: UnpinFlags, com
   if (flags.removeImages) command.error('error: --unclaimed removes no images', { exitCode: 2 });
 }
 
-/** Returns what was done. */
 async function unpin(
   client: ApiClient,
   bundle: string | undefined,

@@ -7,8 +7,8 @@ import { graphText } from '../../../domain/report/texts/release-text.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { whenStored, withDaemonOrStored } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
-import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
 import { renderShow, type ShownBundle } from '../../output/render/render-show.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
 
@@ -18,7 +18,6 @@ interface ShowOptions {
   readonly pool: string;
 }
 
-/** Adds `show` to the program. */
 export function registerShow(program: Command, context: CommandContext): void {
   program
     .command('show')
@@ -53,8 +52,10 @@ export function registerShow(program: Command, context: CommandContext): void {
 }
 
 /**
- * Prints what the database says, completed by `status.json`; only that one when the database can't
- * be read. @returns the words for what was shown, undefined when there was nothing
+ * Prints what the database says, completed by `status.json`; only that when the database can't be
+ * read.
+ *
+ * @returns the words for what was shown; undefined when there was nothing
  */
 async function printStored(
   state: StoredState,
@@ -74,7 +75,6 @@ async function printStored(
   return `${whenStored(stored)}; ${records}`;
 }
 
-/** What a release lacks that is shown from the database alone. */
 const NO_STATUS =
   'status.json is missing, so nobody knows which images are present and pinned, which media are plugged in, and which keys are trusted';
 
@@ -111,12 +111,10 @@ function showPinnedImageSet(name: string, pool: string, context: CommandContext)
   );
 }
 
-/** When activations may begin next; empty where they wait for no window. */
 function windowsText(windows: StatusReport['windows']): string {
   return windows.length === 0 ? '' : `Next windows:\n${windows.map(({ text }) => `    ${text}\n`).join('')}`;
 }
 
-/** How many bundles have the name of a stream. */
 function countOf({ bundles, notices, rejected }: ShowReport, stream: string): number {
   const names = [
     ...bundles.map(({ name }) => name),

@@ -4,7 +4,7 @@ import type { StatusReport } from '../../../domain/report/report.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { whenStored, withDaemonOrStored } from '../../context/stored-state.ts';
+import { whenStored, withDaemonOrStored } from '../../context/daemon-client.ts';
 import { renderStoredStatus, storedHead } from '../../output/render/render-show.ts';
 import { renderList, renderStatus } from '../../output/render/render-status.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
@@ -14,7 +14,6 @@ interface StatusOptions {
   readonly watch?: true;
 }
 
-/** Adds `status` to the program. */
 export function registerStatus(program: Command, context: CommandContext): void {
   program
     .command('status')
@@ -46,7 +45,6 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
   });
 }
 
-/** Adds `list` to the program. */
 export function registerList(program: Command, context: CommandContext): void {
   program
     .command('list')
@@ -73,22 +71,20 @@ function listed({ bundles, notices, rejected, rejectedNames, unclaimed }: Status
   return { bundles, notices, rejected, rejectedNames, unclaimed };
 }
 
-/** Prints the state of a daemon to a width of the terminal. @throws AppError of the daemon */
+/** @throws AppError of the daemon */
 type PrintStatus = (columns: number | undefined) => Promise<void>;
 
-/**
- * From the top of the terminal. Each line is cleared as it is written, so that nothing flickers.
- */
+/** Each line is cleared as it is written, so that nothing flickers. */
 function repainted(text: string): string {
   return `\u001b[H${text.replaceAll('\n', '\u001b[K\n')}\u001b[J`;
 }
 
 /**
- * Prints now, after each change, and when the terminal has another size, until the signal of the
- * context aborts. A daemon that ends meanwhile is told, and printed again once it answers.
+ * Prints now, after each change and each resize, until the signal of the context aborts. Prints
+ * that the daemon has ended, and the state again once it answers.
  *
  * @param isRepainted whether each print takes the place of the one before
- * @throws AppError of the first print; of a later one, but for a daemon that does not answer
+ * @throws AppError of the first print; of a later one, unless the daemon does not answer
  */
 async function watchStatus(
   client: Pick<ApiClient, 'watch'>,
@@ -106,8 +102,8 @@ async function watchStatus(
     } catch (error) {
       if (signal.aborted) return;
       if (!isAway(error)) throw error;
-      // The rules of the bus stay: it tells when the daemon is there again.
-      if (error.message !== away || isRepainted) tellAway(error, context, isRepainted ? columns : undefined);
+      // The subscription stays: the bus reports when the daemon is back.
+      if (error.message !== away || isRepainted) printAway(error, context, isRepainted ? columns : undefined);
       away = error.message;
     }
   };
@@ -129,7 +125,7 @@ async function watchStatus(
       columns = width;
       if (isRepainted) changed();
     }, signal);
-    // The first print comes after the subscription: what changes after it is told.
+    // After the subscription, so that no change is missed.
     latest = client.watch(changed, signal).then(() => print(columns));
     latest.catch(reject);
   });
@@ -141,7 +137,7 @@ function isAway(error: unknown): error is AppError {
 }
 
 /** `columns`: of the terminal that is painted; undefined when none is. */
-function tellAway({ message }: AppError, context: CommandContext, columns: number | undefined): void {
+function printAway({ message }: AppError, context: CommandContext, columns: number | undefined): void {
   const text = wrapLines(`${sentence(oneLine(message))} This screen waits for it.\n`, columns);
   if (columns !== undefined) context.stdout(repainted(text));
   else context.stderr(text);

@@ -19,22 +19,21 @@ interface ChangeFlags {
 /** The fewest digits that name a key. */
 const MIN_DIGITS = 12;
 
-/** A command that changes what this node trusts, and asks before it does. */
 interface Change {
   readonly about: string;
   /** The argument in `--help`, and what it is. */
   readonly argument: readonly [name: string, about: string];
-  /** What is changed, by its name: `key factory-2026 (5f0c1d2e3a4b…)`. */
+  /** `key factory-2026 (5f0c1d2e3a4b…)`. */
   readonly title: (subject: string, trust: TrustReport) => string;
   /** Follows `If you … <title>, `. */
   readonly consequence: string;
-  /** The ids of the trusted keys that count no more then. */
+  /** Ids of the trusted keys that no longer count then. */
   readonly lost?: (subject: string, trust: TrustReport) => readonly string[];
   readonly question: string;
   /** What stays after a no. */
   readonly unchanged: string;
   /** Resolves to a sentence about what was done. */
-  readonly ask: (client: ApiClient, subject: string, signal: AbortSignal) => Promise<string>;
+  readonly apply: (client: ApiClient, subject: string, signal: AbortSignal) => Promise<string>;
 }
 
 const CHANGES: Readonly<Record<string, Change>> = {
@@ -49,7 +48,7 @@ const CHANGES: Readonly<Record<string, Change>> = {
     lost: (keyId, trust) => namedKeys(keyId, trust).map((key) => key.keyId),
     question: 'Revoke the key?',
     unchanged: 'the key is not revoked',
-    ask: (client, keyId, signal) => client.revokeKey({ keyId }, signal),
+    apply: (client, keyId, signal) => client.revokeKey({ keyId }, signal),
   },
   restore: {
     about: 'remove the stored revocation of a key; asks first',
@@ -61,7 +60,7 @@ const CHANGES: Readonly<Record<string, Change>> = {
     consequence: 'bundles that it signed may be trusted again',
     question: 'Restore the key?',
     unchanged: 'the key stays revoked',
-    ask: (client, keyId, signal) => client.restoreKey({ keyId }, signal),
+    apply: (client, keyId, signal) => client.restoreKey({ keyId }, signal),
   },
   reset: {
     about: 'allow older bundles of a stream again, and forget keys that its bundles added; asks first',
@@ -74,11 +73,10 @@ const CHANGES: Readonly<Record<string, Change>> = {
         .map(({ keyId }) => keyId),
     question: 'Reset the stream?',
     unchanged: 'the stream stays as it is',
-    ask: (client, stream, signal) => client.resetStream({ stream }, signal),
+    apply: (client, stream, signal) => client.resetStream({ stream }, signal),
   },
 };
 
-/** Adds `trust list`, `revoke`, `restore` and `reset` to the program. */
 export function registerTrust(program: Command, context: CommandContext): void {
   const trust = program
     .command('trust')
@@ -111,13 +109,13 @@ function registerChange(trust: Command, name: string, change: Change, context: C
           const consequence = `If you ${name} ${change.title(subject, report)}, ${change.consequence}${lastKeyWarning(change.lost?.(subject, report) ?? [], report)}`;
           await confirmFirst(context, { ...change, consequence: oneLine(consequence) });
         }
-        const message = await change.ask(client, subject, context.signal);
+        const message = await change.apply(client, subject, context.signal);
         printMessage(message, flags, context);
       }),
     );
 }
 
-/** All trusted keys: plain ones, and those of roles. */
+/** Plain keys, and those of roles. */
 function allKeys({ keys, roles = [] }: TrustReport): readonly ReportedKey[] {
   return [...keys, ...roles.flatMap((role) => role.keys)];
 }
@@ -126,7 +124,7 @@ function namedKeys(named: string, trust: TrustReport): readonly ReportedKey[] {
   return allKeys(trust).filter((key) => isNamed(key, named));
 }
 
-/** Whether a person names a key by its id or the first digits of it, as the daemon reads it. */
+/** By the id or its first digits, as the daemon reads it. */
 function isNamed({ keyId }: { readonly keyId: string }, named: string): boolean {
   const digits = named.toLowerCase().replace(/…$/, '');
   return digits.length >= MIN_DIGITS && keyId.startsWith(digits);
@@ -137,8 +135,8 @@ function shortId({ keyId }: { readonly keyId: string }): string {
 }
 
 /**
- * Warns when too few keys are left for any bundle to be trusted by signatures: one clause for the
- * plain keys, and one for each role. Empty when enough are left.
+ * Warns when too few keys are left for any signature to be enough: a clause for the plain keys, and
+ * one for each role. Empty when enough are left.
  */
 function lastKeyWarning(lost: readonly string[], { keys, threshold, roles = [] }: TrustReport): string {
   const groups = [

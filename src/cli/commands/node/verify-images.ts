@@ -10,7 +10,6 @@ import { withDaemon } from '../../context/daemon-client.ts';
 import { formatStacked } from '../../output/table.ts';
 import { jsonText, type Layout, shortDigests } from '../../output/text.ts';
 
-/** Adds `verify-images` to the program. */
 export function registerVerifyImages(program: Command, context: CommandContext): void {
   program
     .command('verify-images')
@@ -35,7 +34,7 @@ async function verify(bundle: string, options: { readonly json?: true }, context
   }
 }
 
-/** The status line of the daemon goes to stderr while it checks, on a terminal. */
+/** On a terminal the STATUS line of the daemon goes to stderr meanwhile. */
 async function withProgress(
   client: ApiClient,
   bundle: string,
@@ -72,10 +71,7 @@ function asText(images: readonly CheckedImage[], layout: Layout): string {
   return formatStacked(['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'], rows, 3, layout);
 }
 
-/**
- * A STATUS line in one line of a terminal. What does not fit is left out of its middle: the end
- * tells the time that is left, or how far it is.
- */
+/** Clips in the middle: a STATUS line ends with the time that is left, or with the progress. */
 export function clipStatus(status: string, width: number): string {
   if (status.length <= width) return status;
   const [end = ''] =

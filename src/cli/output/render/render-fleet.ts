@@ -13,7 +13,6 @@ import type { Tone } from '../colour.ts';
 import { type Cell, formatTable } from '../table.ts';
 import type { Layout } from '../text.ts';
 
-/** The cluster for people: a row for each release of each node, and what is wrong. */
 export function renderFleet(view: FleetView, now: number, layout: Layout = {}): string {
   const rows = view.nodes.flatMap((node) => nodeRows(node, view, now));
   const trouble = view.apiTrouble === undefined ? '' : `\nThe Kubernetes API: ${view.apiTrouble}\n`;
@@ -23,7 +22,7 @@ export function renderFleet(view: FleetView, now: number, layout: Layout = {}): 
   return `${table}${labelNotes(view)}${trouble}${unreachable}`;
 }
 
-/** Labels of Nodes by which nobody would know a release. */
+/** Labels of Nodes that nobody would connect with the release. */
 function labelNotes({ nodes }: FleetView): string {
   const notes = nodes
     .flatMap(({ status }) => status?.releases ?? [])
@@ -76,7 +75,7 @@ function seenText({ seenAt, isAbsent }: FleetNode, now: number): string {
   return ago < 5_000 ? 'now' : `${formatDuration(ago)} ago`;
 }
 
-/** What is waited for, or how many nodes are done: one line without newline. */
+/** One line, without line end. */
 export function waitLine(lagging: readonly LaggingNode[], view: FleetView): string {
   const total = view.nodes.length;
   const [first, ...others] = lagging;

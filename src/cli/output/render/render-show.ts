@@ -1,19 +1,20 @@
+import type { Advisory } from '../../../domain/model/bundle.ts';
 import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import type { RecordedBundle } from '../../../domain/report/parts/recorded-report.ts';
+import type { ShownReason } from '../../../domain/report/reasons/reason-text.ts';
 import type { StatusReport } from '../../../domain/report/report.ts';
 import { withoutRate } from '../../../domain/report/status/media-line.ts';
 import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
-import { formatCount } from '../../../platform/sizes.ts';
+import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';
-import { shownMembers } from '../shown-members.ts';
 import { formatStacked, formatTable } from '../table.ts';
 import { commandNameIn, type Layout, wrapLines } from '../text.ts';
 import { adviceOf, holdEnd, renderStatus, ruleName, ruleText } from './render-status.ts';
 
 /**
- * A bundle for `stickpin show`: an adopted release, one that waits for approval, a notice, a
- * rejected bundle, or a name that was rejected ahead of its stick.
+ * An adopted release, one that waits for approval, a notice, a rejected bundle, or a name that was
+ * rejected before its stick came.
  */
 export type ShownBundle =
   | BundleReport
@@ -24,11 +25,6 @@ export type ShownBundle =
 
 const LABEL_WIDTH = 14;
 
-/**
- * The output of `stickpin show`: a line for each member in words; all holds of its activation; its
- * rules and their effect; its conditions; and the keys and rules of trust in use, if they are
- * known.
- */
 export function renderShow(
   bundle: ShownBundle,
   trust: TrustReport | undefined,
@@ -77,7 +73,6 @@ function toneOf(type: string, status: string): Tone | undefined {
   return isBad ? undefined : 'good';
 }
 
-/** The trusted and the revoked keys. Keys that signed the bundle are marked. */
 function renderTrust(
   { require, threshold, keys, roles = [], revoked, problems }: TrustReport,
   signers: readonly string[],
@@ -112,7 +107,7 @@ function renderTrust(
   return `${policy}${table}${wrapLines(lines.join(''), layout.columns, 4)}`;
 }
 
-/** What the keys of a role may sign: one line, without line end. */
+/** One line, without line end. */
 export function roleText({
   name,
   threshold,
@@ -125,22 +120,66 @@ export function roleText({
   return `Role ${name}: ${formatCount(threshold, 'key')} must sign; streams ${streams.join(', ')}, ${where}; ${rotation}`;
 }
 
-/** When a report was written (RFC 3339), and whether the machine was started since. */
+/** `writtenAt`: RFC 3339. `isFromBefore`: whether the machine was started since. */
 interface StoredTime {
   readonly writtenAt: string;
   readonly isFromBefore: boolean;
 }
 
-/** That the daemon does not run, above what it wrote last. */
 export function storedHead({ writtenAt, isFromBefore }: StoredTime, { columns, hasColour }: Layout = {}): string {
   const boot = isFromBefore ? ', before the last boot' : '';
   const lines = wrapLines(`The daemon does not run. This is the state of ${writtenAt}${boot}.`, columns, 4).split('\n');
   return lines.map((line) => `${paint(line, 'bad', hasColour)}\n`).join('');
 }
 
-/** The output of `stickpin status` while the daemon does not run: no bar, and no time left. */
+/** While the daemon does not run: no bar, and no time left. */
 export function renderStoredStatus(report: StatusReport, time: StoredTime, layout: Layout = {}): string {
   const progress = { doneBytes: 0, totalBytes: 0 };
   const still = { ...report, status: withoutRate(report.status), progress };
   return `${storedHead(time, layout)}${renderStatus(still, layout)}`;
+}
+
+const LABELS: Readonly<Record<string, string>> = {
+  bundleId: 'digest',
+  hold: 'held for',
+  signedBy: 'signed by',
+  signerKeyIds: 'key ids',
+  sizeBytes: 'size',
+  adoptedAt: 'adopted',
+  readyAt: 'ready',
+  activatedAt: 'activated',
+  soakEndsAt: 'soak ends',
+  runs: 'running',
+};
+
+const WORDS: Readonly<Record<string, (value: never) => string>> = {
+  reason: ({ message }: ShownReason) => message,
+  degraded: ({ message }: ShownReason) => message,
+  images: imagesText,
+  sizeBytes: (bytes: number) => formatBytes(bytes),
+  cancelled: ({ at }: NonNullable<BundleReport['cancelled']>) => `on ${at}`,
+  advisories: (advisories: readonly Advisory[]) => advisories.map(advisoryText).join('; '),
+};
+
+/** Label and text of each member. Empty ones are left out. */
+export function shownMembers(members: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
+  return Object.entries(members).flatMap(([name, value]) => {
+    const text = WORDS[name]?.(value as never) ?? plainWords(value);
+    return text === '' ? [] : [[LABELS[name] ?? name, text] as const];
+  });
+}
+
+function plainWords(value: unknown): string {
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  return Array.isArray(value) ? value.join(', ') : String(value);
+}
+
+function imagesText({ total, present, pinned }: RecordedBundle['images']): string {
+  return present === undefined ? String(total) : `${present} of ${total} present, ${pinned} pinned`;
+}
+
+function advisoryText({ version, deadend, barrier, reason }: Advisory): string {
+  const kinds = [...(deadend === true ? ['a dead end'] : []), ...(barrier === true ? ['a barrier'] : [])];
+  const what = kinds.length === 0 ? 'an earlier advisory is withdrawn' : kinds.join(' and ');
+  return `${version}: ${what} (${reason})`;
 }

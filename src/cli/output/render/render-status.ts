@@ -8,10 +8,6 @@ import { paint, type Tone } from '../colour.ts';
 import { barWithText, type Cell, formatTable } from '../table.ts';
 import { commandNameIn, type Layout, shownName, titleIn, wrapLines } from '../text.ts';
 
-/**
- * The output of `stickpin status`: the STATUS line, the progress of a preload, the runtime and the
- * media.
- */
 export function renderStatus(report: StatusReport, layout: Layout = {}): string {
   const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
   const media = report.media.map(({ medium, state, bundles }) => `${oneLine(medium)} (${state}, ${countOf(bundles)})`);
@@ -33,10 +29,9 @@ export function renderStatus(report: StatusReport, layout: Layout = {}): string 
     .join('');
 }
 
-/** `Runtime: ` and the like. */
 const LABEL_WIDTH = 9;
 
-/** The colour of the STATUS line: that of the worst that is known, while nothing is being done. */
+/** The colour of the worst that is known, while nothing is being done. */
 function toneOfStatus({ operation, runtime, bundles, rejected, media }: StatusReport): Tone | undefined {
   if (!runtime.reachable) return 'bad';
   if (operation !== 'idle') return undefined;
@@ -45,10 +40,6 @@ function toneOfStatus({ operation, runtime, bundles, rejected, media }: StatusRe
   return bundles.some(({ phase, reason }) => phase === 'held' || reason !== undefined) ? 'warning' : 'good';
 }
 
-/**
- * The output of `stickpin list`: a line for each known and each rejected bundle, with reasons
- * below.
- */
 export function renderList(report: StatusReport, layout: Layout = {}): string {
   const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
   const rejectedNames = report.rejectedNames.map(({ reason }) => oneLine(reason.message));
@@ -108,20 +99,18 @@ export function renderList(report: StatusReport, layout: Layout = {}): string {
     ...rejectedNames,
     ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
   ];
-  const told = reasons.map((reason) => `${oneLine(reason)}\n`);
-  const below = [...told, ...unclaimedLines(report)];
+  const reasonLines = reasons.map((reason) => `${oneLine(reason)}\n`);
+  const below = [...reasonLines, ...unclaimedLines(report)];
   const lines = [...(below.length === 0 ? [] : [`\n${below.join('')}`]), ...unreadable].join('');
   return `${table}${wrapLines(lines, layout.columns, 4)}`;
 }
 
-/** A line for each condition of the node that is bad. */
 function pullLines({ conditions }: StatusReport): string[] {
   const isBad = { PullsAnswered: 'False', PullsFromElsewhere: 'True' } as const;
   const bad = conditions.filter(({ type, status }) => status === isBad[type]);
   return bad.map(({ message }) => `Pulls:   ${oneLine(message)}`);
 }
 
-/** A line for each hook that runs, is tried again or has failed. */
 function hookLines({ hooks }: StatusReport): string[] {
   return hooks.map(({ hook, unit, state, bundle, at, message }) => {
     const about = `Hook:    ${oneLine(`${hook} of ${bundle}`)}`;
@@ -135,7 +124,6 @@ function unreadableMedia({ media }: StatusReport): string[] {
   return media.flatMap(({ medium, reason }) => (reason ? [oneLine(`Can't read ${medium}: ${reason.message}`)] : []));
 }
 
-/** A line for each release with unclaimed pins. */
 function unclaimedLines({ unclaimed }: StatusReport): string[] {
   return unclaimed.map(({ name, version, references }) => {
     const of = name === undefined ? 'a release that nobody remembers' : `${name}@${version}`;
@@ -144,10 +132,6 @@ function unclaimedLines({ unclaimed }: StatusReport): string[] {
   });
 }
 
-/**
- * The phase with a note: what it waits for, that its activation is held, or that it is the current
- * release.
- */
 function shownPhase(
   phase: string,
   hold: string | undefined,
@@ -158,10 +142,7 @@ function shownPhase(
   return current ? `${phase} (current)` : phase;
 }
 
-/**
- * What ends the holds of a release that is ready. Its reason, where it has one, says it already but
- * for the time.
- */
+/** What ends the holds of a ready release. Its reason, if it has one, says all but the time. */
 function endOf(
   bundle: Parameters<typeof shownName>[0] & Holds,
   reason: BundleReport['reason'],
@@ -181,13 +162,11 @@ function endOf(
 
 type Holds = Pick<BundleReport, 'phase' | 'activationHolds'>;
 
-/** The first hold of a ready release, unless a more serious reason is shown. */
 function firstHold({ phase, activationHolds }: Holds): string | undefined {
   const [first] = phase === 'ready' ? (activationHolds ?? []) : [];
   return first && `its activation is held: ${first.message}`;
 }
 
-/** One bar for the bytes of the preload, and the images that are pulled now. */
 function progressLines({ progress }: StatusReport, { columns }: Layout): string[] {
   if (progress.totalBytes === 0) return [];
   const { doneBytes, totalBytes, images = [] } = progress;
@@ -206,8 +185,8 @@ function countOf(bundles: number): string {
 }
 
 /**
- * What ends one hold of an activation, in parentheses and after a blank; empty where its message
- * says it. `name`: what `activate` takes for the release.
+ * In parentheses and after a blank; empty where the message of the hold says it. `name`: what
+ * `activate` takes for the release.
  */
 export function holdEnd({ code, releasedBy, until }: ActivationHoldReport, name: string): string {
   if (releasedBy === 'person')
@@ -215,17 +194,14 @@ export function holdEnd({ code, releasedBy, until }: ActivationHoldReport, name:
   return ` (it ends automatically${until === undefined || releasedBy === 'event' ? '' : ` on ${until}`})`;
 }
 
-/** What people call a rule. */
 export function ruleName({ rule }: Pick<ShownRule, 'rule'>): string {
   return NAMES[rule];
 }
 
-/** The value of a rule, with what it does today. */
 export function ruleText({ value, effect }: Omit<ShownRule, 'rule'>): string {
   return `${value} (${EFFECTS[effect]})`;
 }
 
-/** What another bundle says about a release, with what that does today. */
 export function adviceOf({ deadend, barrier, reason, from, effect }: NonNullable<BundleReport['advisory']>): string {
   const what = [...(deadend ? ['dead end'] : []), ...(barrier ? ['barrier'] : [])].join(' and ');
   return what === '' ? `note, says ${from}: ${reason}` : `${what} (${EFFECTS[effect]}), says ${from}: ${reason}`;

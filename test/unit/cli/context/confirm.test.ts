@@ -10,7 +10,7 @@ async function ask(typed: string | undefined, signal = never) {
   if (typed !== undefined) input.end(typed);
   try {
     return {
-      answer: await createConfirm({ input, output })('Really?', signal),
+      answer: await createConfirm(input, output)('Really?', signal),
       listeners: input.listenerCount('data'),
     };
   } finally {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { definedProgram } from '../../../../src/cli/defined-program.ts';
-import { manualCommands } from '../../../../src/cli/manual/manual-commands.ts';
+import { definedProgram, manualCommands } from '../../../../src/cli/manual.ts';
 import { leafCommands } from '../../../support/docs/command-lines.ts';
 
 const [program, ...commands] = manualCommands(definedProgram());

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { shownMembers } from '../../../../src/cli/output/shown-members.ts';
+import { shownMembers } from '../../../../src/cli/output/render/render-show.ts';
 import { shortDigests } from '../../../../src/cli/output/text.ts';
 
 it('says each member in words, and leaves out what is empty', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { releaseFindings } from '../../../../../src/cli/commands/node/release-findings.ts';
+import { releaseFindings } from '../../../../../src/cli/commands/node/doctor.ts';
 import type { ActivationHoldReport, BundleReport } from '../../../../../src/domain/report/parts/bundle-report.ts';
 
 const found = (over: Partial<BundleReport>) =>

@@ -1,14 +1,14 @@
+import { Readable } from 'node:stream';
 import { type Command, Help } from 'commander';
-import { exampleOf, optionDescription } from '../examples.ts';
+import { exampleOf, optionDescription } from './examples.ts';
+import { buildProgram } from './program.ts';
 
-/** A command as its manual page shows it. */
-export interface ManualCommand {
+interface ManualCommand {
   /** The words behind `stickpin`: `bundle create`; empty for the program itself. */
   readonly path: string;
   /** `stickpin bundle verify [options] <bundle>`. */
   readonly usage: string;
   readonly description: string;
-  /** Its arguments. */
   readonly operands: readonly ManualTerm[];
   /** Its flags; those of the program itself with `--help`, which every command has. */
   readonly options: readonly ManualTerm[];
@@ -16,8 +16,7 @@ export interface ManualCommand {
   readonly example?: string;
 }
 
-/** An argument or a flag, and what it means. */
-export interface ManualTerm {
+interface ManualTerm {
   readonly term: string;
   readonly description: string;
 }
@@ -52,4 +51,20 @@ function manualCommand(command: Command, words: readonly string[]): ManualComman
     })),
     ...(example !== undefined && { example }),
   };
+}
+
+/** The command line as it is defined, for what is made from it. Its commands can't be run. */
+export function definedProgram(): Command {
+  return buildProgram({
+    stdout: () => undefined,
+    stderr: () => undefined,
+    stdin: () => Readable.from([]),
+    isTerminal: false,
+    signal: new AbortController().signal,
+    now: () => 0,
+    env: {},
+    connect: () => Promise.reject(new Error('no command runs here')),
+    settingsSources: { fragments: [] },
+    adapters: () => Promise.reject(new Error('no command runs here')),
+  });
 }
