@@ -10,7 +10,7 @@ import {
 import { shortRole } from '../bundle/keys/roles.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../bundle/keys/trust.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
-import { revokerText } from '../domain/report/texts/revoker-text.ts';
+import { revokerText } from '../domain/report/texts/bundle-text.ts';
 import {
   EMPTY_RECORD,
   type RevocationRecord,

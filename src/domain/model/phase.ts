@@ -25,7 +25,7 @@ interface PhaseRow {
 
 /**
  * The table of phases. The diagram in the documentation is made from it; what each phase means is
- * in report/texts/phase-meanings.ts.
+ * in report/texts/release-text.ts.
  */
 export const PHASES: readonly PhaseRow[] = [
   { phase: 'detected', next: ['rejected', 'held', 'preloading', 'ready'] },

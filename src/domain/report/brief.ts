@@ -31,7 +31,6 @@ import { flawsText, interruptionText } from './reasons/media-text.ts';
 import { reasonText } from './reasons/reason-text.ts';
 import { damageNextText } from './texts/release-text.ts';
 
-/** As `briefReason`, for a preload that waits for something that no plugged medium gives. */
 function briefMedia(reason: MediaReason): readonly string[] {
   const { bundle, images } = { images: undefined, ...reason.data };
   const title = briefTitle(bundle);
@@ -69,7 +68,6 @@ function progressOf({ present, total }: { readonly present: number; readonly tot
   return `${present}/${total} images`;
 }
 
-/** An interruption with the names in it made short. */
 export function briefHow(how: Interruption): Interruption {
   switch (how.kind) {
     case 'unmounted':
@@ -124,7 +122,6 @@ function blobSentences(
   }
 }
 
-/** As `briefReason`, for a bundle that is not adopted or not trusted. */
 function briefRefusal(reason: AdoptionReason | TrustReason): readonly string[] {
   switch (reason.code) {
     case 'bundle/arch': {

@@ -6,12 +6,11 @@ import type { BundleLabel } from '../model/reason.ts';
 import { commandName } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
 
-/** The title of a bundle in a short line: `ocp 4.13.7`. */
+/** `ocp 4.13.7`, for a short line. */
 export function briefTitle(bundle: BundleLabel): string {
   return clip(bundleTitle(bundle), MAX_NAME_LENGTH);
 }
 
-/** A name of something else in a short line: a medium, a node, an image. */
 export function briefName(name: string): string {
   return clip(name, MAX_NAME_LENGTH);
 }
@@ -19,7 +18,7 @@ export function briefName(name: string): string {
 /** Longest list of names in a short line. */
 const MAX_NAMES_LENGTH = 64;
 
-/** Several names in a short line: all of them, or the first one and how many more. */
+/** All of them, or the first one and how many more. */
 export function briefNames(names: readonly string[], none: string, joint = ', '): string {
   const all = names.join(joint) || none;
   if (all.length <= (names.length > 1 ? MAX_NAMES_LENGTH : MAX_NAME_LENGTH)) return all;
@@ -27,7 +26,7 @@ export function briefNames(names: readonly string[], none: string, joint = ', ')
   return `${briefName(first)}${more.length === 0 ? '' : ` and ${more.length} more`}`;
 }
 
-/** What a command takes for a bundle; undefined where its name is too long for a short line. */
+/** `stickpin list` where the name of the bundle is too long for a short line. */
 export function briefCommand(command: string, bundle: BundleLabel): string {
   const name = bundleName(bundle);
   return name.length <= MAX_NAME_LENGTH ? `'stickpin ${command} ${name}'` : "'stickpin list'";
@@ -40,7 +39,6 @@ export function hasNamesake(bundle: StoredBundle, bundles: Entries): boolean {
   return commandNameAmong(bundle, bundles) === bundle.bundleId;
 }
 
-/** As {@link commandName}. */
 export function commandNameAmong(bundle: StoredBundle, bundles: Entries): string {
   return commandName(
     bundle,
@@ -80,25 +78,22 @@ export const MAX_LINE_LENGTH = 200;
 /** Longest name in it: what is wrong must stand in the first 80 characters. */
 const MAX_NAME_LENGTH = 48;
 
-/** Where the whole reason is. */
 export const SEE_LIST = "See 'stickpin list'.";
 
-/** Where the rest of a sentence that was shortened is. */
 const MORE = "See 'journalctl -u stickpin'.";
 
 /**
- * As many of the sentences as fit, in their order: the first one always, which says what is wrong,
- * then the second one, which says what to do, the others while there is room. Only a first sentence
- * that leaves no room for the second one is shortened, at a word and with `…`: what is so long was
- * said by another program. What follows it is then a whole sentence again, `more` where nothing
- * else is short enough.
+ * As many of the sentences as fit, in their order: the first one, which says what is wrong, then
+ * the second one, which says what to do, then the others. Only a first sentence that leaves no room
+ * for the second one is shortened, at a word and with `…`: another program said what is so long. A
+ * whole sentence follows it, `more` where nothing else is short enough.
  */
 export function fitted(sentences: readonly string[], maxLength: number = MAX_LINE_LENGTH, more = MORE): string {
   const [first = '', ...rest] = sentences.filter((text) => text !== '');
   return rest.reduce(
-    (told, next) => {
-      const longer = `${sentence(told)} ${next}`;
-      return longer.length <= maxLength ? longer : told;
+    (line, next) => {
+      const longer = `${sentence(line)} ${next}`;
+      return longer.length <= maxLength ? longer : line;
     },
     headWithin(first, { next: rest[0], more }, maxLength),
   );
@@ -166,7 +161,6 @@ export function hasLongName(data: object): boolean {
   return [...names, ...Object.values(how)].some((name) => name.length > MAX_NAME_LENGTH);
 }
 
-/** The names that reasons begin with. */
 interface Named {
   readonly bundle: BundleLabel;
   readonly medium: string;

@@ -11,10 +11,7 @@ import { nobodyKnownClause, notReadyClause, orderClause, rolledBackClause } from
 import { elsewhereClause, hookClause } from './texts/release-text.ts';
 import { clockClause, doubt, rolloutClause, windowClause } from './texts/time-text.ts';
 
-/**
- * Why one gate holds an activation: a clause without full stop. A hold that has no words of its own
- * is told by its gate and its data.
- */
+/** A clause without full stop. A hold without words is described by its gate and its data. */
 export function holdClause(hold: ActivationHold): string {
   switch (hold.code) {
     case 'trust/withdrawn':
@@ -117,8 +114,8 @@ function damageClause({ image, more }: HeldData<'engine/content-damaged'>): stri
 }
 
 /**
- * The holds that are shown. A hook holds every release until its unit has succeeded, which means
- * something only where the activation is due.
+ * A hook holds every release until its unit has succeeded, which matters only where the activation
+ * is due.
  */
 export function shownHolds({
   holds,
@@ -132,27 +129,21 @@ function unworded({ gate, data }: { readonly gate: string; readonly data: object
   return `gate "${gate}" holds it${values.length === 0 ? '' : ` (${values.join(', ')})`}`;
 }
 
-/** All rules that hold, with their values, in one clause each. */
 export function whyHeld(holds: readonly RuleHold[]): string {
   return holds.map(holdClause).join('; ');
 }
 
-/** Why a release may not take a tag of another stream, and what to do. */
 export function foreignTagText({ tag, stream, other, holder }: HeldData<'engine/tag-of-other-stream'>): string {
   return `stream ${stream} may not take tag ${tag} from stream ${other}: ${holder} holds it for another image. Give that release up first ('stickpin unpin ${holder}'), or use other tags`;
 }
 
 type HeldData<Code extends ActivationHold['code']> = Extract<ActivationHold, { readonly code: Code }>['data'];
 
-/** Why a person has to confirm the activation. */
 export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, holds: readonly RuleHold[]): string {
   return `the activation of ${bundleTitle(payload)} is held: ${whyHeld(holds)}; it is activated after a confirmation only`;
 }
 
-/**
- * Why rules hold the activation of a release, and what to do; undefined when none does. `holds`:
- * all.
- */
+/** Undefined when no rule holds it. `holds`: all. */
 export function ruleReason(
   { payload }: Pick<StoredBundle, 'payload'>,
   holds: readonly ActivationHold[],
@@ -173,16 +164,15 @@ export function isRuleHold(hold: ActivationHold): hold is RuleHold {
 }
 
 /**
- * Why a release that is awaited is not activated, where a person should know of it: rules or floors
- * hold it, or a gate that has no words here. Undefined for what is told elsewhere (trust, a
- * cancelled preload, a failure, a damaged image), what its maker wants (the schedule) and what is
- * over in moments.
+ * Why an awaited release is not activated, where a person should know. Undefined for what is
+ * reported elsewhere (trust, a cancelled preload, a failure, a damaged image), what its maker wants
+ * (the schedule) and what is over in moments.
  */
 export function heldReason({
   bundle,
   ...entry
 }: Pick<BundleAssessment, 'bundle' | AwaitedBy | 'holds' | 'activationDue'>): ShownReason | undefined {
-  const hold = toldHold(entry);
+  const hold = reportedHold(entry);
   if (hold === undefined) return undefined;
   const byRules = ruleReason(bundle, shownHolds(entry));
   if (byRules !== undefined) return byRules;
@@ -197,15 +187,15 @@ export function heldReason({
     const now = `To activate it on this node now, run 'stickpin activate ${bundleName(bundle.payload)}'`;
     return { code: hold.code, message: `It is not activated yet: ${holdClause(hold)}. ${now}` };
   }
-  const ask = `Run 'stickpin activate ${bundleName(bundle.payload)}' if it is the release that you want`;
-  return { code: hold.code, message: `It is not activated automatically: ${holdClause(hold)}. ${ask}` };
+  const advice = `Run 'stickpin activate ${bundleName(bundle.payload)}' if it is the release that you want`;
+  return { code: hold.code, message: `It is not activated automatically: ${holdClause(hold)}. ${advice}` };
 }
 
 type AwaitedBy = 'phase' | 'isAskedFor';
 
 /**
- * Whether its activation comes next, so that what holds it is told: it is ready, or it was
- * activated before and is asked for again, as in a rollback.
+ * Whether its activation comes next: it is ready, or was activated before and is requested again,
+ * as in a rollback.
  */
 export function isAwaited({ phase, isAskedFor }: Pick<BundleAssessment, AwaitedBy>): boolean {
   return phase === 'ready' || (isAskedFor === true && AFTER_ACTIVATION.has(phase));
@@ -213,11 +203,8 @@ export function isAwaited({ phase, isAskedFor }: Pick<BundleAssessment, AwaitedB
 
 const AFTER_ACTIVATION: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded']);
 
-/**
- * The hold of a release that is awaited of which a person should know: the first rule, else the
- * first one that is not told elsewhere.
- */
-export function toldHold(
+/** The first rule, else the first hold that is not reported elsewhere. */
+export function reportedHold(
   entry: Pick<BundleAssessment, AwaitedBy | 'holds' | 'activationDue'>,
 ): ActivationHold | undefined {
   if (!isAwaited(entry)) return undefined;

@@ -15,8 +15,7 @@ import { runtimeAway } from './texts/runtime-away.ts';
 
 type Judgement = Omit<ConditionVerdict, 'type'>;
 
-/** One release, and the parts of the round on which its conditions depend. */
-interface Look {
+interface Subject {
   readonly entry: BundleAssessment;
   readonly observed: Observed;
   readonly memory: Memory;
@@ -25,7 +24,7 @@ interface Look {
   readonly isCurrent: boolean;
 }
 
-const JUDGES: Readonly<Record<ConditionType, (look: Look) => Judgement>> = {
+const JUDGES: Readonly<Record<ConditionType, (subject: Subject) => Judgement>> = {
   Verified: judgeVerified,
   SpaceAvailable: judgeSpace,
   Preloaded: judgePreloaded,
@@ -36,9 +35,8 @@ const JUDGES: Readonly<Record<ConditionType, (look: Look) => Judgement>> = {
 };
 
 /**
- * The conditions of every adopted release (docs/architecture.md, "Conditions"), by
- * bundle. Works with what {@link assess} has concluded, so that a release of 1,000 images costs two
- * passes over them.
+ * By bundle (docs/architecture.md, "Conditions"). Works with what {@link assess} has concluded, so
+ * that a release of 1,000 images costs two passes over them.
  */
 export function judgeConditions(
   observed: Observed,
@@ -48,9 +46,9 @@ export function judgeConditions(
   const current = currentIds(bundles.map(({ bundle }) => bundle));
   return new Map(
     bundles.map((entry) => {
-      const look = { entry, observed, memory, life, isCurrent: current.has(entry.bundle.bundleId) };
-      const types = Object.entries(JUDGES) as [ConditionType, (look: Look) => Judgement][];
-      return [entry, types.map(([type, judge]) => ({ type, ...judge(look) }))];
+      const subject = { entry, observed, memory, life, isCurrent: current.has(entry.bundle.bundleId) };
+      const types = Object.entries(JUDGES) as [ConditionType, (subject: Subject) => Judgement][];
+      return [entry, types.map(([type, judge]) => ({ type, ...judge(subject) }))];
     }),
   );
 }
@@ -59,30 +57,28 @@ function judgement(status: ConditionStatus, reason: string, message: string): Ju
   return { status, reason, message };
 }
 
-/** Conditions that are not known while the images of the runtime are not known. */
-function away({ observed: { runtime } }: Look): Judgement | undefined {
+/** Undefined while the images of the runtime are known. */
+function away({ observed: { runtime } }: Subject): Judgement | undefined {
   if (runtime.kind === 'reachable') return undefined;
   const { word, what } = runtimeAway(runtime);
   return judgement('Unknown', word, what);
 }
 
-function retired({ entry: { bundle } }: Look, status: ConditionStatus): Judgement | undefined {
+function retired({ entry: { bundle } }: Subject, status: ConditionStatus): Judgement | undefined {
   return isRetired(bundle)
     ? judgement(status, 'Retired', `${bundleTitle(bundle.payload)} is retired: it is neither loaded nor pinned`)
     : undefined;
 }
 
-/** Whether it is still trusted. */
-function judgeVerified({ entry: { bundle, withdrawn } }: Look): Judgement {
+function judgeVerified({ entry: { bundle, withdrawn } }: Subject): Judgement {
   if (withdrawn !== undefined) return judgement('False', reasonWord(withdrawn.code), reasonText(withdrawn));
   const reason = bundle.signedBy.length === 0 ? 'ApprovedByDigest' : 'SignedByTrustedKeys';
   return judgement('True', reason, trustedBy(bundle));
 }
 
-/** Whether the images that are neither present nor being pulled fit on the disk. */
-function judgeSpace(look: Look): Judgement {
-  const { entry, observed, memory } = look;
-  const early = retired(look, 'True') ?? away(look);
+function judgeSpace(subject: Subject): Judgement {
+  const { entry, observed, memory } = subject;
+  const early = retired(subject, 'True') ?? away(subject);
   if (early !== undefined) return early;
   if (entry.absentImages.length === 0) return judgement('True', 'NothingToLoad', 'every image is present');
   const short = spaceHold(entry, memory, observed.now)?.reason;
@@ -95,10 +91,9 @@ function judgeSpace(look: Look): Judgement {
   return judgement('True', 'EnoughSpace', `about ${formatBytes(neededBytes)} still needed on ${path}, ${free}`);
 }
 
-/** Whether every image is present by its digest. */
-function judgePreloaded(look: Look): Judgement {
-  const { bundle, absentImages, hold, phase, reason } = look.entry;
-  const early = retired(look, 'False') ?? away(look);
+function judgePreloaded(subject: Subject): Judgement {
+  const { bundle, absentImages, hold, phase, reason } = subject.entry;
+  const early = retired(subject, 'False') ?? away(subject);
   if (early !== undefined) return early;
   const total = bundle.contents.images.length;
   const present = `${total - absentImages.length} of ${formatCount(total, 'image')} present`;
@@ -108,12 +103,11 @@ function judgePreloaded(look: Look): Judgement {
   return judgement('False', why, withReason(present, reason));
 }
 
-/** Whether the runtime reports every image pinned that is to be. */
-function judgePinned(look: Look): Judgement {
-  const { bundle, absentImages, unpinnedImages, reason } = look.entry;
+function judgePinned(subject: Subject): Judgement {
+  const { bundle, absentImages, unpinnedImages, reason } = subject.entry;
   const wanted = bundle.contents.images.filter((image) => image.pin).length;
   if (wanted === 0) return judgement('True', 'NothingToPin', 'no image is to be pinned');
-  const early = retired(look, 'False') ?? away(look);
+  const early = retired(subject, 'False') ?? away(subject);
   if (early !== undefined) return early;
   const lacking = absentImages.filter((image) => image.pin).length + unpinnedImages.length;
   const pinned = `${wanted - lacking} of ${formatCount(wanted, 'image')} reported pinned`;
@@ -124,15 +118,14 @@ function judgePinned(look: Look): Judgement {
   return judgement('False', isIgnored ? 'PinsIgnored' : 'PinsPending', isIgnored ? withReason(pinned, reason) : pinned);
 }
 
-/** Why it is not the running release, from the records. */
-function notRunning(look: Look): Judgement | undefined {
-  const { entry, isCurrent } = look;
+function notRunning(subject: Subject): Judgement | undefined {
+  const { entry, isCurrent } = subject;
   const { bundle } = entry;
   // What is activated again runs meanwhile.
   const held = isCurrent ? undefined : heldReason(entry);
   if (held !== undefined) return judgement('False', 'ActivationHeld', held.message);
   if (bundle.activatedAt === undefined) return judgement('False', 'NotActivated', 'it was not activated');
-  const early = retired(look, 'False');
+  const early = retired(subject, 'False');
   if (early !== undefined) return early;
   if (isRolledBack(bundle)) return judgement('False', 'RolledBack', rolledBackMessage(entry));
   return isCurrent ? undefined : judgement('False', 'OtherReleaseActivated', 'another release was activated after it');
@@ -146,15 +139,15 @@ function rolledBackMessage({ bundle, reason }: BundleAssessment): string {
 /**
  * Whether containers run from it. For a proven release only: whether an older release runs instead.
  */
-function judgeActive(look: Look): Judgement {
-  const { bundle, phase } = look.entry;
-  const not = notRunning(look);
+function judgeActive(subject: Subject): Judgement {
+  const { bundle, phase } = subject.entry;
+  const not = notRunning(subject);
   if (not !== undefined) return not;
   if (isProven(bundle)) {
     const why = proofText(bundle);
     return judgement('True', 'Proven', `${why}, and no older release was seen to run in its place`);
   }
-  const unknown = away(look);
+  const unknown = away(subject);
   if (unknown !== undefined) return unknown;
   return phase === 'active'
     ? judgement('True', 'ContainersRun', 'containers run from the images that distinguish it')
@@ -162,13 +155,13 @@ function judgeActive(look: Look): Judgement {
 }
 
 /** Whether it is a known good release: of the present activation, or as the fallback. */
-function judgeProven(look: Look): Judgement {
-  const { bundle, phase } = look.entry;
+function judgeProven(subject: Subject): Judgement {
+  const { bundle, phase } = subject.entry;
   if (phase === 'proven') return judgement('True', proofWord(bundle), proofText(bundle));
   if (phase === 'superseded') return judgement('True', 'Superseded', 'an older proven release, kept as the fallback');
-  const not = notRunning(look);
+  const not = notRunning(subject);
   if (not !== undefined) return not;
-  const soak = look.life.soaks.get(bundle.bundleId);
+  const soak = subject.life.soaks.get(bundle.bundleId);
   if (soak === undefined || soak.kind === 'none') return judgement('False', 'NoContainers', 'nothing of it runs yet');
   if (soak.kind === 'done') return judgement('False', 'Soaking', 'each component has run for the soak time');
   if (soak.lacking.length > 0)
@@ -200,12 +193,12 @@ function proofText({ soak }: StoredBundle): string {
 }
 
 /** Whether something is wrong that waiting alone does not repair. */
-function judgeDegraded(look: Look): Judgement {
-  const { bundle, degraded, reason, absentImages } = look.entry;
+function judgeDegraded(subject: Subject): Judgement {
+  const { bundle, degraded, reason, absentImages } = subject.entry;
   if (isRetired(bundle)) return judgement('False', 'Retired', 'it is retired: nothing of it is needed');
   if (degraded?.code === 'engine/image-missing') return judgement('True', 'ImageMissing', reasonText(degraded));
   if (degraded !== undefined) return judgement('True', reasonWord(degraded.code), reasonText(degraded));
-  const unknown = away(look);
+  const unknown = away(subject);
   if (unknown !== undefined) return unknown;
   if (reason?.code === 'runtime/version') return judgement('True', 'RuntimeVersion', reasonText(reason));
   if (reason?.code === 'runtime/pins-ignored') return judgement('True', 'PinsIgnored', reasonText(reason));

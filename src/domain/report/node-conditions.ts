@@ -7,11 +7,10 @@ import type { Snapshot } from './snapshot.ts';
 import { elsewhereText, pullCheckText } from './texts/release-text.ts';
 import { runtimeAway } from './texts/runtime-away.ts';
 
-/** A condition of the node. */
 export type NodeVerdict = ConditionVerdict<NodeConditionType>;
 type Judgement = Omit<NodeVerdict, 'type'>;
 
-/** The conditions of the node after one round, in the order in which they are shown. */
+/** In the order in which they are shown. */
 export function judgeNodeConditions(snapshot: Snapshot): readonly NodeVerdict[] {
   return [
     { type: 'PullsAnswered', ...judgePullsAnswered(snapshot) },

@@ -11,7 +11,6 @@ const FINAL_REFUSALS: ReadonlySet<string> = new Set([
   'bundle/version',
 ]);
 
-/** What of a report decides about bundles of other nodes. */
 export type WantsReport = Pick<StatusReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
 
 /**
@@ -59,17 +58,14 @@ export function refusalGrounds(bundles: readonly StoredBundle[], trustRevision: 
   return [trustRevision, ...bundles.map(({ bundleId, resetAt }) => `${bundleId} ${resetAt ?? ''}`).sort()].join('\n');
 }
 
-/** The bundles that this node has refused for good: there is no need to look at them again. */
+/** They need not be read again. */
 export function refusedForGood({ rejected }: WantsReport): readonly string[] {
   return rejected.flatMap(({ bundleId, reason }) =>
     bundleId !== undefined && FINAL_REFUSALS.has(reason.code) ? [bundleId] : [],
   );
 }
 
-/**
- * Bundles on the media of this node that it must not give to others, since it does not trust them
- * itself.
- */
+/** Bundles on media that this node must not give to others, since it does not trust them itself. */
 export function withheldFromPeers({ bundles, rejected }: WantsReport): ReadonlySet<string> {
   const held = bundles.filter(({ phase, hold }) => phase === 'rejected' || hold === 'approval');
   const untrusted = rejected.filter(({ reason }) => reason.code.startsWith('trust/'));

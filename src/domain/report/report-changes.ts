@@ -4,7 +4,6 @@ import type { Digest } from '../model/digest.ts';
 import type { BundleReport } from './parts/bundle-report.ts';
 import type { StatusReport } from './report.ts';
 
-/** What counters count, from one report to the next. */
 interface ReportChanges {
   /** Of the time between the reports, how much was spent preloading, in milliseconds. */
   readonly preloadedMs: number;
@@ -72,7 +71,7 @@ function lastingBundle({ images: _images, reason, degraded, conditions, activati
   };
 }
 
-/** Bytes of compressed layers of one bundle: those that are done, and all. */
+/** Bytes of compressed layers. */
 interface BytesDone {
   readonly doneBytes: number;
   readonly totalBytes: number;

@@ -127,10 +127,7 @@ interface WantedReport extends WantedRelease {
   readonly message: string;
 }
 
-/**
- * Makes the report of one round. `conditions`: of each adopted release, in that round.
- * `nodeConditions`: of the node, default none.
- */
+/** `conditions`: of each adopted release, in this round. `nodeConditions`: default none. */
 export function reportOf(
   { observed, memory, assessment }: Snapshot,
   progress: Progress,
@@ -194,7 +191,6 @@ export function reportOf(
   });
 }
 
-/** The images that are pulled now, as people call them. */
 function pulledNow({ running }: Memory, { bundles }: Assessment): { readonly images?: readonly string[] } {
   const names = running.flatMap((task) => {
     if (task.kind !== 'pull') return [];

@@ -34,7 +34,6 @@ export interface StreamRelease {
   readonly deadend?: string;
 }
 
-/** Reports all streams of which a release is known, by name. */
 export function streamReports({ paths, next, bundles }: Assessment): readonly StreamReport[] {
   const phases = new Map(bundles.map(({ bundle, phase }) => [bundle.bundleId, phase]));
   return [...paths.values()]
@@ -74,12 +73,12 @@ function absentMilestones(path: StreamPath): StreamRelease[] {
     .map((version) => ({ version, phase: 'absent', from: [], ...milestoneOf(path, version) }));
 }
 
-/** How long before its end of life a release is warned of. */
+/** Notes of an end of life begin this long before it. */
 const END_WARNING_MS = 90 * 86_400_000;
 
 /**
- * What a person should know of a stream: that its present release is unknown although rules depend
- * on it, is a dead end, or comes to its end of life.
+ * That its present release is unknown although rules depend on it, is a dead end, or comes to its
+ * end of life.
  */
 export function streamNotes(path: PlannedPath): readonly string[] {
   const { stream, position, milestones, releases } = path;

@@ -8,7 +8,7 @@ import { unknownComponents } from '../../domain/preload/kept-layers.ts';
 import { needsContainers } from '../../domain/release/running-releases.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
-import { unknownComponentsText } from '../../domain/report/texts/unknown-components-text.ts';
+import { unknownComponentsText } from '../../domain/report/texts/release-text.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { act, goOn } from './act.ts';

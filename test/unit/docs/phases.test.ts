@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { PHASES } from '../../../src/domain/model/phase.ts';
-import { PHASE_MEANINGS } from '../../../src/domain/report/texts/phase-meanings.ts';
+import { PHASE_MEANINGS } from '../../../src/domain/report/texts/release-text.ts';
 
 /** The section of the documentation that is made from the table of phases. */
 function renderPhases(): string {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
-import { revokerText } from '../../../domain/report/texts/revoker-text.ts';
+import { revokerText } from '../../../domain/report/texts/bundle-text.ts';
 import type { ReportedKey, TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';

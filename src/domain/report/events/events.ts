@@ -13,15 +13,14 @@ import { ruleReason } from '../hold-text.ts';
 import { interruptionText, unmountedText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { trustedBy } from '../texts/bundle-text.ts';
+import { sourcesOf, trustedBy } from '../texts/bundle-text.ts';
 import { runtimeAway } from '../texts/runtime-away.ts';
-import { sourcesOf } from '../texts/sources.ts';
 import { damageEvents, nodePullEvents, unclaimedEvents } from './image-events.ts';
 import { degradedEvents } from './release-events.ts';
 
 /**
- * What changed from one round to the next that an operator would ask about. Before the first round
- * nothing is known: bundles then are not reported again, media and faults are.
+ * Before the first round nothing is known: bundles are not reported again then, media and faults
+ * are.
  */
 export function eventsBetween(before: Snapshot | undefined, after: Snapshot): Event[] {
   return [
@@ -54,9 +53,9 @@ function runtimeEvents(before: Snapshot | undefined, { observed }: Snapshot): Ev
   const message = `The container runtime answers: ${is.name}`;
   const back: Event[] = was?.kind === 'reachable' ? [] : [{ kind: 'runtimeBack', level: 'info', message }];
   const tooOld = unsupportedReason(is);
-  const isTold =
+  const isReported =
     tooOld === undefined || (was !== undefined && unsupportedReason(was)?.data.runtime === tooOld.data.runtime);
-  return isTold ? back : [...back, { kind: 'runtimeTooOld', level: 'warn', message: reasonText(tooOld) }];
+  return isReported ? back : [...back, { kind: 'runtimeTooOld', level: 'warn', message: reasonText(tooOld) }];
 }
 
 /**
@@ -86,10 +85,7 @@ function mediaEvents(before: Snapshot | undefined, { observed, memory }: Snapsho
   ];
 }
 
-/**
- * A medium was pulled: while transfers wait for it, a person has something to do. What is held
- * instead is reported as that.
- */
+/** A warning while transfers wait for the medium. What is held instead is reported as held. */
 function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { running }: Memory): Event[] {
   const { label } = medium;
   const about = { kind: 'mediumGone', medium: label } as const;
@@ -154,10 +150,10 @@ function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot)
  * A bundle that waits for approval is reported once while it is plugged in, on however many media.
  */
 function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot): Event[] {
-  const told = new Set((before?.assessment.awaiting ?? []).map(({ bundleId }) => bundleId));
+  const reported = new Set((before?.assessment.awaiting ?? []).map(({ bundleId }) => bundleId));
   return assessment.awaiting.flatMap(({ bundleId, label, reason }): Event[] => {
-    if (told.has(bundleId)) return [];
-    told.add(bundleId);
+    if (reported.has(bundleId)) return [];
+    reported.add(bundleId);
     return [
       {
         kind: 'approvalAwaited',
@@ -184,17 +180,16 @@ function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event
     // Known before the daemon started, and not reported again, as in the first round.
     if (old?.reason?.code === 'media/looking' && entry.hold === 'media') return degraded;
     const text = entry.reason && reasonText(entry.reason);
-    const isTold = memory.failures.some(({ reason }) => reason.message === text);
-    return isSame || isTold ? degraded : [...degraded, ...phaseEvents(entry)];
+    const isReported = memory.failures.some(({ reason }) => reason.message === text);
+    return isSame || isReported ? degraded : [...degraded, ...phaseEvents(entry)];
   });
 }
 
-/** The code of what is to be told. That a medium went while it was read was told when it went. */
+/** The code of what is to be reported. A medium that went while it was read was reported then. */
 function newsOf({ phase, reason }: BundleAssessment): string | undefined {
   return phase === 'preloading' && reason?.code === 'engine/no-source' ? undefined : reason?.code;
 }
 
-/** The activation of a release that has become ready is held by its rules. */
 function holdEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
   const heldBy = ({ bundle, phase, holds }: BundleAssessment) =>
     phase === 'ready' ? ruleReason(bundle, holds) : undefined;
@@ -211,13 +206,13 @@ function holdEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
 }
 
 /**
- * Images that are gone and that nothing plugged in has. Reported once, also when they were gone
- * before the daemon started. Before all media were read nobody knows what there is.
+ * Reported once, also when they were gone before the daemon started. Before all media were read
+ * nobody knows what is missing.
  */
 function missingEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
-  const told = before === undefined ? [] : missingIn(before).map(({ bundle }) => bundle.bundleId);
+  const reported = before === undefined ? [] : missingIn(before).map(({ bundle }) => bundle.bundleId);
   return missingIn(after).flatMap(({ bundle, degraded }): Event[] =>
-    degraded === undefined || told.includes(bundle.bundleId)
+    degraded === undefined || reported.includes(bundle.bundleId)
       ? []
       : [{ kind: 'imagesMissing', level: 'warn', bundleId: bundle.bundleId, message: reasonText(degraded) }],
   );
@@ -229,7 +224,6 @@ function missingIn({ observed: { media }, memory: { isLooking }, assessment }: S
   return isRead ? assessment.bundles.filter(({ degraded }) => degraded?.code === 'engine/image-missing') : [];
 }
 
-/** The trust in a notice was withdrawn, so that its advisories don't count any more, or is back. */
 function noticeEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
   const was = new Map(before.assessment.notices.map((entry) => [entry.bundle.bundleId, entry.withdrawn]));
   return assessment.notices.flatMap((entry): Event[] => {
@@ -264,9 +258,9 @@ function completionEvents({ bundle }: BundleAssessment): Event[] {
 
 /**
  * A runtime that is away is reported once for all bundles, and what it does not allow where it was
- * tried. Pins that come late are not reported.
+ * tried. Late pins are not reported.
  */
-const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
+const REPORTED_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/unreachable',
   'runtime/unlisted',
   'runtime/version',
@@ -279,9 +273,7 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
   'engine/image-missing',
 ]);
 
-/**
- * The kind of message for a hold, so that its catalog entry says what to do about this very cause.
- */
+/** The catalog entry of the kind says what to do about the cause. */
 function heldKind({ code }: Reason): MessageKind {
   if (code === 'trust/approval') return 'approvalAwaited';
   if (code.startsWith('trust/')) return 'trustWithdrawn';
@@ -311,6 +303,6 @@ function phaseEvents(entry: BundleAssessment): Event[] {
     const message = `Preloading ${bundleTitle(bundle.payload)}${from}: ${absentImages.length} of ${bundle.contents.images.length} images to pull, ${formatBytes(totals.sizeBytes)} in all`;
     return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }
-  if (reason === undefined || TOLD_ELSEWHERE.has(reason.code)) return [];
+  if (reason === undefined || REPORTED_ELSEWHERE.has(reason.code)) return [];
   return [{ kind: heldKind(reason), level: 'warn', message: reasonText(reason), code: reason.code, ...about }];
 }

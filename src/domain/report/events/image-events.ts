@@ -14,7 +14,7 @@ import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { contentFaultText, damageNextText } from '../texts/release-text.ts';
 
-/** Damaged images that were not known before, or of which something else becomes now. */
+/** New damage, and known damage with another outcome. */
 export function damageEvents(before: Assessment | undefined, { damaged }: Assessment): Event[] {
   const known = new Map(before?.damaged.map(({ image, next }) => [image.reference, next.kind]));
   return damaged
@@ -44,7 +44,6 @@ function damageEvent({ image, bundles, faults, next }: DamagedImage): Event {
   };
 }
 
-/** A damaged image is gone, and is pulled next. */
 export function healingEvent({ reference, bundleId, removal }: Healing, bundle: StoredBundle | undefined): Event {
   const title = bundle === undefined ? bundleId : bundleTitle(bundle.payload);
   const what = removal === undefined ? 'What is left of' : 'The damaged image';
@@ -52,7 +51,6 @@ export function healingEvent({ reference, bundleId, removal }: Healing, bundle: 
   return { kind: 'damagedImageRemoved', level: 'info', bundleId, image: reference, message };
 }
 
-/** A check has ended. `results`: of the images that it checked. */
 export function checkedEvent(cause: CheckCause, results: readonly ContentResult[]): Event {
   const count = (kind: ContentResult['content']['kind']) =>
     results.filter(({ content }) => content.kind === kind).length;
@@ -72,10 +70,7 @@ const WHY: Readonly<Record<CheckCause, string>> = {
   again: ' again',
 };
 
-/**
- * The kind of message for a failed pull, by the code of its cause, so that its catalog entry says
- * what to do about this very cause.
- */
+/** By the code of the cause. The catalog entry of the kind says what to do about it. */
 export function pullFailureKind(code: string): MessageKind {
   switch (code) {
     case 'media/blob-damaged':
@@ -101,7 +96,6 @@ export function pullFailureKind(code: string): MessageKind {
   }
 }
 
-/** The conditions of the node that became bad, or good again, from one round to the next. */
 export function nodePullEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   const was = before === undefined ? [] : judgeNodeConditions(before);
   const is = judgeNodeConditions(after);
@@ -148,9 +142,7 @@ export function ownersOf(releases: readonly UnclaimedPins[]): string | undefined
   return titles.length === 0 ? undefined : titles.join(' and ');
 }
 
-/**
- * All that a person has to know of unclaimed pins, in two sentences; undefined when there are none.
- */
+/** Two sentences; undefined when there are none. */
 function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefined {
   const { unclaimed, unclaimedReleases } = pins;
   if (unclaimed.length === 0) return undefined;
@@ -170,10 +162,7 @@ export function unclaimedNote({ pins }: Pick<Assessment, 'pins'>): string | unde
   return `${formatCount(count, 'unclaimed pin')}${of} ${count === 1 ? 'is' : 'are'} kept: plug in the stick, see 'stickpin list'.`;
 }
 
-/**
- * Pins that became unclaimed, and such as were claimed again. `before`: undefined in the first
- * round, when all of them are reported.
- */
+/** `before`: undefined in the first round, when all unclaimed pins are reported. */
 export function unclaimedEvents(before: Assessment | undefined, after: Assessment): Event[] {
   const was = new Set(before?.pins.unclaimed);
   const message = unclaimedMessage(after);
@@ -195,21 +184,17 @@ function claimEvents(was: ReadonlySet<string>, { bundles, pins }: Assessment): E
   });
 }
 
-/** Contested tags that were not reported yet. */
-export function contestEvents({ tags, bundles }: Assessment, told: ReadonlySet<string>): Event[] {
+export function contestEvents({ tags, bundles }: Assessment, reported: ReadonlySet<string>): Event[] {
   const restored = restoredReleases(bundles.map(({ bundle }) => bundle));
   return tags.contested.flatMap((lost): Event[] => {
     const holder = [...restored].find(({ bundleId }) => bundleId === lost.bundleId);
-    if (told.has(lost.tag) || holder === undefined) return [];
+    if (reported.has(lost.tag) || holder === undefined) return [];
     const message = reasonText(contestReason(lost, holder));
     return [{ kind: 'tagContested', level: 'warn', bundleId: lost.bundleId, message }];
   });
 }
 
-/**
- * The message when lost tags name their images again: all in one line, with what the first of them
- * named meanwhile.
- */
+/** All tags in one line, with what the first of them named meanwhile. */
 export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBundle): string {
   const [first] = lost;
   const verb = lost.length === 1 ? 'names its image' : 'name their images';

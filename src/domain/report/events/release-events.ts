@@ -17,7 +17,7 @@ import { hookFailureText } from '../texts/release-text.ts';
 const SHOWN_CHARACTERS = 200;
 
 /**
- * Who asked for a command that was carried out: `root asked for: activate ocp@4.13.7`.
+ * `root asked for: activate ocp@4.13.7`.
  *
  * @param args by their names; those that are empty or false are left out
  * @param uid user id of the caller
@@ -45,7 +45,7 @@ function wordsOf(name: string, value: unknown): readonly string[] {
 }
 
 /** Reported by a line of their own when they come. */
-const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
+const REPORTED_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/policy',
   'runtime/no-space',
   'runtime/read-only',
@@ -63,16 +63,13 @@ const TOLD_ELSEWHERE: ReadonlySet<string> = new Set([
 ]);
 
 /** A withdrawn trust is reported as the reason of the bundle. */
-function isToldElsewhere(code: string): boolean {
-  return TOLD_ELSEWHERE.has(code) || code.startsWith('trust/');
+function isReportedElsewhere(code: string): boolean {
+  return REPORTED_ELSEWHERE.has(code) || code.startsWith('trust/');
 }
 
-/**
- * A bundle some of whose images could not be pulled by quick tries. Reported once, until it is
- * repaired.
- */
+/** Reported once, until the bundle is repaired. */
 export function degradedEvents(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): Event[] {
-  if (degraded === undefined || was?.degraded !== undefined || isToldElsewhere(degraded.code)) return [];
+  if (degraded === undefined || was?.degraded !== undefined || isReportedElsewhere(degraded.code)) return [];
   const next =
     degraded.code === 'runtime/mirrors-hidden'
       ? 'Until then its images are pulled from elsewhere, which fails without a network.'
@@ -82,8 +79,8 @@ export function degradedEvents(was: BundleAssessment | undefined, { bundle, degr
 }
 
 /**
- * A hook ended. @param why undefined when it succeeded
- * @param pauseMs when it is tried again; undefined when it is not
+ * @param why undefined when the hook succeeded
+ * @param pauseMs until it is retried; undefined when it is not
  */
 export function hookEvent(
   { hook, unit, bundleId }: HookRun,
@@ -99,7 +96,6 @@ export function hookEvent(
   return { kind: 'hookFailed', level: 'warn', bundleId, message };
 }
 
-/** What was recorded of a release is known again: from what, and what is not. */
 export function rebuiltEvent({ bundle, evidence }: RebuiltRelease): Event {
   const title = bundleTitle(bundle.payload);
   const message = `What was recorded of ${title} was lost and is rebuilt from this node's own documents: ${known({ bundle, evidence })}`;
@@ -122,14 +118,12 @@ function known({ bundle, evidence }: RebuiltRelease): string {
   }
 }
 
-/** What was recorded of a release is lost, and its documents are not enough. */
 export function refusedRebuildEvent({ bundleId, bundle, reason }: RefusedRebuild): Event {
   const title = bundle === undefined ? `bundle ${shortDigest(bundleId)}` : bundleTitle(bundle.payload);
   const message = `What was recorded of ${title} is lost and can't be rebuilt from this node's own documents: ${reasonText(reason)}. Its pins stay. Correct that, or plug in its stick`;
   return { kind: 'releaseNotRebuilt', level: 'warn', bundleId, message };
 }
 
-/** What was recorded last of a known release was lost, and is known from the pin ledger. */
 export function timesRestoredEvent(bundle: StoredBundle): Event {
   const message = `What was recorded last of ${bundleTitle(bundle.payload)} was lost with the state database and is known again from pins.json: ${state(bundle)}`;
   return { kind: 'releaseRebuilt', level: 'warn', bundleId: bundle.bundleId, message };
@@ -141,15 +135,11 @@ function state(bundle: StoredBundle): string {
   return isProven(bundle) ? 'it was proven' : 'it was activated';
 }
 
-/** As {@link verdictRestoredEvent}, for a name that was rejected. */
 export function nameRestoredEvent(rejected: RejectedName): Event {
   const message = `That a person rejected ${bundleTitle(rejected)} was lost with the state database and is known again from pins.json`;
   return { kind: 'releaseRebuilt', level: 'warn', message };
 }
 
-/**
- * What a person said about a bundle was lost with the database and is known from the pin ledger.
- */
 export function verdictRestoredEvent({ bundleId, verdict }: Verdict): Event {
   const message = `That a person ${verdict} bundle ${shortDigest(bundleId)} was lost with the state database and is known again from pins.json`;
   return { kind: 'releaseRebuilt', level: 'warn', bundleId, message };

@@ -15,8 +15,8 @@ import type { Observed, StoredBundle } from '../../state/state.ts';
 import { withCommands } from '../fitted.ts';
 import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
 import { type ShownReason, shownReason } from '../reasons/reason-text.ts';
+import { sourcesOf } from '../texts/bundle-text.ts';
 import { keptText } from '../texts/release-text.ts';
-import { sourcesOf } from '../texts/sources.ts';
 import { type ShownRule, shownRules } from './part-reports.ts';
 
 /**
@@ -102,7 +102,7 @@ export interface ActivationHoldReport {
   readonly until?: string;
 }
 
-/** Adopted releases. `conditions`: of each of them, in this round. `now`: as `Observed.now`. */
+/** `conditions`: of each adopted release, in this round. `now`: as `Observed.now`. */
 export function releaseReports(
   assessment: Assessment,
   conditions: ReadonlyMap<BundleId, readonly Condition[]>,
@@ -232,7 +232,7 @@ export function awaitingReports({ awaiting }: Assessment): BundleReport[] {
   }));
 }
 
-/** The bundles whose word counts: adopted, and the trust in them stands. */
+/** Adopted bundles that are still trusted. */
 function trustedBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>): readonly StoredBundle[] {
   return [...bundles, ...notices].filter(({ withdrawn }) => withdrawn === undefined).map(({ bundle }) => bundle);
 }

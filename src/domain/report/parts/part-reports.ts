@@ -36,7 +36,6 @@ export interface ShownRule {
   readonly effect: 'holds-activation' | 'holds-others';
 }
 
-/** The rules of a payload. */
 export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownRule[] {
   const { from, rollout, endOfLife, barrier, deadend } = update ?? {};
   const rule = (name: ShownRule['rule'], value: string | undefined): ShownRule[] => {
@@ -70,7 +69,6 @@ export interface WindowReport {
   readonly text: string;
 }
 
-/** The next windows; empty when activations wait for none. */
 export function windowReports({ windows }: Pick<Assessment, 'windows'>): readonly WindowReport[] {
   return windows === undefined ? [] : windows.openings.map((opening) => windowReport(opening, windows));
 }
@@ -99,7 +97,7 @@ export interface HookReport {
 
 type Bundles = readonly Pick<BundleAssessment, 'bundle' | 'phase' | 'isAskedFor'>[];
 
-/** What is to be told of hooks now; empty while none runs and the last run of each was good. */
+/** Empty while no hook runs and the last run of each succeeded. */
 export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bundles): readonly HookReport[] {
   const nameOf = (bundleId: BundleId) => {
     const found = bundles.find(({ bundle }) => bundle.bundleId === bundleId);
@@ -129,23 +127,20 @@ export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bu
   ];
 }
 
-/**
- * What STATUS adds about hooks, a sentence each. `before-activate` of a release that is awaited is
- * told with that release.
- */
+/** A sentence each. `before-activate` of an awaited release is reported with that release. */
 export function hookNotes({ running, failed, ledger }: HookMemory, bundles: Bundles, now: number): readonly string[] {
-  const isToldElsewhere = ({ hook, bundleId }: HookRun) =>
+  const isReportedElsewhere = ({ hook, bundleId }: HookRun) =>
     hook === 'before-activate' && bundles.some((entry) => entry.bundle.bundleId === bundleId && isAwaited(entry));
   const titleOf = (bundleId: BundleId) => {
     const found = bundles.find(({ bundle }) => bundle.bundleId === bundleId);
     return found === undefined ? 'a release' : bundleTitle(found.bundle.payload);
   };
   const broken = [...ledger].filter(([, { failure }]) => failure !== undefined).map(([hook]) => hook);
-  const retried = failed.filter((run) => !isToldElsewhere(run)).map(({ hook }) => hook);
+  const retried = failed.filter((run) => !isReportedElsewhere(run)).map(({ hook }) => hook);
   const bad = [...new Set([...broken, ...retried])];
   return [
     ...running
-      .filter((run) => !isToldElsewhere(run))
+      .filter((run) => !isReportedElsewhere(run))
       .map(({ hook, unit, bundleId, startedAt }) => {
         const since = formatDuration(Math.max(0, now - startedAt));
         return `Waiting for hook ${hook} of ${titleOf(bundleId)} (${unit}), for ${since} now.`;
@@ -217,7 +212,7 @@ export interface CheckedImage {
   readonly next: string;
 }
 
-/** The images of kept releases, or of one of them, as the last check has found them. */
+/** Of all kept releases, or of one, as the last check has found them. */
 export function checkedImages(
   bundles: readonly StoredBundle[],
   { results }: ContentChecks,

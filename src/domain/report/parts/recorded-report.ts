@@ -10,11 +10,9 @@ import type { StatusReport } from '../report.ts';
 import type { BundleReport } from './bundle-report.ts';
 import { type NoticeReport, noticeReport, rejectedNameReport, shownRules } from './part-reports.ts';
 
-/** What the database of a node says of bundles. */
 export interface StoredRecords {
   /** In the order of adoption. */
   readonly bundles: readonly StoredBundle[];
-  /** Releases that people rejected by name. */
   readonly rejectedNames: readonly RejectedName[];
 }
 
@@ -27,7 +25,7 @@ export type RecordedBundle = Omit<BundleReport, 'images' | 'media'> & {
   readonly media?: readonly string[];
 };
 
-/** What `stickpin show` looks a bundle or a stream up in. */
+/** What `stickpin show` searches. */
 export interface ShowReport
   extends Pick<StatusReport, 'rejected' | 'rejectedNames' | 'notices' | 'streams' | 'windows'> {
   readonly bundles: readonly (BundleReport | RecordedBundle)[];
@@ -93,7 +91,7 @@ function recordedBundle(
 /** The phases of an adopted release that is not ready, or whose images were seen to be absent. */
 const UNREADY: readonly string[] = ['rejected', 'held', 'preloading'] satisfies readonly Phase[];
 
-/** The records tell how far a release came; only the daemon saw why it came no further. */
+/** The records say how far a release came; only the daemon saw why it came no further. */
 function recordedPhase(bundle: StoredBundle, bundles: readonly StoredBundle[], written?: BundleReport): string {
   const reached = reachedPhase(bundle, bundles);
   if (reached !== undefined && reached !== 'ready') return reached;

@@ -2,7 +2,7 @@ import { assertNever } from '../../../platform/app-error.ts';
 import { formatBytes, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import { bundleName, bundleTitle } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
-import type { Medium, PeerState } from '../../model/medium.ts';
+import type { FilesystemRefusal, Medium, PeerState } from '../../model/medium.ts';
 import type {
   Flaws,
   ImageCount,
@@ -14,7 +14,6 @@ import type {
 } from '../../model/reason.ts';
 import { contentFaultText, damageNextText } from '../texts/release-text.ts';
 
-/** What a preload waits for, and what to plug in. */
 export function mediaText(reason: MediaReason): string {
   switch (reason.code) {
     case 'engine/no-base':
@@ -54,9 +53,7 @@ export function mediaText(reason: MediaReason): string {
   }
 }
 
-/**
- * What another node is waited for. @param title as `ocp 4.13.7` @param progress as `2/13 images`
- */
+/** @param title as `ocp 4.13.7` @param progress as `2/13 images` */
 export function waitingForPeerText(
   title: string,
   progress: string,
@@ -65,7 +62,6 @@ export function waitingForPeerText(
   return `Waiting for ${peer} to give ${title}: ${placeText(queue)}. ${progress} are here.`;
 }
 
-/** That another node is to show what it has. */
 export function waitingToLookText(peer: string, { queue }: Pick<PeerState, 'queue'>): string {
   return `Waiting for ${peer} to show its bundles: ${placeText(queue)}.`;
 }
@@ -77,13 +73,9 @@ function placeText(queue: PeerState['queue']): string {
   return `place ${place} of ${waiting}${waitMs === undefined ? most : `, about ${formatDuration(waitMs)}`}`;
 }
 
-/** What makes a damaged copy good. */
 const HOW_TO_COPY = "Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in.";
 
-/**
- * What is wrong with the copies that were seen, in few words: `blob sha256:5f0c… was damaged on
- * sdb1 (and 2 more)`.
- */
+/** `blob sha256:5f0c… was damaged on sdb1 (and 2 more)`. */
 export function flawsText({ digest, why, medium, more }: Flaws): string {
   const rest = more === 0 ? '' : ` (and ${more} more)`;
   return `blob ${shortDigest(digest)} ${FLAW[why]} on ${medium}${rest}`;
@@ -96,10 +88,7 @@ const FLAW: Readonly<Record<Flaws['why'], string>> = {
   absent: 'was missing',
 };
 
-/**
- * How a preload lost its medium, and what makes it continue. @param title as `ocp 4.13.7` @param
- * progress as `2/13 images`
- */
+/** How a preload lost its medium. @param title as `ocp 4.13.7` @param progress as `2/13 images` */
 export function interruptionText(title: string, progress: string, how: Interruption): string {
   switch (how.kind) {
     case 'unmounted':
@@ -115,7 +104,6 @@ export function interruptionText(title: string, progress: string, how: Interrupt
   }
 }
 
-/** About a medium that somebody unmounted. */
 export function unmountedText({ label }: Pick<Medium, 'label'>): string {
   return `${label} was unmounted; plug it in again or run 'stickpin rescan'`;
 }
@@ -166,7 +154,6 @@ function progressOf({ present, total }: ImageCount): string {
 type Missing = Extract<ImageReason, { code: 'engine/image-missing' }>['data'];
 type Unpinned = Extract<ImageReason, { code: 'runtime/pins-pending' }>['data'];
 
-/** What is wrong with the images of a bundle, and what to do. */
 export function imageText(reason: ImageReason): string {
   switch (reason.code) {
     case 'engine/image-missing':
@@ -237,7 +224,6 @@ function ignoredText(data: Extract<ImageReason, { code: 'runtime/pins-ignored' }
   }
 }
 
-/** Why the runtime, or its disk, takes no images. */
 export function runtimeText(reason: RuntimeReason): string {
   switch (reason.code) {
     case 'engine/no-space':
@@ -268,6 +254,21 @@ function shortageText(title: string, { kind, path, needed, free, reserved }: Sho
       return `Not enough inodes for ${title} on ${path}: needs ${needed}, usable ${usable}${reserve(`${reserved}`)}. Remove files there, ${OR_UNPIN}`;
     case 'staging':
       return `Not enough space for ${title} on ${path}: the runtime stages ${formatBytes(needed)} there while it pulls, ${inBytes}. Free space there`;
+    default:
+      return assertNever(kind);
+  }
+}
+
+/** Why a medium is not mounted, and what to do: a clause that follows the name of the medium. */
+export function filesystemText({ kind, filesystem, allowed }: FilesystemRefusal): string {
+  const advice = `copy the bundle to a medium with one of ${allowed.join(', ')}`;
+  switch (kind) {
+    case 'unknown':
+      return `has the filesystem ${filesystem}, which stickpin does not mount: ${advice}`;
+    case 'off': {
+      const setting = `media.filesystems = [${[...allowed, filesystem].map((name) => `"${name}"`).join(', ')}]`;
+      return `has the filesystem ${filesystem}, which is not mounted unless the settings say so: ${advice}, or set ${setting} in /etc/stickpin/stickpin.toml`;
+    }
     default:
       return assertNever(kind);
   }

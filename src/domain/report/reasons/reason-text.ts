@@ -10,7 +10,7 @@ export interface ShownReason {
   readonly message: string;
 }
 
-/** The sentence of a reason. One that an adapter gave has its own. */
+/** Reasons of adapters have a sentence of their own. */
 export function reasonText(reason: Reason): string {
   if ('message' in reason) return reason.message;
   switch (reason.code) {
@@ -56,12 +56,10 @@ export function reasonText(reason: Reason): string {
   }
 }
 
-/** A reason with its sentence in place of its data. */
 export function shownReason(reason: Reason): ShownReason {
   return { code: reason.code, message: reasonText(reason) };
 }
 
-/** Why a bundle is not adopted, and what to bring instead. */
 function adoptionText(reason: AdoptionReason): string {
   switch (reason.code) {
     case 'bundle/arch': {
@@ -109,7 +107,6 @@ function sequenceText(data: Extract<AdoptionReason, { code: 'bundle/sequence' }>
   }
 }
 
-/** Why a bundle is not trusted, or not yet, and what to do. */
 function trustText(reason: TrustReason): string {
   switch (reason.code) {
     case 'trust/approval':
@@ -187,9 +184,7 @@ function rejectedText(data: Extract<TrustReason, { code: 'trust/rejected' }>['da
   }
 }
 
-/**
- * That a release was rejected by its name, ahead of its stick. `why`: in the words of the person.
- */
+/** `why`: in the words of the person. */
 export function rejectedNameText(release: BundleLabel, why: string | undefined): string {
   const said = why === undefined ? '' : ` (${why})`;
   return `${bundleName(release)} was rejected on this node${said}, also for sticks that come later; 'stickpin approve ${bundleName(release)}' takes that back`;
@@ -199,7 +194,6 @@ function signers(names: readonly string[]): string {
   return names.join(', ') || 'nobody trusted';
 }
 
-/** What became of a release after its activation. */
 function releaseText(reason: ReleaseReason): string {
   switch (reason.code) {
     case 'engine/tag-contested': {

@@ -7,7 +7,6 @@ type Remedy = ((title: string) => string) | undefined;
 const SIGN_AGAIN = () => 'bring it signed again by a trusted key, or bring a newer release';
 const ANYWAY = (title: string) => `to activate it anyway, run 'stickpin activate ${title}'`;
 
-/** For each code of a conclusion and of a hold: what to do about it. */
 const REMEDIES: { readonly [Code in Exclude<Reason, Fault>['code'] | ActivationHold['code']]: Remedy } = {
   'bundle/arch': () => 'bring the bundle that is made for this kind of machine',
   'bundle/sequence': () =>
@@ -73,7 +72,6 @@ const REMEDIES: { readonly [Code in Exclude<Reason, Fault>['code'] | ActivationH
   hook: () => "see 'systemctl status' of the unit that the message names",
 };
 
-/** Whether nobody has to do anything about the reason of a release. */
 export function endsByItself(code: string): boolean {
   return isKnown(code) && REMEDIES[code] === undefined;
 }
@@ -83,8 +81,8 @@ function isKnown(code: string): code is keyof typeof REMEDIES {
 }
 
 /**
- * What a person does about the reason of a release: a clause without full stop; undefined where it
- * ends automatically. What an adapter reports says it in its own message. `title`: as `ocp@4.13.7`.
+ * A clause without full stop; undefined where it ends automatically. What an adapter reports says
+ * it in its own message. `title`: as `ocp@4.13.7`.
  */
 export function remedyFor(code: string, title: string): string | undefined {
   if (isKnown(code)) return REMEDIES[code]?.(title);

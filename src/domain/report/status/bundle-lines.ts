@@ -23,7 +23,7 @@ import {
   shortened,
   titleAmong,
 } from '../fitted.ts';
-import { isAwaited, isRuleHold, toldHold } from '../hold-text.ts';
+import { isAwaited, isRuleHold, reportedHold } from '../hold-text.ts';
 import { endsByItself } from '../reasons/remedies.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { hookClause } from '../texts/release-text.ts';
@@ -39,10 +39,7 @@ export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: A
   return entry && reason && reasonAmong(reason, entry.bundle, bundles);
 }
 
-/**
- * Those that have something to say: what was rolled back has not, once a newer release of its
- * stream is among them.
- */
+/** Without releases that were rolled back, once a newer one of their stream is among them. */
 export function withoutOutdated(those: readonly BundleAssessment[]): readonly BundleAssessment[] {
   const kept = those.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle);
   return those.filter(
@@ -53,8 +50,8 @@ export function withoutOutdated(those: readonly BundleAssessment[]): readonly Bu
 }
 
 /**
- * Whether a newer release of its stream was activated instead of it, and nobody has asked for it
- * since: neither that it is ready nor what its preload waits for concerns a person any more.
+ * Whether a newer release of its stream was activated instead, and nobody has requested it since:
+ * what it waits for concerns no person any more.
  */
 function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAssessment[]): boolean {
   const { bundle, phase, reason, activationDue, isAskedFor } = entry;
@@ -77,14 +74,14 @@ function needsPerson(entry: BundleAssessment): boolean {
   return isAwaited(entry) && entry.holds.some(({ releasedBy }) => releasedBy === 'person');
 }
 
-/** Those that wait for a person and of which a line has to speak before it speaks of others. */
+/** Those that wait for a person: a line names them before others. */
 export function urgentAmong(bundles: readonly BundleAssessment[]): readonly BundleAssessment[] {
   return withoutOutdated(bundles).filter(
     (entry) => needsPerson(entry) && !needsOtherMedium(entry) && !isPassedOver(entry, bundles),
   );
 }
 
-/** Which release to speak of: the last one that waits for a person, else the last one. */
+/** The last one that waits for a person, else the last one. */
 export function foremost(
   those: readonly BundleAssessment[],
   bundles: readonly BundleAssessment[],
@@ -94,14 +91,14 @@ export function foremost(
 }
 
 /**
- * Whether a release can't be completed from what was seen of it and nothing with it is plugged in:
- * everything else is spoken of before it.
+ * Whether a release can't be completed from what was seen of it, and nothing with it is plugged in:
+ * it comes last in every line.
  */
 export function needsOtherMedium({ hold, media, badBlobs }: BundleAssessment): boolean {
   return hold === 'media' && media.length === 0 && badBlobs.length > 0;
 }
 
-/** What a release that has stepped back needs, in few words; undefined when it has not. */
+/** Undefined when it needs no other medium. */
 export function otherMediumNote(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string | undefined {
   if (!needsOtherMedium(entry)) return undefined;
   const title = titleAmong(entry.bundle, bundles);
@@ -111,18 +108,19 @@ export function otherMediumNote(entry: BundleAssessment, bundles: readonly Bundl
 }
 
 /**
- * What holds a release that a person or a rollback has asked for and that was activated before.
- * Undefined when nothing does, or when something else is told of it.
+ * What holds a release that was activated before and is requested again. Undefined when nothing
+ * does, or when that is reported elsewhere.
  */
-export function askedLine(
+export function requestedLine(
   those: readonly BundleAssessment[],
   { bundles }: Pick<Assessment, 'bundles'>,
 ): string | undefined {
-  const asked = those.findLast((entry) => entry.phase !== 'ready' && isAwaited(entry) && entry.reason === undefined);
-  return asked && heldLine(asked, bundles);
+  const requested = those.findLast(
+    (entry) => entry.phase !== 'ready' && isAwaited(entry) && entry.reason === undefined,
+  );
+  return requested && heldLine(requested, bundles);
 }
 
-/** That a release is ready, and what comes next: a command, or why it is not activated. */
 export function readyLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string {
   const { bundle, phase, activationDue } = entry;
   const images = bundle.contents.images.length;
@@ -149,7 +147,6 @@ function activate(name: string): string {
   return `'stickpin activate ${name}' when you like.`;
 }
 
-/** What keeps every bundle from going on. */
 export function blockedLine({ observed, memory, assessment }: Snapshot): string | undefined {
   const { runtime, trust } = observed;
   const { obstacle } = memory;
@@ -180,7 +177,6 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): string 
   return withForeign('', obstacle.message, [what, next]);
 }
 
-/** A line with what an adapter says, and what follows from it. */
 function withForeign(head: string, message: string, after: readonly string[]): string {
   const [first = '', ...more] = foreignSentences(message);
   return inOrder([`${head}${sentence(oneLine(message))}`, ...after], [`${head}${first}`, ...more, ...after]);
@@ -189,12 +185,12 @@ function withForeign(head: string, message: string, after: readonly string[]): s
 type Entries = Parameters<typeof titleAmong>[1];
 
 /**
- * Why a release that is awaited is not activated, for STATUS: at most 200 characters. The title and
- * what holds it come first, then that its stick may go; `stickpin list` has the whole reason.
- * Undefined when nothing holds it of which a person should know.
+ * At most 200 characters. The title and what holds it come first, then whether its stick may go;
+ * `stickpin list` has the whole reason. Undefined when nothing holds it that a person should know
+ * of.
  */
 export function heldLine(entry: BundleAssessment, bundles: Entries): string | undefined {
-  const hold = toldHold(entry);
+  const hold = reportedHold(entry);
   if (hold === undefined) return undefined;
   const { bundle } = entry;
   const title = titleAmong(bundle, bundles);
@@ -225,7 +221,6 @@ function adviceFor(hold: ActivationHold, command: string): string {
   return `It is activated automatically; to do it now: ${command}.`;
 }
 
-/** What holds it, in few words. */
 function shortClause(hold: ActivationHold): string {
   const { gate } = hold;
   switch (hold.code) {
@@ -336,15 +331,11 @@ function hookWords(data: Extract<ActivationHold, { readonly code: 'hook' }>['dat
   return `hook before-activate (${unit}) ${what}`;
 }
 
-/** Whether a stick that is plugged in carries the release. */
 function isOnStick({ media, isOnPeersOnly }: Carried): boolean {
   return media.length > 0 && isOnPeersOnly !== true;
 }
 
-/**
- * Whether the stick of a release that is ready may go: a sentence and a blank; empty when none is
- * plugged in.
- */
+/** A sentence and a blank; empty when no stick is plugged in. */
 function stickNote(entry: Carried): string {
   if (!isOnStick(entry)) return '';
   const { neededBy } = entry;
@@ -353,5 +344,4 @@ function stickNote(entry: Carried): string {
   return `Leave the stick in: ${neededBy.loading} of ${neededBy.all} nodes still load from it. `;
 }
 
-/** What says whether a stick has to stay. */
 type Carried = Pick<BundleAssessment, 'media' | 'isOnPeersOnly' | 'neededBy'>;

@@ -8,7 +8,7 @@ import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { reasonWithin } from '../brief.ts';
 import { briefName, briefNames, briefTitle, fitted, foreignSentences, MAX_LINE_LENGTH, titleAmong } from '../fitted.ts';
-import { toldHold } from '../hold-text.ts';
+import { reportedHold } from '../hold-text.ts';
 import { waitingToLookText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import { noticeEffect, noticeTitle } from '../texts/bundle-text.ts';
@@ -22,7 +22,7 @@ import {
   withoutOutdated,
 } from './bundle-lines.ts';
 
-/** About the medium that was plugged in last and has something to tell. */
+/** About the medium that was plugged in last and has something to report. */
 export function mediaLine(observed: Observed, assessment: Assessment): string | undefined {
   for (const { mediumId, label, isDropFolder, peer, state } of [...observed.media].reverse()) {
     if (!isDropFolder && peer === undefined && (state.kind === 'attached' || state.kind === 'mounted'))
@@ -75,7 +75,7 @@ function fits({ length }: string): boolean {
   return length <= MAX_LINE_LENGTH;
 }
 
-/** Adds in few words what the line about one medium would hide, as far as there is room. */
+/** Adds briefly what the line about one medium would hide, as far as there is room. */
 function withNotes(line: string, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): string {
   const notes = media.flatMap(({ mediumId, label, state }) => {
     if (state.kind === 'failed') return [`${briefName(label)} cannot be read: see journalctl -u stickpin.`];
@@ -85,7 +85,7 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
     const what = count === 1 ? `1 ${other}bundle` : `${count} ${other}bundles`;
     return [`${what} on ${briefName(label)} ${count === 1 ? 'was' : 'were'} rejected: see 'stickpin list'.`];
   });
-  const urgent = urgentAmong(bundles).filter((entry) => toldHold(entry)?.releasedBy === 'person');
+  const urgent = urgentAmong(bundles).filter((entry) => reportedHold(entry)?.releasedBy === 'person');
   const troubled = bundles.filter(
     (entry) => entry.media.length === 0 && (entry.reason !== undefined || urgent.includes(entry)),
   );
@@ -97,10 +97,7 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
   return fitted([line, ...notes]);
 }
 
-/**
- * The STATUS line while layers are copied from a medium to the node's own disk. Undefined while
- * none is copied.
- */
+/** Undefined while no layer is copied. */
 export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): string | undefined {
   if (copyingBytes === undefined) return undefined;
   const carried = bundles.filter(({ blobMedia }) => blobMedia.length > 0);
@@ -110,7 +107,7 @@ export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): str
   return `Copying ${what}${from} to this node, ${formatBytes(copyingBytes)} left.${entry?.isOnPeersOnly === true ? '' : ' Leave the stick plugged in.'}`;
 }
 
-/** How a preload goes, in bytes of compressed blobs. */
+/** Bytes of compressed blobs. */
 interface TransferProgress {
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -120,11 +117,10 @@ interface TransferProgress {
   readonly isUnpacking?: boolean;
 }
 
-/** How the preload that STATUS speaks of goes. */
 export interface Progress extends TransferProgress {
   /** Transfers that have waited for their medium for some seconds. */
   readonly waitingTransfers: number;
-  /** Images that were pulled since the runtime was last asked for its images. Default none. */
+  /** Images that were pulled since the images of the runtime were last read. Default none. */
   readonly landedImages?: readonly string[];
 }
 

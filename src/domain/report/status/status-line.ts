@@ -19,28 +19,26 @@ import { interruptionText, unmountedText, waitingForPeerText } from '../reasons/
 import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { streamNotes } from '../stream-report.ts';
-import { noticeTitle, trustedBy } from '../texts/bundle-text.ts';
+import { noticeTitle, sourcesOf, trustedBy } from '../texts/bundle-text.ts';
 import { wantedReleaseText } from '../texts/fleet-text.ts';
 import { checkLine } from '../texts/release-text.ts';
-import { sourcesOf } from '../texts/sources.ts';
 import {
-  askedLine,
   blockedLine,
   bundleTrouble,
   foremost,
   needsOtherMedium,
   otherMediumNote,
   readyLine,
+  requestedLine,
   urgentAmong,
   withoutOutdated,
 } from './bundle-lines.ts';
 import { copyLine, mediaLine, type Progress, progressText } from './media-line.ts';
 
 /**
- * The one line that tells a technician what happens, how far it is and what comes next: `STATUS=`
- * of sd_notify(3), at most 200 characters. Work comes first, then what keeps everything from going
- * on, then the medium that was plugged in last, then the rest. What does not fit is left out as
- * whole sentences, the most important ones last.
+ * `STATUS=` of sd_notify(3), at most 200 characters: what happens, how far it is and what comes
+ * next. Work comes first, then what blocks everything, then the medium that was plugged in last,
+ * then the rest. What does not fit is left out as whole sentences, the most important ones last.
  */
 export function statusLine(snapshot: Snapshot, progress: Progress): string {
   const { observed, memory, assessment } = snapshot;
@@ -54,34 +52,34 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
     restLine(observed, assessment);
   const alarms = alarmsOf(observed);
   const isIdle = line.startsWith('Idle. ');
-  const told = isIdle && alarms.length > 0 ? [...alarms, line.replace('Idle. ', '')].join(' ') : line;
+  const head = isIdle && alarms.length > 0 ? [...alarms, line.replace('Idle. ', '')].join(' ') : line;
   const wrong = wrongStickNote(observed, assessment, line, line === media);
   // While nothing is trusted every stick is a wrong one: why it is so keeps its room.
   const keepsRoom = wrong !== '' && !observed.trust.revocationsUnreadable;
   const room = MAX_LINE_LENGTH - (keepsRoom ? wrong.length + 1 : 0);
   const notes = [wrong, ...(isIdle ? [] : alarms), ...stateNotes(snapshot)];
-  return fitted([...sentencesOf(fitted(sentencesOf(oneLine(told)), room)), ...notes]);
+  return fitted([...sentencesOf(fitted(sentencesOf(oneLine(head)), room)), ...notes]);
 }
 
-/** What is waited for: what a person has to do comes before what ends by itself. */
+/** What a person has to do comes before what ends by itself. */
 function waitingLine({ observed, memory, assessment }: Snapshot, media: string | undefined): string | undefined {
   const { bundles } = assessment;
   const urgent = urgentAmong(bundles);
   return (
-    askedLine(urgent.length === 0 ? bundles : urgent, assessment) ??
+    requestedLine(urgent.length === 0 ? bundles : urgent, assessment) ??
     media ??
     (memory.contentChecks?.running && checkLine(memory.contentChecks.running)) ??
     bundleTrouble(urgent, assessment) ??
     failedMediaLine(observed) ??
     (urgent.some(({ phase }) => phase === 'ready') ? restLine(observed, assessment) : undefined) ??
-    askedLine(bundles, assessment) ??
+    requestedLine(bundles, assessment) ??
     bundleTrouble(bundles, assessment)
   );
 }
 
 /**
- * Names the stick that was plugged in last of those that bring nothing, where the line does not: it
- * has room whatever else there is to say. Empty when there is none.
+ * Names the last stick that brings nothing, where the line does not: this always has room. Empty
+ * when there is none.
  */
 function wrongStickNote(
   { media }: Observed,
@@ -104,7 +102,7 @@ function wrongStickNote(
     : `The bundle on ${name} was rejected: see 'stickpin list'.`;
 }
 
-/** What is wrong with what an administrator gave this node, though its work may go on. */
+/** Faults of keys and settings. Work may go on. */
 function alarmsOf({ trust, facts }: Observed): readonly string[] {
   const { settingsFault } = facts;
   const refused =
@@ -114,7 +112,6 @@ function alarmsOf({ trust, facts }: Observed): readonly string[] {
   return [...(trust.alarm === undefined ? [] : [trust.alarm]), ...refused].map((text) => sentence(oneLine(text)));
 }
 
-/** What is wrong with our own state, and notes about streams. */
 function stateNotes({ observed, memory, assessment }: Snapshot): readonly string[] {
   const { stateProblems, hooks } = memory;
   const lost = stateProblems.length === 0 ? [] : ["What was recorded is lost in part: see 'stickpin doctor'."];
@@ -132,19 +129,16 @@ function failedMediaLine({ media }: Observed): string | undefined {
   return `${head}${reasonWithin(failed.state.reason, MAX_LINE_LENGTH - head.length)}`;
 }
 
-/**
- * The line while no work is running: the ready or running release, and the next action of a person.
- */
 export function restLine(observed: Observed, { bundles, life, pins }: Assessment): string {
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
   const behind = bundles.findLast(needsOtherMedium);
-  const ask = behind === undefined ? '' : ` ${otherMediumNote(behind, bundles)}`;
+  const need = behind === undefined ? '' : ` ${otherMediumNote(behind, bundles)}`;
   const note = unmounted === undefined ? '' : ` ${sentence(unmountedText({ label: briefName(unmounted.label) }))}`;
   const waiting = foremost(
     bundles.filter((entry) => entry.phase === 'ready'),
     bundles,
   );
-  if (waiting !== undefined) return `${readyLine(waiting, bundles)}${ask}${note}`;
+  if (waiting !== undefined) return `${readyLine(waiting, bundles)}${need}${note}`;
   const empty = observed.media.findLast(isEmptyStick);
   const foreign =
     empty === undefined
@@ -159,10 +153,9 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
     const none = pins.unclaimed.length === 0 ? 'No bundle yet.' : 'No bundle is known here.';
     return `Idle. ${none}${foreign}${note || ' Waiting for media.'}`;
   }
-  return `Idle. ${lifecycleLine(activated, titleAmong(activated.bundle, bundles), life)}${ask}${foreign}${note || ' Waiting for media.'}`;
+  return `Idle. ${lifecycleLine(activated, titleAmong(activated.bundle, bundles), life)}${need}${foreign}${note || ' Waiting for media.'}`;
 }
 
-/** The running release, and what it still needs to be proven. */
 function lifecycleLine({ bundle, phase }: BundleAssessment, title: string, { soaks }: LifecycleAssessment): string {
   const images = formatCount(bundle.contents.images.length, 'image');
   if (phase === 'proven') return `${title} proven (${images} pinned).`;
@@ -174,12 +167,11 @@ function lifecycleLine({ bundle, phase }: BundleAssessment, title: string, { soa
   return `${title} active (${images} pinned), proven in about ${formatDuration(soak.remainingMs ?? 0)}.`;
 }
 
-/** The drop folder is there all the time, and mostly empty. */
+/** The drop folder always exists, and is mostly empty. */
 function isEmptyStick({ state, isDropFolder, peer }: Medium): boolean {
   return state.kind === 'read' && state.bundles.length === 0 && !isDropFolder && peer === undefined;
 }
 
-/** The line about the current activation, preload or adoption. Undefined while there is none. */
 function workLine(snapshot: Snapshot, progress: Progress): string | undefined {
   const { memory, assessment } = snapshot;
   const activating = memory.running.find((task) => task.kind === 'activate');
@@ -187,9 +179,9 @@ function workLine(snapshot: Snapshot, progress: Progress): string | undefined {
   if (target !== undefined)
     return `Activating ${titleAmong(target.bundle, assessment.bundles)}: giving its tags to its images.`;
   const restoring = memory.running.find((task) => task.kind === 'restore-tags');
-  const robbed = assessment.bundles.find((entry) => entry.bundle.bundleId === restoring?.bundleId);
-  if (robbed !== undefined)
-    return `Giving lost tags of ${titleAmong(robbed.bundle, assessment.bundles)} to its images again.`;
+  const restored = assessment.bundles.find((entry) => entry.bundle.bundleId === restoring?.bundleId);
+  if (restored !== undefined)
+    return `Giving lost tags of ${titleAmong(restored.bundle, assessment.bundles)} to its images again.`;
   const entry = bundleInWork(memory, assessment);
   return entry === undefined
     ? adoptionLine(memory, assessment)
@@ -242,9 +234,7 @@ function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot,
   );
 }
 
-/**
- * A line about a preload and what went wrong with it; `brief`: where both together are too long.
- */
+/** `brief`: where the line and its problem together are too long. */
 function withProblem(line: string, brief: string, fault: Reason | undefined): string {
   if (fault === undefined) return line;
   const whole = `${sentence(line)} Problem: ${oneLine(reasonText(fault))}`;
@@ -253,8 +243,8 @@ function withProblem(line: string, brief: string, fault: Reason | undefined): st
 }
 
 /**
- * Whether the preload waits for a medium that is not plugged in any more, and what is known of that
- * one; undefined when it does not.
+ * The last medium of a preload that waits for it, as far as that is known; undefined when it does
+ * not wait.
  */
 function removalOf(
   { bundle, media, pullableImages, absentImages }: BundleAssessment,

@@ -1,20 +1,20 @@
 import { formatCount } from '../../../platform/sizes.ts';
 import type { Payload, VerifiedBundle } from '../../model/bundle.ts';
-import type { NoticeResult } from '../../trust/trust-in-force.ts';
+import { parseReference } from '../../model/reference.ts';
+import type { ImageSupply } from '../../preload/supply.ts';
+import type { NoticeResult, TrustReport } from '../../trust/trust-in-force.ts';
 
-/**
- * Why a bundle is trusted, for people: `signature by factory-2026 ok`, or `approved by its digest`.
- */
+/** `signature by factory-2026 ok`, or `approved by its digest`. */
 export function trustedBy({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): string {
   return signedBy.length === 0 ? 'approved by its digest' : `signature by ${signedBy.join(', ')} ok`;
 }
 
-/** What people call a notice: `ocp notice 2026.1.1`. */
+/** `ocp notice 2026.1.1`. */
 export function noticeTitle({ name, version }: Pick<Payload, 'name' | 'version'>): string {
   return `${name} notice ${version}`;
 }
 
-/** What of a notice is in force: `2 advisories taken, 1 key trusted; it holds no images`. */
+/** `2 advisories taken, 1 key trusted; it holds no images`. */
 export function noticeEffect({ advisories, keysTrusted, keysRevoked, areKeysLeft }: NoticeResult): string {
   const parts = [
     ...(advisories === 0 ? [] : [advisories === 1 ? '1 advisory taken' : `${advisories} advisories taken`]),
@@ -24,3 +24,34 @@ export function noticeEffect({ advisories, keysTrusted, keysRevoked, areKeysLeft
   ];
   return `${parts.join(', ') || 'nothing to take'}; it holds no images`;
 }
+
+/** A file, `stickpin trust revoke`, or a bundle. */
+export function revokerText({
+  file,
+  byPerson,
+  revokedBy,
+  role,
+}: Omit<TrustReport['revoked'][number], 'keyId'>): string {
+  if (file !== undefined) return file;
+  if (byPerson) return 'stickpin trust revoke';
+  if (revokedBy === undefined) return 'a file that is gone';
+  return `bundle ${revokedBy}${role === undefined ? '' : `, in role ${role} only`}`;
+}
+
+/**
+ * Where what is absent of a bundle comes from, for people: media, registries, or the node's own
+ * disk.
+ */
+export function sourcesOf({
+  blobMedia,
+  pullableImages,
+  onlineImages,
+}: Pick<ImageSupply, 'pullableImages' | 'onlineImages'> & {
+  readonly blobMedia: readonly string[];
+}): readonly string[] {
+  const registries = onlineImages.map(({ reference }) => parseReference(reference).repository.split('/')[0] ?? '');
+  const isLocal = blobMedia.length === 0 && pullableImages.length > onlineImages.length;
+  return [...blobMedia, ...(isLocal ? [OWN_DISK] : []), ...new Set(registries)];
+}
+
+const OWN_DISK = "this node's own copy";

@@ -5,12 +5,10 @@ import { bundleTitle } from '../../model/bundle.ts';
 
 type DataOf<Code extends ActivationHold['code']> = Extract<ActivationHold, { readonly code: Code }>['data'];
 
-/** Which node went back from the release: a clause without full stop. */
 export function rolledBackClause({ node, absent }: DataOf<'fleet/rolled-back'>): string {
   return `it was rolled back on ${node}, and is not activated on other nodes automatically${leftOut(absent)}`;
 }
 
-/** Which nodes still have to load the release: a clause without full stop. */
 export function notReadyClause(data: DataOf<'fleet/not-ready'>): string {
   const { node, more, absent } = data;
   const others = more === 0 ? '' : `; ${formatCount(more, 'other node')} too`;
@@ -24,14 +22,12 @@ function loadText({ phase, percent, reason, isUnknown }: DataOf<'fleet/not-ready
   return reason === undefined ? `has not loaded it yet (${phase})` : `does not load it (${phase}: ${reason})`;
 }
 
-/** That other nodes may exist that nobody told of: a clause without full stop. */
 export function nobodyKnownClause({ waitMs, isFirst }: DataOf<'fleet/nobody-known'>): string {
   const wait = formatDuration(waitMs);
   const ready = isFirst ? '' : ', and the release was ready for as long';
   return `no other node is known, and the Kubernetes API has not told that there is none (see 'stickpin fleet status'); this node counts as alone once stickpin-fleet.service has looked for others for ${wait}${ready}`;
 }
 
-/** Which node has to activate the release before this one: a clause without full stop. */
 export function orderClause({ node, phase, reason, absent }: DataOf<'fleet/order'>): string {
   const what = phase === 'activated' ? 'does not run from it' : 'has not activated it';
   const why = reason === undefined ? '' : ` (${reason})`;
@@ -42,7 +38,6 @@ function leftOut(absent: string | undefined): string {
   return absent === undefined ? '' : `. Left out, since they are silent: ${absent}`;
 }
 
-/** That a stick is wanted, which one, and that any node will do. */
 export function wantedReleaseText({ name, version, nodes }: WantedRelease): string {
   const [first = '', ...others] = nodes;
   const where = others.length === 0 ? first : `${first} and ${formatCount(others.length, 'other node')}`;

@@ -76,9 +76,7 @@ function rolesOf(bundle: StoredBundle, threshold: number): string | undefined {
 interface Claims {
   /** Variables of all releases of plain keys that are kept. */
   readonly ofPlainKeys: ReadonlySet<string>;
-  /** The roles that claim a variable. */
   readonly ofRoles: Map<string, Set<string>>;
-  /** Variables that are set. */
   readonly taken: Set<string>;
 }
 

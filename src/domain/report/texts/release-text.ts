@@ -4,6 +4,7 @@ import { formatBytes, formatCount, formatDuration } from '../../../platform/size
 import type { ActivationHold } from '../../gates/gates.ts';
 import { bundleName, bundleTitle } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
+import type { Phase } from '../../model/phase.ts';
 import type { ContentFault, DamageOutcome } from '../../model/reason.ts';
 import type { ManifestProblem, ManifestWarning } from '../../release/manifest-warnings.ts';
 import type { ElsewhereUse } from '../../release/pulls.ts';
@@ -13,7 +14,6 @@ import type { HookFailure } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { StreamRelease, StreamReport } from '../stream-report.ts';
 
-/** What is wrong with an image: a clause about it. */
 export function contentFaultText(fault: ContentFault): string {
   switch (fault.kind) {
     case 'blob':
@@ -37,8 +37,8 @@ const WHY = {
 } as const;
 
 /**
- * What becomes of a damaged image and what to do: a sentence. `title`: of a release that has it.
- * `base`: what has the layers of the image that this release left out.
+ * A sentence. `title`: of a release that has the image. `base`: what has the layers of the image
+ * that this release left out.
  */
 export function damageNextText(next: DamageOutcome, title: string, base?: string): string {
   switch (next) {
@@ -61,7 +61,6 @@ export function damageNextText(next: DamageOutcome, title: string, base?: string
   }
 }
 
-/** The STATUS line while images are checked. */
 export function checkLine({ cause, done, total, readBytes }: RunningCheck): string {
   const read = readBytes === 0 ? '' : `, ${formatBytes(readBytes)} read`;
   return `Checking the content of images${CAUSE[cause]}: ${done}/${total}${read}`;
@@ -82,9 +81,8 @@ const SOURCES: Readonly<Record<NonNullable<StreamReport['current']>['source'], s
 };
 
 /**
- * The update graph of a stream as text: the releases by their order, the present one marked with
- * `*` and the next one with `>`; below each its barrier, its dead end, and the releases from which
- * it may be reached. Who prints it wraps its lines.
+ * The releases by their order, the present one marked with `*` and the next one with `>`; below
+ * each its barrier, its dead end, and the releases that lead to it. Lines are not wrapped.
  */
 export function graphText({ name, scheme, current, next, notes, releases }: StreamReport): string {
   const versions = scheme === undefined ? '' : ` (versions: ${scheme})`;
@@ -116,7 +114,7 @@ function nodeLines(release: StreamRelease, current: string | undefined, next: st
   ];
 }
 
-/** Why a hook did not succeed, and where to look: a clause that begins with the unit. */
+/** A clause that begins with the unit. */
 export function hookFailureText(unit: string, why: HookFailure): string {
   switch (why.kind) {
     case 'absent':
@@ -139,7 +137,6 @@ export function hookFailureText(unit: string, why: HookFailure): string {
 
 type HookData = Extract<ActivationHold, { readonly code: 'hook' }>['data'];
 
-/** What hook before-activate holds an activation for. A clause without full stop. */
 export function hookClause(data: HookData): string {
   const { unit, state, attempts } = data;
   switch (state) {
@@ -158,7 +155,6 @@ export function hookClause(data: HookData): string {
   }
 }
 
-/** The failure that the gate gave as plain values. */
 function failureOf({
   failure = 'unasked',
   job = '',
@@ -179,7 +175,6 @@ function failureOf({
   }
 }
 
-/** Why a release that is not the current one is kept, and what releases it. A clause. */
 export function keptText(bundle: StoredBundle, why: KeptWhy): string {
   switch (why.kind) {
     case 'protected':
@@ -209,10 +204,9 @@ function unproven({ payload }: StoredBundle): string {
   return `${bundleTitle(payload)} is proven`;
 }
 
-/** How many images a text names. */
 const NAMED = 20;
 
-/** What a test pull has shown, and what to do: one sentence or two, without full stop. */
+/** One sentence or two, without full stop. */
 export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 'end'>): string {
   switch (end.kind) {
     case 'answered':
@@ -244,7 +238,7 @@ export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 
 const LOOK_AT_DOCUMENTS = 'Plug in the stick of its release, and stickpin keeps them again';
 const LOOK_AT_MIRRORS = "'stickpin doctor' tells whether the runtime reads its mirrors; restart it if it does";
 
-/** Which images come from elsewhere, and what to do. At least one. */
+/** `uses`: at least one. */
 export function elsewhereText(uses: readonly ElsewhereUse[]): string {
   const named = uses.slice(0, NAMED).map(({ image, usedBy, more, release }) => {
     const others = more === 0 ? '' : ` and ${more} more`;
@@ -267,7 +261,6 @@ function elsewhereAdvice(uses: readonly ElsewhereUse[]): string {
 
 type ElsewhereHold = Extract<ActivationHold, { readonly code: 'engine/pulls-from-elsewhere' }>;
 
-/** Why images from elsewhere hold an activation: a clause. */
 export function elsewhereClause(data: ElsewhereHold['data']): string {
   const setting = 'update.pulls_from_elsewhere is "hold"';
   switch (data.kind) {
@@ -282,7 +275,6 @@ export function elsewhereClause(data: ElsewhereHold['data']): string {
   }
 }
 
-/** A warning as one line: the file, who uses the image, what is wrong with it and what to do. */
 export function manifestWarningText({ problem, first, more }: ManifestWarning): string {
   const others = more === 0 ? '' : ` and ${more} more`;
   return oneLine(`${first.file}: ${first.usedBy}${others}: ${problemText(problem)}`);
@@ -326,4 +318,24 @@ function alwaysText({ image, since }: Extract<ManifestProblem, { readonly kind: 
 
 function shown(tags: readonly string[]): string {
   return tags.length <= 5 ? tags.join(', ') : `${tags.slice(0, 5).join(', ')} …`;
+}
+
+/** The table in docs/architecture.md is made from it. */
+export const PHASE_MEANINGS: Readonly<Record<Phase, string>> = {
+  detected: 'seen on a medium, not judged or not adopted yet',
+  rejected: 'may not be trusted or is malformed; the reason names the file, the field, the digest',
+  held: 'the preload must wait: approval, base, space, media, runtime or runtime-version, or was cancelled',
+  preloading: 'images are being pulled',
+  ready: 'every image is present by digest and reported pinned by the runtime',
+  activated: 'its tags name its images; no evidence of running containers, or it was rolled back',
+  active: 'containers run from the images that distinguish it',
+  proven: 'it has been active for the soak time: the last known good release',
+  superseded: 'an older proven release, kept as the fallback',
+  retired: 'unpinned, its own images removed unless that is switched off',
+};
+
+/** @param names at least one */
+export function unknownComponentsText(names: readonly string[]): string {
+  const list = names.map((name) => JSON.stringify(name)).join(', ');
+  return `retention.keep_components names ${list}, which no image of the releases on this node has: nothing is kept for it. Correct the setting if the name is wrong`;
 }

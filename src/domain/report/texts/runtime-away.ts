@@ -3,7 +3,6 @@ import { sentence } from '../../../platform/plain-text.ts';
 import type { RuntimeSupport } from '../../assess/derive-phase.ts';
 import type { UnlistedRuntime, UnreachableRuntime } from '../../model/image.ts';
 
-/** The words for a runtime whose images are not known now. */
 export interface RuntimeAway {
   /** One word for conditions. */
   readonly word: string;
@@ -13,7 +12,6 @@ export interface RuntimeAway {
   readonly next: string;
 }
 
-/** What is wrong with such a runtime, and what to do. */
 export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): RuntimeAway {
   switch (runtime.kind) {
     case 'unreachable':

@@ -5,7 +5,6 @@ import { type Opening, wallTimeOf } from '../../time/windows.ts';
 
 type DataOf<Code extends RuleHold['code']> = Extract<RuleHold, { readonly code: Code }>['data'];
 
-/** When the rollout of a release reaches this node: a clause. */
 export function rolloutClause({ turn, share, wariness, source, ...clock }: DataOf<'rule/rollout'>): string {
   const when =
     turn === undefined
@@ -17,13 +16,11 @@ export function rolloutClause({ turn, share, wariness, source, ...clock }: DataO
     : `${when} (${cautious})`;
 }
 
-/** Which window a release waits for: a clause. */
 export function windowClause({ opensAt, closesAt, timeZone, ...clock }: DataOf<'window'>): string {
   if (opensAt === undefined) return 'it waits for a window, and no window opens in the next weeks';
   return `it waits for the next window, ${openingText({ opensAt, closesAt }, timeZone)}${doubt(clock)}`;
 }
 
-/** Why the clock can't be right, and what can't be judged by it: a clause. */
 export function clockClause({ kind, least, hasWindow, hasRollout, hasEndOfLife }: DataOf<'clock'>): string {
   const unjudged = [
     ...(hasWindow ? ['the windows of this node'] : []),
@@ -46,7 +43,6 @@ function clockWrong(kind: DataOf<'clock'>['kind'], least: number): string {
   }
 }
 
-/** What a date says that was judged by a clock of unknown worth. */
 export function doubt({ isClockUnsure }: { readonly isClockUnsure: boolean }): string {
   return isClockUnsure ? ", by this node's clock, which is not synchronised" : '';
 }
@@ -60,12 +56,12 @@ export function openingText({ opensAt, closesAt }: Opening, zone: string): strin
   return `${begin} ${end} (${zone})`;
 }
 
-/** A share of nodes in percent: `12.5 %`. */
+/** `12.5 %`. */
 export function percentText(share: number): string {
   return `${Number((share * 100).toPrecision(6))} %`;
 }
 
-/** A time on the wall clock of a zone: `Sat 2026-11-28 23:30`. */
+/** `Sat 2026-11-28 23:30`. */
 export function wallText(time: number, zone: string): string {
   const { weekday, date, time: clock } = wallTimeOf(time, zone);
   return `${weekday} ${date} ${clock}`;
@@ -74,7 +70,7 @@ export function wallText(time: number, zone: string): string {
 /** The last time that a Date can hold (ECMA-262, "Time Values"). */
 const LAST_TIME = 8.64e15;
 
-/** A time in UTC: `2026-03-01T08:00:00Z`. */
+/** `2026-03-01T08:00:00Z`. */
 export function timeText(time: number): string {
   return Math.abs(time) > LAST_TIME ? 'the year 275760 or later' : new Date(time).toISOString().replace('.000Z', 'Z');
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { keepPlan } from '../../../../src/domain/decide/pull-plan.ts';
 import { keptLayers, unknownComponents } from '../../../../src/domain/preload/kept-layers.ts';
-import { unknownComponentsText } from '../../../../src/domain/report/texts/unknown-components-text.ts';
+import { unknownComponentsText } from '../../../../src/domain/report/texts/release-text.ts';
 import {
   allListed,
   found,
