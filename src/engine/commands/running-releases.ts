@@ -16,32 +16,27 @@ export interface Running {
 export const NOTHING_SEEN: Running = { releases: new Set(), isSeenNow: false };
 
 /** Which releases run. Keeps the last observation for when the runtime does not answer. */
-export interface RunningReleases {
+export class RunningReleases {
+  private last: ContainersSeen | undefined;
+
+  /**
+   * @param observe the current images and containers; undefined when the runtime does not answer
+   */
+  constructor(
+    private readonly store: StateReader,
+    private readonly observe: (signal: AbortSignal) => Promise<ContainersSeen | undefined>,
+  ) {}
+
   /** Stores the observation of a round. */
-  saw(seen: ContainersSeen): void;
+  saw(seen: ContainersSeen): void {
+    this.last = seen;
+  }
+
   /** Observes the containers now. Throws only for an abort. */
-  look(signal: AbortSignal): Promise<Running>;
-}
-
-/** The adapters of {@link createRunningReleases}. */
-export interface RunningReleasesDependencies {
-  readonly store: StateReader;
-  /** The current images and containers. Undefined when the runtime does not answer. */
-  readonly lookNow: (signal: AbortSignal) => Promise<ContainersSeen | undefined>;
-}
-
-/** Creates it without an observation. */
-export function createRunningReleases({ store, lookNow }: RunningReleasesDependencies): RunningReleases {
-  let last: ContainersSeen | undefined;
-  return {
-    saw: (seen) => {
-      last = seen;
-    },
-    look: async (signal) => {
-      const now = await lookNow(signal);
-      last = now ?? last;
-      if (last === undefined) return NOTHING_SEEN;
-      return { releases: runningReleases(store.load().bundles, last), isSeenNow: now !== undefined };
-    },
-  };
+  async look(signal: AbortSignal): Promise<Running> {
+    const now = await this.observe(signal);
+    this.last = now ?? this.last;
+    if (this.last === undefined) return NOTHING_SEEN;
+    return { releases: runningReleases(this.store.load().bundles, this.last), isSeenNow: now !== undefined };
+  }
 }

@@ -1,7 +1,7 @@
 import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { LayerKeeper } from '../blobs/layer-keeper.ts';
-import { createRunningReleases } from '../commands/running-releases.ts';
+import { RunningReleases } from '../commands/running-releases.ts';
 import type { EngineContext, EngineDependencies } from '../context.ts';
 import { Effects } from '../effects/effects.ts';
 import { createMirrorGate } from '../effects/mirror-gate.ts';
@@ -14,13 +14,13 @@ import { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
 import { ReleaseKeeper } from '../keepers/release-keeper.ts';
 import { ConditionKeeper, CopyKeeper, FloorKeeper } from '../keepers/state-keepers.ts';
 import { createEventRecorder } from '../reporting/event-recorder.ts';
-import { createRefusals } from '../reporting/pull-messages.ts';
+import { Refusals } from '../reporting/pull-messages.ts';
 import { createStatusPublisher } from '../reporting/status-publisher.ts';
-import { createFailureLedger } from '../tasks/failures.ts';
-import { createRunningQueue } from '../tasks/pull-queue.ts';
+import { FailureLedger } from '../tasks/failures.ts';
+import { RunningQueue } from '../tasks/pull-queue.ts';
 import { createStallWatch } from '../tasks/stall-watch.ts';
-import { createMediaJobs, createTasks } from '../tasks/tasks.ts';
-import { createWake } from '../tasks/wake.ts';
+import { MediaJobs, Tasks } from '../tasks/tasks.ts';
+import { Wake } from '../tasks/wake.ts';
 import { followTask } from './act.ts';
 import type { Loop, LoopState } from './loop.ts';
 import { createImageUsesLook, lookAtContainers } from './observe.ts';
@@ -53,12 +53,12 @@ function contextOf(
 export function createLoop(deps: EngineDependencies): Loop {
   const { clock, store } = deps;
   const state = initialState(deps);
-  const wake = createWake(clock);
-  const queue = createRunningQueue();
+  const wake = new Wake(clock);
+  const queue = new RunningQueue();
   const context = contextOf(deps, { state, queue, wake });
-  const failures = createFailureLedger(deps.random);
-  const tasks = createTasks((task, end) => followTask(loop, task, end));
-  const mediaJobs = createMediaJobs(clock, context.wantRound);
+  const failures = new FailureLedger(deps.random);
+  const tasks = new Tasks((task, end) => followTask(loop, task, end));
+  const mediaJobs = new MediaJobs(clock, context.wantRound);
   const floorKeeper = new FloorKeeper(context);
   const layerKeeper = new LayerKeeper(context);
   const releaseKeeper = new ReleaseKeeper(context);
@@ -97,8 +97,8 @@ export function createLoop(deps: EngineDependencies): Loop {
     documentKeeper,
     imageUses: createImageUsesLook(deps),
     conditionKeeper: new ConditionKeeper(context),
-    running: createRunningReleases({ store, lookNow: (signal) => lookAtContainers(deps, signal) }),
-    refusals: createRefusals(),
+    running: new RunningReleases(store, (signal) => lookAtContainers(deps, signal)),
+    refusals: new Refusals(),
     status: createStatusPublisher({
       ...context,
       underWay: () => ({

@@ -65,50 +65,50 @@ export function retryOf(reason: Fault): RetryPolicy {
 }
 
 /** Keeps the failures of tasks in memory only: after a restart everything is tried again. */
-export interface FailureLedger {
-  list(): readonly TaskFailure[];
-  note(task: RunningTask, reason: Fault, retry: RetryPolicy, now: number, blob?: FailedBlob): TaskFailure;
-  succeeded(task: RunningTask): void;
-  /** The last failure of the task, if any. */
-  last(task: RunningTask): TaskFailure | undefined;
-  /** Call when the media change: everything may be tried again. */
-  forgetAll(): void;
-}
+export class FailureLedger {
+  private readonly failures = new Map<string, TaskFailure>();
+  private readonly settling = new Set<string>();
 
-/** An empty ledger. @param random 0 to 1, as Math.random */
-export function createFailureLedger(random: () => number): FailureLedger {
-  const failures = new Map<string, TaskFailure>();
-  const settling = new Set<string>();
-  return {
-    list: () => [...failures.values()],
-    note: (task, reason, retry, now, blob) => {
-      const key = keyOf(task);
-      // The first failure of another kind after `settling` counts as the first try.
-      const isNew = retry !== 'settling' && settling.has(key);
-      const attempts = isNew ? 1 : (failures.get(key)?.attempts ?? 0) + 1;
-      const waitMs = waitOf(retry, attempts, random);
-      const retryAt = waitMs === undefined ? undefined : now + waitMs;
-      const about = { task, reason, ...(blob !== undefined && { blob }) };
-      const failure = { ...about, attempts, retryAt, isExhausted: isExhausted(retry, attempts) };
-      failures.set(key, failure);
-      if (retry === 'settling') settling.add(key);
-      else settling.delete(key);
-      return failure;
-    },
-    succeeded: (task) => {
-      failures.delete(keyOf(task));
-      settling.delete(keyOf(task));
-    },
-    last: (task) => failures.get(keyOf(task)),
-    forgetAll: () => {
-      failures.clear();
-      settling.clear();
-    },
-  };
+  /** @param random 0 to 1, as Math.random */
+  constructor(private readonly random: () => number) {}
+
+  list(): readonly TaskFailure[] {
+    return [...this.failures.values()];
+  }
+
+  note(task: RunningTask, reason: Fault, retry: RetryPolicy, now: number, blob?: FailedBlob): TaskFailure {
+    const key = keyOf(task);
+    // The first failure of another kind after `settling` counts as the first try.
+    const isNew = retry !== 'settling' && this.settling.has(key);
+    const attempts = isNew ? 1 : (this.failures.get(key)?.attempts ?? 0) + 1;
+    const waitMs = waitOf(retry, attempts, this.random);
+    const retryAt = waitMs === undefined ? undefined : now + waitMs;
+    const about = { task, reason, ...(blob !== undefined && { blob }) };
+    const failure = { ...about, attempts, retryAt, isExhausted: isExhausted(retry, attempts) };
+    this.failures.set(key, failure);
+    if (retry === 'settling') this.settling.add(key);
+    else this.settling.delete(key);
+    return failure;
+  }
+
+  succeeded(task: RunningTask): void {
+    this.failures.delete(keyOf(task));
+    this.settling.delete(keyOf(task));
+  }
+
+  last(task: RunningTask): TaskFailure | undefined {
+    return this.failures.get(keyOf(task));
+  }
+
+  /** Call when the media change: everything may be tried again. */
+  forgetAll(): void {
+    this.failures.clear();
+    this.settling.clear();
+  }
 }
 
 /**
- * The key of a task, here and in the table of running tasks. An image that several bundles name is
+ * The key of a task. An image that several bundles name is
  * pulled once for all of them, and fails for all of them.
  */
 export function keyOf(task: RunningTask): string {

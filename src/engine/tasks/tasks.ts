@@ -9,51 +9,43 @@ import { keyOf } from './failures.ts';
 export type TaskEnd = 'pulled' | 'ended';
 
 /** Long effects that run in parallel to the loop, each with its own AbortController. */
-export interface Tasks {
-  running(): readonly RunningTask[];
-  /**
-   * Starts `work` unless the same task runs already. `onEnd` is called at the end. An error of
-   * `work` is ignored.
-   */
-  start(task: RunningTask, work: (signal: AbortSignal) => Promise<TaskEnd>): void;
-  /** Aborts the task if it runs. `onEnd` is called at the end. */
-  cancel(task: RunningTask): void;
+export class Tasks {
+  private readonly table = new Map<string, { task: RunningTask; controller: AbortController; ended: Promise<void> }>();
+
+  /** @param onEnd called after each end, when the task is no longer listed */
+  constructor(private readonly onEnd: (task: RunningTask, end: TaskEnd) => void) {}
+
+  running(): readonly RunningTask[] {
+    return [...this.table.values()].map((entry) => entry.task);
+  }
+
+  /** Starts `work` unless the same task runs already. An error of `work` is ignored. */
+  start(task: RunningTask, work: (signal: AbortSignal) => Promise<TaskEnd>): void {
+    const key = keyOf(task);
+    if (this.table.has(key)) return;
+    const controller = new AbortController();
+    const ended = work(controller.signal)
+      .catch((): TaskEnd => 'ended')
+      .then((end) => {
+        this.table.delete(key);
+        this.onEnd(task, end);
+      });
+    this.table.set(key, { task, controller, ended });
+  }
+
+  cancel(task: RunningTask): void {
+    this.table.get(keyOf(task))?.controller.abort();
+  }
+
   /** Aborts all tasks and waits until they have ended. */
-  cancelAll(): Promise<void>;
+  async cancelAll(): Promise<void> {
+    const entries = [...this.table.values()];
+    for (const entry of entries) entry.controller.abort();
+    await Promise.allSettled(entries.map((entry) => entry.ended));
+  }
 }
 
-/**
- * Creates the table of tasks. `onEnd` is called after each end, when the task is no longer listed.
- */
-export function createTasks(onEnd: (task: RunningTask, end: TaskEnd) => void): Tasks {
-  const table = new Map<string, { task: RunningTask; controller: AbortController; ended: Promise<void> }>();
-  return {
-    running: () => [...table.values()].map((entry) => entry.task),
-    start: (task, work) => {
-      const key = keyOf(task);
-      if (table.has(key)) return;
-      const controller = new AbortController();
-      const ended = work(controller.signal)
-        .catch((): TaskEnd => 'ended')
-        .then((end) => {
-          table.delete(key);
-          onEnd(task, end);
-        });
-      table.set(key, { task, controller, ended });
-    },
-    cancel: (task) => table.get(keyOf(task))?.controller.abort(),
-    cancelAll: async () => {
-      const entries = [...table.values()];
-      for (const entry of entries) entry.controller.abort();
-      await Promise.allSettled(entries.map((entry) => entry.ended));
-    },
-  };
-}
-
-/**
- * Pause before a medium is read again after a failure. Doubled each time, up to {@link
- * PAUSE_MAX_MS}.
- */
+/** Pause before a medium is read again after a failure. Doubled each time, up to the longest. */
 const PAUSE_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
 /**
@@ -66,61 +58,62 @@ const DISK_PAUSE_MAX_MS = 5_000;
  * Mounts and reads media in parallel to the loop, so that a slow or bad stick delays nothing else.
  * One job for each medium.
  */
-export interface MediaJobs {
+export class MediaJobs {
+  private readonly ending = new AbortController();
+  private readonly jobs = new Map<MediumId, Promise<void>>();
+  private readonly faults = new Map<MediumId, { reason: Fault; count: number }>();
+
+  /** @param onEnd called after each end, and after each failure */
+  constructor(
+    private readonly clock: Clock,
+    private readonly onEnd: () => void,
+  ) {}
+
   /** Media that are being mounted or read, or that wait after a failure. */
-  busy(): ReadonlySet<MediumId>;
+  busy(): ReadonlySet<MediumId> {
+    return new Set(this.jobs.keys());
+  }
+
   /** Why a job failed whose medium waits for another try. Undefined when none does. */
-  obstacle(): Fault | undefined;
-  /**
-   * Starts `work` unless the medium is busy. `onFail` reports the error and returns its reason.
-   * `onEnd` is called at the end.
-   */
-  start(mediumId: MediumId, work: (signal: AbortSignal) => Promise<void>, onFail: (error: unknown) => Fault): void;
+  obstacle(): Fault | undefined {
+    // A failure of a medium that was unplugged no longer counts.
+    return [...this.faults].find(([mediumId]) => this.jobs.has(mediumId))?.[1].reason;
+  }
+
+  /** Starts `work` unless the medium is busy. `onFail` reports the error and returns its reason. */
+  start(mediumId: MediumId, work: (signal: AbortSignal) => Promise<void>, onFail: (error: unknown) => Fault): void {
+    if (this.jobs.has(mediumId) || this.ending.signal.aborted) return;
+    const ended = this.run(mediumId, work, onFail).finally(() => {
+      this.jobs.delete(mediumId);
+      this.onEnd();
+    });
+    this.jobs.set(mediumId, ended);
+  }
+
   /** Aborts all jobs and waits until they have ended. */
-  stop(): Promise<void>;
-}
+  async stop(): Promise<void> {
+    this.ending.abort();
+    await Promise.allSettled(this.jobs.values());
+  }
 
-/** Creates the table of jobs. `onEnd` is called after each end, and after each failure. */
-export function createMediaJobs(clock: Clock, onEnd: () => void): MediaJobs {
-  const ending = new AbortController();
-  const jobs = new Map<MediumId, Promise<void>>();
-  const faults = new Map<MediumId, { reason: Fault; count: number }>();
-
-  async function run(
+  private async run(
     mediumId: MediumId,
     work: (signal: AbortSignal) => Promise<void>,
     onFail: (error: unknown) => Fault,
   ): Promise<void> {
+    const { signal } = this.ending;
     try {
-      await work(ending.signal);
-      faults.delete(mediumId);
+      await work(signal);
+      this.faults.delete(mediumId);
     } catch (error) {
-      if (ending.signal.aborted) return;
-      const count = (faults.get(mediumId)?.count ?? 0) + 1;
+      if (signal.aborted) return;
+      const count = (this.faults.get(mediumId)?.count ?? 0) + 1;
       const reason = onFail(error);
-      faults.set(mediumId, { reason, count });
-      onEnd();
+      this.faults.set(mediumId, { reason, count });
+      this.onEnd();
       const longestMs = isDiskTrouble(reason) ? DISK_PAUSE_MAX_MS : PAUSE_MAX_MS;
       const pauseMs = Math.min(longestMs, PAUSE_MS * 2 ** Math.min(10, count - 1));
-      await clock.sleep(pauseMs, ending.signal).catch(() => undefined);
+      await this.clock.sleep(pauseMs, signal).catch(() => undefined);
     }
   }
-
-  return {
-    busy: () => new Set(jobs.keys()),
-    // A failure of a medium that was unplugged no longer counts.
-    obstacle: () => [...faults].find(([mediumId]) => jobs.has(mediumId))?.[1].reason,
-    start: (mediumId, work, onFail) => {
-      if (jobs.has(mediumId) || ending.signal.aborted) return;
-      const ended = run(mediumId, work, onFail).finally(() => {
-        jobs.delete(mediumId);
-        onEnd();
-      });
-      jobs.set(mediumId, ended);
-    },
-    stop: async () => {
-      ending.abort();
-      await Promise.allSettled(jobs.values());
-    },
-  };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createFailureLedger, type RetryPolicy, retryOf } from '../../../../src/engine/tasks/failures.ts';
+import { FailureLedger, type RetryPolicy, retryOf } from '../../../../src/engine/tasks/failures.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
 const task = { kind: 'pull', bundleId: digestOf('bundle'), reference: 'quay.example.com/etcd' } as const;
@@ -7,7 +7,7 @@ const reason = { code: 'x', message: 'x' };
 
 /** The waits before the next tries, in milliseconds, of `count` failures in a row. */
 function waits(retry: RetryPolicy, count: number): (number | undefined)[] {
-  const ledger = createFailureLedger(() => 0);
+  const ledger = new FailureLedger(() => 0);
   return Array.from({ length: count }, () => ledger.note(task, reason, retry, 0).retryAt);
 }
 
@@ -25,7 +25,7 @@ describe('failure ledger', () => {
   });
 
   it('spreads only the quick tries, by up to a quarter', () => {
-    const ledger = createFailureLedger(() => 1);
+    const ledger = new FailureLedger(() => 1);
     const all = Array.from({ length: 6 }, () => ledger.note(task, reason, 'backoff', 0).retryAt);
     expect(all).toEqual([750, 1_500, 3_000, 6_000, 7_500, 300_000]);
     expect(ledger.note(task, reason, 'settling', 0).retryAt).toBe(300);
@@ -39,7 +39,7 @@ describe('failure ledger', () => {
     ['person', 1],
     ['media', 1],
   ])('states when the quick tries of %s are used up', (retry, at) => {
-    const ledger = createFailureLedger(() => 0);
+    const ledger = new FailureLedger(() => 0);
     const all = Array.from({ length: 50 }, () => ledger.note(task, reason, retry, 0).isExhausted);
     expect(all.indexOf(true)).toBe((at ?? 0) - 1);
   });
@@ -49,7 +49,7 @@ describe('failure ledger', () => {
   });
 
   it('counts from one again after a runtime has settled', () => {
-    const ledger = createFailureLedger(() => 0);
+    const ledger = new FailureLedger(() => 0);
     for (let tries = 0; tries < 7; tries += 1) ledger.note(task, reason, 'settling', 0);
     expect(ledger.note(task, reason, 'backoff', 0)).toMatchObject({ attempts: 1, retryAt: 1_000 });
     expect(ledger.note(task, reason, 'backoff', 0)).toMatchObject({ attempts: 2, retryAt: 2_000 });
@@ -70,7 +70,7 @@ describe('failure ledger', () => {
   });
 
   it('counts each task separately, an image once for all bundles, forgets a task that succeeded, and all tasks with new media', () => {
-    const ledger = createFailureLedger(() => 0);
+    const ledger = new FailureLedger(() => 0);
     const other = { ...task, reference: `${task.reference}-other` };
     const activation = { kind: 'activate', bundleId: digestOf('bundle') } as const;
     for (const one of [task, { ...task, bundleId: digestOf('other') }, other, activation])

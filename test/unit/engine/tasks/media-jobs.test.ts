@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createMediaJobs } from '../../../../src/engine/tasks/tasks.ts';
+import { MediaJobs } from '../../../../src/engine/tasks/tasks.ts';
 import { createVirtualClock } from '../../../support/fake-ports.ts';
 
 const reasonOf = (error: unknown) => ({ code: 'media/read', message: String(error) });
@@ -8,7 +8,7 @@ describe('media jobs', () => {
   it('runs one job for each medium, several media in parallel, and reports each end', async () => {
     const clock = createVirtualClock();
     const ends: number[] = [];
-    const jobs = createMediaJobs(clock, () => ends.push(jobs.busy().size));
+    const jobs = new MediaJobs(clock, () => ends.push(jobs.busy().size));
     let started = 0;
     const work = async (ms: number, signal: AbortSignal) => {
       started += 1;
@@ -25,7 +25,7 @@ describe('media jobs', () => {
 
   it('keeps a medium that failed busy for a growing pause, with the reason', async () => {
     const clock = createVirtualClock();
-    const jobs = createMediaJobs(clock, () => undefined);
+    const jobs = new MediaJobs(clock, () => undefined);
     const fail = () => jobs.start('1-sda1', () => Promise.reject(new Error('EIO')), reasonOf);
     for (const pauseMs of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
       fail();
@@ -40,7 +40,7 @@ describe('media jobs', () => {
 
   it("pauses for at most 5 s while the disk of the node can't be written", async () => {
     const clock = createVirtualClock();
-    const jobs = createMediaJobs(clock, () => undefined);
+    const jobs = new MediaJobs(clock, () => undefined);
     const fail = () =>
       jobs.start(
         '1-sda1',
@@ -58,7 +58,7 @@ describe('media jobs', () => {
 
   it('stops at once, also in a pause, and starts nothing more', async () => {
     const clock = createVirtualClock();
-    const jobs = createMediaJobs(clock, () => undefined);
+    const jobs = new MediaJobs(clock, () => undefined);
     jobs.start('1-sda1', () => Promise.reject(new Error('EIO')), reasonOf);
     jobs.start('2-sdb1', (signal) => clock.sleep(60_000, signal), reasonOf);
     await clock.advance(0);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PullQueue } from '../../../../src/domain/preload/pull-schedule.ts';
-import { createRunningQueue } from '../../../../src/engine/tasks/pull-queue.ts';
+import { RunningQueue } from '../../../../src/engine/tasks/pull-queue.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
 const pull = (reference: string) => ({
@@ -16,7 +16,7 @@ const nothingYet = { starts: [], needsRound: false };
 
 describe('the queue of pulls', () => {
   it('starts the decided pulls one after another until a round must decide', () => {
-    const runningQueue = createRunningQueue();
+    const runningQueue = new RunningQueue();
     runningQueue.begin();
     expect(runningQueue.decided(pullQueue)).toEqual(nothingYet);
     expect(runningQueue.after('a')).toEqual(starting('b'));
@@ -25,7 +25,7 @@ describe('the queue of pulls', () => {
   });
 
   it('starts no next pull before the first decision, or after a round was requested', () => {
-    const runningQueue = createRunningQueue();
+    const runningQueue = new RunningQueue();
     expect(runningQueue.after('a')).toEqual(aRound);
     runningQueue.begin();
     runningQueue.decided(pullQueue);
@@ -34,7 +34,7 @@ describe('the queue of pulls', () => {
   });
 
   it('waits for the decision of a round that observes, then continues after the pulls that ended meanwhile', () => {
-    const runningQueue = createRunningQueue();
+    const runningQueue = new RunningQueue();
     runningQueue.begin();
     expect(runningQueue.after('a')).toEqual(nothingYet);
     expect(runningQueue.decided(pullQueue)).toEqual(starting('b'));
@@ -44,7 +44,7 @@ describe('the queue of pulls', () => {
   });
 
   it('does not start pulls that were decided on an outdated observation', () => {
-    const runningQueue = createRunningQueue();
+    const runningQueue = new RunningQueue();
     runningQueue.begin();
     runningQueue.stop();
     expect(runningQueue.after('a')).toEqual(aRound);

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { createTasks, type TaskEnd } from '../../../../src/engine/tasks/tasks.ts';
+import { type TaskEnd, Tasks } from '../../../../src/engine/tasks/tasks.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 import { eventually } from '../../../support/eventually.ts';
 
@@ -13,7 +13,7 @@ const untilAborted = (signal: AbortSignal) =>
 describe('tasks', () => {
   it('runs a task once at a time, and reports its end after it is removed from the list', async () => {
     const seen: [string, TaskEnd, number][] = [];
-    const tasks = createTasks((task, end) => seen.push([task.kind, end, tasks.running().length]));
+    const tasks = new Tasks((task, end) => seen.push([task.kind, end, tasks.running().length]));
     const work = vi.fn(async (): Promise<TaskEnd> => 'pulled');
     tasks.start(pull, work);
     tasks.start({ ...pull }, work);
@@ -27,14 +27,14 @@ describe('tasks', () => {
 
   it('reports the end of a failed task too, without an unhandled rejection', async () => {
     const onEnd = vi.fn();
-    const tasks = createTasks(onEnd);
+    const tasks = new Tasks(onEnd);
     tasks.start(pull, async () => Promise.reject(new Error('no')));
     await eventually(() => expect(onEnd).toHaveBeenCalledExactlyOnceWith(pull, 'ended'));
     expect(tasks.running()).toEqual([]);
   });
 
   it('aborts all and waits until the last has ended', async () => {
-    const tasks = createTasks(() => undefined);
+    const tasks = new Tasks(() => undefined);
     tasks.start(pull, untilAborted);
     tasks.start(activation, untilAborted);
     expect(tasks.running()).toHaveLength(2);

@@ -1,14 +1,14 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { createWake, type Wake } from '../../../../src/engine/tasks/wake.ts';
+import { Wake } from '../../../../src/engine/tasks/wake.ts';
 import { createVirtualClock } from '../../../support/fake-ports.ts';
 
 const never = new AbortController().signal;
 
 function waiting(ms: number, signal = never, prepare: (kick: () => void) => void = () => undefined) {
   const clock = createVirtualClock();
-  const wake = createWake(clock);
-  prepare(wake.kick);
+  const wake = new Wake(clock);
+  prepare(() => wake.kick());
   return { clock, wake, state: waitMore(wake, ms, signal) };
 }
 
