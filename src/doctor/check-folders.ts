@@ -70,7 +70,7 @@ async function foldersIn(root: string): Promise<readonly string[]> {
 /** Nothing about one that is not there, or that only the daemon may look at. */
 async function lookAt({ folder, what }: ForeignFolder, ownUid: number): Promise<readonly Finding[]> {
   const found = await stat(folder).catch(() => undefined);
-  const open = found && openAccess(folder, found, ownUid);
+  const open = found && openAccess(folder, found, ownUid, 'find out whether that user has to write there');
   if (open === undefined) return [];
   return [findingsOn('folders').warning(`${open.message}, so users other than root could change ${what}`, open.remedy)];
 }

@@ -289,7 +289,6 @@ const TEXT_FORMS = [
   /-----BEGIN [A-Z0-9 ]*PRIVATE KEY/,
   /^untrusted comment:.*\r?\n(?:RWRTY0Iy|RWQAAEIy|RWRCS)/m,
   /^PuTTY-User-Key-File-\d/m,
-  /"kty"\s*:[^}]*"d"\s*:|"d"\s*:[^}]*"kty"\s*:/,
 ];
 const OPENSSH = 'openssh-key-v1\0';
 const DER_TYPES = ['pkcs8', 'pkcs1', 'sec1'] as const;
@@ -299,6 +298,7 @@ export function holdsPrivateKey(content: Buffer): boolean {
   // Of UTF-16 every second byte is 0 in all that is looked for.
   const text = content.toString('latin1').replaceAll('\0', '');
   if (TEXT_FORMS.some((form) => form.test(text))) return true;
+  if (/"kty"\s*:/.test(text) && /"d"\s*:/.test(text)) return true;
   return isBinaryKey(content) || (/^[A-Za-z0-9+/=\s]+$/.test(text) && isBinaryKey(Buffer.from(text, 'base64')));
 }
 

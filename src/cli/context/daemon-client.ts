@@ -1,6 +1,6 @@
 import { type ApiClient, isNotRunning } from '../../api/client.ts';
 import { loadSettings } from '../../config/load-settings.ts';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import type { StoredReport, StoredState } from './command-adapters.ts';
 import type { CommandContext } from './command-context.ts';
 
@@ -29,6 +29,8 @@ async function refusedSettings({ settingsSources, signal }: CommandContext): Pro
     return undefined;
   } catch (error) {
     signal.throwIfAborted();
+    // This user may not read them, which says nothing about the daemon.
+    if (['EACCES', 'EPERM'].includes(systemCodeOf(error) ?? '')) return undefined;
     return new AppError({
       code: 'api/unreachable',
       message: `The stickpin daemon is not running, and its settings are refused: ${reasonOf(error)}. ${CORRECT_SETTINGS}`,

@@ -80,7 +80,7 @@ export function sortUnknown(
   const adoptions: Adoption[] = [];
   const awaiting: Awaiting[] = [];
   const approvals = approvalsIn(stored, policy);
-  const arrivals = arrivalsOf(observed.media, before, sequencesOf(stored.bundles, floors));
+  const arrivals = arrivalsOf(observed, before, sequencesOf(stored.bundles, floors));
   for (const { medium, found: bundle } of found) {
     const where = { mediumId: medium.mediumId, label: medium.label };
     if (bundle.kind === 'rejected') {
@@ -102,7 +102,7 @@ export function sortUnknown(
     const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
     const allowDowngrade = policy.update.allow_downgrade;
     const maxSequenceStep = policy.trust.max_sequence_step;
-    const stepFrom = arrivals.get(medium.mediumId);
+    const stepFrom = arrivals.get(medium.mediumId)?.sequences;
     const context = {
       ...observed,
       ...(stepFrom !== undefined && { stepFrom }),
@@ -143,17 +143,20 @@ export function sortUnknown(
  * from what is known now.
  */
 function arrivalsOf(
-  media: readonly Medium[],
+  { media, now }: Pick<Observed, 'media' | 'now'>,
   before: Memory['arrivals'],
-  now: ReadonlyMap<string, number>,
+  known: ReadonlyMap<string, number>,
 ): Memory['arrivals'] {
   const sticks = media.filter(
-    ({ mediumId, isDropFolder, peer }) => !isDropFolder && peer === undefined && !mediumId.startsWith('load:'),
+    ({ mediumId, isDropFolder, peer }) => !isDropFolder && peer === undefined && !/^(load|dir):/.test(mediumId),
   );
   return new Map(
     sticks.map(({ mediumId }) => [
       mediumId,
-      new Map([...(before.get(mediumId) ?? now)].filter(([name]) => now.has(name))),
+      {
+        at: before.get(mediumId)?.at ?? now,
+        sequences: new Map([...(before.get(mediumId)?.sequences ?? known)].filter(([name]) => known.has(name))),
+      },
     ]),
   );
 }

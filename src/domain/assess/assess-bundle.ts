@@ -175,7 +175,7 @@ function peersOf(carriers: readonly Carrier[]): Pick<BundleAssessment, 'isOnPeer
 function neededBy(
   bundle: StoredBundle,
   carriers: readonly Carrier[],
-  { observed: { fleet, runtime, now }, policy, stored }: BundleContext,
+  { observed: { fleet, runtime, now }, memory, policy, stored }: BundleContext,
 ): Pick<BundleAssessment, 'neededBy'> {
   const { enabled, serve, except, absent } = policy.fleet;
   const isGiven = serve && !except.includes(bundle.payload.name) && carriers.some(({ medium }) => !medium.peer);
@@ -183,7 +183,9 @@ function neededBy(
   if (!isGiven || keepsBlobs(policy, layerStorage)) return {};
   // While the fleet process does not answer, nobody knows.
   if (fleet === undefined) return enabled ? { neededBy: 'unknown' } : {};
-  const isLong = fleet.search === 'long' && now >= (bundle.readyAt ?? now) + absent;
+  // A stick that comes back later is for a node that was not there before.
+  const arrivedAt = carriers.map(({ medium }) => memory.arrivals.get(medium.mediumId)?.at ?? now);
+  const isLong = fleet.search === 'long' && now >= Math.max(bundle.readyAt ?? now, ...arrivedAt) + absent;
   const nodes = nodesLoading(turnRelease(bundle, stored.bundles), fleet, isLong);
   return nodes === undefined ? {} : { neededBy: nodes };
 }

@@ -87,9 +87,14 @@ export function nodesLoading(
   const others = nodes.filter(
     (node) => node.name !== self && isCounted(node, release) && isMadeFor(node, release) && !hasRejected(node, release),
   );
+  const wantsIt = new Set(
+    others.flatMap(({ name, status }) =>
+      status?.wants?.some((one) => one.name === release.name && one.version === release.version) ? [name] : [],
+    ),
+  );
   const loading = others
     .flatMap((node) => awaitedNode(node, release) ?? [])
-    .filter((node) => isStillLoading(node) && (node.release !== undefined || !isLong));
+    .filter((node) => isStillLoading(node) && (node.release !== undefined || !isLong || wantsIt.has(node.name)));
   const isGiven = peers.some(
     ({ trouble, bundles }) =>
       trouble === undefined && bundles.some(({ bundleId, isWhole }) => bundleId === release.bundleId && isWhole),

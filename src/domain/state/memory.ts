@@ -92,8 +92,8 @@ export interface Memory {
    * same one again.
    */
   readonly exhaustedBundles: readonly BundleId[];
-  /** At which sequence each stream was when each plugged stick was seen first, by stream. */
-  readonly arrivals: ReadonlyMap<MediumId, ReadonlyMap<string, number>>;
+  /** How it was when each plugged stick was seen first. */
+  readonly arrivals: ReadonlyMap<MediumId, Arrival>;
   /** What carried each bundle when it was last seen. */
   readonly lastCarriers: LastCarriers;
   /** Why media could not be read, up to the last round. Default none. */
@@ -145,6 +145,14 @@ const LONGEST_PAUSE_MS = 5 * 60_000;
 /** Whether a task that failed must not be tried yet. */
 export function isWaiting({ retryAt }: Pick<TaskFailure, 'retryAt'>, now: number): boolean {
   return retryAt === undefined || (retryAt > now && retryAt - now <= LONGEST_PAUSE_MS);
+}
+
+/** How it was when a stick was plugged in. */
+export interface Arrival {
+  /** Milliseconds since the epoch. After a restart: of the first round. */
+  readonly at: number;
+  /** At which sequence each stream was. */
+  readonly sequences: ReadonlyMap<string, number>;
 }
 
 /** The medium that carried a bundle when it was last seen. */

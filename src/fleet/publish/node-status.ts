@@ -47,7 +47,9 @@ export function nodeStatusOf(report: OwnReport): NodeStatus {
  */
 function rejectsOf({ rejected, bundles }: OwnReport): readonly string[] {
   const taken = new Set(bundles.map(shortBundle));
-  const ids = rejected.flatMap(
+  // A medium that could not be read now says nothing about the bundle.
+  const judged = rejected.filter(({ reason }) => !reason.code.startsWith('media/'));
+  const ids = judged.flatMap(
     ({ path, bundleId = path }) => /sha256:([0-9a-f]{16})[0-9a-f]{48}$/.exec(bundleId)?.[1] ?? [],
   );
   return [...new Set(ids)].filter((id) => !taken.has(id)).slice(0, MOST_REJECTS);

@@ -55,13 +55,14 @@ export function openAccess(
   path: string,
   { mode, uid }: Pick<Stats, 'mode' | 'uid'>,
   ownUid = process.geteuid?.(),
+  otherwise = 'move it away',
 ): OpenAccess | undefined {
   if ((mode & 0o022) !== 0) {
     const who = (mode & 0o002) === 0 ? 'its group' : 'everybody';
     return { message: `${path} can be written by ${who}`, remedy: `run chmod go-w ${path}` };
   }
   if (uid === 0 || uid === ownUid) return undefined;
-  const remedy = `if you made it, run chown root ${path}; otherwise move it away`;
+  const remedy = `if you made it, run chown root ${path}; otherwise ${otherwise}`;
   return { message: `${path} belongs to user ${uid}`, remedy };
 }
 

@@ -108,7 +108,12 @@ export function findingsOfReport({
 
 function unreadableMedium({ medium, reason }: StatusReport['media'][number]): readonly Finding[] {
   if (reason === undefined) return [];
-  return [findingsOn('media').warning(`${medium} can't be read: ${reason.message}`, WRITE_AGAIN)];
+  return [
+    findingsOn('media').warning(
+      `${medium} can't be read: ${reason.message}`,
+      reason.code === 'media/filesystem' ? WRITE_AGAIN : READ_AGAIN,
+    ),
+  ];
 }
 
 function nodeConditionFindings({ type, status, reason, message }: StatusReport['conditions'][number]): Finding[] {
@@ -141,7 +146,8 @@ const LOOK_AT_MANIFESTS =
 const SEE_RUNTIME =
   "see the lines about the runtime above; if it answers there, restart stickpin, and look into 'journalctl -u stickpin'";
 const CORRECT_RECORD = "correct the file or folder that the message names, then run 'stickpin doctor' again";
-const WRITE_AGAIN = "write it again, best another stick, or unplug it; 'stickpin rescan' looks at it again";
+const WRITE_AGAIN = 'if it is a stick for stickpin, write it again, best another one; otherwise unplug it';
+const READ_AGAIN = "mend what the message names; 'stickpin rescan' reads it again";
 const CHECK_DISK = "check the disk, plug in the stick of each release that is to stay, and see 'stickpin list'";
 
 function unclaimedFinding({ name, version, references }: StatusReport['unclaimed'][number]): Finding {

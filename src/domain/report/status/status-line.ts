@@ -70,8 +70,8 @@ function waitingLine({ observed, memory, assessment }: Snapshot, media: string |
     media ??
     (memory.contentChecks?.running && checkLine(memory.contentChecks.running)) ??
     bundleTrouble(urgent, assessment) ??
-    failedMediaLine(observed) ??
     (urgent.some(({ phase }) => phase === 'ready') ? restLine(observed, assessment) : undefined) ??
+    failedMediaLine(observed) ??
     requestedLine(bundles, assessment) ??
     bundleTrouble(bundles, assessment)
   );

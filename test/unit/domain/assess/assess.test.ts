@@ -32,18 +32,27 @@ const phase = (over: Partial<Scene>, entry: StoredBundle = adopted) => judge(obs
 
 describe('assess: who needs the stick here', () => {
   const silent = { name: 'worker-3', isAbsent: false, status: { version: 1, releases: [] } } as const;
-  const needed = (search: 'short' | 'long', readyMsAgo: number) => {
+  const needed = (search: 'short' | 'long', readyMsAgo: number, pluggedMsAgo = readyMsAgo) => {
     const fleet = { self: 'worker-2', nodes: [{ name: 'worker-2', isAbsent: false }, silent], peers: [], search };
     const entry = stored(bundle, { readyAt: NOON - readyMsAgo });
+    const arrivals = new Map([[stick.mediumId, { at: NOON - pluggedMsAgo, sequences: new Map() }]]);
     const scene = { media: [stick], runtime: reachable({ images: allListed(bundle) }), fleet };
-    return judge(observation(scene), [entry], { ...POLICY, fleet: { ...POLICY.fleet, enabled: true, absent: 60_000 } })
-      .first?.neededBy;
+    return judge(observation({ ...scene, arrivals }), [entry], {
+      ...POLICY,
+      fleet: { ...POLICY.fleet, enabled: true, absent: 60_000 },
+    }).first?.neededBy;
   };
 
   it('is no node that has not begun for fleet.absent since the release was ready and nodes were looked for', () => {
     expect(needed('long', 59_000)).toEqual({ loading: 1, all: 2 });
     expect(needed('short', 61_000)).toEqual({ loading: 1, all: 2 });
     expect(needed('long', 61_000)).toBeUndefined();
+  });
+
+  it('is one for fleet.absent after the stick of an old release came back', () => {
+    const old = 14 * 24 * 60 * 60_000;
+    expect(needed('long', old, 59_000)).toEqual({ loading: 1, all: 2 });
+    expect(needed('long', old, 61_000)).toBeUndefined();
   });
 });
 

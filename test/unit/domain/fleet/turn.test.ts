@@ -37,8 +37,8 @@ const turn = (...nodes: readonly FleetNode[]) =>
 describe('the nodes that need the stick', () => {
   const loading = (isLong: boolean, ...nodes: readonly FleetNode[]) =>
     nodesLoading(RELEASE, { self: 'worker-2', nodes: [...nodes, SELF], peers: [] }, isLong);
-  const told = (bundleId?: string, path = 'stickpin/ocp') => {
-    const reason = { code: 'bundle/unknown-key', message: 'signature by unknown key' };
+  const told = (bundleId?: string, path = 'stickpin/ocp', code = 'bundle/unknown-key') => {
+    const reason = { code, message: 'signature by unknown key' };
     return nodeStatusOf({
       ...ownReport([]),
       rejected: [{ medium: 'worker-2', path, reason, ...(bundleId && { bundleId }) }],
@@ -52,6 +52,14 @@ describe('the nodes that need the stick', () => {
   it('are not those that have not begun for as long as silent nodes are waited for', () => {
     expect(loading(true, node('worker-1'), node('worker-3', { phase: 'preloading' }))).toEqual({ loading: 1, all: 3 });
     expect(loading(true, node('worker-1'), { name: 'worker-3', isAbsent: false })).toBeUndefined();
+  });
+
+  it('are those that ask for it, or could not read it for a while, however long that takes', () => {
+    const wants = [{ name: RELEASE.name, version: RELEASE.version }];
+    const asking = { ...node('worker-3'), status: { version: 1, releases: [], wants } } as const;
+    expect(loading(true, asking)).toEqual({ loading: 1, all: 2 });
+    const busy = { name: 'worker-3', isAbsent: false, status: told(RELEASE.bundleId, undefined, 'media/read') };
+    expect(loading(false, busy)).toEqual({ loading: 1, all: 2 });
   });
 
   it.each([
