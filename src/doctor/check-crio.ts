@@ -7,10 +7,10 @@ import type { Check, ExaminedCrio, ExaminedNode } from './check.ts';
 
 /** Whether systemd-tmpfiles makes the link and its target at boot. */
 export function checkCrioBoot({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('crio boot', crio, lookAtTmpfiles);
+  return crioCheck('crio boot', crio, judgeTmpfiles);
 }
 
-async function lookAtTmpfiles({ tmpfiles: candidates, paths: { pinsLink, pinsFile } }: ExaminedCrio): Promise<Finding> {
+async function judgeTmpfiles({ tmpfiles: candidates, paths: { pinsLink, pinsFile } }: ExaminedCrio): Promise<Finding> {
   const { ok, fault } = findingsOn('crio boot');
   for (const path of candidates) {
     const text = await textOf(path);
@@ -25,10 +25,10 @@ async function lookAtTmpfiles({ tmpfiles: candidates, paths: { pinsLink, pinsFil
 
 /** Whether the drop-in of crio.service restores the pins before each start. */
 export function checkCrioGuard({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('crio guard', crio, lookAtGuard);
+  return crioCheck('crio guard', crio, judgeGuard);
 }
 
-async function lookAtGuard({ guard, paths: { pinsFile, persistentPinsFile } }: ExaminedCrio): Promise<Finding> {
+async function judgeGuard({ guard, paths: { pinsFile, persistentPinsFile } }: ExaminedCrio): Promise<Finding> {
   const { ok, fault, warning } = findingsOn('crio guard');
   const text = await textOf(guard);
   if (text === undefined) {
@@ -47,10 +47,10 @@ async function lookAtGuard({ guard, paths: { pinsFile, persistentPinsFile } }: E
  * 4).
  */
 export function checkCrioLink({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('crio link', crio, lookAtLink);
+  return crioCheck('crio link', crio, judgeLink);
 }
 
-async function lookAtLink({ paths: { pinsLink, pinsFile } }: ExaminedCrio): Promise<Finding> {
+async function judgeLink({ paths: { pinsLink, pinsFile } }: ExaminedCrio): Promise<Finding> {
   const { ok, fault } = findingsOn('crio link');
   const make = 'run systemd-tmpfiles --create stickpin-crio.conf';
   let target: string;
@@ -86,14 +86,14 @@ async function kindOf(path: string): Promise<'file' | 'nothing' | 'other'> {
 
 /** Whether CRI-O reads our mirrors, and other users can still pull with podman and skopeo. */
 export function checkCrioMirrors({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('registries.conf.d', crio, lookAtMirrors);
+  return crioCheck('registries.conf.d', crio, judgeCrioMirrors);
 }
 
 /**
  * Every skopeo and podman of every user reads that folder, and fails on a file that it may not read
  * (docs/runtime-facts.md, fact 12).
  */
-async function lookAtMirrors(
+async function judgeCrioMirrors(
   { paths, rootsRegistriesFile, hiddenMirrors }: ExaminedCrio,
   signal: AbortSignal,
 ): Promise<Finding> {
@@ -120,10 +120,10 @@ async function lookAtMirrors(
  * (docs/runtime-facts.md, fact 5).
  */
 export function checkCrioPins({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('crio pins', crio, lookAtPins);
+  return crioCheck('crio pins', crio, judgePins);
 }
 
-async function lookAtPins({ paths, inspectPins }: ExaminedCrio, signal: AbortSignal): Promise<Finding> {
+async function judgePins({ paths, inspectPins }: ExaminedCrio, signal: AbortSignal): Promise<Finding> {
   const { ok, fault, warning } = findingsOn('crio pins');
   const [kept, read] = [await textOf(paths.persistentPinsFile), await textOf(paths.pinsFile)];
   const { rendered, fault: trouble } = await inspectPins(signal);
@@ -153,10 +153,10 @@ const UNREADABLE = "run 'sudo stickpin doctor'; if root can't read it either, lo
 function crioCheck(
   subject: string,
   crio: ExaminedCrio | undefined,
-  look: (crio: ExaminedCrio, signal: AbortSignal) => Promise<Finding>,
+  run: (crio: ExaminedCrio, signal: AbortSignal) => Promise<Finding>,
 ): readonly Check[] {
   if (crio === undefined) return [];
-  return [{ subject, remedy: UNREADABLE, look: async (signal) => [await look(crio, signal)] }];
+  return [{ subject, remedy: UNREADABLE, run: async (signal) => [await run(crio, signal)] }];
 }
 
 /** The text of a file; undefined when it does not exist. @throws system errors as they are */

@@ -10,7 +10,6 @@ const { ok, warning, fault } = findingsOn(SUBJECT);
 /** The kubelet renews its certificate long before that. */
 const CERTIFICATE_REST_MS = 7 * 24 * 3_600_000;
 
-/** What is looked at: the settings, the unit, what the fleet process knows, the own certificate. */
 type NodeWithFleet = Pick<ExaminedNode, 'services' | 'fleet'> & {
   readonly settings: { readonly fleet: ExaminedNode['settings']['fleet'] };
 };
@@ -20,25 +19,25 @@ export function checkFleet({ services, fleet, settings }: NodeWithFleet): readon
   const unit: Check = {
     subject: SUBJECT,
     remedy: SYSTEMD_IS_SILENT,
-    look: async (signal) => {
+    run: async (signal) => {
       const state = await services?.unitProperty(UNIT, 'Unit', 'ActiveState', signal);
-      return [lookAtUnit(String(state ?? 'inactive'), settings.fleet.enabled)].flat();
+      return [judgeFleetUnit(String(state ?? 'inactive'), settings.fleet.enabled)].flat();
     },
   };
   if (!settings.fleet.enabled) return services === undefined ? [] : [unit];
-  const looks = [
+  const checks = [
     ...(services === undefined ? [] : [unit]),
-    check((signal) => lookAtView(fleet, signal)),
-    ...(settings.fleet.auth === 'kubelet' ? [check((signal) => lookAtIdentity(fleet, signal))] : [openToAll()]),
+    check((signal) => judgeView(fleet, signal)),
+    ...(settings.fleet.auth === 'kubelet' ? [check((signal) => judgeIdentity(fleet, signal))] : [openToAll()]),
   ];
-  return looks;
+  return checks;
 }
 
-function check(look: Check['look']): Check {
-  return { subject: SUBJECT, remedy: `see 'systemctl status ${UNIT}' and 'journalctl -u ${UNIT}'`, look };
+function check(run: Check['run']): Check {
+  return { subject: SUBJECT, remedy: `see 'systemctl status ${UNIT}' and 'journalctl -u ${UNIT}'`, run };
 }
 
-function lookAtUnit(state: string, isEnabled: boolean): Finding | readonly Finding[] {
+function judgeFleetUnit(state: string, isEnabled: boolean): Finding | readonly Finding[] {
   if (isEnabled) {
     return state === 'active'
       ? ok(`${UNIT} runs`)
@@ -59,7 +58,7 @@ function openToAll(): Check {
   return check(async () => [found]);
 }
 
-async function lookAtView(fleet: ExaminedFleet, signal: AbortSignal): Promise<readonly Finding[]> {
+async function judgeView(fleet: ExaminedFleet, signal: AbortSignal): Promise<readonly Finding[]> {
   let view: FleetView;
   try {
     view = await fleet.view(signal);
@@ -100,7 +99,7 @@ function peerFindings({ peers, nodes }: FleetView): readonly Finding[] {
   return [...troubles, ...silent];
 }
 
-async function lookAtIdentity(fleet: ExaminedFleet, signal: AbortSignal): Promise<readonly Finding[]> {
+async function judgeIdentity(fleet: ExaminedFleet, signal: AbortSignal): Promise<readonly Finding[]> {
   try {
     const { node, validUntil, now } = await fleet.identity(signal);
     const restMs = validUntil - now;

@@ -4,7 +4,6 @@ import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { openAccess } from '../platform/files/file-access.ts';
 import type { Check, ExaminedNode } from './check.ts';
 
-/** The part of the node that {@link checkFolders} uses. */
 type NodeWithFolders = Pick<ExaminedNode, 'ownUid' | 'findRuntime'> & {
   readonly settings: {
     readonly metrics: Pick<ExaminedNode['settings']['metrics'], 'textfile'>;
@@ -21,12 +20,12 @@ interface ForeignFolder {
 
 /** Whether root alone may write the folders of other programs that stickpin writes to. */
 export function checkFolders(node: NodeWithFolders): readonly Check[] {
-  const look = async (signal: AbortSignal): Promise<readonly Finding[]> => {
+  const run = async (signal: AbortSignal): Promise<readonly Finding[]> => {
     const folders = [...metricsFolder(node), ...crioFolders(node), ...(await containerdFolders(node, signal))];
-    const found = await Promise.all(folders.map((one) => lookAt(one, node.ownUid)));
+    const found = await Promise.all(folders.map((one) => judgeFolder(one, node.ownUid)));
     return [...new Map(found.flat().map((finding) => [finding.message, finding])).values()];
   };
-  return [{ subject: 'folders', remedy: "look at the folder with 'ls -ld'", look }];
+  return [{ subject: 'folders', remedy: "look at the folder with 'ls -ld'", run }];
 }
 
 function metricsFolder({ settings: { metrics } }: NodeWithFolders): readonly ForeignFolder[] {
@@ -67,8 +66,8 @@ async function foldersIn(root: string): Promise<readonly string[]> {
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(root, name));
 }
 
-/** Nothing about one that is not there, or that only the daemon may look at. */
-async function lookAt({ folder, what }: ForeignFolder, ownUid: number): Promise<readonly Finding[]> {
+/** No finding of a folder that does not exist, or that only the daemon may read. */
+async function judgeFolder({ folder, what }: ForeignFolder, ownUid: number): Promise<readonly Finding[]> {
   const found = await stat(folder).catch(() => undefined);
   const open = found && openAccess(folder, found, ownUid, 'find out whether that user has to write there');
   if (open === undefined) return [];

@@ -23,13 +23,11 @@ import type { Check, ExaminedNode } from './check.ts';
 
 const { ok, warning, fault } = findingsOn('keys');
 
-/** A trusted or revoked key, with its name for display. */
 interface NamedKey {
   readonly keyId: string;
   readonly title: string;
 }
 
-/** The part of the node that {@link checkKeys} uses. */
 type NodeWithKeys = Pick<ExaminedNode, 'ownUid' | 'trust'> & {
   readonly settings: {
     readonly trust: Pick<ExaminedNode['settings']['trust'], 'keys_dir' | 'threshold' | 'require'>;
@@ -40,7 +38,7 @@ type NodeWithKeys = Pick<ExaminedNode, 'ownUid' | 'trust'> & {
 /** The trusted and revoked keys. Only the daemon knows keys that a bundle added. */
 export function checkKeys({ settings, ownUid, trust: inForce }: NodeWithKeys): readonly Check[] {
   const { keys_dir: folder, threshold, require } = settings.trust;
-  const look = async (signal: AbortSignal): Promise<readonly Finding[]> => {
+  const run = async (signal: AbortSignal): Promise<readonly Finding[]> => {
     const { record, findings } = await recordOf(settings.paths.state_dir);
     const own = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });
     const { trusted, withoutTrust, revoked } = keysOf(own, inForce, record);
@@ -63,7 +61,7 @@ export function checkKeys({ settings, ownUid, trust: inForce }: NodeWithKeys): r
   };
   const remedy =
     "run 'sudo stickpin doctor'; if root can't read the keys either, look at the file that the message names";
-  return [{ subject: 'keys', remedy, look }];
+  return [{ subject: 'keys', remedy, run }];
 }
 
 async function recordOf(stateDirectory: string): Promise<{ record: RevocationRecord; findings: readonly Finding[] }> {
@@ -97,12 +95,10 @@ async function openParents(folder: string): Promise<readonly Finding[]> {
   return findings;
 }
 
-/** How many keys are needed, and where they come from. */
 interface KeyNeeds {
   readonly folder: string;
   readonly threshold: number;
   readonly require: ExaminedNode['settings']['trust']['require'];
-  /** How many roles there are. */
   readonly roles: number;
   /** Plain keys that are revoked, with their names. */
   readonly withoutTrust: readonly { readonly name: string; readonly keyId: string }[];
@@ -135,8 +131,8 @@ function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): readonl
     const keys = inForce?.roles?.find(({ name }) => name === role.name)?.keys ?? role.keys;
     return { role, keys, lacking: shortRole(role, keys) };
   });
-  const told = new Set([...own.problems, ...roles.flatMap(({ lacking }) => lacking ?? [])].map(keyProblemLine));
-  const unused = (inForce?.problems ?? []).filter((line) => !told.has(line));
+  const known = new Set([...own.problems, ...roles.flatMap(({ lacking }) => lacking ?? [])].map(keyProblemLine));
+  const unused = (inForce?.problems ?? []).filter((line) => !known.has(line));
   return [
     ...roles.map(({ role, keys, lacking }) =>
       lacking === undefined

@@ -3,7 +3,6 @@ import { repositoryOf } from '../domain/model/reference.ts';
 import { formatCount } from '../platform/sizes.ts';
 import type { Check, ExaminedKubelet, ExaminedNode } from './check.ts';
 
-/** The part of the node that {@link checkKubelet} uses. */
 type NodeWithKubelet = Pick<ExaminedNode, 'kubelet'> & {
   readonly settings: { readonly preload: Pick<ExaminedNode['settings']['preload'], 'min_free_percent'> };
 };
@@ -19,7 +18,7 @@ export function checkKubelet({ kubelet, settings }: NodeWithKubelet): readonly C
     {
       subject: 'kubelet',
       remedy: "run 'sudo stickpin doctor'",
-      look: async (signal) => {
+      run: async (signal) => {
         const found = await kubelet(signal);
         const { configFile, isRunning, pullIntents, secretRepositories } = found;
         if (configFile === undefined && !isRunning && pullIntents.length + secretRepositories.length === 0) return [];
@@ -65,7 +64,7 @@ function isListed(repository: string, entry: string): boolean {
   return entry.endsWith('/*') ? repository.startsWith(entry.slice(0, -1)) : repository === entry;
 }
 
-/** Records that make the kubelet ask the registry for an image of ours all the same. */
+/** Records for which the kubelet queries the registry in spite of its policy. */
 function recordsOf({ pullIntents, secretRepositories, repositories, records }: ExaminedKubelet): readonly Finding[] {
   const ours = new Set(repositories);
   const begun = pullIntents.filter((image) => ours.has(repositoryOf(image)));

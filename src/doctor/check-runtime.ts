@@ -7,7 +7,6 @@ import { assertNever, reasonOf } from '../platform/app-error.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace } from './check.ts';
 
-/** The part of the node that {@link checkRuntime} uses. */
 type NodeWithRuntime = Pick<ExaminedNode, 'findRuntime'> & {
   readonly settings: {
     readonly preload: Pick<ExaminedNode['settings']['preload'], 'min_free_percent'>;
@@ -15,19 +14,18 @@ type NodeWithRuntime = Pick<ExaminedNode, 'findRuntime'> & {
   };
 };
 
-/** Whether the runtime answers, reads mirrors, and has space for images. */
 export function checkRuntime({ findRuntime, settings }: NodeWithRuntime): readonly Check[] {
   const remedy =
     "look whether the container runtime runs, as with 'systemctl status crio containerd', then run 'stickpin doctor' again";
-  const look = async (signal: AbortSignal): Promise<readonly Finding[]> => {
+  const run = async (signal: AbortSignal): Promise<readonly Finding[]> => {
     if (settings.runtime.kind === 'embedded') return [EMBEDDED];
     const runtime = await findRuntime(signal);
     if (runtime === undefined) return [noRuntime()];
     try {
       await runtime.status(signal);
-      const mirrors = await lookAtMirrors(runtime, signal);
-      const version = await lookAtVersion(runtime, signal);
-      return [...version, ...mirrors, ...(await lookAtSpace(runtime, settings.preload.min_free_percent, signal))];
+      const mirrors = await judgeMirrors(runtime, signal);
+      const version = await judgeVersion(runtime, signal);
+      return [...version, ...mirrors, ...(await judgeSpace(runtime, settings.preload.min_free_percent, signal))];
     } catch (error) {
       signal.throwIfAborted();
       return [await silentRuntime(runtime, error)];
@@ -35,7 +33,7 @@ export function checkRuntime({ findRuntime, settings }: NodeWithRuntime): readon
       runtime.close();
     }
   };
-  return [{ subject: 'runtime', remedy, look }];
+  return [{ subject: 'runtime', remedy, run }];
 }
 
 const EMBEDDED = findingsOn('runtime').ok(
@@ -58,7 +56,7 @@ async function silentRuntime({ title, socketPath }: ExaminedRuntime, error: unkn
   );
 }
 
-async function lookAtVersion(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
+async function judgeVersion(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
   const { ok, warning, fault } = findingsOn('runtime');
   let name: string;
   try {
@@ -88,7 +86,7 @@ const CONFIG_PATH_REMEDY =
 
 const UNKNOWN_VERSION = 'check that it is CRI-O 1.28, containerd 1.7 or newer; stickpin continues with it';
 
-async function lookAtMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
+async function judgeMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
   const mirrors = await runtime.mirrors(signal);
   const { fault } = findingsOn('runtime');
   switch (mirrors.kind) {
@@ -106,7 +104,7 @@ async function lookAtMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Pro
   }
 }
 
-async function lookAtSpace(
+async function judgeSpace(
   runtime: ExaminedRuntime,
   minFreePercent: number,
   signal: AbortSignal,

@@ -10,7 +10,7 @@ export interface Check {
   readonly subject: string;
   /** What to do when the check itself fails. */
   readonly remedy: string;
-  look(signal: AbortSignal): Promise<readonly Finding[]>;
+  run(signal: AbortSignal): Promise<readonly Finding[]>;
 }
 
 /** The node as the checks see it. Each check takes the parts that it needs. */
@@ -57,7 +57,7 @@ export interface ExaminedRuntime {
   status(signal: AbortSignal): Promise<void>;
   /** Name and version of the runtime: `cri-o 1.36.3`. */
   version(signal: AbortSignal): Promise<string>;
-  /** Whether it reads mirrors, as far as its configuration tells. CRI-O always does. */
+  /** Whether it reads mirrors, as far as its configuration says. CRI-O always does. */
   mirrors(signal: AbortSignal): Promise<MirrorReading>;
   /** The filesystem of the images. Undefined when the runtime does not report it. */
   imageFilesystem(signal: AbortSignal): Promise<FilesystemSpace | undefined>;
@@ -74,18 +74,16 @@ export type MirrorReading =
   /** The configuration of containerd sets no `config_path`. */
   | { readonly kind: 'unset' };
 
-/** What the kubelet's own files tell, and the repositories of the images that are pinned here. */
+/** What the kubelet's own files say, and the repositories of the images that stickpin pins. */
 export interface ExaminedKubelet extends KubeletFacts {
   readonly repositories: readonly string[];
 }
 
-/** What a look at the database found. */
 export type ExaminedDatabase =
   | { readonly kind: 'absent'; readonly path: string }
   | { readonly kind: 'whole'; readonly path: string; readonly sizeBytes: number }
   | { readonly kind: 'damaged'; readonly path: string; readonly reason: string };
 
-/** A filesystem and its space. */
 export interface FilesystemSpace {
   readonly path: string;
   readonly freeBytes: number;
@@ -134,7 +132,6 @@ export interface CrioFilePaths {
   readonly mirrorsFile: string;
 }
 
-/** What puts a missing part of the program back. */
 export const INSTALL_AGAIN = "install stickpin's package again, or run the archive's install.sh again";
 
 /** What to do when systemd does not answer a check. */

@@ -1,27 +1,21 @@
 import { setMaxListeners } from 'node:events';
+import { access } from 'node:fs/promises';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
+import { timeText } from '../domain/report/texts/time-text.ts';
+import { clockFault } from '../domain/time/clock-fault.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
-import type { Check, ExaminedNode } from './check.ts';
-import { checkClock } from './check-clock.ts';
+import { formatBytes } from '../platform/sizes.ts';
+import { type Check, type ExaminedNode, INSTALL_AGAIN } from './check.ts';
 import { checkCrioBoot, checkCrioGuard, checkCrioLink, checkCrioMirrors, checkCrioPins } from './check-crio.ts';
-import { checkDatabase } from './check-database.ts';
 import { checkFleet } from './check-fleet.ts';
 import { checkFolders } from './check-folders.ts';
-import { checkHooks } from './check-hooks.ts';
-import { checkBusPolicy, checkUdevRules } from './check-installed-files.ts';
 import { checkKeys } from './check-keys.ts';
 import { checkKubelet } from './check-kubelet.ts';
-import { checkRegistrySocket } from './check-registry-socket.ts';
 import { checkRuntime } from './check-runtime.ts';
-import { checkServe } from './check-serve.ts';
-import { checkUnits } from './check-units.ts';
-import { checkWindows } from './check-windows.ts';
+import { checkHooks, checkRegistrySocket, checkUnits } from './check-units.ts';
 
-/**
- * All checks, in the order of the output of `stickpin doctor`. A new check needs its file and a
- * line here.
- */
+/** In the order of the output of `stickpin doctor`. */
 const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkKeys,
   checkDatabase,
@@ -44,32 +38,31 @@ const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkCrioMirrors,
 ];
 
-/** The checks that apply to a node. */
 export function checksOf(node: ExaminedNode): readonly Check[] {
   return CHECKS.flatMap((check) => check(node));
 }
 
 /**
- * No look at a node that works takes this long, however slow and busy it is; a runtime or a bus
- * that hangs must not keep the others from being told.
+ * No check of a working node takes this long. A runtime or a bus that hangs must not hold back the
+ * other findings.
  */
-const LOOK_MS = 30_000;
+const CHECK_MS = 30_000;
 
 /**
- * Does all checks at once and returns what they found in their order. One that fails or hangs is a
- * fault of its own. Throws only on abort.
+ * Runs all at once; findings come in the order of the checks. A check that fails or hangs is a
+ * fault. Throws only on abort.
  */
 export async function runChecks(
   checks: readonly Check[],
   signal: AbortSignal,
-  lookMs = LOOK_MS,
+  checkMs = CHECK_MS,
 ): Promise<readonly Finding[]> {
-  // Every look listens to it, and beyond ten Node warns of a leak on stderr.
+  // Every check listens to it, and beyond ten Node warns of a leak on stderr.
   setMaxListeners(0, signal);
   const found = await Promise.all(
-    checks.map(async ({ subject, remedy, look }): Promise<readonly Finding[]> => {
+    checks.map(async ({ subject, remedy, run }): Promise<readonly Finding[]> => {
       try {
-        return await withDeadline(`The look at ${subject}`, lookMs, signal, look);
+        return await withDeadline(`The look at ${subject}`, checkMs, signal, run);
       } catch (error) {
         signal.throwIfAborted();
         return [findingsOn(subject).fault(`could not be looked at: ${reasonOf(error)}`, remedy)];
@@ -77,4 +70,124 @@ export async function runChecks(
     }),
   );
   return found.flat();
+}
+
+export function checkClock({ services, clock }: Pick<ExaminedNode, 'services' | 'clock'>): readonly Check[] {
+  return [
+    {
+      subject: 'clock',
+      remedy: "look at it with 'timedatectl', then run 'stickpin doctor' again",
+      run: async (signal) => {
+        const wrong = wrongTime(clock);
+        if (wrong !== undefined) return [wrong];
+        return services === undefined ? [] : [synchronisation(await services.isClockSynchronized(signal))];
+      },
+    },
+  ];
+}
+
+/** As the gate `clock` judges it, without releases. */
+function wrongTime({ now, builtAt }: ExaminedNode['clock']): Finding | undefined {
+  const { fault } = findingsOn('clock');
+  const wrong = clockFault(now, builtAt, undefined);
+  if (wrong === undefined) return undefined;
+  return fault(
+    `the clock is wrong: it shows ${timeText(now)}, and this program was built at ${timeText(wrong.least)}. Releases with a window, a rollout or an end of life wait`,
+    "set it with 'timedatectl set-time', or connect a source of time",
+  );
+}
+
+function synchronisation(isSynchronised: boolean | undefined): Finding {
+  const { ok, warning } = findingsOn('clock');
+  if (isSynchronised === true) return ok('the clock is synchronised');
+  return warning(
+    'the clock is not synchronised, so that a bundle from the future is not noticed',
+    'set the clock; on a node without a network it may stay like this while its time is about right',
+  );
+}
+
+export function checkDatabase({ database }: Pick<ExaminedNode, 'database'>): readonly Check[] {
+  const { ok, warning, fault } = findingsOn('database');
+  const remedy = "run 'sudo stickpin doctor'; if root can't read it either, check the disk";
+  return [
+    {
+      subject: 'database',
+      remedy,
+      run: async (signal) => {
+        const found = await database(signal);
+        switch (found.kind) {
+          case 'absent':
+            return [warning(`${found.path} is not there: nothing was recorded yet`, 'start stickpin, which makes it')];
+          case 'damaged':
+            return [
+              fault(
+                `${found.path} is damaged: ${found.reason}`,
+                'restart stickpin, which puts its newest good copy in its place, and check the disk',
+              ),
+            ];
+          case 'whole':
+            return [ok(`${found.path} is whole (${formatBytes(found.sizeBytes)})`)];
+        }
+      },
+    },
+  ];
+}
+
+const UDEV_PLACES = ['/etc/udev/rules.d/90-stickpin.rules', '/usr/lib/udev/rules.d/90-stickpin.rules'] as const;
+const BUS_PLACES = ['/etc/dbus-1/system.d/io.stickpin1.conf', '/usr/share/dbus-1/system.d/io.stickpin1.conf'] as const;
+
+function checkUdevRules(): readonly Check[] {
+  return [checkPresence('udev rules', UDEV_PLACES, 'no stick is noticed')];
+}
+
+function checkBusPolicy(): readonly Check[] {
+  return [checkPresence('bus policy', BUS_PLACES, 'nobody may talk to the daemon')];
+}
+
+/** `consequence`: what does not work without the file. */
+function checkPresence(subject: string, candidates: readonly string[], consequence: string): Check {
+  const { ok, fault } = findingsOn(subject);
+  return {
+    subject,
+    remedy: "run 'sudo stickpin doctor'",
+    run: async () => {
+      for (const path of candidates) if (await exists(path)) return [ok(`${path} is there`)];
+      return [fault(`${candidates.at(-1)} is missing, so that ${consequence}`, INSTALL_AGAIN)];
+    },
+  };
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/**
+ * What the settings say of pulls of activated releases. The daemon reports under `pulls` whether
+ * they are answered now.
+ */
+export function checkServe({ settings }: Pick<ExaminedNode, 'settings'>): readonly Check[] {
+  const { ok } = findingsOn('mirrors');
+  const { activated, except } = settings.serve;
+  const rest = except.length === 0 ? '' : `, but for ${except.join(', ')} (serve.except)`;
+  const words = {
+    'digests-and-tags': `by the settings, stickpin is to answer pulls of activated releases, with or without a network${rest}: under a tag that a release holds the node gets the image of the release, whatever the tag names elsewhere (serve.activated)`,
+    digests: `by the settings, stickpin is to answer pulls of activated releases by digest, with or without a network${rest}; pulls by tag are not answered (serve.activated)`,
+    off: 'by the settings, pulls of activated releases are not answered here, and fail without a network (serve.activated)',
+  };
+  return [
+    { subject: 'mirrors', remedy: 'look at section serve of the settings', run: async () => [ok(words[activated])] },
+  ];
+}
+
+/** A node without windows has no finding. */
+export function checkWindows({ settings }: Pick<ExaminedNode, 'settings'>): readonly Check[] {
+  const { windows, strategy } = settings.update;
+  if (windows.length === 0 || strategy === 'window') return [];
+  const { warning } = findingsOn('windows');
+  const what = `update.windows is set and update.strategy is "${strategy}", so that no activation waits for a window`;
+  const remedy = 'set update.strategy = "window", or remove update.windows';
+  return [{ subject: 'windows', remedy, run: async () => [warning(what, remedy)] }];
 }

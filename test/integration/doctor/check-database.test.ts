@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { examineDatabase } from '../../../src/app/doctor/examine-node.ts';
-import { checkDatabase } from '../../../src/doctor/check-database.ts';
-import { runChecks } from '../../../src/doctor/checks.ts';
+import { checkDatabase, runChecks } from '../../../src/doctor/checks.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 
 let folder: string;

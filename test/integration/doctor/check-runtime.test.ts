@@ -18,7 +18,7 @@ describe.runIf(have('root'))('the check of the runtime', () => {
       findRuntime,
       settings: { preload: { min_free_percent: 0 }, runtime: { kind: 'auto' } },
     });
-    const found = await Promise.all(checks.map((check) => check.look(AbortSignal.timeout(20_000))));
+    const found = await Promise.all(checks.map((check) => check.run(AbortSignal.timeout(20_000))));
     return found
       .flat()
       .flatMap(({ subject, verdict, message }) => (subject === 'runtime' ? [`${verdict}: ${message}`] : []));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SystemServices } from '../../../src/doctor/check.ts';
-import { checkClock } from '../../../src/doctor/check-clock.ts';
+import { checkClock } from '../../../src/doctor/checks.ts';
 
 const BUILT_AT = Date.parse('2026-02-01T00:00:00Z');
 
@@ -11,7 +11,7 @@ async function findingsAt(time: string, isSynchronised: boolean | undefined, has
   };
   const clock = { now: Date.parse(time), builtAt: BUILT_AT };
   const [check] = checkClock({ services: hasBus ? services : undefined, clock });
-  return (await check?.look(new AbortController().signal)) ?? [];
+  return (await check?.run(new AbortController().signal)) ?? [];
 }
 
 describe('the check of the clock', () => {

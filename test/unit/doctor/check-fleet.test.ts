@@ -29,7 +29,7 @@ async function look({ settings, unit = 'active', view = () => VIEW, identity }: 
       identity: async () => (identity ?? (() => ({ node: 'worker-1', validUntil: 90 * DAY, now: 0 })))(),
     },
   });
-  const found = await Promise.all(checks.map((check) => check.look(new AbortController().signal)));
+  const found = await Promise.all(checks.map((check) => check.run(new AbortController().signal)));
   return found.flat().map(({ verdict, message }) => `${verdict} ${message}`);
 }
 

@@ -32,7 +32,7 @@ async function found(runtime: 'answers' | 'silent' | 'none' = 'answers') {
     crio: { paths },
     findRuntime: async () => (runtime === 'none' ? undefined : ({ mirrors, close } as never)),
   });
-  return (await Promise.all(checks.map((check) => check.look(new AbortController().signal)))).flat();
+  return (await Promise.all(checks.map((check) => check.run(new AbortController().signal)))).flat();
 }
 
 describe('folders of other programs', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkHooks } from '../../../src/doctor/check-hooks.ts';
+import { checkHooks } from '../../../src/doctor/check-units.ts';
 import { runChecks } from '../../../src/doctor/checks.ts';
 import { defaultSettings } from '../../../src/domain/settings/settings.ts';
 

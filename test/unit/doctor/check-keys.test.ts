@@ -43,7 +43,7 @@ const findings = async (
   const settings = { trust: { keys_dir: folder, threshold, require }, paths: { state_dir: state } };
   const trust = inForce && { ...IN_FORCE, ...inForce };
   const checks = checkKeys({ settings, ownUid: process.getuid?.() ?? 0, trust });
-  return (await Promise.all(checks.map((check) => check.look(signal)))).flat();
+  return (await Promise.all(checks.map((check) => check.run(signal)))).flat();
 };
 const look = async (threshold = 1, inForce?: Partial<TrustReport>) =>
   (await findings(threshold, inForce)).map(({ verdict, message }) => `${verdict}: ${message}`);

@@ -17,7 +17,7 @@ async function findingsOf(over: Partial<ExaminedRuntime>, kind: 'auto' | 'embedd
       ...over,
     }),
   });
-  const findings = (await check?.look(new AbortController().signal)) ?? [];
+  const findings = (await check?.run(new AbortController().signal)) ?? [];
   return findings.map((finding) => `${finding.verdict} ${finding.message}`);
 }
 

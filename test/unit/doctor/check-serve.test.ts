@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { checkServe } from '../../../src/doctor/check-serve.ts';
+import { checkServe } from '../../../src/doctor/checks.ts';
 import { defaultSettings, type Settings } from '../../../src/domain/settings/settings.ts';
 
 const told = async (serve: Partial<Settings['serve']>) => {
   const checks = checkServe({ settings: { ...defaultSettings, serve: { ...defaultSettings.serve, ...serve } } });
-  const findings = await Promise.all(checks.map((check) => check.look(new AbortController().signal)));
+  const findings = await Promise.all(checks.map((check) => check.run(new AbortController().signal)));
   return JSON.stringify(findings);
 };
 

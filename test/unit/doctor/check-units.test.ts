@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkRegistrySocket } from '../../../src/doctor/check-registry-socket.ts';
-import { checkUnits } from '../../../src/doctor/check-units.ts';
+import { checkRegistrySocket, checkUnits } from '../../../src/doctor/check-units.ts';
 import { runChecks } from '../../../src/doctor/checks.ts';
 
 type Properties = Readonly<Record<string, unknown>>;

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkWindows } from '../../../src/doctor/check-windows.ts';
-import { runChecks } from '../../../src/doctor/checks.ts';
+import { checkWindows, runChecks } from '../../../src/doctor/checks.ts';
 import { defaultSettings } from '../../../src/domain/settings/settings.ts';
 
 const WINDOW = { days: [5], startMinute: 60, lengthMinutes: 60 };

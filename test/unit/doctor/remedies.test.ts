@@ -6,9 +6,8 @@ import { createExaminedRuntime, examineNode } from '../../../src/app/doctor/exam
 import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
 import type { Check, SystemServices } from '../../../src/doctor/check.ts';
 import { checkKeys } from '../../../src/doctor/check-keys.ts';
-import { checkRegistrySocket } from '../../../src/doctor/check-registry-socket.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
-import { checkUnits } from '../../../src/doctor/check-units.ts';
+import { checkRegistrySocket, checkUnits } from '../../../src/doctor/check-units.ts';
 import { runChecks } from '../../../src/doctor/checks.ts';
 import type { Finding } from '../../../src/domain/model/reason.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';

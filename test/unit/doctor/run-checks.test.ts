@@ -4,12 +4,12 @@ import { findingsOn } from '../../../src/domain/model/reason.ts';
 
 const never = new AbortController().signal;
 const remedy = 'try again';
-const good = { subject: 'good', remedy, look: async () => [findingsOn('good').ok('fine')] };
+const good = { subject: 'good', remedy, run: async () => [findingsOn('good').ok('fine')] };
 
 describe('runChecks', () => {
   it('reports a check that fails or hangs as a fault, and still reports the others', async () => {
-    const broken = { subject: 'broken', remedy, look: () => Promise.reject(new Error('no such thing')) };
-    const hanging = { subject: 'hanging', remedy, look: () => new Promise<never>(() => undefined) };
+    const broken = { subject: 'broken', remedy, run: () => Promise.reject(new Error('no such thing')) };
+    const hanging = { subject: 'hanging', remedy, run: () => new Promise<never>(() => undefined) };
     expect(await runChecks([broken, hanging, good], never, 20)).toEqual([
       { subject: 'broken', verdict: 'fault', message: 'could not be looked at: no such thing', remedy },
       {
@@ -37,7 +37,7 @@ describe('runChecks', () => {
 
   it('ends when its signal aborts', async () => {
     const stop = new AbortController();
-    const hanging = { subject: 'hanging', remedy, look: () => new Promise<never>(() => undefined) };
+    const hanging = { subject: 'hanging', remedy, run: () => new Promise<never>(() => undefined) };
     const running = runChecks([hanging, good], stop.signal, 60_000);
     stop.abort(new Error('enough'));
     await expect(running).rejects.toThrow('enough');
