@@ -4,7 +4,6 @@ import { withDeadline } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';
 import { ACTIONS, type Action, type ApiBus, SERVICE } from './contract.ts';
 
-/** The adapters of the permission check. */
 export interface Authority {
   readonly bus: Pick<ApiBus, 'call'>;
   /** The user of this process, who may call everything, like root. */
@@ -44,7 +43,7 @@ export async function authorize(
 ): Promise<number> {
   const uid = await uidOf(caller.sender, authority, signal);
   if (uid === 0 || uid === authority.ownUid) return uid;
-  const { isAuthorized, isChallenge } = await askPolkit(action, caller, uid, authority, signal);
+  const { isAuthorized, isChallenge } = await checkWithPolkit(action, caller, uid, authority, signal);
   if (isAuthorized) return uid;
   const isPasswordMissing = isChallenge && !isInteractive(caller);
   throw isPasswordMissing
@@ -57,7 +56,7 @@ export async function authorize(
     : refusal('AccessDenied', action, uid, 'polkit does not allow it');
 }
 
-/** The user id of a caller. @throws BusErrorReply `AccessDenied` when the bus does not give it */
+/** @throws BusErrorReply `AccessDenied` when the bus does not give it */
 async function uidOf(sender: string, { bus }: Pick<Authority, 'bus'>, signal: AbortSignal): Promise<number> {
   try {
     const [uid] = await bus.call(busCall('GetConnectionUnixUser', 's', [sender]), signal);
@@ -75,7 +74,7 @@ interface Authorization {
   readonly isChallenge: boolean;
 }
 
-async function askPolkit(
+async function checkWithPolkit(
   action: Action,
   caller: Caller,
   uid: number,
@@ -126,7 +125,6 @@ function denied(message: string): BusErrorReply {
   return new BusErrorReply('org.freedesktop.DBus.Error.AccessDenied', message);
 }
 
-/** The adapters of a {@link CallerBudget}. */
 interface BudgetDeps extends Authority {
   readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
 }

@@ -5,24 +5,19 @@ import type { WireType } from './wire-types.ts';
 
 type Methods = typeof METHODS;
 
-/** The name of a method of the contract. */
 export type MethodName = keyof Methods;
 
-/** The arguments of a method by name. */
 export type ArgsOf<M extends MethodName> = {
   readonly [A in keyof Methods[M]['args']]: Methods[M]['args'][A] extends WireType<infer T> ? T : never;
 };
 
-/** The result of a method, if it has one. */
 export type ResultOf<M extends MethodName> =
   Methods[M]['result'] extends Readonly<Record<string, WireType<infer T>>> ? T : never;
 
-/** The answer to a call of a method. */
 export type AnswerOf<M extends MethodName> = keyof Methods[M]['result'] extends never
   ? Promise<void>
   : Promise<ResultOf<M>>;
 
-/** What a method knows about its call besides the arguments. */
 export interface ApiCall {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
@@ -38,7 +33,6 @@ export type ApiMethods = {
   readonly [M in MethodName]: (args: ArgsOf<M>, call: ApiCall) => AnswerOf<M>;
 };
 
-/** The part of the daemon that the D-Bus service uses. */
 export interface ApiBackend {
   readonly methods: ApiMethods;
   /**
@@ -46,6 +40,5 @@ export interface ApiBackend {
    * I/O.
    */
   report(): StatusReport | undefined;
-  /** Calls `listener` with each new report. */
   onReport(listener: (report: StatusReport) => void): Unsubscribe;
 }

@@ -28,7 +28,6 @@ import { reportOfObjects } from './properties/objects.ts';
 import { decodeObjects } from './properties/properties.ts';
 import { fieldsOf } from './wire-types.ts';
 
-/** The methods of the contract, as calls to the daemon. */
 type ClientMethods = {
   readonly [M in MethodName]: (args: ArgsOf<M>, signal: AbortSignal) => AnswerOf<M>;
 };
@@ -51,20 +50,15 @@ export interface ApiClient extends ClientMethods {
   close(): void;
 }
 
-/** How long the bus or the daemon may take to answer. */
 const ANSWER_MS = 10_000;
 
 const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
 
-/**
- * How often the state is read again when a bundle appears or disappears between the two answers.
- */
+/** The state is read again when a bundle appears or disappears between the two answers. */
 const READS = 5;
 
-/** A connection to the daemon. */
 interface Connection {
   readonly bus: MessageBus;
-  /** How long an answer may take, in milliseconds. */
   readonly answerMs: number;
 }
 
@@ -118,15 +112,15 @@ async function callMethod(
     parameters.map(([name, type]) => type.encode(Reflect.get(values, name))),
   );
   const [returned] = Object.values(result);
-  const [answer] = isLong ? await callBus(connection.bus, call, signal) : await ask(connection, call, signal);
+  const [answer] = isLong ? await callBus(connection.bus, call, signal) : await callInTime(connection, call, signal);
   return returned === undefined ? undefined : decoded(() => returned.decode(answer));
 }
 
 async function readReport(connection: Connection, signal: AbortSignal): Promise<StatusReport> {
   for (let reads = 0; reads < READS; reads += 1) {
     const [[manager], [managed]] = await Promise.all([
-      ask(connection, ofDaemon(PROPERTIES, 'GetAll', 's', [MANAGER]), signal),
-      ask(connection, ofDaemon(OBJECT_MANAGER, 'GetManagedObjects', '', []), signal),
+      callInTime(connection, ofDaemon(PROPERTIES, 'GetAll', 's', [MANAGER]), signal),
+      callInTime(connection, ofDaemon(OBJECT_MANAGER, 'GetManagedObjects', '', []), signal),
     ]);
     const objects = decoded(() => decodeObjects(manager, managed));
     if (!objects.manager.started) throw daemonStarting();
@@ -152,8 +146,11 @@ function ofDaemon(iface: string, member: string, signature: string, body: readon
   return { destination: SERVICE, path: OBJECT_PATH, interface: iface, member, signature, body };
 }
 
-/** A call with the time limit for answers. */
-async function ask({ bus, answerMs }: Connection, call: BusCall, parent: AbortSignal): Promise<readonly unknown[]> {
+async function callInTime(
+  { bus, answerMs }: Connection,
+  call: BusCall,
+  parent: AbortSignal,
+): Promise<readonly unknown[]> {
   try {
     return await withDeadline('The daemon', answerMs, parent, (on) => callBus(bus, call, on));
   } catch (error) {
@@ -171,7 +168,7 @@ async function callBus(bus: MessageBus, call: BusCall, signal: AbortSignal): Pro
   }
 }
 
-/** Decodes an answer of the daemon. @throws AppError `api/failed` (`reject`) */
+/** @throws AppError `api/failed` (`reject`) */
 function decoded<T>(read: () => T): T {
   try {
     return read();
@@ -180,7 +177,7 @@ function decoded<T>(read: () => T): T {
   }
 }
 
-/** Codes of errors of the client. Errors of the daemon keep their codes. */
+/** Errors of the daemon keep their own codes. */
 type ApiErrorCode = 'api/unreachable' | 'api/starting' | 'api/denied' | 'api/failed';
 
 const DBUS_ERROR = 'org.freedesktop.DBus.Error.';
@@ -263,7 +260,6 @@ export function busUnreachable(cause: unknown): AppError<ApiErrorCode> {
   );
 }
 
-/** The daemon runs but does not answer in time. */
 export function daemonTimeout(cause: unknown): AppError<ApiErrorCode> {
   return apiError(
     'api/unreachable',

@@ -36,7 +36,6 @@ import {
 } from './properties/properties.ts';
 import { fieldsOf } from './wire-types.ts';
 
-/** The adapters for answering calls. */
 export interface Dispatch {
   readonly bus: ApiBus;
   readonly backend: ApiBackend;
@@ -54,15 +53,14 @@ export interface KeptReplies {
   readonly byCall: Map<string, BusReply>;
 }
 
-/** So many answers are kept at once: what clients ask for in a row. */
+/** As many as clients request in a row. */
 const KEPT_REPLIES = 32;
-/** What a call costs that polkit is asked about, in milliseconds. */
+/** The cost of a call that polkit has to allow. */
 const ACTION_MS = 5;
 
 type Method = (call: IncomingCall, dispatch: Dispatch) => Promise<BusReply> | BusReply;
 
 const nothing: BusReply = { signature: '', body: [] };
-/** The path of a bundle's object. */
 const BUNDLE_PATH = new RegExp(`^${BUNDLES_PATH}/[0-9A-Za-z_]+$`);
 
 /** The methods of every object, by interface, name and signature. */
@@ -84,7 +82,6 @@ const ofBundle: ReadonlyMap<string, Method> = new Map<string, Method>([
   [`${INTROSPECTABLE}.Introspect()`, introspectOneBundle],
 ]);
 
-/** Methods of the contract that only read. */
 const READS: ReadonlySet<string> = new Set(
   Object.entries<MethodContract>(METHODS).flatMap(([key, { access }]) =>
     access === 'anybody' ? [busNameOf(key)] : [],
@@ -109,7 +106,7 @@ export function refusalOf(call: CallHeader): BusErrorReply | undefined {
   );
 }
 
-/** Answers a call. @throws BusErrorReply */
+/** @throws BusErrorReply */
 export async function answer(call: IncomingCall, dispatch: Dispatch): Promise<BusReply> {
   const method = methodOf(call);
   if (method === undefined) throw refusalOf(call);
@@ -128,10 +125,7 @@ function isRead(call: CallHeader): boolean {
   return call.interface !== MANAGER || READS.has(call.member);
 }
 
-/**
- * The answer of a method that reads, as bytes, which are the same for all callers while the report
- * is.
- */
+/** As bytes, which are the same for all callers while the report is. */
 async function readReply(call: IncomingCall, method: Method, dispatch: Dispatch): Promise<BusReply> {
   const { replies, backend } = dispatch;
   const key = JSON.stringify([call.path, keyOf(call), call.body]);
@@ -155,16 +149,13 @@ function methodsAt(path: string): ReadonlyMap<string, Method> | undefined {
   return BUNDLE_PATH.test(path) ? ofBundle : undefined;
 }
 
-/**
- * Finds the method of a call. Calls of other methods are refused before their arguments are read.
- */
+/** Calls of other methods are refused before their arguments are read. */
 function methodOf(call: CallHeader): Method | undefined {
   const methods = methodsAt(call.path);
   if (methods !== undefined) return methods.get(keyOf(call));
   return keyOf(call) === `${INTROSPECTABLE}.Introspect()` ? introspectionOfParent(call.path) : undefined;
 }
 
-/** A method of the contract, which the back end executes. */
 function contractMethod([key, { args, result, access }]: [string, MethodContract]): [string, Method] {
   const parameters = fieldsOf(args);
   const [returned] = Object.values(result);
@@ -219,9 +210,7 @@ function introspectOneBundle({ path }: IncomingCall, dispatch: Dispatch): BusRep
   return xml(introspectBundle());
 }
 
-/**
- * Introspection of parent paths, for tools that walk the tree from `/`. Undefined for other paths.
- */
+/** For tools that walk the tree from `/`. Undefined for other paths. */
 function introspectionOfParent(path: string): Method | undefined {
   if (path === BUNDLES_PATH) {
     return (_call, { backend }) => {

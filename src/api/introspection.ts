@@ -20,7 +20,6 @@ export function introspectManager(): string {
   return document([interfaceXml(managerTable.interface, members), OBJECT_MANAGER, STANDARD], [child]);
 }
 
-/** Introspection of a bundle. */
 export function introspectBundle(): string {
   return document([interfaceXml(bundleTable.interface, propertiesXml(bundleTable)), STANDARD], []);
 }

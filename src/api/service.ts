@@ -6,9 +6,8 @@ import { CallerBudget } from './authority.ts';
 import type { ApiBackend } from './backend.ts';
 import { type ApiBus, SERVICE } from './contract.ts';
 import { answer, type Dispatch, refusalOf } from './dispatch.ts';
-import { announceChanges } from './properties/objects.ts';
+import { ChangeAnnouncer } from './properties/objects.ts';
 
-/** The adapters of {@link createApiService}. */
 export interface ApiServiceDeps {
   readonly bus: ApiBus;
   readonly backend: ApiBackend;
@@ -40,11 +39,13 @@ export function createApiService({ bus, backend, clock, log, ownUid }: ApiServic
   const replies = { report: undefined, byCall: new Map() };
   const dispatch: Dispatch = { bus, backend, ownUid, budget, replies, signal: stop.signal };
   bus.serve((call) => answer(call, dispatch), refusalOf);
-  const stops = [bus.onConnected(own), announceChanges({ bus, backend, clock, log })];
+  const off = bus.onConnected(own);
+  const announcer = new ChangeAnnouncer(bus, backend, clock, log);
   own();
   return {
     dispose: async () => {
-      for (const each of stops) each();
+      off();
+      announcer.stop();
       stop.abort(new AppError({ code: 'api/stopping', message: 'The daemon is stopping', disposition: 'retry' }));
       await bus.call(busCall('ReleaseName', 's', [SERVICE]), AbortSignal.timeout(1_000)).catch(() => undefined);
     },

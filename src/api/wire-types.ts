@@ -34,7 +34,6 @@ export type Fields = Readonly<Record<string, WireType<unknown>>>;
 /** Text of one line. Control characters and line ends become blanks when it is encoded. */
 export const text = textType(plainText);
 
-/** Text of several lines. */
 export const lines = textType(plainLines);
 
 export const flag: WireType<boolean> = basic('b', (value) => (typeof value === 'boolean' ? value : undefined));
@@ -63,12 +62,10 @@ export function oneOf<const T extends string>(...words: readonly T[]): WireType<
 /** A flag that is true when present. */
 export const set: WireType<true> = basic('b', (value) => (value === true ? value : undefined));
 
-/** Marks a member that may be absent. */
 export function optional<T>(type: WireType<T>): OptionalType<T> {
   return { signature: type.signature, encode: type.encode, decode: type.decode, isOptional: true };
 }
 
-/** An array. */
 export function list<T>(element: WireType<T>): WireType<readonly T[]> {
   const signature = `a${element.signature}`;
   return {
@@ -128,12 +125,10 @@ export function decodeFields<T extends object>(
   );
 }
 
-/** The members of a table of types, in its order. */
 export function fieldsOf(fields: object): readonly (readonly [string, WireType<unknown>])[] {
   return Object.entries(fields);
 }
 
-/** Whether a member of this type may be absent. */
 export function isOptional(type: WireType<unknown>): boolean {
   return 'isOptional' in type;
 }

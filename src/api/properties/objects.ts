@@ -19,7 +19,7 @@ import {
 } from '../contract.ts';
 import { type ApiObjects, bundleTable, encodeProperties, managerTable, type PropertyTable } from './properties.ts';
 
-/** The objects of a report. @param report undefined while the daemon starts */
+/** @param report undefined while the daemon starts */
 export function objectsOf(report: StatusReport | undefined): ApiObjects {
   if (report === undefined) return STARTING;
   const { bundles: reported, progress: transfer, ...rest } = report;
@@ -76,7 +76,6 @@ function pathOf(bundleId: string): string {
   return `${BUNDLES_PATH}/${bundleId.replace(/^sha256:/, '')}`;
 }
 
-/** The last error that still applies, or empty. */
 function lastErrorOf({ bundles, rejected }: StatusReport): string {
   const faulty = bundles.filter(({ reason }) => reason !== undefined);
   const newest = faulty.findLast(({ reason }) => reason?.code !== 'engine/needs-copy') ?? faulty.at(-1);
@@ -99,144 +98,106 @@ const STARTING: ApiObjects = {
   bundles: new Map(),
 };
 
-/** The adapters of {@link announceChanges}. */
-interface AnnouncementDeps {
-  readonly bus: Pick<ApiBus, 'emit'>;
-  readonly backend: Pick<ApiBackend, 'report' | 'onReport'>;
-  readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
-  readonly log: Log;
-}
-
 /** Shortest time between two announcements. */
 const ANNOUNCE_MS = 250;
-
-/** The announced and the pending state. */
-interface Announcer {
-  readonly deps: AnnouncementDeps;
-  readonly signal: AbortSignal;
-  /** The state that was announced last. */
-  announced: ApiObjects;
-  announcedAt: number;
-  /** A newer report that is not announced yet, if any. */
-  latest: StatusReport | undefined;
-  operation: StatusReport['operation'];
-  /** Results of operations that have ended since the last announcement. */
-  completed: readonly number[];
-}
 
 /**
  * Announces what changes: `PropertiesChanged` of each object, `InterfacesAdded` and
  * `InterfacesRemoved` of bundles, and `Completed` after the matching properties. All changes within
  * {@link ANNOUNCE_MS} are sent together.
- *
- * @returns a function that stops it
  */
-export function announceChanges(deps: AnnouncementDeps): Unsubscribe {
-  const stop = new AbortController();
-  const report = deps.backend.report();
-  const announcer: Announcer = {
-    deps,
-    signal: stop.signal,
-    announced: objectsOf(report),
-    announcedAt: Number.NEGATIVE_INFINITY,
-    latest: undefined,
-    operation: report?.operation ?? 'idle',
-    completed: [],
-  };
-  const unsubscribe = deps.backend.onReport((next) => noteReport(next, announcer));
-  return () => {
-    unsubscribe();
-    stop.abort();
-  };
-}
+export class ChangeAnnouncer {
+  private readonly bus: Pick<ApiBus, 'emit'>;
+  private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
+  private readonly log: Log;
+  private readonly end = new AbortController();
+  private readonly unsubscribe: Unsubscribe;
+  private announced: ApiObjects;
+  private announcedAt = Number.NEGATIVE_INFINITY;
+  /** A newer report that is not announced yet, if any. */
+  private latest: StatusReport | undefined;
+  private operation: StatusReport['operation'];
+  /** Results of operations that have ended since the last announcement. */
+  private completed: number[] = [];
 
-function noteReport(report: StatusReport, announcer: Announcer): void {
-  const isScheduled = announcer.latest !== undefined;
-  announcer.latest = report;
-  if (announcer.operation !== 'idle' && report.operation === 'idle') {
-    const { lastError } = objectsOf(report).manager;
-    announcer.completed = [...announcer.completed, lastError === '' ? 0 : 1];
+  constructor(
+    bus: Pick<ApiBus, 'emit'>,
+    backend: Pick<ApiBackend, 'report' | 'onReport'>,
+    clock: Pick<Clock, 'monotonic' | 'sleep'>,
+    log: Log,
+  ) {
+    this.bus = bus;
+    this.clock = clock;
+    this.log = log;
+    const report = backend.report();
+    this.announced = objectsOf(report);
+    this.operation = report?.operation ?? 'idle';
+    this.unsubscribe = backend.onReport((next) => this.note(next));
   }
-  announcer.operation = report.operation;
-  if (isScheduled) return;
-  announceInTime(announcer).catch((err: unknown) => {
-    if (announcer.signal.aborted) return;
-    announcer.deps.log.error({ err }, `Changes could not be announced on D-Bus: ${reasonOf(err)}`);
-  });
-}
 
-/**
- * Announces after the minimum time since the last announcement, and after this turn of the event
- * loop.
- */
-async function announceInTime(announcer: Announcer): Promise<void> {
-  const { deps, signal } = announcer;
-  const waitMs = announcer.announcedAt + ANNOUNCE_MS - deps.clock.monotonic();
-  await deps.clock.sleep(Math.max(0, waitMs), signal);
-  const next = objectsOf(announcer.latest);
-  const { announced, completed } = announcer;
-  announcer.latest = undefined;
-  announcer.announced = next;
-  announcer.announcedAt = deps.clock.monotonic();
-  announcer.completed = [];
-  announceBundles(announced, next, deps);
-  announceProperties(OBJECT_PATH, managerTable, announced.manager, next.manager, deps);
-  for (const result of completed) announceCompleted(result, deps);
-}
+  stop(): void {
+    this.unsubscribe();
+    this.end.abort();
+  }
 
-function announceBundles(before: ApiObjects, after: ApiObjects, deps: AnnouncementDeps): void {
-  for (const [path, values] of after.bundles) {
-    const known = before.bundles.get(path);
-    if (known !== undefined) announceProperties(path, bundleTable, known, values, deps);
-    else {
-      const interfaces = { [BUNDLE]: encodeProperties(bundleTable, values) };
-      emit(OBJECT_MANAGER, 'InterfacesAdded', 'oa{sa{sv}}', [path, interfaces], deps);
+  private note(report: StatusReport): void {
+    const isScheduled = this.latest !== undefined;
+    this.latest = report;
+    if (this.operation !== 'idle' && report.operation === 'idle') {
+      this.completed.push(objectsOf(report).manager.lastError === '' ? 0 : 1);
+    }
+    this.operation = report.operation;
+    if (isScheduled) return;
+    this.announceInTime().catch((err: unknown) => {
+      if (this.end.signal.aborted) return;
+      this.log.error({ err }, `Changes could not be announced on D-Bus: ${reasonOf(err)}`);
+    });
+  }
+
+  /** After the minimum time since the last announcement, and after this turn of the event loop. */
+  private async announceInTime(): Promise<void> {
+    const waitMs = this.announcedAt + ANNOUNCE_MS - this.clock.monotonic();
+    await this.clock.sleep(Math.max(0, waitMs), this.end.signal);
+    const next = objectsOf(this.latest);
+    const { announced, completed } = this;
+    this.latest = undefined;
+    this.announced = next;
+    this.announcedAt = this.clock.monotonic();
+    this.completed = [];
+    this.announceBundles(announced, next);
+    this.announceProperties(OBJECT_PATH, managerTable, announced.manager, next.manager);
+    for (const result of completed) {
+      const type = SIGNALS.completed.args.result;
+      this.emit(MANAGER, busNameOf('completed'), type.signature, [type.encode(result)]);
     }
   }
-  for (const path of before.bundles.keys()) {
-    if (!after.bundles.has(path)) emit(OBJECT_MANAGER, 'InterfacesRemoved', 'oas', [path, [BUNDLE]], deps);
+
+  private announceBundles(before: ApiObjects, after: ApiObjects): void {
+    for (const [path, values] of after.bundles) {
+      const known = before.bundles.get(path);
+      if (known !== undefined) this.announceProperties(path, bundleTable, known, values);
+      else {
+        const interfaces = { [BUNDLE]: encodeProperties(bundleTable, values) };
+        this.emit(OBJECT_MANAGER, 'InterfacesAdded', 'oa{sa{sv}}', [path, interfaces]);
+      }
+    }
+    for (const path of before.bundles.keys()) {
+      if (!after.bundles.has(path)) this.emit(OBJECT_MANAGER, 'InterfacesRemoved', 'oas', [path, [BUNDLE]]);
+    }
   }
-}
 
-function announceProperties(
-  path: string,
-  table: PropertyTable,
-  before: object,
-  after: object,
-  { bus }: AnnouncementDeps,
-): void {
-  const changed = table.fields.map(([key]) => key).filter((key) => textOf(before, key) !== textOf(after, key));
-  if (changed.length === 0) return;
-  const byName = changed.filter((key) => table.announcements.has(key) || textOf(after, key) === undefined);
-  const byValue = table.fields.filter(([key]) => changed.includes(key) && !byName.includes(key));
-  bus.emit({
-    path,
-    interface: PROPERTIES,
-    member: 'PropertiesChanged',
-    signature: 'sa{sv}as',
-    body: [table.interface, encodeProperties({ ...table, fields: byValue }, after), byName.map(busNameOf)],
-  });
-}
+  private announceProperties(path: string, table: PropertyTable, before: object, after: object): void {
+    const changed = table.fields.map(([key]) => key).filter((key) => textOf(before, key) !== textOf(after, key));
+    if (changed.length === 0) return;
+    const byName = changed.filter((key) => table.announcements.has(key) || textOf(after, key) === undefined);
+    const byValue = table.fields.filter(([key]) => changed.includes(key) && !byName.includes(key));
+    const values = encodeProperties({ ...table, fields: byValue }, after);
+    this.emit(PROPERTIES, 'PropertiesChanged', 'sa{sv}as', [table.interface, values, byName.map(busNameOf)], path);
+  }
 
-function announceCompleted(result: number, { bus }: AnnouncementDeps): void {
-  const { completed } = SIGNALS;
-  bus.emit({
-    path: OBJECT_PATH,
-    interface: MANAGER,
-    member: busNameOf('completed'),
-    signature: completed.args.result.signature,
-    body: [completed.args.result.encode(result)],
-  });
-}
-
-function emit(
-  iface: string,
-  member: string,
-  signature: string,
-  body: readonly unknown[],
-  { bus }: AnnouncementDeps,
-): void {
-  bus.emit({ path: OBJECT_PATH, interface: iface, member, signature, body });
+  private emit(iface: string, member: string, signature: string, body: readonly unknown[], path = OBJECT_PATH): void {
+    this.bus.emit({ path, interface: iface, member, signature, body });
+  }
 }
 
 /** A property in a form that can be compared. Undefined when it is absent. */

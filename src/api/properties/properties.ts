@@ -304,14 +304,12 @@ export interface PropertyTable {
   readonly announcements: ReadonlyMap<string, 'const' | 'invalidates'>;
 }
 
-/** The properties of the manager. */
 export const managerTable: PropertyTable = {
   interface: MANAGER,
   fields: fieldsOf(MANAGER_PROPERTIES),
   announcements: new Map(Object.entries(ANNOUNCEMENTS)),
 };
 
-/** The properties of a bundle. */
 export const bundleTable: PropertyTable = {
   interface: BUNDLE,
   fields: fieldsOf(BUNDLE_PROPERTIES),

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { announceChanges } from '../../../../src/api/properties/objects.ts';
+import { ChangeAnnouncer } from '../../../../src/api/properties/objects.ts';
 import type { OutgoingSignal } from '../../../../src/dbus/message-bus.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
 import { fakeBackend, idleReport, sampleReport } from '../../../support/bus/fake-backend.ts';
@@ -10,7 +10,7 @@ describe('announcements on D-Bus', () => {
   let clock: VirtualClock;
   let sent: OutgoingSignal[];
   let publish: (report: StatusReport) => void;
-  let stop: () => void;
+  let announcer: ChangeAnnouncer;
   const log = createRecordingLog();
 
   beforeEach(() => {
@@ -18,9 +18,9 @@ describe('announcements on D-Bus', () => {
     sent = [];
     const backend = fakeBackend();
     publish = backend.publish;
-    stop = announceChanges({ bus: { emit: (signal) => sent.push(signal) }, backend, clock, log });
+    announcer = new ChangeAnnouncer({ emit: (signal) => sent.push(signal) }, backend, clock, log);
   });
-  afterEach(() => stop());
+  afterEach(() => announcer.stop());
 
   const members = () => sent.map(({ member }) => member);
   const sizeOf = (signal: OutgoingSignal | undefined) =>
@@ -85,7 +85,7 @@ describe('announcements on D-Bus', () => {
     await clock.advance(250);
     expect(sent).toEqual([]);
     publish(idleReport({ status: 'late' }));
-    stop();
+    announcer.stop();
     await clock.advance(250);
     expect(sent).toEqual([]);
     expect(log.lines).toEqual([]);
