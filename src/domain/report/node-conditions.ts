@@ -84,7 +84,7 @@ function wordOf(end: PullCheckEnd): string {
   }
 }
 
-/** Whether static pods or containers ask for images by names that no activated release provides. */
+/** Whether static pods or containers use images by names that no activated release provides. */
 function judgePullsFromElsewhere({ observed: { imageUses }, assessment }: Snapshot): Judgement {
   const trusted = trustedReleases(assessment);
   if (releasesInForce(trusted).length === 0) return NOTHING_ACTIVATED;

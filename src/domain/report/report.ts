@@ -95,7 +95,7 @@ export interface StatusReport {
     readonly totalBytes: number;
     /** Absent until there is enough to judge by. */
     readonly bytesPerSecond?: number;
-    /** All that was asked for is transferred, and the runtime unpacks it. */
+    /** All that was requested is transferred, and the runtime unpacks it. */
     readonly isUnpacking?: true;
     /**
      * The images that are pulled now, by their components, or by their repositories where they have

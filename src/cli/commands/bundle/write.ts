@@ -147,7 +147,7 @@ function checkUnchanged(before: StickFacts, now: StickFacts, imageBytes: number)
   throw bundleError('bundle/stick', message);
 }
 
-/** @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can be asked */
+/** @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can answer */
 async function confirmed(
   facts: StickFacts,
   { title, imageBytes }: Writing,

@@ -204,9 +204,9 @@ export interface CheckedImage {
   readonly image: string;
   /** The kept releases that have it: `ocp@4.13.7`. */
   readonly releases: readonly string[];
-  /** `damaged`: see `found`. `unknown`: it could not be looked at. */
+  /** `damaged`: see `found`. `unknown`: it could not be checked. */
   readonly result: 'whole' | 'damaged' | 'absent' | 'unknown';
-  /** What was looked at, or what is wrong. */
+  /** What was checked, or what is wrong. */
   readonly found: string;
   /** What becomes of it and what to do. Empty when nothing is to be done. */
   readonly next: string;

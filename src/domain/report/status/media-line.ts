@@ -113,7 +113,7 @@ interface TransferProgress {
   readonly totalBytes: number;
   /** Smoothed; undefined until there is enough to judge by. */
   readonly bytesPerSecond?: number | undefined;
-  /** Everything that the runtime asked for was transferred, and it unpacks that. Default false. */
+  /** Everything that the runtime requested was transferred, and it unpacks that. Default false. */
   readonly isUnpacking?: boolean;
 }
 
