@@ -197,11 +197,11 @@ export function hookEffects(
     .flatMap(({ bundle }) => beforeActivate(bundle, policy) ?? [])
     .find((run) => !isResting(run));
   const waiting = new Set(stored.filter((bundle) => !isSupplied(bundle)).map(({ bundleId }) => bundleId));
-  const telling = wantedRuns(stored, hooks, policy).filter(
+  const reports = wantedRuns(stored, hooks, policy).filter(
     ({ hook, bundleId }) => hook === 'rolled-back' || hook === 'degraded' || !waiting.has(bundleId),
   );
   const busy = new Set(hooks.running.map(({ unit }) => unit));
-  return [...(next === undefined ? [] : [next]), ...telling]
+  return [...(next === undefined ? [] : [next]), ...reports]
     .filter((run) => !isResting(run))
     .flatMap((run): Effect[] => {
       if (busy.has(run.unit)) return [];

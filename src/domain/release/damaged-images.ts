@@ -10,7 +10,6 @@ import { imageIds } from './proof/evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 import { withoutUsed } from './retention.ts';
 
-/** What becomes of a damaged image. */
 export type DamageNext =
   /** `removal`: undefined when the runtime does not list it. */
   | { readonly kind: 'heal'; readonly removal: Removal | undefined }
@@ -18,25 +17,21 @@ export type DamageNext =
   | { readonly kind: 'shared'; readonly reference: string }
   | { readonly kind: Exclude<DamageOutcome, 'heal' | 'shared'> };
 
-/** A damaged image of kept releases. */
 export interface DamagedImage {
   readonly image: Image;
   /** Those that have it, in the order of adoption. At least one. */
   readonly bundles: readonly StoredBundle[];
   readonly faults: readonly ContentFault[];
-  /** Whether the runtime lists it. */
   readonly isPresent: boolean;
   readonly next: DamageNext;
 }
 
-/** What {@link damagedImages} looks at. */
 export interface DamageContext {
   readonly checks: ContentChecks;
   /** Adopted releases; `isTrusted`: whether they may be pulled. */
   readonly releases: readonly { readonly bundle: StoredBundle; readonly isTrusted: boolean }[];
-  /** What the runtime lists. */
   readonly images: readonly RuntimeImage[];
-  /** Undefined when they were not looked at. */
+  /** Undefined when they were not listed. */
   readonly containers: readonly RuntimeContainer[] | undefined;
   readonly supply: Supply;
   /** `preload.online`. */
@@ -47,8 +42,6 @@ export interface DamageContext {
 const HEALINGS = 2;
 
 /**
- * The damaged images of kept releases, and what becomes of each.
- *
  * INVARIANTS: an image is removed only when all its blobs are at hand, or are in images that were
  * found whole; no image goes that a container uses; what is damaged goes with all images that have
  * it, or stays.
@@ -61,7 +54,6 @@ export function damagedImages(context: DamageContext): readonly DamagedImage[] {
   return keepShared(judged);
 }
 
-/** The images that may be healed now. */
 export function healable(damaged: readonly DamagedImage[]): readonly DamagedImage[] {
   return damaged.filter(({ next }) => next.kind === 'heal');
 }
@@ -112,8 +104,7 @@ function nextOf(found: Found, wholeLayers: ReadonlySet<Digest>, context: DamageC
 }
 
 /**
- * A registry may be out of reach, so that an image that may still start is removed for blobs at
- * hand only.
+ * A registry may be out of reach: an image that may still start is removed for blobs at hand only.
  */
 function isPullable(
   { image, faults }: Found,
@@ -171,7 +162,6 @@ export function blobsToForget({ faults }: Pick<DamagedImage, 'faults'>): readonl
   return faults.flatMap((fault) => (fault.kind === 'blob' ? [fault.digest] : []));
 }
 
-/** An image of kept releases that is to be checked. */
 export interface ImageToCheck {
   readonly reference: string;
   /** Of its manifest, or of the index above it. */
@@ -180,7 +170,7 @@ export interface ImageToCheck {
 }
 
 /**
- * The images of all releases that are not retired, or of one of them, each once, in the order of
+ * The images of all releases that are not retired, or of `only`, each once, in the order of
  * adoption.
  */
 export function imagesToCheck(bundles: readonly StoredBundle[], only?: BundleId): readonly ImageToCheck[] {

@@ -3,42 +3,36 @@ import type { DocumentChecks, DocumentLook, PullChecks } from '../state/checks.t
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { isRetired } from './recorded-phase.ts';
 
-/** An image whose documents are to be looked at. */
 interface DocumentedImage {
   readonly reference: string;
   /** Of its manifest, or of the index above it. */
   readonly digest: Digest;
 }
 
-/** A look at the documents of images that is to be made. */
 export interface DocumentLookTest extends Pick<DocumentLook, 'releases' | 'media'> {
   readonly images: readonly DocumentedImage[];
 }
 
-/** A look that is to be made now, or the time of the next one. */
 export type DocumentLookDue =
   | { readonly kind: 'now'; readonly look: DocumentLookTest }
   /** Milliseconds since the epoch; undefined when none is to be made. */
   | { readonly kind: 'later'; readonly at: number | undefined };
 
 /**
- * How long after a look that found documents lacking the next one comes, on the same media: so long
- * after the first, since the runtime may just have failed to answer, and four times as long after
- * each further one.
+ * The pause after the first check that found documents lacking on the same media; four times as
+ * long after each further one. The runtime may just have failed to answer.
  */
 const LACKING_MS = 5_000;
 const LACKING_GROWTH = 4;
 const LACKING_MAX_MS = 5 * 60_000;
-/** The same after a look whose documents are listed no more: the disk may be failing. */
+/** The same after a check whose documents are listed no more: the disk may be failing. */
 const GONE_MS = 60_000;
 
-/** What a look depends on. */
 type Seen = Pick<Observed, 'media' | 'localBlobs'>;
 
 /**
- * A look at the documents of the releases that were activated, and of those that are ready and have
- * some. A ready release without any may be an envelope, which gets its tags from its own
- * registries.
+ * The releases that were activated, and the ready ones with documents. A ready release without any
+ * may be an envelope, which gets its tags from its own registries.
  */
 export function documentLookOf(bundles: readonly StoredBundle[], { media, localBlobs }: Seen): DocumentLookTest {
   const hasSome = ({ contents }: StoredBundle) => contents.images.some(({ digest }) => localBlobs.has(digest));
@@ -54,9 +48,9 @@ export function documentLookOf(bundles: readonly StoredBundle[], { media, localB
 }
 
 /**
- * Whether the documents of releases are to be looked at: once after the start of the daemon and for
- * each new release; when one of them is listed no more, or our registry could not send one for a
- * test pull; and for lacking ones when the media have changed, or after a while.
+ * Due once after the start of the daemon and for each new release; when a document is no longer
+ * listed, or our registry could not send one for a test pull; and for lacking ones when the media
+ * have changed, or after a while.
  */
 export function documentLookDue(
   bundles: readonly StoredBundle[],
@@ -81,7 +75,7 @@ function lackingMs({ lackingLooks }: DocumentLook): number {
   return Math.min(LACKING_MAX_MS, LACKING_MS * LACKING_GROWTH ** (lackingLooks - 1));
 }
 
-/** A test pull after that look was answered 404 by our registry. */
+/** Whether our registry answered a test pull after that check with 404. */
 function isUnsent(pullChecks: PullChecks | undefined, { at }: DocumentLook): boolean {
   const pull = pullChecks?.last;
   if (pull === undefined || pull.at <= at) return false;

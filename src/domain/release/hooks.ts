@@ -12,7 +12,6 @@ import {
 import type { StoredBundle } from '../state/state.ts';
 import { isRetired } from './recorded-phase.ts';
 
-/** What the unit of a hook gets. */
 interface HookSubject {
   readonly hook: HookName;
   readonly bundle: Pick<StoredBundle, 'bundleId' | 'payload'>;
@@ -42,13 +41,12 @@ export function hookEnvironment({ hook, bundle, attachments = '' }: HookSubject)
     .join('');
 }
 
-/** Hooks that tell of an event and hold nothing. */
-const TELLING = HOOK_NAMES.filter((name) => name !== 'before-activate');
+/** Hooks that report an event and hold nothing. */
+const REPORTING = HOOK_NAMES.filter((name) => name !== 'before-activate');
 
-/** What has happened to a release is for these hooks. */
+/** These hooks report what has happened to a release. */
 type Degraded = HookMemory['degraded'];
 
-/** The run that this activation of a release needs; undefined where no unit is named. */
 export function beforeActivate(
   { bundleId, activationRequestedAt = 0 }: Pick<StoredBundle, 'bundleId' | 'activationRequestedAt'>,
   { hooks }: Pick<Policy, 'hooks'>,
@@ -57,22 +55,21 @@ export function beforeActivate(
   return unit === '' ? undefined : { hook: 'before-activate', unit, bundleId, event: activationRequestedAt };
 }
 
-/** Whether a run is recorded as done. */
 export function hasSucceeded({ hook, unit, bundleId, event }: HookRun, ledger: HookLedger): boolean {
   const record = ledger.get(hook);
   return record?.unit === unit && record.done.get(bundleId) === event;
 }
 
 /**
- * The runs that events of releases want and that were not done yet, without `before-activate`. None
- * for a hook of which nothing is recorded yet: see {@link ledgerAfter}.
+ * The runs for events that were not done yet, without `before-activate`. None for a hook without a
+ * record yet: see {@link ledgerAfter}.
  */
 export function wantedRuns(
   bundles: readonly StoredBundle[],
   { ledger, degraded }: Pick<HookMemory, 'ledger' | 'degraded'>,
   { hooks }: Pick<Policy, 'hooks'>,
 ): readonly HookRun[] {
-  return TELLING.flatMap((hook) => {
+  return REPORTING.flatMap((hook) => {
     const unit = hooks[hook];
     if (unit === '' || ledger.get(hook)?.unit !== unit) return [];
     return bundles.flatMap((bundle): HookRun[] => {
@@ -85,13 +82,12 @@ export function wantedRuns(
 }
 
 /**
- * The record as it should be: of each hook that has a unit. With another unit it begins again: what
- * has happened by then is done, so that a hook tells only of what happens from then on, and
- * `before-activate` has succeeded for no activation. Forgets releases that are gone, and that a
- * release was degraded once it is no longer.
+ * The record as it should be, of each hook that has a unit. With another unit it begins again: what
+ * has happened by then counts as done, and `before-activate` has succeeded for no activation.
+ * Forgets releases that are gone, and degradations that are over.
  *
- * @param isStateLost whether releases may be absent only because the database was lost: none is
- *   forgotten then, since one that is known again has had its hooks
+ * @param isStateLost releases may be absent only because the database was lost: none is forgotten
+ * then, since its hooks have run
  * @returns `ledger` itself where nothing changes
  */
 export function ledgerAfter(
@@ -113,7 +109,6 @@ export function ledgerAfter(
   return isSame ? ledger : next;
 }
 
-/** The record after a run that ended. */
 export function ledgerWith(
   ledger: HookLedger,
   { hook, unit, bundleId, event }: HookRun,
@@ -150,7 +145,7 @@ function pruned(
   return { ...record, done: new Map([...record.done].filter(([bundleId]) => !isOver(bundleId))) };
 }
 
-/** The event of a release that a hook tells of; undefined while it has not happened. */
+/** Undefined while the event has not happened. */
 function eventOf(hook: HookName, bundle: StoredBundle, degraded: Degraded): number | undefined {
   switch (hook) {
     case 'before-activate':
@@ -171,34 +166,33 @@ function eventOf(hook: HookName, bundle: StoredBundle, degraded: Degraded): numb
 type Bundle = Pick<StoredBundle, 'bundleId' | 'payload'>;
 
 /**
- * The folder of the attached files of a release: `<name>/<version>`. Both were checked against
- * their patterns with the payload, so that neither holds a slash or an `@` or begins with a dot.
+ * `<name>/<version>`, below the folder of attached files. Both were checked against their patterns
+ * with the payload: neither holds a slash or an `@` or begins with a dot.
  */
 export function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
   return `${name}/${version}`;
 }
 
-/** As many digits of a digest tell bundles with one name and version apart. */
+/** Distinguishes bundles with one name and version. */
 const DIGITS = 16;
 
 /**
- * The folder that no other bundle can have, while several have the same name and version:
- * `<name>/<version>@<first 16 digits of the digest>`.
+ * The folder of one of several bundles with the same name and version: `<name>/<version>@<first 16
+ * digits of the digest>`.
  */
 export function ownFolderOf({ bundleId, payload }: Bundle): string {
   return `${releaseFolderOf(payload)}@${hexOf(bundleId).slice(0, DIGITS)}`;
 }
 
-/** Whether a release has attached files. */
 export function hasFiles({ payload }: Pick<StoredBundle, 'payload'>): boolean {
   return (payload.attachments ?? []).length > 0;
 }
 
 /**
- * Where the attached files of a release lie: in its own folder, which stays as it is until the
- * release is retired, else in that of its name and version. Undefined when they lie nowhere.
+ * The folder of a release's attached files: its own one, which stays until the release is retired,
+ * else that of its name and version. Undefined when they are in neither.
  *
- * @param installed whose files lie in each folder
+ * @param installed whose files each folder has
  */
 export function filesFolderOf(bundle: Bundle, installed: ReadonlyMap<string, BundleId>): string | undefined {
   return [ownFolderOf(bundle), releaseFolderOf(bundle.payload)].find(
@@ -206,10 +200,7 @@ export function filesFolderOf(bundle: Bundle, installed: ReadonlyMap<string, Bun
   );
 }
 
-/**
- * Whether the attached files of a release are installed; true where it has none. `installed`: whose
- * files lie in each folder.
- */
+/** True for a release without files. `installed`: whose files each folder has. */
 export function areFilesInstalled(bundle: Bundle, installed: ReadonlyMap<string, BundleId>): boolean {
   return !hasFiles(bundle) || filesFolderOf(bundle, installed) !== undefined;
 }

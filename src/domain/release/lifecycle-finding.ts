@@ -2,25 +2,20 @@ import type { BundleId } from '../model/digest.ts';
 import type { Removal } from '../state/effect.ts';
 import type { Soak } from '../state/release-record.ts';
 
-/**
- * What a look at a release after its activation, or at one that runs without it, concludes.
- * `decide/` makes effects of it.
- */
+/** What a round concludes about a release after its activation, or that runs without it. */
 export type LifecycleFinding =
-  /** It has the very same images as `twin`, a release that ran: nothing could tell them apart. */
+  /** It has the same images as `twin`, a release that ran: nothing distinguishes them. */
   | {
       readonly kind: 'same-images';
       readonly bundleId: BundleId;
       readonly twin: BundleId;
       readonly isTwinProtected: boolean;
     }
-  /** Its soak clock has changed. */
   | { readonly kind: 'clock-changed'; readonly bundleId: BundleId; readonly soak: Soak }
   /** Containers of its present activation run for the first time. */
   | { readonly kind: 'runs'; readonly bundleId: BundleId }
-  /** It has run for the soak time. */
   | { readonly kind: 'soaked'; readonly bundleId: BundleId }
-  /** Nothing told for long enough whether it works. `soak`: its clock, which is to be kept. */
+  /** No evidence for long enough whether it works. */
   | { readonly kind: 'unseen-for-long'; readonly bundleId: BundleId; readonly soak: Soak }
   /** `to` runs again in its place. */
   | { readonly kind: 'went-back'; readonly bundleId: BundleId; readonly to: BundleId }

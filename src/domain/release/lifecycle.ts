@@ -17,26 +17,20 @@ import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './roll
 import { isOtherOfStreamRunning, isRunning } from './running-releases.ts';
 import { judgeSoak, type SoakVerdict, soakAfter } from './soak.ts';
 
-/** What one round concludes about what comes after activation. */
 export interface LifecycleAssessment {
   /** In the order in which they are to be followed. */
   readonly findings: readonly LifecycleFinding[];
-  /** When the soak of a component ends, in milliseconds since the epoch. */
+  /** The end of a component's soak, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
-  /**
-   * How the soak of each release that is not proven yet stands, as far as containers were looked
-   * at.
-   */
+  /** Of each release that is not proven yet, as far as containers were listed. */
   readonly soaks: ReadonlyMap<BundleId, SoakVerdict>;
   /** Releases that are not proven while an older one of their stream runs, as far as seen. */
   readonly outrun: ReadonlySet<BundleId>;
-  /** Digests of images that the runtime has and that did not come with us. */
+  /** Digests of images that did not come with us. */
   readonly foreign: ReadonlySet<string>;
 }
 
-/** The part of the assessment of bundles on which the phases of releases depend. */
 interface LifecycleInput {
-  /** Bundles that need more space. */
   readonly short: readonly ShortOfSpace[];
   /** Releases that are ready, were never activated, and may be. */
   readonly waiting: readonly StoredBundle[];
@@ -44,7 +38,6 @@ interface LifecycleInput {
   readonly unclaimed: readonly string[];
 }
 
-/** Concludes about evidence, soak, retirement and removal. */
 export function assessLifecycle(
   observed: Observed,
   memory: Memory,
@@ -102,7 +95,7 @@ export function assessLifecycle(
   };
 }
 
-/** An image that goes by one name that we pulled is ours, whatever its other names. */
+/** An image is ours if we pulled one of its names. */
 function foreignDigests(runtime: RuntimeObservation, { pulledByUs = new Set() }: Stored): ReadonlySet<string> {
   const images = runtime.kind === 'reachable' ? runtime.images : [];
   const foreign = images.filter(({ repoDigests }) => !repoDigests.some((name) => pulledByUs.has(name)));
@@ -165,8 +158,8 @@ function clockFinding({ bundleId, soak: before }: StoredBundle, soak: Soak): Lif
 }
 
 /**
- * What let a release be activated for which nobody asked: a window of the node, the turn of the
- * node in its rollout, or else its schedule alone.
+ * What let a release be activated without a request: a window of the node, the turn of the node in
+ * its rollout, or else its schedule alone.
  */
 export function automaticCause(
   { payload }: Pick<StoredBundle, 'payload'>,

@@ -2,12 +2,11 @@ import type { Image } from '../model/bundle.ts';
 import { formatReference, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
 import { isImagePattern, type PodImage } from './pod-images.ts';
 
-/** An image that a workload asks for, and the file that says so. */
+/** An image that a workload uses, and the file that says so. */
 export interface ManifestImage extends PodImage {
   readonly file: string;
 }
 
-/** What goes wrong with one image of a workload on a node without a registry. */
 export type ManifestProblem =
   | { readonly kind: 'no-image' }
   /** Its policy is `Always`: it says so, or Kubernetes derives that from its tag or from none. */
@@ -18,7 +17,6 @@ export type ManifestProblem =
   /** `tags`: those that the bundle carries of this repository. */
   | { readonly kind: 'other-tag'; readonly image: string; readonly tags: readonly string[] };
 
-/** A problem, the first place that has it, and how many more have. */
 export interface ManifestWarning {
   readonly problem: ManifestProblem;
   readonly first: ManifestImage;
@@ -26,7 +24,7 @@ export interface ManifestWarning {
 }
 
 /**
- * What will go wrong on a node without a registry, when these workloads run from this bundle: one
+ * What will fail on a node without a registry when these workloads run from this bundle: one
  * warning for each image and cause, in the order in which they are found.
  */
 export function manifestWarnings(used: readonly ManifestImage[], images: readonly Image[]): readonly ManifestWarning[] {
@@ -100,7 +98,7 @@ function parsed(image: string): Reference | undefined {
   }
 }
 
-/** Tag and digest of a short name, or of what is none. */
+/** Tag and digest of a short name, or of an invalid one. */
 function looselyParsed(image: string): { readonly tag?: string; readonly digest?: string } {
   const [named = '', digest] = image.split('@');
   const tag = named.slice(named.lastIndexOf('/') + 1).split(':')[1];

@@ -1,6 +1,6 @@
-/** An image that a workload asks for. */
+/** An image that a workload uses. */
 export interface PodImage {
-  /** Who asks for it, as `Deployment shop/web, container app`. */
+  /** As `Deployment shop/web, container app`. */
   readonly usedBy: string;
   /** The text in the manifest. Empty when missing; OpenShift's image triggers fill it in later. */
   readonly image: string;
@@ -11,7 +11,6 @@ export interface PodImage {
   readonly pullPolicy?: string;
 }
 
-/** A {@link PodImage} and where its text stands. */
 export interface PlacedPodImage extends PodImage {
   /** The named object, as `Deployment shop/web`. Empty where there is none. */
   readonly owner: string;
@@ -23,8 +22,8 @@ type Json = Readonly<Record<string, unknown>>;
 
 /**
  * Whether the image of a container is a pattern or a variable, as in policies of Kyverno and
- * Gatekeeper: `reg.example.com/* | !*:latest`, `{{ element.image }}`. None of these characters can
- * be in a reference.
+ * Gatekeeper: `reg.example.com/*
+ * !*:latest`, `{{ element.image }}`. No reference has these characters.
  */
 export function isImagePattern(image: string): boolean {
   return /[*?|!&]|\{\{/.test(image);
@@ -42,8 +41,8 @@ const MAX_DEPTH = 64;
 
 /**
  * The images of all pods that a Kubernetes object describes, in its order. A pod's spec is known by
- * its shape, a list of containers, wherever it lies: so this knows Pod, Deployment, CronJob and
- * List, and the kinds of operators as well. Nothing is found in texts, as in a ConfigMap.
+ * its shape, a list of containers: so the kinds of operators are found as well. Texts, as in a
+ * ConfigMap, are not searched.
  *
  * @param object what YAML or JSON was parsed to; anything.
  */
@@ -51,7 +50,6 @@ export function podImagesIn(object: unknown): PodImage[] {
   return placedPodImagesIn(object).map(({ owner: _, field: __, ...image }) => image);
 }
 
-/** As {@link podImagesIn}, with objects and fields. */
 export function placedPodImagesIn(object: unknown): PlacedPodImage[] {
   return walk(object, { owner: '', field: '' }, []);
 }
@@ -132,7 +130,6 @@ function podImage(
   };
 }
 
-/** The objects of a list, each with its index. */
 function objectsIn(list: unknown): [Json, number][] {
   return Array.isArray(list)
     ? list.flatMap((item, at) => (isObject(item) ? [[item, at] satisfies [Json, number]] : []))

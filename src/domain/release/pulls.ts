@@ -7,14 +7,13 @@ import type { StoredBundle } from '../state/state.ts';
 import { commandName, isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
 import { tagGoalsOf, tagOwners } from './tags.ts';
 
-/** What our registry answers of activated releases while nothing is loaded: settings of `serve`. */
 export function answeredNames({ serve }: Pick<Policy, 'serve'>): AnsweredNames {
   const { activated, except } = serve;
   return { tags: activated === 'digests-and-tags', digests: activated !== 'off', except };
 }
 
 /**
- * The names by which a runtime asks our registry for images whose pins it would lose by that pull:
+ * The names by which a runtime requests images whose pins it would lose by that pull:
  * `PATH@sha256:…` and `PATH:TAG`, with the mirror path of the repository. Empty for a runtime that
  * keeps pins.
  */
@@ -29,27 +28,24 @@ export function pinnedNames(runtime: RuntimeObservation, bundles: readonly Store
   );
 }
 
-/** The names by which the activated releases provide images. */
 export interface ProvidedNames {
   /** Tags that our registry answers by the image of a release: `quay.io/coreos/etcd:v3.5`. */
   readonly tags: ReadonlySet<string>;
   /** Digests of activated and fallback releases: `quay.io/coreos/etcd@sha256:…`. */
   readonly digests: ReadonlySet<string>;
-  /** Further tags, that a kept release provides once it is activated: by tag, as `ocp@4.13.7`. */
+  /** Further tags, which a kept release provides once it is activated: by tag, as `ocp@4.13.7`. */
   readonly later: ReadonlyMap<string, string>;
 }
 
-/** What else decides about names than the records of the releases. */
 interface NameConditions {
-  /** Tags that are left to whoever takes them, so that no release provides them. */
+  /** Tags that no release provides, since others set them again and again. */
   readonly contested?: readonly string[];
   /** Tags that are being set. */
   readonly inWork?: readonly string[];
-  /** Releases that are not trusted any more: they provide nothing. */
+  /** Releases that are no longer trusted: they provide nothing. */
   readonly withdrawn?: ReadonlySet<StoredBundle>;
 }
 
-/** The names of the images of all activated releases that were not retired since. */
 export function providedNames(
   bundles: readonly StoredBundle[],
   { contested = [], inWork = [], withdrawn = new Set() }: NameConditions = {},
@@ -69,7 +65,6 @@ export function providedNames(
   };
 }
 
-/** The names after the activation of `bundle`, which has not happened yet. */
 export function namesOnceActivated(bundle: StoredBundle, bundles: readonly StoredBundle[]): ProvidedNames {
   const { retiredAt, rolledBackAt, ...rest } = bundle;
   const latest = Math.max(retiredAt ?? 0, rolledBackAt ?? 0, ...bundles.map((other) => other.activatedAt ?? 0));
@@ -77,10 +72,9 @@ export function namesOnceActivated(bundle: StoredBundle, bundles: readonly Store
   return providedNames(bundles.map((other) => (other.bundleId === bundle.bundleId ? activated : other)));
 }
 
-/** Pauses after the first and the second pull that was not answered. There is no fourth one. */
+/** Pauses after the first and the second pull that was not answered. The third one is the last. */
 const PAUSES_MS = [5_000, 30_000] as const;
 
-/** What a test pull is about, or why there is none. */
 type PullToCheck =
   | { readonly kind: 'image'; readonly reference: string }
   | { readonly kind: 'nothing-activated' }
@@ -89,21 +83,19 @@ type PullToCheck =
   /** The runtime has no mirror of ours for any image. `reference`: the first one. */
   | { readonly kind: 'no-mirror'; readonly reference: string };
 
-/** A test pull that is to be made. */
 export type PullTest = Pick<PullCheck, 'activation' | 'reference' | 'attempts'>;
 
-/** A test pull that is to be made now, or the time of the next one. */
 export type PullCheckDue =
   | { readonly kind: 'now'; readonly test: PullTest }
   /** Milliseconds since the epoch; undefined when none is to be made. */
   | { readonly kind: 'later'; readonly at: number | undefined };
 
-/** Releases whose images are to be pulled with no medium, in the order of adoption. */
+/** Releases whose images must be pullable without a medium, in the order of adoption. */
 export function releasesInForce(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return bundles.filter((bundle) => bundle.activatedAt !== undefined && !isRetired(bundle) && !isRolledBack(bundle));
 }
 
-/** What is activated, as a text that changes with each activation and retirement. */
+/** Changes with each activation and retirement. */
 export function activationKey(bundles: readonly StoredBundle[]): string {
   return releasesInForce(bundles)
     .map(({ bundleId, activatedAt }) => `${bundleId} ${activatedAt}`)
@@ -111,8 +103,8 @@ export function activationKey(bundles: readonly StoredBundle[]): string {
 }
 
 /**
- * The image by which pulls are tested: the first one of the release that was activated last, that
- * is present by its digest and whose repository has a mirror of ours.
+ * The image for test pulls: the first one of the release that was activated last that is present by
+ * its digest and whose repository has a mirror of ours.
  */
 export function pullToCheck(
   bundles: readonly StoredBundle[],
@@ -134,8 +126,8 @@ function isPresent({ reference }: Image, present: ReadonlySet<string>): boolean 
 }
 
 /**
- * Whether a test pull is due: once after the start of the daemon and after each activation. One
- * that was not answered is made again twice, since a runtime may take up its mirrors late.
+ * Once after the start of the daemon and after each activation. A pull that was not answered is
+ * retried twice, since a runtime may read its mirrors late.
  */
 export function pullCheckDue(
   bundles: readonly StoredBundle[],
@@ -164,11 +156,11 @@ function againAt({ end, attempts, at }: PullCheck): number | undefined {
   return pauseMs === undefined ? undefined : at + pauseMs;
 }
 
-/** An image that no activated release provides, and who asks for it. */
+/** An image that no activated release provides, and its user. */
 export interface ElsewhereUse {
   /** As it is written: `quay.io/coreos/etcd:v3.5`. */
   readonly image: string;
-  /** The first one that asks for it. */
+  /** The first one that uses it. */
   readonly usedBy: string;
   /** How many others do. */
   readonly more: number;
@@ -176,11 +168,9 @@ export interface ElsewhereUse {
   readonly release?: string;
 }
 
-/** Which of the provided names our registry answers, so that a forced pull of them succeeds. */
+/** Which provided names our registry answers, so that a forced pull of them succeeds. */
 export interface AnsweredNames {
-  /** Whether images are answered by tag. */
   readonly tags: boolean;
-  /** Whether images are answered by digest. */
   readonly digests: boolean;
   /** Repositories for which it answers neither. */
   readonly except: readonly string[];
@@ -189,9 +179,8 @@ export interface AnsweredNames {
 /**
  * The images whose pull would be answered by another registry, or by none: by a tag that no
  * activated release holds, or pulled each time (`imagePullPolicy: Always`) while our registry does
- * not answer. One entry for each image, in the order in which they are found. An image that is
- * never pulled (`Never`) and one by digest that is pulled only when it is absent are not among
- * them.
+ * not answer. One entry for each image, in the order in which they are found. Without images that
+ * are never pulled (`Never`), and those by digest that are pulled only when absent.
  */
 export function pullsFromElsewhere(
   uses: readonly ImageUse[],

@@ -11,7 +11,7 @@ import type { KnownRelease } from '../state/release-record.ts';
 import { latestStamp, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import { tagGoalsOf } from './tags.ts';
 
-/** What is to be remembered of a bundle beside the database. */
+/** What is stored of a bundle beside the database. */
 export function knownRelease(bundle: StoredBundle): KnownRelease {
   const { bundleId, adoptedAt, claimedAt, resetAt, readyAt, activatedAt, activeAt, provenAt } = bundle;
   const { activationRequestedAt, activationOverrides, rolledBackAt, rolledBackReason, cancelled, contents } = bundle;
@@ -34,11 +34,10 @@ export function knownRelease(bundle: StoredBundle): KnownRelease {
 }
 
 /**
- * The bundles of a database that is an earlier copy, with what was recorded of them later. Each
- * time is the later one of the database and the pin ledger. A bundle to which the ledger adds
- * nothing is left out, and so is one that the database does not know.
+ * The bundles of a database that is an earlier copy, with the later one of each time in the
+ * database and the pin ledger. Without bundles to which the ledger adds nothing.
  *
- * Without this, tags would go back to the release that was in force when the copy was made.
+ * Otherwise tags would go back to the release that was in force when the copy was made.
  */
 export function withLostTimes(
   bundles: readonly StoredBundle[],
@@ -46,16 +45,17 @@ export function withLostTimes(
 ): readonly StoredBundle[] {
   const known = new Map((ledger?.known ?? []).map((one) => [one.bundleId, one]));
   return bundles.flatMap((bundle) => {
-    const told = known.get(bundle.bundleId);
-    const later = told === undefined ? {} : laterIn(bundle, told);
+    const recorded = known.get(bundle.bundleId);
+    const later = recorded === undefined ? {} : laterIn(bundle, recorded);
     return Object.keys(later).length === 0 ? [] : [{ ...bundle, ...later }];
   });
 }
 
-/** What the ledger has and the database has not, or has of an earlier time. */
-function laterIn(bundle: StoredBundle, told: KnownRelease): Partial<StoredBundle> {
-  const { resetAt, readyAt, activatedAt, activeAt, provenAt, activationRequestedAt, rolledBackAt, cancelled } = told;
-  const { activationOverrides = [], rolledBackReason } = told;
+/** What the ledger has and the database lacks, or has of an earlier time. */
+function laterIn(bundle: StoredBundle, recorded: KnownRelease): Partial<StoredBundle> {
+  const { resetAt, readyAt, activatedAt, activeAt, provenAt, activationRequestedAt, rolledBackAt, cancelled } =
+    recorded;
+  const { activationOverrides = [], rolledBackReason } = recorded;
   return {
     ...(isLater(resetAt, bundle.resetAt) && { resetAt }),
     ...(bundle.readyAt === undefined && readyAt !== undefined && { readyAt }),
@@ -71,11 +71,10 @@ function laterIn(bundle: StoredBundle, told: KnownRelease): Partial<StoredBundle
   };
 }
 
-function isLater(told: number | undefined, stored: number | undefined): told is number {
-  return told !== undefined && told > (stored ?? Number.NEGATIVE_INFINITY);
+function isLater(recorded: number | undefined, stored: number | undefined): recorded is number {
+  return recorded !== undefined && recorded > (stored ?? Number.NEGATIVE_INFINITY);
 }
 
-/** Where the milestones of a rebuilt release are from. */
 type RebuildEvidence =
   /** They were recorded beside the database. */
   | 'records'
@@ -84,13 +83,12 @@ type RebuildEvidence =
   /** Its images are pinned. No more is known. */
   | 'pins';
 
-/** A bundle that is known again. */
 export interface RebuiltRelease {
   readonly bundle: StoredBundle;
   readonly evidence: RebuildEvidence;
 }
 
-/** A bundle whose documents are here and that may not be trusted. Its pins stay unclaimed. */
+/** A bundle whose documents are present and that may not be trusted. Its pins stay unclaimed. */
 export interface RefusedRebuild {
   readonly bundleId: BundleId;
   /** Absent when its signature could not be judged, so that nothing of it was read. */
@@ -98,25 +96,23 @@ export interface RefusedRebuild {
   readonly reason: Reason | Fault;
 }
 
-/** What is to be recorded again. */
 export interface RebuildPlan {
   readonly rebuilt: readonly RebuiltRelease[];
   readonly refused: readonly RefusedRebuild[];
 }
 
-/** One bundle whose signed documents lie on the node's own disk, and how they were judged. */
+/** A bundle whose signed documents are on the node's own disk, and how they were judged. */
 export interface JudgedDocuments {
   readonly bundleId: BundleId;
   readonly found: FoundBundle;
 }
 
-/** What releases are rebuilt from. */
 export interface RebuildContext {
   readonly judged: readonly JudgedDocuments[];
   readonly observed: Observed;
   readonly stored: Stored;
   readonly floors: Memory['floors'];
-  /** What is remembered beside the database of bundles that it does not know. */
+  /** Bundles that the database does not know. */
   readonly remembered: readonly KnownRelease[];
   /** Pins that belong to no known release. */
   readonly unclaimed: ReadonlySet<string>;
@@ -155,7 +151,7 @@ function unapproved(bundleId: BundleId, medium: string): Reason {
   return { code: 'trust/approval', data: { kind: 'found-unsigned', bundleId, medium } };
 }
 
-/** All its pins are in force here, and some of them belong to no known release. */
+/** All its pins are in force, and some of them belong to no known release. */
 function hasUnclaimedPins(
   { contents }: VerifiedBundle,
   unclaimed: ReadonlySet<string>,
@@ -201,7 +197,7 @@ function rebuild(
   return { bundle: { ...claimed, readyAt: activatedAt, activatedAt }, evidence: 'tags' };
 }
 
-/** Whether every tag of a release names its image in the runtime; false for one without tags. */
+/** False for a release without tags. */
 function holdsItsTags(bundle: VerifiedBundle, { runtime }: Observed): boolean {
   if (runtime.kind !== 'reachable') return false;
   const byName = new Map<string, RuntimeImage>();
@@ -216,7 +212,7 @@ function isSame(one: RuntimeImage | undefined, other: RuntimeImage | undefined):
   return one !== undefined && one.imageId === other?.imageId;
 }
 
-/** As much of a release in the status document as rebuilding needs. Times are RFC 3339. */
+/** What rebuilding needs of a release in the status document. Times are RFC 3339. */
 export interface ReportedRelease {
   readonly bundleId: BundleId;
   readonly phase: string;
@@ -236,7 +232,6 @@ export interface ReportedRelease {
   }[];
 }
 
-/** What the last status document says of releases that were adopted and not retired. */
 export function knownFromReport(reported: readonly ReportedRelease[]): readonly KnownRelease[] {
   return reported.flatMap((release): KnownRelease[] => {
     const adoptedAt = timeOf(release.adoptedAt);
@@ -255,7 +250,7 @@ export function knownFromReport(reported: readonly ReportedRelease[]): readonly 
   });
 }
 
-/** What came after the activation: the conditions have the times, none is before the activation. */
+/** The conditions have the times; none is before the activation. */
 function afterActivation(
   { phase, conditions = [] }: ReportedRelease,
   activatedAt: number,

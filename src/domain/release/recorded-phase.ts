@@ -3,15 +3,14 @@ import type { BundleId } from '../model/digest.ts';
 import type { Phase } from '../model/phase.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
 
-/** The phases that follow from the records alone, without an observation. */
 export type ReachedPhase = Extract<Phase, 'ready' | 'activated' | 'active' | 'proven' | 'superseded' | 'retired'>;
 
-/** Unpinned, and not asked for again since. */
+/** Unpinned, and not requested since. */
 export function isRetired({ retiredAt, activationRequestedAt }: StoredBundle): boolean {
   return retiredAt !== undefined && retiredAt > (activationRequestedAt ?? 0);
 }
 
-/** All that are not retired: their images are pinned. */
+/** Their images are pinned. */
 export function keptBundles(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return bundles.filter((bundle) => !isRetired(bundle));
 }
@@ -23,21 +22,18 @@ export function bundlesCalled(bundles: readonly StoredBundle[], name: string): r
   return kept.length > 0 ? kept : named.slice(-1);
 }
 
-/** What a command takes for this bundle and no other: its name, else its digest. */
+/** The name by which commands mean this bundle alone: its own, else its digest. */
 export function commandName({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): string {
   const name = bundleName(payload);
   return bundlesCalled(bundles, name).every((other) => other.bundleId === bundleId) ? name : bundleId;
 }
 
-/**
- * The release of a stream that was activated last and is not retired: its tags are the ones that
- * hold.
- */
+/** The release of a stream that was activated last and is not retired: its tags are in force. */
 export function currentRelease(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
   return newest(keptBundles(bundles), stream, (bundle) => bundle.activatedAt);
 }
 
-/** The last known good release of a stream. */
+/** The last known good release. */
 export function lastProven(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
   return newest(keptBundles(bundles), stream, (bundle) => bundle.provenAt);
 }
@@ -53,15 +49,15 @@ export function isRolledBack({ rolledBackAt, activatedAt }: StoredBundle): boole
 }
 
 /**
- * Whether tags of a release were moved and maybe not all of them yet. Windows, rollouts
- * and the schedule say when to begin: half-moved tags are the worst state, so they don't hold it.
+ * Whether tags were moved, maybe not all of them. Windows, rollouts and the schedule apply to the
+ * beginning only: half-moved tags are the worst state.
  */
 export function hasBegun({ activationBegunAt, activatedAt }: StoredBundle): boolean {
   return activationBegunAt !== undefined && activationBegunAt > (activatedAt ?? 0);
 }
 
 /**
- * Whether its activation was asked for and is not done, and nothing of its stream was activated
+ * Whether its activation was requested and is not done, and nothing of its stream was activated
  * since.
  */
 export function isAskedFor(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
@@ -72,7 +68,6 @@ export function isAskedFor(bundle: StoredBundle, bundles: readonly StoredBundle[
   );
 }
 
-/** Whether its present activation was seen running at some time. */
 export function wasActive({ activeAt, activatedAt }: StoredBundle): boolean {
   return activeAt !== undefined && activatedAt !== undefined && activeAt >= activatedAt;
 }
@@ -87,7 +82,7 @@ export function isTwin(one: StoredBundle, other: StoredBundle): boolean {
   );
 }
 
-/** The phase of a bundle from its records. Undefined before it was ready. */
+/** Undefined before it was ready. */
 export function reachedPhase(bundle: StoredBundle, bundles: readonly StoredBundle[]): ReachedPhase | undefined {
   if (isRetired(bundle)) return 'retired';
   if (bundle.activatedAt === undefined) return bundle.readyAt === undefined ? undefined : 'ready';
@@ -100,7 +95,7 @@ export function reachedPhase(bundle: StoredBundle, bundles: readonly StoredBundl
   return lastProven(bundles, name)?.bundleId === bundle.bundleId ? 'proven' : 'superseded';
 }
 
-/** Ids of the bundles of every stream that were activated last. */
+/** The bundle of each stream that was activated last. */
 export function currentIds(bundles: readonly StoredBundle[]): ReadonlySet<BundleId> {
   const streams = new Set(bundles.map((bundle) => bundle.payload.name));
   return new Set([...streams].flatMap((stream) => currentRelease(bundles, stream)?.bundleId ?? []));

@@ -13,37 +13,33 @@ import { componentsById, type ImageIds, imageIdOf } from './proof/evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
 import { type TagGoal, tagGoalsOf } from './tags.ts';
 
-/** Whether the settings keep a bundle pinned permanently. */
 export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy['lifecycle'], 'protect'>): boolean {
   return protect.includes(bundleName(payload));
 }
 
-/**
- * Whether a delta builds on this bundle. One of another stream is no base, whatever the delta says.
- */
+/** A bundle of another stream is no base, whatever the delta says. */
 export function isBaseOf({ bundleId, payload: { name } }: StoredBundle, { payload }: StoredBundle): boolean {
   return payload.update?.base === bundleId && payload.name === name;
 }
 
 /**
- * Whether a delta that is kept, and was never complete, builds on this bundle: its missing layers
- * are found only among images of the base.
+ * Whether a kept delta that was never complete builds on this bundle: its missing layers are found
+ * only among images of the base.
  */
 export function isBaseInNeed(base: StoredBundle, bundles: readonly StoredBundle[]): boolean {
   return keptBundles(bundles).some((delta) => delta.readyAt === undefined && isBaseOf(base, delta));
 }
 
-/** Asked for by a person and not done yet. */
+/** Requested by a person and not done yet. */
 function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
   return activationRequestedAt > activatedAt;
 }
 
 /**
- * The bundles that are kept no longer now that a newer one has proven itself: of the proven ones
- * those beyond `keep`, and those that were passed over, older by their sequence than the last known
- * good release. Never the release that was activated last, the last known good one, one that a
- * person has asked for, the base of a delta that is not ready yet, or a protected one. Oldest
- * first.
+ * The bundles that are no longer kept after a newer one has proven itself: proven ones beyond
+ * `keep`, and those older by their sequence than the last known good release. Never the release
+ * that was activated last, the last known good one, a requested one, the base of a delta that is
+ * not ready yet, or a protected one. Oldest first.
  */
 export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy['lifecycle']): readonly StoredBundle[] {
   const kept = keptBundles(bundles).filter((bundle) => !isProtected(bundle, policy));
@@ -63,9 +59,9 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy[
 }
 
 /**
- * The bundle that is to be given up so that `next` gets the space it lacks: one that was rolled
- * back, else the fallback. Undefined when the stream's present release is not proven, or when what
- * would be freed does not help.
+ * The bundle that is given up so that `next` gets the space it lacks: one that was rolled back,
+ * else the fallback. Undefined when the stream's present release is not proven, or when the freed
+ * space would not help.
  */
 export function roomFor(
   next: StoredBundle,
@@ -104,14 +100,14 @@ export interface Room {
 }
 
 /**
- * What keeping a protected release costs: bytes on disk of the layers that nothing else kept names.
+ * What keeping a protected release costs: bytes on disk of the layers that no other kept release
+ * has.
  */
 export interface ProtectedRelease {
   readonly bundle: StoredBundle;
   readonly ownBytes: number;
 }
 
-/** The releases on this node that the settings keep permanently. */
 export function protectedReleases(
   { bundles, pulledByUs = new Set() }: Stored,
   policy: Pick<Policy['lifecycle'], 'protect'>,
@@ -125,7 +121,7 @@ export function protectedReleases(
     });
 }
 
-/** What the layers take that only `gone` has, as far as they came with us. */
+/** What the layers that only `gone` has take, as far as they came with us. */
 function roomOf(gone: readonly StoredBundle[], others: readonly StoredBundle[], pulledByUs: ReadonlySet<string>): Room {
   const staying = new Set<Digest>(
     [
@@ -146,7 +142,6 @@ function layersOf({ contents }: StoredBundle, isMeant: (reference: string) => bo
   return contents.layers.filter((_layer, index) => indexes.has(index));
 }
 
-/** What removal is judged by. */
 interface RemovalContext {
   readonly images: readonly RuntimeImage[];
   readonly ids: ImageIds;
@@ -156,10 +151,10 @@ interface RemovalContext {
 }
 
 /**
- * Image ids of a retired bundle that may be removed as far as images tell: stickpin pulled them,
- * no kept bundle names them, nothing pins them any more, no unclaimed pin names them, and they have
- * no name that is not one of ours. None while a delta that is not ready builds on the bundle.
- * Whether a container uses them is not looked at here.
+ * Image ids of a retired bundle that may be removed as far as images show: stickpin pulled them, no
+ * kept bundle names them, nothing pins them any more, no unclaimed pin names them, and all their
+ * names are ours. None while a delta that is not ready builds on the bundle. Containers are not
+ * considered.
  */
 export function removableIds(
   bundle: StoredBundle,
@@ -181,14 +176,14 @@ export function removableIds(
     .map((image) => image.imageId);
 }
 
-/** For so long after a retirement its tags are removed. One that is asked for until then stays. */
+/** The time after a retirement in which its tags are removed. A tag in use then stays. */
 const SPARE_TAGS_MS = 24 * 60 * 60_000;
 
 /**
  * The tags that only a retired bundle gave to images of ours that stay pinned. Each of these images
- * keeps a tag of a kept bundle, since CRI-O deletes an image with its last name, and of names by
- * digest it does not show which are stored (docs/runtime-facts.md, facts 8 and 10). Whether
- * anything asks for the tags is not looked at here.
+ * keeps a tag of a kept bundle, since CRI-O deletes an image with its last name, and does not show
+ * which names by digest are stored (docs/runtime-facts.md, facts 8 and 10). Uses of the tags are
+ * not considered.
  */
 export function spareTags(
   bundle: StoredBundle,
@@ -217,8 +212,8 @@ export function spareTags(
 const PODS_STARTED_MS = 15 * 60_000;
 
 /**
- * Leaves out the tags by which a pod asks for its image, running or not: the kubelet would pull it
- * again. Names without a registry may mean any. While not all names are known, nothing goes.
+ * Leaves out the tags of images of pods, running or not: the kubelet would pull them again. Names
+ * without a registry may mean any. While not all names are known, nothing goes.
  */
 export function withoutAskedFor(
   tags: readonly string[],
@@ -241,9 +236,8 @@ function shortName(name: string): string {
 }
 
 /**
- * Leaves out what a container that has not exited uses: the image that it was made from, or one
- * that it mounts as a volume. Without knowledge of the containers, or of the volumes of one of
- * them, nothing goes.
+ * Leaves out what a container that has not exited uses: its image, or one that it mounts as a
+ * volume. Without knowledge of the containers, or of the volumes of one of them, nothing goes.
  */
 export function withoutUsed(
   imageIds: readonly string[],
@@ -266,8 +260,8 @@ function usedIds(container: RuntimeContainer, ids: ImageIds): ReadonlySet<string
 }
 
 /**
- * Every reference of ours that names the image was pulledByUs: one that was there before makes the
- * image foreign, whatever its other names.
+ * Every reference of ours that names the image was pulled by us: one that was present before makes
+ * the image foreign, whatever its other names.
  */
 function isPulledByUs(
   { imageId }: RuntimeImage,
@@ -293,7 +287,6 @@ function namesOf(bundles: readonly StoredBundle[]) {
   return { tags, repositories };
 }
 
-/** What {@link incompleteReleases} looks at. */
 interface IncompleteContext {
   readonly observed: Pick<Observed, 'now' | 'boot' | 'media' | 'runtime' | 'facts' | 'clockSynchronised'>;
   readonly memory: Pick<Memory, 'running' | 'lastCarriers'>;
@@ -302,11 +295,10 @@ interface IncompleteContext {
 }
 
 /**
- * Releases that have not become complete for `retention.incomplete` since their adoption: a stick
- * was taken away and never came back. Not one whose bundle is on a plugged medium, since it may go
- * on at once; none while the runtime does not answer, or of a stream for which the clock can't be
- * right. The wall clock may be set meanwhile: where the daemon saw the medium leave, the time since
- * then counts by the uptime of the machine too.
+ * Releases that were not complete for `retention.incomplete` since their adoption. Without bundles
+ * on a plugged medium, since they may continue at once; none while the runtime does not answer, or
+ * of a stream for which the clock can't be right. The wall clock may be set meanwhile: where the
+ * daemon saw the medium leave, the uptime since then counts too.
  */
 export function incompleteReleases({ observed, memory, bundles, policy }: IncompleteContext): readonly BundleId[] {
   const { incomplete } = policy.retention;
@@ -337,9 +329,7 @@ export function incompleteReleases({ observed, memory, bundles, policy }: Incomp
 
 /** Why a release that was activated, and is not the current one of its stream, is still pinned. */
 export type KeptWhy =
-  /** `lifecycle.protect` names it. */
   | { readonly kind: 'protected' }
-  /** A person asked for its activation. */
   | { readonly kind: 'wanted' }
   /** A delta that was never complete builds on it. */
   | { readonly kind: 'base' }
@@ -347,15 +337,14 @@ export type KeptWhy =
   | { readonly kind: 'last-good'; readonly current: StoredBundle }
   /** It is one of `lifecycle.keep` proven releases. */
   | { readonly kind: 'fallback'; readonly keep: number }
-  /** It was never proven, and nothing newer is: one that has a higher sequence has to be first. */
+  /**
+   * It was never proven, and nothing newer is: a release with a higher sequence has to be first.
+   */
   | { readonly kind: 'unproven'; readonly current: StoredBundle; readonly isRolledBack: boolean }
   /** Nothing needs it; it goes once nothing runs from it. */
   | { readonly kind: 'surplus' };
 
-/**
- * Why each of these releases is kept, see {@link KeptWhy}. Of a stream that has no current release
- * none is named.
- */
+/** Of releases that were activated. None of a stream without a current release. */
 export function whyKept(bundles: readonly StoredBundle[], policy: Policy['lifecycle']): ReadonlyMap<BundleId, KeptWhy> {
   const surplus = new Set(surplusBundles(bundles, policy));
   const found = new Map<BundleId, KeptWhy>();

@@ -21,17 +21,13 @@ export const UNPIN_POLL_MS = 1_000;
 /** How long to check. An image that is still pinned then is pinned by another program. */
 const UNPIN_PATIENCE_MS = 30_000;
 
-/** A bundle that can't be preloaded for lack of space. */
 export interface ShortOfSpace {
   readonly bundle: StoredBundle;
-  /** At least that much is to be freed. */
+  /** How much is to be freed at least. */
   readonly lacking: Room;
 }
 
-/**
- * Whether a release was retired just now whose images are to be removed, and the runtime still
- * reports some of them as pinned.
- */
+/** Whether images of a release that was retired just now are still reported as pinned. */
 export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
   if (runtime.kind !== 'reachable') return false;
   const needed = new Set(
@@ -73,7 +69,7 @@ export function retirements(look: ContainerLook, short: readonly ShortOfSpace[])
   return [];
 }
 
-/** The images and tags of retired releases that may be removed now, each once. */
+/** Each once. */
 export function removals(look: ContainerLook): LifecycleFinding[] {
   const taken = new Set<string>();
   return look.stored.bundles.flatMap((bundle): LifecycleFinding[] => {

@@ -8,29 +8,28 @@ import { componentNames, componentsById, imageIdOf } from './proof/evidence.ts';
 import { currentIds, isAskedFor, isProven, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
 /**
- * How long the release before must run again, and nothing of the newer one, before it is called
- * rolled back; the soak time if that is shorter.
+ * How long the release before must run again, and nothing of the newer one, before that counts as a
+ * rollback; the soak time if that is shorter.
  */
 const BACK_MS = 60_000;
 
-/** How often containers are looked at while all is proven; the soak time if that is shorter. */
+/** How often containers are listed while all is proven; the soak time if that is shorter. */
 const LOOK_MS = 600_000;
 
-/** Whether a release runs no more and an older one does in its place. */
+/** Whether a release no longer runs and an older one runs in its place. */
 interface RollbackEvidence {
-  /** Its clock, with the time since when that is so. */
+  /** With the time of the change. */
   readonly soak: Soak;
   readonly findings: readonly LifecycleFinding[];
   /**
-   * When it will have been so for long enough, as milliseconds from now; undefined while it is not
-   * so, or when it has been.
+   * Milliseconds from now until it counts; undefined while it is not so, or when it counts already.
    */
   readonly dueInMs: number | undefined;
 }
 
 /**
- * Of each stream the release that was activated last, if it is proven, did not go back, and has one
- * before it to which it could.
+ * The proven release of each stream that was activated last and did not go back, if it has one
+ * before it.
  */
 export function provenWithFallback(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   const current = currentIds(bundles);
@@ -44,8 +43,8 @@ export function provenWithFallback(bundles: readonly StoredBundle[]): readonly S
 }
 
 /**
- * Whether it is time to look at containers again `sinceLookMs` after the last time, although no
- * release has to prove itself: what is proven may go back.
+ * Whether containers are to be listed again `sinceLookMs` after the last time, although no release
+ * has to prove itself: what is proven may go back.
  */
 export function isContainerCheckDue(
   bundles: readonly StoredBundle[],
@@ -57,11 +56,11 @@ export function isContainerCheckDue(
 }
 
 /**
- * Of a release that has not proven itself yet. That its containers vanish is not enough: a job that
- * has ended does so too, and so does a node that is drained. One component that ran from it must
- * have a container from an image of the older one that started after it.
+ * Of a release that has not proven itself yet. Vanished containers are not enough: a job ends, and
+ * a node is drained. One component that ran from it must have a container from an image of the
+ * older one that started after it.
  *
- * @param seen its clock after this look
+ * @param seen its clock after this observation
  */
 export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, look: ContainerLook): RollbackEvidence {
   const isBack = (older: StoredBundle) => componentsBack(bundle, older, seen, look).size > 0;
@@ -71,9 +70,9 @@ export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, look: Conta
 }
 
 /**
- * Of a proven release. It may be drained for maintenance at any time of its long life, while
- * somebody tries an image of the older one: so all components that ran from it when it was proven,
- * as far as the older one has them, must run from that one again.
+ * Of a proven release. It may be drained for maintenance at any time of its long life, while an
+ * image of the older one is tried: so all components that ran from it when it was proven, as far as
+ * the older one has them, must run from that one again.
  *
  * @param isRunning whether anything runs from it
  */
@@ -112,8 +111,8 @@ function after(
 }
 
 /**
- * The releases of its stream to which one may go back, the last known good one first. One that went
- * back itself is not gone back to: it would be activated, and that is for a person to ask for.
+ * The releases of its stream to which it may go back, the last known good one first. Without those
+ * that went back themselves: their activation needs a person's request.
  */
 function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return keptBundles(bundles)
@@ -149,8 +148,8 @@ function isAnyLeft({ components }: Soak): boolean {
 }
 
 /**
- * That a release was rolled back, or is being: its tags are the ones that hold until the release to
- * which it goes back is activated. Undefined when it was not since its activation.
+ * That a release was rolled back, or is being: its tags are in force until the release to which it
+ * goes back is activated. Undefined when it was not since its activation.
  */
 export function rollbackReason(
   bundle: StoredBundle,
@@ -163,10 +162,7 @@ export function rollbackReason(
   return { code: 'engine/rolled-back', data: { recorded, ...(open !== undefined && { open }) } };
 }
 
-/**
- * The release to which a rolled back one goes back, while its activation is not done; undefined
- * when it is done, or when something else was activated since.
- */
+/** Undefined when its activation is done, or when something else was activated since. */
 function goesBackTo({ payload, rolledBackAt = 0 }: StoredBundle, bundles: readonly StoredBundle[]) {
   return bundles.find(
     (other) =>

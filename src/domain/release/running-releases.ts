@@ -29,7 +29,7 @@ export function isRunning(bundle: StoredBundle, { stored: { bundles }, container
   return isAnyRunning(bundle, { bundles, containers, ids });
 }
 
-/** An older release that runs tells that this one does not yet. */
+/** While an older release runs, this one does not yet. */
 export function isOtherOfStreamRunning({ bundleId, payload }: StoredBundle, look: ContainerLook): boolean {
   return keptBundles(look.stored.bundles).some(
     (other) =>
@@ -48,20 +48,18 @@ function isAnyRunning(
   return containers.some((container) => container.state !== 'exited' && own.has(imageIdOf(container, ids) ?? ''));
 }
 
-/** What of the rounds before says whether containers are to be looked at. */
 interface BeforeLook {
-  /** Whether a bundle lacked space. */
   readonly isShort: boolean;
-  /** How long ago containers were looked at, by the machine's own time. */
+  /** By the machine's own time. */
   readonly sinceLookMs: number;
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
 }
 
 /**
- * Whether anything hangs on containers: a release that must prove itself or may run by itself, one
- * that is to be retired, images or tags that are to be removed. While all is proven they are looked
- * at now and then, since an older release may run again.
+ * Whether anything depends on containers: a release that must prove itself or may run without
+ * activation, one that is to be retired, images or tags that are to be removed. While all is proven
+ * they are listed now and then, since an older release may run again.
  */
 export function needsContainers(
   stored: Stored,

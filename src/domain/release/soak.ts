@@ -9,7 +9,6 @@ export interface Witness {
   readonly container: RuntimeContainer;
 }
 
-/** The state of the soak. */
 export type SoakVerdict =
   /** Nothing that counts runs. */
   | { readonly kind: 'none' }
@@ -28,9 +27,10 @@ export type SoakVerdict =
   | { readonly kind: 'done' };
 
 /**
- * The soak clock after one more look. A restart (another container of the same name in the same
- * pod, one that was started again before, another start time) starts the clock of its component
- * again; so does one that ended with an error. What ended well says nothing either way.
+ * The soak clock after one more observation. A restart (another container of the same name in the
+ * same pod, one that was started again before, another start time) starts the clock of its
+ * component again; so does one that ended with an error. A container that ended well counts for
+ * neither.
  */
 export function soakAfter(
   before: Soak | undefined,
@@ -96,8 +96,8 @@ function isRestart(known: ComponentSoak | undefined, container: RuntimeContainer
 }
 
 /**
- * Whether every component that was seen running has run without restart for `soak`, and those of
- * `require` are among them.
+ * Whether every component that was seen running, with those of `require`, has run without restart
+ * for `soak`.
  */
 export function judgeSoak(
   soak: Soak | undefined,

@@ -11,10 +11,10 @@ export interface TagConflict {
 }
 
 /**
- * The first tag of a release that a release of another stream holds, unless both name the same
- * digest. Held are the tags of all releases that were activated and not retired since, also of
- * those that were rolled back or superseded: the way back to them must stay open. One whose
- * activation has begun holds its tags too, since some of them may have moved.
+ * The first tag of a release that a release of another stream holds for another digest. Held are
+ * the tags of all releases that were activated and not retired since, also of those that were
+ * rolled back or superseded: the way back to them must stay open. One whose activation has begun
+ * holds its tags too, since some of them may have moved.
  *
  * @returns undefined when all of its tags are free
  */
@@ -44,7 +44,7 @@ function order({ activationBegunAt = 0 }: StoredBundle): number {
   return activationBegunAt;
 }
 
-/** All tags of a release, those that are attached to its images too, with what they name. */
+/** With the tags that are attached to its images. */
 function tagsOf({ contents }: StoredBundle): ReadonlyMap<string, Digest> {
   const tags = new Map<string, Digest>();
   for (const { reference, digest, tags: own, attached = [] } of contents.images) {
@@ -56,7 +56,7 @@ function tagsOf({ contents }: StoredBundle): ReadonlyMap<string, Digest> {
 
 /**
  * Attached tags that several streams name with different digests, by tag: the stream whose release
- * was adopted first has it. Bundles are in the order of adoption.
+ * was adopted first has it. `bundles`: in the order of adoption.
  */
 export function attachedOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string, BundleId> {
   const owners = new Map<string, { readonly stream: string; readonly bundleId: BundleId }>();

@@ -5,7 +5,6 @@ import { isWaiting, type Memory, type TagGiven } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { isRetired, isRolledBack } from './recorded-phase.ts';
 
-/** A tag and the image that it is to name. */
 export interface TagGoal {
   /** `registry/repo:tag` */
   readonly tag: string;
@@ -14,35 +13,31 @@ export interface TagGoal {
   readonly digest: Digest;
 }
 
-/** A tag that a release has lost. */
 export interface StrayTag extends TagGoal {
   readonly bundleId: BundleId;
   /** What it names now, by digest or by image id; undefined when it names nothing. */
   readonly names: string | undefined;
 }
 
-/** What one round concludes about tags. */
 export interface TagAssessment {
-  /** Tags that are to be restored: they ought to name an image of a release, and don't. */
+  /** Tags that should name an image of a release, and don't. */
   readonly stray: readonly StrayTag[];
-  /** Tags of any release that were taken away again and again: they are left alone. */
+  /** Tags of any release that were lost again and again: they are left alone. */
   readonly contested: readonly StrayTag[];
-  /** Stray ones that are to be given to their images now, all of one release. */
+  /** Stray ones that are to be restored now, all of one release. */
   readonly due: readonly StrayTag[];
   /**
    * Stray ones whose repositories need our mirror: the due ones, and those that wait after a
    * failure.
    */
   readonly mirrored: readonly StrayTag[];
-  /** Tags that were given again, and name their images now, or are nobody's any more. */
+  /** Restored tags that name their images now, or belong to no release any more. */
   readonly settled: readonly string[];
   /** When the next one is due, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
-  /** What a person should know of a release's tags. */
   readonly troubles: ReadonlyMap<BundleId, Reason>;
 }
 
-/** As much of a bundle's assessment as tags depend on. */
 export interface TagHolder {
   readonly bundle: StoredBundle;
   readonly withdrawn: Reason | undefined;
@@ -51,12 +46,12 @@ export interface TagHolder {
 }
 
 /**
- * So often is a tag given again within {@link CONTEST_MS}; if it is lost once more, somebody else
+ * How often a tag is restored within {@link CONTEST_MS}; if it is lost once more, something else
  * wants it.
  */
 const CONTEST_TIMES = 3;
 const CONTEST_MS = 60 * 60_000;
-/** First pause after a tag was given again; four times as long after each further time. */
+/** First pause after a tag was restored; four times as long after each further time. */
 const PAUSE_MS = 5_000;
 
 /** Nothing is wrong with tags, or nobody knows. */
@@ -70,7 +65,6 @@ const NO_TAGS: TagAssessment = {
   troubles: new Map(),
 };
 
-/** All tags of a bundle. */
 export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readonly TagGoal[] {
   return contents.images.flatMap(({ reference, digest, tags }) => tags.map((tag) => ({ tag, reference, digest })));
 }
@@ -78,12 +72,12 @@ export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readon
 /**
  * The release whose image our registry sends for each tag: of a stream the one that was activated
  * last of those that name it, also once it is superseded, until it is retired. A tag does not move
- * back by itself: one that a retired release or one that was rolled back took from a kept release
- * is nobody's, unless all of them name the same image.
+ * back automatically: one that a retired or rolled back release took from a kept one belongs to
+ * none, unless all of them name the same image.
  *
- * Of several streams that name a tag it is the one whose lost tags are restored
- * ({@link restoredReleases}), then the one that was activated first, since no other may take a tag
- * that is held (`foreignTag`). `withdrawn`: releases that are not trusted any more have no tags.
+ * Of several streams it is the one whose lost tags are restored ({@link restoredReleases}), then
+ * the one that was activated first, since no other may take a held tag (`foreignTag`). `withdrawn`:
+ * releases that are no longer trusted have no tags.
  */
 export function tagOwners(
   bundles: readonly StoredBundle[],
@@ -107,9 +101,9 @@ export function tagOwners(
 }
 
 /**
- * Of each stream the release that was activated last: tags that it loses are restored. None of a
- * stream whose last one was rolled back or retired: to move tags of an older one would be an
- * activation that nobody asked for.
+ * The release of each stream that was activated last: its lost tags are restored. None of a stream
+ * whose last one was rolled back or retired: moving tags of an older one would be an activation
+ * without a request.
  */
 export function restoredReleases(bundles: readonly StoredBundle[]): ReadonlySet<StoredBundle> {
   const newest = new Map<string, StoredBundle>();
@@ -121,7 +115,6 @@ export function restoredReleases(bundles: readonly StoredBundle[]): ReadonlySet<
   return new Set([...newest.values()].filter((bundle) => !isRetired(bundle) && !isRolledBack(bundle)));
 }
 
-/** A release that names a tag, and the image that it names. */
 interface TagClaim {
   readonly bundle: StoredBundle;
   readonly digest: Digest;
@@ -151,8 +144,8 @@ function ownerOf(claims: readonly TagClaim[], withdrawn: ReadonlySet<StoredBundl
 }
 
 /**
- * Compares the tags of the releases that hold them with what the runtime says. An image that is
- * absent is pulled first.
+ * Compares the tags of the releases that hold them with those of the runtime. An absent image is
+ * pulled first.
  */
 export function assessTags(
   holders: readonly TagHolder[],
@@ -185,9 +178,8 @@ export function assessTags(
     contested,
     settled,
     due,
-    // A runtime takes up its configuration a little after it was told to (docs/runtime-facts.md,
-    // docs/runtime-facts.md, fact 5): mirrors that came and went with each try would never be there
-    // in time.
+    // A runtime reads its configuration a little after its reload (docs/runtime-facts.md, fact 5):
+    // mirrors that came and went with each try would never be in force in time.
     mirrored: [...due, ...open.filter((one) => isPaused(one.bundleId))],
     wakeAt: later.length === 0 ? undefined : Math.min(...later),
     troubles: troublesOf(holders, stray, contested, failures),
@@ -195,8 +187,8 @@ export function assessTags(
 }
 
 /**
- * What is still worth knowing of when tags were given: of those that have settled the last hour, of
- * the others everything.
+ * What still matters of when tags were restored: of those that have settled the last hour, of the
+ * others everything.
  */
 export function tagsGivenLately(
   given: readonly TagGiven[],
@@ -247,7 +239,6 @@ function compare(holders: readonly TagHolder[], { images }: Extract<RuntimeObser
   return { lost, met, owned: new Set(owners.keys()), restored: restoredIds };
 }
 
-/** The releases that are not trusted any more. */
 export function withdrawnAmong(holders: readonly Pick<TagHolder, 'bundle' | 'withdrawn'>[]): ReadonlySet<StoredBundle> {
   return new Set(holders.flatMap(({ bundle, withdrawn }) => (withdrawn === undefined ? [] : [bundle])));
 }

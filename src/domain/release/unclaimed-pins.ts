@@ -6,13 +6,9 @@ import type { RejectedName, Verdict } from '../trust/approval.ts';
 import { knownRelease } from './rebuild.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 
-/**
- * Unclaimed pins of one release. `bundleId`, `name` and `version` are absent when the release is
- * not known.
- */
+/** Pins of one release. `bundleId`, `name` and `version` are absent when it is not known. */
 export type UnclaimedPins = Partial<Omit<PinnedRelease, 'references'>> & Pick<PinnedRelease, 'references'>;
 
-/** What a round concludes about pins. */
 export interface PinAssessment {
   /** Pins that a release which is kept here wants, sorted. */
   readonly claimed: readonly string[];
@@ -23,16 +19,14 @@ export interface PinAssessment {
   readonly unclaimed: readonly string[];
   /** {@link unclaimed} by release, the nameless rest last. */
   readonly unclaimedReleases: readonly UnclaimedPins[];
-  /** What the ledger is to say. */
   readonly record: PinRecord;
   /**
-   * There may be pins that nobody remembers and that can't be seen now: nothing may be rendered
-   * over them, and the ledger stays as it is.
+   * There may be pins without a record that can't be seen now: nothing may be rendered over them,
+   * and the ledger stays as it is.
    */
   readonly isUncertain: boolean;
 }
 
-/** What pins are judged by. */
 export interface PinContext {
   readonly bundles: readonly StoredBundle[];
   /** Undefined when there is none, or when it can't be read. */
@@ -42,11 +36,10 @@ export interface PinContext {
   readonly age: StateAge;
   /** Adopted bundles without images. Default none. */
   readonly notices?: readonly StoredBundle[];
-  /** What people said about bundles, from the database. Default nothing. */
+  /** Default none. */
   readonly verdicts?: readonly Verdict[];
-  /** Names that people rejected, from the database. Default none. */
   readonly rejectedNames?: readonly RejectedName[];
-  /** What was last reported of releases, for what the ledger does not say. Default nothing. */
+  /** What was last reported of releases, for gaps of the ledger. Default nothing. */
   readonly reported?: readonly KnownRelease[];
 }
 
@@ -88,10 +81,7 @@ export function assessPins(context: PinContext): PinAssessment {
   return { claimed, unclaimed, unclaimedReleases, record, isUncertain: isUnseen && isDoubted };
 }
 
-/**
- * What is remembered beside the database of bundles that it does not know. What the ledger says of
- * one counts; what was last reported fills the gaps.
- */
+/** Bundles that the database does not know. The ledger counts; the last report fills its gaps. */
 export function rememberedReleases({
   bundles,
   notices = [],
@@ -100,13 +90,13 @@ export function rememberedReleases({
 }: Pick<PinContext, 'bundles' | 'notices' | 'ledger' | 'reported'>): readonly KnownRelease[] {
   const stored = new Set([...bundles, ...notices].map(({ bundleId }) => bundleId));
   const known = ledger?.known ?? [];
-  const told = new Set(known.map(({ bundleId }) => bundleId));
-  return [...known, ...reported.filter(({ bundleId }) => !told.has(bundleId))].filter(
+  const knownIds = new Set(known.map(({ bundleId }) => bundleId));
+  return [...known, ...reported.filter(({ bundleId }) => !knownIds.has(bundleId))].filter(
     ({ bundleId }) => !stored.has(bundleId),
   );
 }
 
-/** A notice pins nothing, so it is remembered until it is known again. */
+/** A notice pins nothing, so it is kept until it is known again. */
 function knownIn(context: PinContext, lost: readonly KnownRelease[]): readonly KnownRelease[] {
   const { bundles, notices = [] } = context;
   const lostNotices = rememberedReleases(context).filter(({ isNotice }) => isNotice === true);
@@ -114,7 +104,7 @@ function knownIn(context: PinContext, lost: readonly KnownRelease[]): readonly K
   return [...new Map(all.map((one) => [one.bundleId, one])).values()];
 }
 
-/** The database has the last word, but for what it may have lost. */
+/** The database counts, except for what it may have lost. */
 function saidIn({ verdicts = [], rejectedNames = [], ledger }: PinContext, isDoubted: boolean) {
   if (!isDoubted) return { verdicts, rejectedNames };
   return {
@@ -123,13 +113,13 @@ function saidIn({ verdicts = [], rejectedNames = [], ledger }: PinContext, isDou
   };
 }
 
-/** Verdicts of the ledger that the database does not know, or of which it knows an earlier one. */
+/** Verdicts of the ledger that the database lacks, or has of an earlier time. */
 export function lostVerdicts(known: readonly Verdict[], ledger: PinLedger | undefined): readonly Verdict[] {
   const latest = new Map(known.map((verdict) => [verdict.bundleId, verdict.at]));
   return (ledger?.verdicts ?? []).filter(({ bundleId, at }) => at > (latest.get(bundleId) ?? -1));
 }
 
-/** Names that the ledger says were rejected, and that a database which was lost does not know. */
+/** Names that the ledger has as rejected and a lost database lacks. */
 export function lostNames(
   known: readonly RejectedName[],
   ledger: Pick<PinLedger, 'rejectedNames'> | undefined,
@@ -139,19 +129,17 @@ export function lostNames(
   );
 }
 
-/** The ledger that records these pins of a database. */
 export function ledgerOf(record: PinRecord, bundles: readonly StoredBundle[], state: StateAge): PinLedger {
   return { ...record, state, stamp: latestStamp(bundles) };
 }
 
-/** Whether two records say the same. */
 export function isSameRecord(one: PinRecord, other: PinRecord): boolean {
   const textOf = ({ releases, unclaimed, givenUp, known = [], verdicts = [], rejectedNames = [] }: PinRecord) =>
     JSON.stringify([releases, unclaimed, givenUp, known, verdicts, rejectedNames]);
   return textOf(one) === textOf(other);
 }
 
-/** Whether the database is the one to which the ledger belongs, and not an earlier copy of it. */
+/** Whether the ledger belongs to the database, and the database is no earlier copy. */
 export function isAsNew(age: StateAge, ledger: StateAge): boolean {
   return age.origin === ledger.origin && age.revision >= ledger.revision;
 }

@@ -1,7 +1,7 @@
 import { parseReference } from '../../model/reference.ts';
 import { fieldBelow, ownerOf, placedPodImagesIn } from '../pod-images.ts';
 
-/** A text of an object that looks like an image, where Kubernetes itself starts none. */
+/** A text of an object that looks like an image, in a place where Kubernetes itself starts none. */
 export interface LooseImage {
   /** As `Prometheus shop/main`. Empty where no enclosing object has kind and name. */
   readonly owner: string;

@@ -4,7 +4,6 @@ import type { Memory } from '../../state/memory.ts';
 import type { Observed, Stored } from '../../state/state.ts';
 import type { ImageIds } from './evidence.ts';
 
-/** The inputs for the evaluation of releases in a round that observed containers. */
 export interface ContainerLook {
   readonly observed: Observed;
   readonly memory: Memory;

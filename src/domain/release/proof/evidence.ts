@@ -6,17 +6,12 @@ import type { StoredBundle } from '../../state/state.ts';
 import { isTwin, keptBundles } from '../recorded-phase.ts';
 import type { Witness } from '../soak.ts';
 
-/**
- * Finds the id of an image of the runtime by its id or a name. A tag counts for what it names now.
- */
+/** A tag counts for what it names now. */
 export interface ImageIds {
   of(name: string): string | undefined;
 }
 
-/**
- * An index over `ListImages`. Ids are told with and without `sha256:` in front, depending on the
- * runtime.
- */
+/** Runtimes report ids with or without `sha256:` in front. */
 export function imageIds(images: readonly RuntimeImage[]): ImageIds {
   const byName = new Map<string, string>();
   for (const { imageId, repoTags, repoDigests } of images) {
@@ -29,10 +24,7 @@ function bare(name: string): string {
   return name.startsWith('sha256:') ? name.slice('sha256:'.length) : name;
 }
 
-/**
- * The id of the image that a container was made from, or undefined when the runtime has no such
- * image any more.
- */
+/** Undefined when the runtime has no such image any more. */
 export function imageIdOf(container: RuntimeContainer, ids: ImageIds): string | undefined {
   for (const name of container.imageNames) {
     const id = ids.of(name);
@@ -42,8 +34,8 @@ export function imageIdOf(container: RuntimeContainer, ids: ImageIds): string | 
 }
 
 /**
- * What an image is called beside those of its bundle: its component; else its repository, unless
- * another image lies there too; else its reference.
+ * The name of an image in its bundle: its component; else its repository, unless another image of
+ * it is there too; else its reference.
  */
 function componentOf(image: Image, images: readonly Image[]): string {
   if (image.component !== undefined) return image.component;
@@ -52,12 +44,11 @@ function componentOf(image: Image, images: readonly Image[]): string {
   return isAlone ? repository : image.reference;
 }
 
-/** The components of a bundle, whether their images are there or not. */
+/** Whether their images are present or not. */
 export function componentNames({ contents }: StoredBundle): ReadonlySet<string> {
   return new Set(contents.images.map((image) => componentOf(image, contents.images)));
 }
 
-/** Image ids of a bundle with the component of each. */
 export function componentsById({ contents }: StoredBundle, ids: ImageIds): ReadonlyMap<string, string> {
   return new Map(
     contents.images.flatMap((image) => {

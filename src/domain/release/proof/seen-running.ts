@@ -9,30 +9,26 @@ import type { ContainerLook } from './container-look.ts';
 import { componentsById, imageIdOf } from './evidence.ts';
 
 /**
- * How long what was never activated must be seen running before it is; the soak time if that is
+ * How long a release that was never activated must run before it is; the soak time if that is
  * shorter.
  */
 const SEEN_MS = 60_000;
 
-/**
- * Releases that are kept and were never activated, though they were ready once: something else may
- * start them.
- */
+/** Releases that were ready once: something else may start them. */
 export function neverActivated(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return keptBundles(bundles).filter(({ readyAt, activatedAt }) => readyAt !== undefined && activatedAt === undefined);
 }
 
-/** What follows from releases that run although stickpin has not activated them. */
 interface SeenRunning {
   readonly findings: readonly LifecycleFinding[];
-  /** When the next of them will have been seen for long enough, as milliseconds from now. */
+  /** As milliseconds from now. */
   readonly dueInMs: readonly number[];
 }
 
 /**
- * Follows those of the never activated releases that may be activated now (`waiting`): somebody may
- * have upgraded the cluster by other means, so that one of them simply runs. It is activated then,
- * so that tags name what runs and it can prove itself. Of each stream the newest one only.
+ * Follows those of the never activated releases that may be activated now (`waiting`): the cluster
+ * may have been upgraded by other means. Then the release is activated, so that tags name what runs
+ * and it can prove itself. Of each stream the newest one only.
  */
 export function seenRunning(waiting: readonly StoredBundle[], look: ContainerLook): SeenRunning {
   const followed = waiting.map((bundle) => follow(bundle, look));
@@ -55,13 +51,10 @@ export function seenRunning(waiting: readonly StoredBundle[], look: ContainerLoo
 
 interface Followed {
   readonly bundle: StoredBundle;
-  /** Its clock, if that has changed. */
   readonly soak: Soak | undefined;
   /** Components that run from it. */
   readonly components: readonly string[];
-  /**
-   * When one of them has run for long enough, as milliseconds from now; undefined while none runs.
-   */
+  /** Milliseconds from now; undefined while none runs. */
   readonly dueInMs: number | undefined;
 }
 
@@ -90,10 +83,10 @@ function follow(bundle: StoredBundle, look: ContainerLook): Followed {
 const NO_ACTIVATION = 0;
 
 /**
- * The containers that show that `bundle` runs. Their images were pulled by stickpin, and no other
- * known release has them: an image that was there before, or that two releases have, shows nothing.
- * Where a release of the stream is active, its own version of the component must have stopped: a
- * container that runs in addition to it, as a test or to pull images early, is no upgrade.
+ * The containers that show that `bundle` runs: of images that stickpin pulled and that no other
+ * known release has. Where a release of the stream is active, its own version of the component must
+ * have stopped: a container that runs in addition to it, as a test or to pull images early, is no
+ * upgrade.
  */
 function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerLook): readonly Witness[] {
   const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);
@@ -115,9 +108,7 @@ function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: 
   });
 }
 
-/**
- * Ids of the images that came with us and that no other known release names, retired ones included.
- */
+/** Retired releases count too. */
 function exclusiveIds(
   { bundleId, contents }: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -138,7 +129,6 @@ function exclusiveIds(
   );
 }
 
-/** As much of the assessment of a release as its stream's motion depends on. */
 interface StreamEntry {
   readonly bundle: StoredBundle;
   readonly activationDue: boolean;
@@ -147,8 +137,8 @@ interface StreamEntry {
 }
 
 /**
- * Of which streams nothing may be asked for by itself: an activation is to come there, or a person
- * asked for one.
+ * Streams with an activation that is to come or was requested: nothing else is activated
+ * automatically.
  */
 export function streamsInMotion(entries: readonly StreamEntry[]): ReadonlySet<string> {
   return new Set(

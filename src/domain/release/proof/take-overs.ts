@@ -5,8 +5,8 @@ import { isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from '
 import { isProtected } from '../retention.ts';
 
 /**
- * Same images, new metadata: nothing could tell it from the other one, so it continues where that
- * one is.
+ * Same images, new metadata: nothing distinguishes the two, so it continues in the state of the
+ * other one.
  */
 export function takeOvers(stored: Stored, policy: Policy): LifecycleFinding[] {
   return unprovenReleases(stored)

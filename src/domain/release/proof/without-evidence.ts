@@ -1,18 +1,16 @@
 import type { Policy } from '../../settings/settings.ts';
 import type { Soak } from '../../state/release-record.ts';
 
-/** Looks at the containers further apart than this leave a time in which nobody could look. */
+/** Checks of the containers further apart than this leave a time without observation. */
 const LONGEST_GAP_MS = 180_000;
-/** The time is recorded so often, at most: each record is a write to the disk. */
+/** The shortest time between two records: each one is a write to the disk. */
 const STEP_MS = 60_000;
 
-/** What one more look without evidence comes to. */
 export interface UnseenVerdict {
-  /** The clock of the release, with the time without evidence. */
   readonly soak: Soak;
-  /** It counts as proven. */
+  /** Whether it counts as proven. */
   readonly isDone: boolean;
-  /** When it will, or is to be recorded next, as milliseconds from now; undefined: never. */
+  /** When it will be proven or recorded next, as milliseconds from now; undefined: never. */
   readonly dueInMs: number | undefined;
 }
 
@@ -21,7 +19,7 @@ export interface UnseenVerdict {
  * docs/decisions/proof.md, "Without evidence"). Only time between two observations of the
  * containers counts. It starts again while another release of the stream runs.
  *
- * @param soak the clock after this look
+ * @param soak the clock after this observation
  * @param before the clock as it is recorded
  */
 export function unseenAfter(
