@@ -42,18 +42,17 @@ import type { Memory, TaskFailure } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import { derivePhase } from './derive-phase.ts';
 
-/** What one round concludes about one adopted bundle. */
 export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdict {
   readonly bundle: StoredBundle;
   /** Labels of the plugged media that carry it. */
   readonly media: readonly string[];
   /** Only other nodes carry it: there is no stick to remove. Default false. */
   readonly isOnPeersOnly?: boolean;
-  /** Other nodes load it from the stick here, or may do so: it has to stay. */
+  /** Other nodes load it from this stick, or may do so: it has to stay. */
   readonly neededBy?: LoadingNodes | 'unknown';
-  /** The node that is waited for, while no other medium carries it. */
+  /** While no other medium carries it. */
   readonly waitsFor?: ReturnType<typeof peerWaitedFor>;
-  /** Labels of those of them that carry blobs of it. */
+  /** Labels of the media that carry blobs of it. */
   readonly blobMedia: readonly string[];
   readonly absentImages: readonly Image[];
   /** Present and reported pinned; those of a retired release are pinned for other ones. */
@@ -61,23 +60,21 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   /** Present, wanted pinned, and not reported pinned. */
   readonly unpinnedImages: readonly Image[];
   /**
-   * About what is neither present nor being pulled; undefined when nothing is known about the
-   * filesystem.
+   * What is neither present nor being pulled; undefined when nothing is known about the filesystem.
    */
   readonly disk: DiskVerdict | undefined;
-  /** What went wrong last and is not repaired, if anything. */
+  /** What failed last and is not repaired. */
   readonly trouble: Reason | undefined;
   /** What quick tries could not repair. */
   readonly degraded: Reason | undefined;
-  /** What is known to be damaged or lacking of it on the media that were seen. */
+  /** What is damaged or lacking of it on the media that were seen. */
   readonly badBlobs: readonly BadBlob[];
-  /** Why it is not trusted any more, if so: it is neither pulled nor served nor activated then. */
+  /** Why it is no longer trusted: then it is neither pulled nor served nor activated. */
   readonly withdrawn: Reason | undefined;
-  /** Who signed it, as far as plugged media show more than is stored. */
+  /** As far as plugged media show more than is stored. */
   readonly newSigners: Signers | undefined;
 }
 
-/** What {@link assessBundle} looks at beside the bundle. */
 export interface BundleContext {
   readonly observed: Observed;
   readonly memory: Memory;
@@ -90,7 +87,6 @@ export interface BundleContext {
   readonly paths: StreamPaths;
 }
 
-/** Concludes about one adopted release. */
 export function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAssessment {
   const { observed, memory, stored, policy } = context;
   const images = imagesOf(bundle, context);
@@ -137,8 +133,8 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
 }
 
 /**
- * What lacks of the releases that come before this one on the path of its stream, or of all on that
- * path where this one is not.
+ * What the releases before this one on the path of its stream lack, or all on that path where this
+ * one is not.
  */
 function aheadOf(bundle: StoredBundle, context: BundleContext): readonly LackingRelease[] {
   const { route } = pathOf(context.paths, bundle.payload.name);
@@ -165,13 +161,12 @@ function imagesOf(bundle: StoredBundle, { images, memory }: BundleContext): Bund
   };
 }
 
-/** What other nodes have to do with it. */
 function peersOf(carriers: readonly Carrier[]): Pick<BundleAssessment, 'isOnPeersOnly' | 'waitsFor'> {
   if (carriers.length === 0 || carriers.some(({ medium }) => medium.peer === undefined)) return {};
   return { isOnPeersOnly: true, waitsFor: peerWaitedFor(carriers.map(({ medium }) => medium)) };
 }
 
-/** Who needs the stick here: this node does not keep what it could give to others without it. */
+/** Who needs this stick: the node does not keep what it could serve without it. */
 function neededBy(
   bundle: StoredBundle,
   carriers: readonly Carrier[],
@@ -190,7 +185,6 @@ function neededBy(
   return nodes === undefined ? {} : { neededBy: nodes };
 }
 
-/** What its phase and its faults follow from. */
 function factsOf(
   bundle: StoredBundle,
   images: BundleImages,
@@ -226,7 +220,7 @@ function factsOf(
   };
 }
 
-/** What went wrong with it, and what of that lasts; the gravest counts. */
+/** The gravest fault counts. */
 function faultsOf(
   facts: BundleFacts,
   withdrawal: Withdrawal | undefined,
@@ -240,7 +234,6 @@ function faultsOf(
   return { trouble: troubles.trouble, degraded: withdrawal?.reason ?? lost ?? copy ?? troubles.degraded };
 }
 
-/** The plugged media that carry a bundle. */
 export function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]): readonly Carrier[] {
   return all.flatMap(({ medium, found }) =>
     found.kind === 'verified' && found.bundle.bundleId === bundleId ? [{ medium, found }] : [],
@@ -248,7 +241,7 @@ export function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]):
 }
 
 /**
- * Layers that a delta leaves to its base and that nobody has, of absent images that don't come from
+ * Layers that a delta leaves to its base and that nobody has. Only of absent images that don't come from
  * their own registries.
  */
 function lackingOfBaseIn(
@@ -284,13 +277,12 @@ function holdersOf(
   return [...holders].sort((a, b) => isBase(b) - isBase(a));
 }
 
-/** A bundle that is not trusted any more is pulled from nowhere. */
+/** A bundle that is no longer trusted is not pulled. */
 const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredImages: [] };
 
 /**
- * Whether CRI-O has the image by a tag alone: it then lists a digest that it works out on the fly,
- * and no pin of that digest holds. It is pulled by digest once, which fetches no layer, since they
- * are all there.
+ * Whether CRI-O has the image by a tag alone: it lists a computed digest then, and no pin of that
+ * digest holds. A pull by digest mends that, and fetches no layer.
  */
 function isHeldByTagAlone(
   image: Image,
@@ -302,7 +294,7 @@ function isHeldByTagAlone(
   return unenforcedPins.includes(image.reference);
 }
 
-/** What takes pins or mirrors away although they are rendered, as far as the bundle has any. */
+/** What takes rendered pins or mirrors of the bundle away. */
 function configFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reason | undefined {
   if (runtime.kind !== 'reachable') return undefined;
   const { pinFault, hiddenMirrors } = runtime;
@@ -313,8 +305,8 @@ function configFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reaso
 }
 
 /**
- * Failures that still matter: of pulls of absent images, for whichever bundle they were pulled, and
- * of an activation that is due.
+ * Failures that still matter: of pulls of absent images, for whichever bundle, and of an activation
+ * that is due.
  */
 function openFailures(
   { bundleId }: StoredBundle,
@@ -330,31 +322,21 @@ function openFailures(
   );
 }
 
-/** What one round concludes about the activation of one release. */
 interface ActivationVerdict {
-  /**
-   * Whether activation is due: wanted, and held by no gate, or only delayed by one. Its images may
-   * still be missing.
-   */
+  /** Wanted, and held by no gate, or only delayed by one. Its images may still be missing. */
   readonly activationDue: boolean;
-  /** See {@link isAskedFor}. Default false. */
   readonly isAskedFor?: boolean;
-  /**
-   * What holds its activation, the first one first; empty when all gates let it pass, and when its
-   * activation is done.
-   */
+  /** The first one first; empty when all gates let it pass, and when its activation is done. */
   readonly holds: readonly ActivationHold[];
   /**
-   * When a gate may say something else, in milliseconds since the epoch; undefined when time
-   * changes nothing.
+   * When a gate may change its answer, in milliseconds since the epoch; undefined when time changes
+   * nothing.
    */
   readonly lookAgainAt: number | undefined;
 }
 
-/** What gates look at beside the release. */
 type ActivationContext = Omit<GateContext, 'bundle'>;
 
-/** Asks the gates, and whether anything wants the release activated at all. */
 function assessActivation(bundle: StoredBundle, context: ActivationContext): ActivationVerdict {
   const { holds, lookAgainAt } = askGates({ ...context, bundle });
   const isFree = holds.every(({ keepsDue }) => keepsDue === true);
@@ -363,7 +345,7 @@ function assessActivation(bundle: StoredBundle, context: ActivationContext): Act
 }
 
 /**
- * Whether a release is to be activated once no gate holds it: it was asked for, and nothing of its
+ * Whether a release is to be activated once no gate holds it: it was requested, and nothing of its
  * stream was activated since; or it was never activated, and nothing of its stream with a higher
  * sequence was either, unless it is a downgrade that is allowed.
  */
@@ -376,18 +358,14 @@ function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): b
   return others.every((other) => other.activatedAt === undefined || sequenceOf(other) < sequenceOf(bundle));
 }
 
-/** What went wrong with a bundle, from its failures that are not repaired. */
 interface Troubles {
-  /** What went wrong last, if anything; the next try may repair it. */
+  /** The next try may repair it. */
   readonly trouble: Reason | undefined;
   /** Why the quick tries failed. The rest of the bundle continues. */
   readonly degraded: Reason | undefined;
 }
 
-/**
- * Sorts out the failures of one bundle. `configFault`: what takes its pins or mirrors away;
- * it matters where nothing else does.
- */
+/** `configFault`: what takes its pins or mirrors away; it counts where nothing else does. */
 function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined): Troubles {
   const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
   return { trouble: oneReason(bundle, failures) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };

@@ -18,10 +18,9 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { type AssessedTags, tagsInWork, trustedReleases } from './assess-order.ts';
 
-/** What a person can do something about comes first. */
+/** What a person can mend comes first. */
 const ORDER: readonly DamageNext['kind'][] = ['plug-in', 'give-up', 'in-use', 'cancelled', 'shared', 'look', 'heal'];
 
-/** What each release says about damaged images that the runtime lists. */
 export function damageReasons(damaged: readonly DamagedImage[]): ReadonlyMap<BundleId, ImageReason> {
   const byBundle = new Map<BundleId, { readonly bundle: StoredBundle; readonly images: DamagedImage[] }>();
   for (const image of damaged) {
@@ -57,18 +56,17 @@ function reasonOf(bundle: StoredBundle, images: readonly DamagedImage[]): ImageR
   return { code: 'engine/image-damaged', data: { bundle: labelOf(bundle.payload), ...data } };
 }
 
-/** What one round concludes about pulls without a medium. */
+/** Pulls without a medium. */
 export interface PullAssessment {
   /**
-   * Images that static pods and containers ask for and that no release provides. Undefined when
-   * these were not looked at.
+   * Images that static pods and containers use and that no release provides. Undefined when these
+   * were not listed.
    */
   readonly elsewhere: readonly ElsewhereUse[] | undefined;
   /** Whether the settings let our registry answer pulls of any image of the activated releases. */
   readonly areServed: boolean;
 }
 
-/** Judges the names that are used by what our registry answers now. */
 export function assessPulls(
   { imageUses }: Pick<Observed, 'imageUses'>,
   memory: Pick<Memory, 'running'>,
@@ -94,10 +92,10 @@ function hasServedImage(releases: readonly StoredBundle[], { serve }: Pick<Polic
   return images.some(({ reference }) => !serve.except.includes(repositoryOf(reference)));
 }
 
-/** After one look the runtime may just have failed to answer. */
+/** After one check the runtime may just have failed to answer. */
 const LOOKS = 2;
 
-/** What each release says about lost documents that nothing at hand can give again. */
+/** Lost documents that nothing at hand can give again. */
 export function documentReasons(
   bundles: readonly StoredBundle[],
   checks: DocumentChecks | undefined,

@@ -11,7 +11,6 @@ import type { Memory } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { BundleAssessment } from './assess-bundle.ts';
 
-/** Which release of each stream is activated next, and what waits for it. */
 export interface OrderAssessment {
   readonly bundles: readonly BundleAssessment[];
   /** By stream; absent where nothing is to be activated. */
@@ -19,10 +18,10 @@ export interface OrderAssessment {
 }
 
 /**
- * Lets all releases wait but the one of each stream that is next: the one that a person asked for
- * last, else the one whose tags have begun to move, else the highest of those that are ready, are
- * being loaded or are about to be adopted, and that nothing holds. A release that can't be loaded
- * holds no other one.
+ * All releases wait but the one of each stream that is next: the one that a person requested last,
+ * else the one whose tags have begun to move, else the highest of those that are ready, are being
+ * loaded or are about to be adopted, and that nothing holds. A release that can't be loaded holds
+ * no other one.
  */
 export function assessOrder(
   entries: readonly BundleAssessment[],
@@ -62,7 +61,6 @@ function nextOf(
   return chooseNext({ ...path, releases: path.releases.filter(({ id }) => ids.has(id)) });
 }
 
-/** Whether a release will be activated unless something else happens. */
 function isComing({ activationDue, phase, degraded }: BundleAssessment): boolean {
   if (!activationDue || phase === 'held') return false;
   return phase !== 'preloading' || degraded === undefined;
@@ -78,15 +76,12 @@ function inOrder(entry: BundleAssessment, next: PathRelease | undefined): Bundle
   return held.length === 0 ? entry : { ...entry, activationDue: false, holds: [...entry.holds, ...held] };
 }
 
-/** Whether activation is due and all that it needs is there. */
+/** Whether activation is due and all that it needs is present. */
 export function isReadyToActivate({ activationDue, absentImages, unpinnedImages }: BundleAssessment): boolean {
   return activationDue && absentImages.length === 0 && unpinnedImages.length === 0;
 }
 
-/**
- * The bundle that is activated: the one whose activation runs, else the first that is ready for it
- * and that no gate holds.
- */
+/** The bundle whose activation runs, else the first that is ready for it and that no gate holds. */
 export function activationTarget(
   { running: tasks }: Pick<Memory, 'running'>,
   { bundles }: Pick<OrderAssessment, 'bundles'>,
@@ -97,7 +92,6 @@ export function activationTarget(
   return bundles.find((entry) => isReadyToActivate(entry) && entry.holds.length === 0);
 }
 
-/** What was concluded about releases and their tags. */
 export interface AssessedTags extends Pick<OrderAssessment, 'bundles'> {
   readonly tags: TagAssessment;
 }
@@ -117,7 +111,7 @@ export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: Assessed
   return tagGoalsOf(entry.bundle).filter(({ tag }) => running.tags.includes(tag));
 }
 
-/** The adopted releases that are trusted now, in the order of adoption. */
+/** In the order of adoption. */
 export function trustedReleases({
   bundles,
 }: {

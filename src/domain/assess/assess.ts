@@ -28,22 +28,19 @@ import { assessBundle, type BundleAssessment, type BundleContext, carriersOf } f
 import { assessPulls, damageReasons, documentReasons, type PullAssessment } from './assess-images.ts';
 import { assessOrder, type OrderAssessment } from './assess-order.ts';
 
-/** What one round concludes about an adopted bundle without images. */
 export interface NoticeAssessment {
   readonly bundle: StoredBundle;
-  /** Why it is not trusted any more, if so: its advisories don't count then. */
+  /** Why it is no longer trusted: its advisories don't count then. */
   readonly withdrawn: Reason | undefined;
   /** What is in force of it. */
   readonly taken: NoticeResult;
-  /** Who signed it, as far as plugged media show more than is stored. */
+  /** As far as plugged media show more than is stored. */
   readonly newSigners: Signers | undefined;
 }
 
-/** All that one round concludes. */
 export interface Assessment extends UnknownBundles {
-  /** Adopted releases. */
   readonly bundles: readonly BundleAssessment[];
-  /** Adopted bundles without images: there is nothing to preload or activate. */
+  /** Adopted bundles without images: nothing is preloaded or activated. */
   readonly notices: readonly NoticeAssessment[];
   /** Digests of the layers that the runtime has, as far as our bundles tell. */
   readonly presentLayers: ReadonlySet<Digest>;
@@ -51,19 +48,16 @@ export interface Assessment extends UnknownBundles {
   readonly tags: TagAssessment;
   readonly pins: PinAssessment;
   readonly pulls: PullAssessment;
-  /** Images whose content is damaged, of releases that are not retired. */
   readonly damaged: readonly DamagedImage[];
   /** The update graph of each stream, and where the node is in it. */
   readonly paths: StreamPaths;
-  /** The release of each stream that is activated next; absent where none is. */
+  /** By stream; absent where none is. */
   readonly next: OrderAssessment['next'];
-  /** Bundles that lack space which older releases may give up. */
   readonly short: readonly ShortOfSpace[];
-  /** What comes after activation. */
   readonly life: LifecycleAssessment;
   /** Releases that the settings keep for good. */
   readonly protectedReleases: readonly ProtectedRelease[];
-  /** Why each activated release that is not the current one is kept. */
+  /** Of each activated release that is not the current one. */
   readonly kept: ReadonlyMap<BundleId, KeptWhy>;
   /** Releases that people rejected by name. */
   readonly rejectedNames: readonly RejectedName[];
@@ -73,10 +67,7 @@ export interface Assessment extends UnknownBundles {
   readonly clockSynchronised: boolean;
 }
 
-/**
- * Concludes from one observation, what the engine remembers and the stored state, without deciding
- * what to do.
- */
+/** Only concludes; `decide` chooses what to do. */
 export function assess(observed: Observed, memory: Memory, stored: Stored, policy: Policy): Assessment {
   const found = observed.media.flatMap((medium) =>
     medium.state.kind === 'read' ? medium.state.bundles.map((bundle) => ({ medium, found: bundle })) : [],
@@ -85,7 +76,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const images = imagesByName(observed);
   const presentLayers = layersPresent(stored.bundles, images);
   const supply = supplyOf(
-    // A node that serves others is not begun with: a pull would only wait for it.
+    // Not yet a node that serves others: a pull would only wait for it.
     found.filter(({ medium }) => medium.peer?.isReady !== false).map((entry) => entry.found),
     observed.localBlobs,
   );
@@ -176,13 +167,13 @@ function imageTroubles(damaged: readonly DamagedImage[], { bundles }: Stored, { 
   return new Map([...documentReasons(bundles, documentChecks), ...damageReasons(damaged)]);
 }
 
-/** What is wrong with tags and with content matters where nothing else does. */
+/** Faults of tags and content count where nothing else does. */
 function withTrouble(entry: BundleAssessment, reason: Reason | undefined): BundleAssessment {
   if (reason === undefined) return entry;
   return { ...entry, trouble: entry.trouble ?? reason, degraded: entry.degraded ?? reason };
 }
 
-/** Releases that nothing keeps from being activated but that nobody has asked for it. */
+/** Releases that nothing keeps from being activated, without a request. */
 function waitingOf(bundles: readonly BundleAssessment[], { floors }: Memory): readonly StoredBundle[] {
   const inMotion = streamsInMotion(bundles);
   const isReady = new Set(bundles.filter(({ phase, reason }) => phase === 'ready' && reason === undefined));
@@ -240,16 +231,14 @@ function layersPresent(
   return present;
 }
 
-/** All adopted bundles, with and without images. */
 export function allBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>): readonly StoredBundle[] {
   return [...bundles, ...notices].map(({ bundle }) => bundle);
 }
 
 /**
- * The paths of all streams as they are in this round: of adopted releases and of those that are
- * about to be adopted, by what the bundles say that are trusted now. What a release says of itself,
- * that it is a barrier or a dead end, counts also while a person rejects it: who keeps a node from
- * a release does not send it past its barrier.
+ * The paths of all streams: of adopted releases and of those that are about to be adopted, by what
+ * the trusted bundles say. What a release says of itself, that it is a barrier or a dead end,
+ * counts also while a person rejects it: a rejection must not send a node past its barrier.
  */
 function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Adoption[], policy: Policy): StreamPaths {
   const { runtime, containers, now } = observed;
@@ -277,7 +266,7 @@ function onlyOfItself(bundle: StoredBundle): StoredBundle {
   return { ...bundle, payload };
 }
 
-/** A notice says nothing of itself: nothing of it can ever be activated. */
+/** Nothing of a notice can ever be activated. */
 function asSpeaker(bundle: StoredBundle): StoredBundle {
   const { update: _, ...payload } = bundle.payload;
   return isRelease(bundle) ? bundle : { ...bundle, payload };

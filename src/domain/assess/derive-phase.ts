@@ -17,7 +17,6 @@ import { rollbackReason } from '../release/rollback.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 
-/** What a phase is derived from beside the facts of its bundle. */
 interface PhaseContext {
   readonly observed: Observed;
   readonly memory: Memory;
@@ -25,9 +24,8 @@ interface PhaseContext {
 }
 
 /**
- * The phase of an adopted release, with what explains it (docs/architecture.md, "Life of a
- * bundle"). `withdrawal`: why it is not trusted any more, if so; what was never ready falls back to
- * it, what was stays what it is, with the reason.
+ * docs/architecture.md, "Life of a bundle". `withdrawal`: why it is no longer trusted; what was
+ * never ready falls back to it, what was stays what it is, with the reason.
  */
 export function derivePhase(facts: BundleFacts, withdrawal: Withdrawal | undefined, context: PhaseContext): PhaseOf {
   const phase = phaseOf(facts, context);
@@ -79,13 +77,13 @@ function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observe
     : { phase: 'preloading', reason };
 }
 
-/** All is there and pinned. What went back says so, however far it had come before. */
+/** All is present and pinned. A release that went back says so, however far it had come before. */
 function settled(bundle: StoredBundle, bundles: readonly StoredBundle[], reached: ReachedPhase = 'ready'): PhaseOf {
   const reason = rollbackReason(bundle, bundles);
   return { phase: reached, ...(reason !== undefined && { reason }) };
 }
 
-/** Nothing is known of the runtime's images. */
+/** The runtime's images are not known. */
 function awayFault({ kind, reason }: UnlistedRuntime | UnreachableRuntime): Fault {
   return { code: kind === 'unlisted' ? 'runtime/unlisted' : 'runtime/unreachable', message: reason };
 }
@@ -93,7 +91,6 @@ function awayFault({ kind, reason }: UnlistedRuntime | UnreachableRuntime): Faul
 /** The runtime is too old. */
 type VersionReason = Extract<RuntimeReason, { readonly code: 'runtime/version' }>;
 
-/** Whether the version of a runtime is supported. */
 export type RuntimeSupport =
   | { readonly kind: 'supported' }
   /** A runtime with which stickpin was not tested: it continues, and `doctor` warns. */
@@ -110,7 +107,7 @@ interface Least {
 
 /**
  * The oldest versions that report pins over CRI, by the name that `Version` gives. Older ones load
- * a release and never call it pinned.
+ * a release and never report it as pinned.
  */
 const LEAST: ReadonlyMap<string, Least> = new Map([
   ['cri-o', { title: 'CRI-O', major: 1, minor: 28 }],
@@ -118,9 +115,8 @@ const LEAST: ReadonlyMap<string, Least> = new Map([
 ]);
 
 /**
- * Judges a runtime by the name that an observation has: runtime_name and runtime_version of CRI's
- * `Version` with a blank between, such as `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`.
- * Only the first two numbers count.
+ * `name`: runtime_name and runtime_version of CRI's `Version` with a blank between, such as
+ * `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`. Only the first two numbers count.
  */
 export function runtimeSupport(name: string): RuntimeSupport {
   const [runtime = '', version = ''] = name.trim().split(/\s+/);
@@ -134,7 +130,6 @@ export function runtimeSupport(name: string): RuntimeSupport {
   return { kind: 'unsupported', reason: { code: 'runtime/version', data: { runtime: name, needed } } };
 }
 
-/** Why nothing may be loaded into the runtime: it is too old. */
 export function unsupportedReason(runtime: RuntimeObservation): VersionReason | undefined {
   if (runtime.kind !== 'reachable') return undefined;
   const support = runtimeSupport(runtime.name);

@@ -16,13 +16,11 @@ import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain, type Ta
 import type { Observed, StoredBundle } from '../state/state.ts';
 import type { DiskVerdict } from './space.ts';
 
-/** A plugged medium that carries the bundle, with what was found there. */
 export interface Carrier {
   readonly medium: Medium;
   readonly found: Extract<FoundBundle, { kind: 'verified' }>;
 }
 
-/** What is known of one adopted bundle, before it is given a phase. */
 export interface BundleFacts {
   readonly bundle: StoredBundle;
   readonly absentImages: readonly Image[];
@@ -32,13 +30,11 @@ export interface BundleFacts {
   /** What any medium or the node's own disk has. */
   readonly availableBlobs: ReadonlySet<Digest>;
   /**
-   * How many layers that absent images need are left to the base and neither present nor offered by
-   * a medium.
+   * Layers of absent images that are left to the base and neither present nor offered by a medium.
    */
   readonly lackingOfBase: number;
   /** Known bundles that carry all of these layers themselves, the base first. */
   readonly baseHolders: readonly StoredBundle[];
-  /** The base, if it was adopted. */
   readonly base: StoredBundle | undefined;
   readonly isBaseRetired: boolean;
   readonly disk: DiskVerdict | undefined;
@@ -46,7 +42,7 @@ export interface BundleFacts {
   readonly failures: readonly TaskFailure[];
   /** Its media had no more to give in the last round. */
   readonly isExhaustedBundle: boolean;
-  /** What is known to be damaged or lacking of it on the media that were seen. */
+  /** What is damaged or lacking of it on the media that were seen. */
   readonly badBlobs: readonly BadBlob[];
   /** What carried it when it was last seen. */
   readonly lastCarrier: LastCarrier | undefined;
@@ -58,13 +54,10 @@ export interface BundleFacts {
 /** Codes of the runtime room for what a person has to change. */
 const RUNTIME_OBSTACLES: ReadonlySet<string> = new Set(['runtime/config', 'runtime/write']);
 
-/** How often the pins are asked for before it is called a fault. */
+/** How many checks for the pins come before it counts as a fault. */
 const PIN_ATTEMPTS_BEFORE_FAULT = 4;
 
-/**
- * Why present images are not pinned: `runtime/pins-pending`, and after some tries
- * `runtime/pins-ignored`.
- */
+/** `runtime/pins-pending`, and after some tries `runtime/pins-ignored`. */
 export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed, memory: Memory): ImageReason {
   const fault = observed.runtime.kind === 'reachable' ? observed.runtime.pinFault : undefined;
   const attempts = memory.pinsRequested?.attempts ?? 0;
@@ -108,15 +101,14 @@ function baseNameOf({ base, bundle }: BundleFacts): string | undefined {
   return base === undefined ? bundle.payload.annotations?.[BASE_ANNOTATION] : bundleName(base.payload);
 }
 
-/** `held (cancelled)` when a person stopped the preload. */
 export function cancelHold(facts: BundleFacts): PhaseOf | undefined {
   if (facts.bundle.cancelled === undefined) return undefined;
   return { phase: 'held', hold: 'cancelled', reason: { code: 'engine/cancelled', data: aboutImages(facts) } };
 }
 
 /**
- * `held (runtime)` when the runtime's own configuration does not allow what is to be done; that is
- * tried on all the same.
+ * `held (runtime)` when the runtime's own configuration forbids an effect; it is retried all the
+ * same.
  */
 export function runtimeHold({ obstacle }: Memory): PhaseOf | undefined {
   if (obstacle === undefined || !RUNTIME_OBSTACLES.has(obstacle.code)) return undefined;
@@ -153,8 +145,8 @@ function sourceReason(facts: BundleFacts): Reason {
 }
 
 /**
- * The node that is waited for, when no other medium carries the bundle now: the one whose turn
- * comes first, as far as it is known.
+ * Undefined while another medium carries the bundle: the node whose turn comes first, as far as it
+ * is known.
  */
 export function peerWaitedFor(
   carriers: readonly Medium[],
@@ -175,14 +167,12 @@ function restWaitedFor(facts: BundleFacts): ReturnType<typeof peerWaitedFor> {
     : undefined;
 }
 
-/** Which bundle, and how many of its images are present. */
 function aboutImages({ bundle: { payload, contents }, absentImages }: BundleFacts) {
   const total = contents.images.length;
   const images: ImageCount = { present: total - absentImages.length, total };
   return { bundle: labelOf(payload), images };
 }
 
-/** What is wrong with the plugged media that carry the bundle. */
 function carrierReason(facts: BundleFacts): MediaReason {
   const { bundle, carriers, absentImages } = facts;
   const media = carriers.map((carrier) => carrier.medium.label);
@@ -204,8 +194,8 @@ export function copyNeeded(facts: BundleFacts): MediaReason | undefined {
 }
 
 /**
- * What is wanted of the stick with the rest, once one gave all it had, or a part of what is missing
- * lies on this node.
+ * The stick with the rest is needed once one gave all it had, or a part of what is missing is on
+ * this node.
  */
 function restNeeded(facts: BundleFacts): MediaReason | undefined {
   const { bundle, absentImages, presentLayers, availableBlobs, isExhaustedBundle, badBlobs } = facts;
@@ -220,7 +210,7 @@ function restNeeded(facts: BundleFacts): MediaReason | undefined {
   return { code: 'bundle/blob-missing', data };
 }
 
-/** What none of the media has and the runtime has not got either. */
+/** What the runtime and all media lack. */
 function missingOnAll({ carriers, presentLayers, availableBlobs }: BundleFacts): readonly FaultyBlob[] {
   const isHere = (digest: Digest) => presentLayers.has(digest) || availableBlobs.has(digest);
   const [first, ...others] = carriers.map(({ found }) => found.missing);
@@ -230,8 +220,8 @@ function missingOnAll({ carriers, presentLayers, availableBlobs }: BundleFacts):
 }
 
 /**
- * Images of a bundle that was ready before are not there any more, as after a wipe of the runtime's
- * storage. Short enough for a STATUS line.
+ * A bundle that was ready before lacks images, as after a wipe of the runtime's storage. Short
+ * enough for a STATUS line.
  */
 export function imagesMissing(facts: BundleFacts): ImageReason {
   const named = facts.absentImages.slice(0, 1).map(({ reference }) => reference);
@@ -239,8 +229,7 @@ export function imagesMissing(facts: BundleFacts): ImageReason {
 }
 
 /**
- * A bundle that was ready lacks images that no medium and no disk has, with the names of the first;
- * undefined while that is not so.
+ * Of a bundle that was ready: images that no medium and no disk has, with the names of the first.
  */
 export function lostImages(facts: BundleFacts): ImageReason | undefined {
   const { bundle, absentImages, pullableImages } = facts;
@@ -249,7 +238,7 @@ export function lostImages(facts: BundleFacts): ImageReason | undefined {
   return { code: 'engine/image-missing', data: { ...aboutMissing(facts), named, isList: true } };
 }
 
-/** So many missing images are named; the rest are counted. */
+/** How many missing images are named; the rest are counted. */
 const MISSING_NAMED = 5;
 
 function aboutMissing(facts: BundleFacts) {
@@ -273,10 +262,7 @@ function referenceOf(failure: TaskFailure): string {
   return failure.task.kind === 'pull' ? failure.task.reference : '';
 }
 
-/**
- * The failure that a person should see: one that is not retried automatically, else the one tried
- * most often.
- */
+/** The failure to show: one that is not retried automatically, else the one tried most often. */
 export function worstFailure(failures: readonly TaskFailure[]): Fault | undefined {
   const rank = (failure: TaskFailure) => (failure.retryAt === undefined ? Number.MAX_SAFE_INTEGER : failure.attempts);
   return [...failures].sort((a, b) => rank(b) - rank(a))[0]?.reason;

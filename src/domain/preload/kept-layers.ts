@@ -2,12 +2,9 @@ import type { Layer } from '../model/bundle.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { StoredBundle } from '../state/state.ts';
 
-/** A bundle whose layers may be kept. */
 type KeptBundle = Pick<StoredBundle, 'contents'>;
 
-/**
- * The layers of a bundle that the settings keep on the node's own disk for as long as it is kept.
- */
+/** The layers that the settings keep on the node's own disk for as long as the bundle is kept. */
 export function keptLayers(
   { contents }: KeptBundle,
   { blobs, keep_components }: Policy['retention'],

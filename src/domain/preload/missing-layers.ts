@@ -1,7 +1,6 @@
 import type { Image, Layer, VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 
-/** The layers of `image` that the runtime has not got. */
 export function missingLayersOf(
   image: Image,
   bundle: VerifiedBundle,
@@ -13,10 +12,10 @@ export function missingLayersOf(
 }
 
 /**
- * What is counted of the layers that an image lacks. `contents.json` lists the layers of all
- * manifests of an index, and not where those of one end; a runtime takes one manifest. This is an
- * upper bound: each layer of that manifest counts, or a larger blob with the same content, its twin
- * packed with gzip or zstd. Variants for other processors count beside it.
+ * What counts of the layers that an image lacks. `contents.json` lists the layers of all manifests
+ * of an index without their limits; a runtime takes one manifest. This is an upper bound: each
+ * layer of that manifest counts, or a larger blob with the same content, its twin packed with gzip
+ * or zstd. Variants for other processors count beside it.
  */
 export function largerTwins(layers: readonly Layer[]): readonly Layer[] {
   const larger = new Map<Digest, Layer>();

@@ -5,19 +5,16 @@ import type { Policy } from '../settings/settings.ts';
 import type { RunningTask } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 
-/** An image that is to be pulled, with those of its layers that the runtime has not got. */
 export interface PullCandidate {
   readonly reference: string;
   readonly missingLayers: readonly { readonly digest: Digest; readonly sizeBytes: number }[];
 }
 
-/** What the schedule looks at. */
 interface ScheduleInput<Pull extends PullCandidate> {
   /** Not started yet, in the order of {@link orderPulls}. */
   readonly waiting: readonly Pull[];
-  /** Pulls that run now. */
   readonly running: readonly PullCandidate[];
-  /** Layers that the runtime got after `missingLayers` were told. */
+  /** Layers that the runtime got after `missingLayers` were determined. */
   readonly landed: ReadonlySet<Digest>;
   /** Pulls at once, all in all. */
   readonly parallel: number;
@@ -29,9 +26,9 @@ interface ScheduleInput<Pull extends PullCandidate> {
 }
 
 /**
- * Carriers of the layers that most bytes of others depend on go first. Of the rest, what the fewest
- * other nodes have goes first when `spread` is given, each node in an order of its own; else the
- * largest, and ties keep the order of the bundle.
+ * Carriers of the layers on which most bytes of others depend go first. Of the rest, what the
+ * fewest other nodes have goes first when `spread` is given, each node in an order of its own; else
+ * the largest, and ties keep the order of the bundle.
  */
 export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull[], spread?: Spread): Pull[] {
   const carriers = countCarriers(candidates);
@@ -47,8 +44,6 @@ export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull
 }
 
 /**
- * The pulls to start now.
- *
  * INVARIANTS: no two running pulls share a missing layer, since a runtime may read it from the
  * medium once for each (docs/runtime-facts.md, fact 14); something is started whenever something
  * may run and a slot is free. For a runtime that reads a shared layer once, pulls that share one
@@ -97,8 +92,8 @@ const CONTAINERD = 4;
 const OTHERS = 2;
 
 /**
- * How many images are pulled at the same time: `preload.parallel`, or what `"auto"` means for a
- * runtime that keeps layers in this way. Default: as CRI-O does.
+ * How many images are pulled at once: `preload.parallel`, or what `"auto"` means for this storage.
+ * Default: as for CRI-O.
  */
 export function parallelPulls(setting: number | 'auto', layerStorage: LayerStorage | undefined): number {
   if (setting !== 'auto') return setting;
@@ -107,14 +102,13 @@ export function parallelPulls(setting: number | 'auto', layerStorage: LayerStora
 
 type PullTask = Extract<RunningTask, { kind: 'pull' }>;
 
-/** A pull that may be started. */
 export interface PlannedPull extends PullCandidate {
   readonly task: PullTask;
 }
 
-/** Pulls that run, and those that follow them until something else is decided. */
+/** Pulls that run, and those that follow them until the next decision. */
 export interface PullQueue {
-  /** In the order in which they are to be started, as far as they fit. */
+  /** In the order of their start, as far as they fit. */
   readonly waiting: readonly PlannedPull[];
   readonly running: readonly PullCandidate[];
   /** Layers that pulls have loaded since the runtime was observed. */
@@ -125,16 +119,12 @@ export interface PullQueue {
   readonly readsSharedOnce?: boolean;
 }
 
-/** Pulls to start, and what is left when they run. */
 export interface PullStarts {
   readonly starts: readonly PullTask[];
   readonly pullQueue: PullQueue;
 }
 
-/**
- * What follows a pull that worked, without another look at the runtime: it has the layers now that
- * the pull was to bring.
- */
+/** What follows a pull that worked, without a new observation of the runtime. */
 export function afterPull(pullQueue: PullQueue, reference: string): PullStarts {
   const { running, landed } = pullQueue;
   const ended = running.filter((pull) => pull.reference === reference);
@@ -146,7 +136,6 @@ export function afterPull(pullQueue: PullQueue, reference: string): PullStarts {
   });
 }
 
-/** Starts as many as fit. */
 export function fill(pullQueue: PullQueue): PullStarts {
   const starts = fittingPulls(pullQueue);
   if (starts.length === 0) return { starts: [], pullQueue };
@@ -161,7 +150,7 @@ export function fill(pullQueue: PullQueue): PullStarts {
   };
 }
 
-/** How nodes that take the same bundle share the work: each begins with what few others have. */
+/** How nodes that load the same bundle share the work: each begins with what few others have. */
 export interface Spread {
   /** The name of the own Node. */
   readonly self: string;
@@ -170,9 +159,9 @@ export interface Spread {
 }
 
 /**
- * Undefined when this node does not give on what it takes: then all nodes keep the same order, so
- * that one pass over a stick serves a wave of them from the page cache. Undefined also when a stick
- * is plugged in here, and when no other node gives anything.
+ * Undefined when this node does not serve what it loads: then all nodes keep the same order, so
+ * that one pass over a stick serves all of them from the page cache. Undefined also when a stick is
+ * plugged in, and when no other node gives anything.
  */
 export function spreadOf(
   { media, fleet }: Pick<Observed, 'media' | 'fleet'>,
@@ -190,17 +179,16 @@ export function spreadOf(
   return { self: fleet.self, holders };
 }
 
-/** Whether this node has the layers of an image once more, to give them to others. */
+/** Whether this node keeps the layers of an image once more, to serve them to others. */
 export function keepsBlobs({ retention }: Pick<Policy, 'retention'>, layerStorage: LayerStorage | undefined): boolean {
   return retention.blobs === 'kept' || layerStorage === 'both';
 }
 
-/** How many other nodes give the rarest of these layers. */
 function holdersOfRarest(layers: readonly { readonly digest: Digest }[], { holders }: Spread): number {
   return layers.reduce((least, { digest }) => Math.min(least, holders.get(digest) ?? 0), Number.MAX_SAFE_INTEGER);
 }
 
-/** A number below 2^32 by which each node puts equal pulls into an order of its own. */
+/** Below 2^32; each node has an order of its own for equal pulls. */
 function ownRank(reference: string, { self }: Spread): number {
   return Number.parseInt(hexOf(digestOf(`${self}\n${reference}`)).slice(0, 8), 16);
 }

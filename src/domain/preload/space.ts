@@ -10,7 +10,6 @@ import { keptLayers } from './kept-layers.ts';
 import { largerTwins, missingLayersOf } from './missing-layers.ts';
 import { parallelPulls } from './pull-schedule.ts';
 
-/** What the estimate for one bundle looks at. */
 interface SpaceContext {
   readonly observed: Observed;
   readonly memory: Memory;
@@ -18,7 +17,6 @@ interface SpaceContext {
   readonly presentLayers: ReadonlySet<Digest>;
 }
 
-/** What of a release lacks. */
 export interface LackingRelease {
   readonly bundle: StoredBundle;
   readonly absentImages: readonly Image[];
@@ -29,7 +27,7 @@ export interface LackingRelease {
  * filesystem.
  *
  * @param ahead releases that come before this one on the path of the stream: what they lack must
- *   fit too, so that this one never takes their space.
+ * fit too, so that this one never takes their space.
  */
 export function diskVerdict(
   { bundle, absentImages: absent }: LackingRelease,
@@ -38,8 +36,7 @@ export function diskVerdict(
 ): DiskVerdict | undefined {
   const { runtime } = observed;
   if (runtime.kind !== 'reachable' || runtime.filesystem === undefined) return undefined;
-  // What a running pull has written already lacks from the free bytes, so that counting it as
-  // needed would count it twice.
+  // The free bytes are already without what a running pull has written: it would count twice.
   const pulling = new Set(running.flatMap((task) => (task.kind === 'pull' ? [task.reference] : [])));
   const layersOf = (image: Image, of = bundle) => largerTwins(missingLayersOf(image, of, presentLayers));
   const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap((image) => layersOf(image)));
@@ -62,7 +59,7 @@ export function diskVerdict(
 }
 
 /**
- * Layers that are written to the node's own disk, where that takes room from the images: those of
+ * Layers that are copied to the node's own disk, where that takes room from the images: those of
  * all manifests of an index, since media are copied whole.
  */
 function copiedLayers(
@@ -88,9 +85,8 @@ function attachedBytes({ payload }: StoredBundle, { localBlobs, layersBesideImag
 }
 
 /**
- * The pull that found the runtime's disk full or read-only, for as long as it must not be tried
- * again. While there is one nothing is pulled at all: every other pull would only fill what others
- * on the node need.
+ * The pull that found the runtime's disk full or read-only, until it may be retried. Meanwhile
+ * nothing is pulled: other pulls would fill what others on the node need.
  */
 export function diskFull({ failures }: Pick<Memory, 'failures'>, now: number): TaskFailure | undefined {
   return failures.find(
@@ -99,8 +95,8 @@ export function diskFull({ failures }: Pick<Memory, 'failures'>, now: number): T
 }
 
 /**
- * `held (space)` when what is still to be pulled does not fit, or when the disk filled up while
- * something was pulled.
+ * `held (space)` when what is still to be pulled does not fit, or when the disk filled up during a
+ * pull.
  */
 export function spaceHold(
   { bundle, disk }: { readonly bundle: StoredBundle; readonly disk: DiskVerdict | undefined },
@@ -118,13 +114,12 @@ function shortageReason({ payload }: StoredBundle, { kind, path, needed, free, r
 }
 
 /**
- * What of a filesystem is short: room for the images (and for staging, where that is on the same
- * one), inodes for their files, or room on another filesystem where blobs are staged while they are
- * pulled.
+ * What of a filesystem is short: room for the images (and for staging on the same one), inodes for
+ * their files, or room on another filesystem where blobs are staged during a pull.
  */
 export type ShortageKind = 'bytes' | 'inodes' | 'staging';
 
-/** One need that is not met. Bytes, or a number of inodes. */
+/** In bytes, or a number of inodes. */
 interface Shortage {
   readonly kind: ShortageKind;
   readonly path: string;
@@ -136,7 +131,6 @@ interface Shortage {
   readonly lacking: number;
 }
 
-/** What a preload needs against what there is, in bytes. */
 export interface DiskVerdict {
   /** On the filesystem of the images, the most at any time: with what is staged there. */
   readonly neededBytes: number;
@@ -145,20 +139,18 @@ export interface DiskVerdict {
   readonly reservedBytes: number;
   readonly path: string;
   readonly fits: boolean;
-  /** Why it does not fit, the most telling first; empty when it does. */
+  /** The clearest first; empty when it fits. */
   readonly shortages: readonly Shortage[];
 }
 
-/** What {@link estimateDisk} looks at. */
 export interface DiskNeed {
-  /** The layers that each image still to be pulled lacks. */
+  /** Of each image still to be pulled. */
   readonly images: readonly (readonly LayerNeed[])[];
   readonly filesystem: ImageFilesystem;
   readonly layerStorage: LayerStorage;
   readonly staging: StagingPlace | undefined;
   /**
-   * Layers of which stickpin keeps a compressed copy of its own on the filesystem of the images;
-   * default none.
+   * Layers of which stickpin keeps a compressed copy on the filesystem of the images; default none.
    */
   readonly copied?: readonly LayerNeed[];
   /**
@@ -166,25 +158,25 @@ export interface DiskNeed {
    */
   readonly attachedBytes?: number;
   /**
-   * Share that stays free of every filesystem, because kubelet starts to evict and to collect
-   * images at that mark.
+   * Share that stays free of every filesystem: at that mark kubelet starts to evict and to collect
+   * images.
    */
   readonly minFreePercent: number;
-  /** How many of the images may be pulled at once, and so be staged together. */
+  /** How many of the images may be staged at once. */
   readonly parallel: number;
 }
 
 /**
- * Whether the images fit, each layer counted once: what the runtime stores ({@link diskUse}),
- * copies that stickpin keeps, and blobs that the runtime stages until an image is stored
- * (docs/runtime-facts.md, fact 18). Staged are the largest images that may be pulled in parallel.
- * docs/decisions/disk-space.md says why they count in full.
+ * Each layer counts once: what the runtime stores ({@link diskUse}), copies that stickpin keeps,
+ * and blobs that the runtime stages until an image is stored (docs/runtime-facts.md, fact 18).
+ * Staged are the largest images that may be pulled in parallel. docs/decisions/disk-space.md says
+ * why they count in full.
  */
 export function estimateDisk(need: DiskNeed): DiskVerdict {
   const { images, filesystem, layerStorage, staging, copied = [], attachedBytes = 0, minFreePercent } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
   const copies = [...new Map(copied.map((layer) => [layer.digest, layer])).values()];
-  // An image that lacks no layer takes a few KiB, and is no reason to wait: a pin that is repaired
+  // An image that lacks no layer takes a few KiB, and is no reason to wait: the repair of a pin
   // must not depend on space.
   const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);
   const staged = staging === 'with-images' ? stagedBytes(need) : 0;
@@ -238,58 +230,47 @@ export function stagedBytes({ images, parallel }: Pick<DiskNeed, 'images' | 'par
   return sum;
 }
 
-/**
- * Whether the runtime's storage, or our own files, can't be written since a filesystem is full or
- * read-only.
- */
+/** Whether the runtime's storage or our own files are on a full or read-only filesystem. */
 export function isAnyDiskTrouble(reason: Pick<Fault, 'code'>): boolean {
   return isDiskTrouble(reason) || isStorageTrouble(reason);
 }
 
-/** Whether the runtime found its storage full or read-only. */
 export function isStorageTrouble({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'runtime/no-space' || code === 'runtime/read-only';
 }
 
 /**
- * Whether stickpin's own files can't be written since their filesystem is full or read-only: a
- * person has to act, and all continues automatically then.
+ * Whether our own files are on a full or read-only filesystem: a person has to act, then all
+ * continues automatically.
  */
 export function isDiskTrouble({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'store/no-space' || code === 'store/read-only';
 }
 
-/**
- * Whether nothing can be recorded: {@link isDiskTrouble}, or the state database is damaged, which
- * lasts until a restart.
- */
+/** {@link isDiskTrouble}, or a damaged state database, which lasts until a restart. */
 export function isRecordingTrouble(reason: Pick<Fault, 'code'>): boolean {
   return isDiskTrouble(reason) || isStateDamage(reason);
 }
 
-/** Whether the state database was found damaged while stickpin runs. */
 export function isStateDamage({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'store/damaged';
 }
 
-/** What something takes of a filesystem. */
 export interface DiskUse {
   readonly bytes: number;
   readonly inodes: number;
 }
 
-/** What of a layer is counted. */
 type LayerNeed = Pick<Layer, 'digest' | 'sizeBytes' | 'diskBytes' | 'inodes'>;
 
-/** What a runtime lays down beside the files of the layers themselves. */
+/** What a runtime stores beside the files of the layers themselves. */
 interface Upkeep {
-  /** For each layer. */
   readonly layer: DiskUse;
   /** For each image, when it came by an index; without one it is an inode and 4 KiB less. */
   readonly image: DiskUse;
   /** With the first image. */
   readonly once: DiskUse;
-  /** For each inode of a layer, in bytes. The signed contents count regular files alone. */
+  /** Bytes for each inode of a layer. The signed contents count regular files alone. */
   readonly bytesPerInode: number;
 }
 
@@ -326,10 +307,9 @@ const UPKEEP: Readonly<Record<LayerStorage, Upkeep>> = {
 };
 
 /**
- * What a runtime takes for images once they are stored: the files of their layers, in blocks of 4
- * KiB as the signed contents say, the compressed size where that is kept as well
- * (docs/runtime-facts.md, fact 22), and what the runtime lays down beside. Rather a little too much
- * than too little.
+ * What a runtime takes for stored images: the files of their layers, in blocks of 4 KiB as the
+ * signed contents say, the compressed size where that is kept as well (docs/runtime-facts.md, fact
+ * 22), and its upkeep. Rather a little too much than too little.
  *
  * @param layers each once; of `imageCount` images, all new ones
  */

@@ -7,7 +7,6 @@ import type { TaskFailure } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { BundleFacts } from './hold.ts';
 
-/** What there is to pull from. */
 export interface Supply {
   /** Layers and image manifests on this node: on any plugged medium, or on its own disk. */
   readonly availableBlobs: ReadonlySet<Digest>;
@@ -15,20 +14,18 @@ export interface Supply {
   readonly envelopes: ReadonlySet<BundleId>;
 }
 
-/** How the absent images of one bundle can be had. */
 export interface ImageSupply {
-  /** Whose missing layers are all at hand, or that may be pulled from their own registries. */
+  /**
+   * Images whose missing layers are all at hand, or that may be pulled from their own registries.
+   */
   readonly pullableImages: readonly Image[];
   /** Those of them that are to be pulled from their own registries. */
   readonly onlineImages: readonly Image[];
-  /** Images for whose repositories our registry has anything to give. */
+  /** Images for whose repositories our registry has anything to serve. */
   readonly mirroredImages: readonly Image[];
 }
 
-/**
- * What all verified bundles that were found and the node's own disk offer together. A blob belongs
- * to no bundle: its digest says what it is.
- */
+/** A blob belongs to no bundle: its digest says what it is. */
 export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<Digest>): Supply {
   const availableBlobs = new Set(localBlobs);
   const envelopes = new Set<BundleId>();
@@ -43,8 +40,6 @@ export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<
 }
 
 /**
- * Sorts the absent images of a bundle by where they come from.
- *
  * INVARIANT: an image comes from one place, since CRI-O chooses its source at the manifest
  * (docs/runtime-facts.md, fact 12): at hand as a whole, or online.
  */
@@ -69,7 +64,7 @@ export function supplyImages(
   };
 }
 
-/** So many are remembered of a bundle; a message names one and counts the rest. */
+/** How many are kept for a bundle; a message names one and counts the rest. */
 const REMEMBERED = 20;
 
 type Facts = Pick<BundleFacts, 'bundle' | 'absentImages' | 'presentLayers' | 'carriers' | 'failures'> & {
@@ -92,7 +87,7 @@ export function badBlobsAfter(facts: Facts): readonly BadBlob[] {
     if (isNeeded(bad) && !unique.has(bad.digest)) unique.set(bad.digest, bad);
   }
   const all = [...unique.values()];
-  // Of what may lie on another medium one is enough: a large bundle on several media would have
+  // Of what may be on another medium one is enough: a large bundle on several media would have
   // thousands.
   const absent = all.filter(({ why }) => why === 'absent').slice(0, 1);
   return [...flawedAmong(all).slice(0, REMEMBERED), ...absent];
@@ -131,7 +126,7 @@ function neededIn({ bundle, absentImages, presentLayers, localBlobs }: Facts): (
   };
 }
 
-/** The pulls of images of a bundle that the node's policy.json refused. */
+/** Refusals by the node's policy.json. */
 export function refusalsOf(
   { contents }: Pick<StoredBundle, 'contents'>,
   failures: readonly TaskFailure[],
@@ -142,7 +137,7 @@ export function refusalsOf(
   );
 }
 
-/** One reason for all refusals of a bundle: the only one, or the first with their number. */
+/** The only refusal, or the first with their number. */
 export function refusalReason(
   { payload }: Pick<StoredBundle, 'payload'>,
   [first, ...others]: readonly TaskFailure[],
