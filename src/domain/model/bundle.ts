@@ -1,6 +1,6 @@
 import type { BundleId, Digest } from './digest.ts';
 
-/** What the name of a release stream looks like (bundle format 1, `name`). */
+/** Bundle format 1, `name`. */
 export const STREAM_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 /** A pointer to content: digest and size in bytes (OCI image-spec, descriptor.md). */
@@ -9,7 +9,7 @@ export interface ContentPointer {
   readonly size: number;
 }
 
-/** Sums over the unique blobs of a bundle. */
+/** Sums over unique blobs. */
 export interface BundleTotals {
   readonly images: number;
   readonly blobs: number;
@@ -18,10 +18,9 @@ export interface BundleTotals {
   readonly inodes: number;
 }
 
-/** `immediate` activates by itself once ready, `manual` waits for `stickpin activate`. */
+/** `immediate` activates once ready, `manual` waits for `stickpin activate`. */
 export type Schedule = 'immediate' | 'manual';
 
-/** What is now known about another release of the stream. */
 export interface Advisory {
   readonly version: string;
   readonly deadend?: boolean;
@@ -29,7 +28,7 @@ export interface Advisory {
   readonly reason: string;
 }
 
-/** Where a release may be applied from (bundle format, "update"). */
+/** Bundle format, "update". */
 export interface UpdateRules {
   readonly from?: string;
   readonly barrier?: { readonly reason: string };
@@ -40,19 +39,18 @@ export interface UpdateRules {
   readonly base?: BundleId;
 }
 
-/** A small file that travels with the release. */
 export interface Attachment extends ContentPointer {
   readonly name: string;
   readonly mediaType: string;
 }
 
-/** A change of keys that a payload asks for (bundle format, `trust`). */
+/** Bundle format, `trust`. */
 export interface KeyChange {
-  /** The role whose keys it is about; absent for the plain keys. */
+  /** Absent for the plain keys. */
   readonly role?: string;
   /** Public keys in PEM. */
   readonly keys?: readonly string[];
-  /** What some of {@link KeyChange.keys} are called, by key id. For people only. */
+  /** Names of {@link KeyChange.keys}, by key id. For people only. */
   readonly names?: Readonly<Record<string, string>>;
   /** Key ids. */
   readonly revoked?: readonly string[];
@@ -64,7 +62,7 @@ export interface Payload {
   readonly name: string;
   readonly version: string;
   /**
-   * How versions of the stream are written and ordered; default: as the first release that tells.
+   * How versions of the stream are written and ordered; default: as the first release that says so.
    */
   readonly versionScheme?: 'semver' | 'three-tag';
   readonly arch: string;
@@ -91,17 +89,17 @@ export interface Layer {
   readonly uncompressedBytes: number;
   readonly diskBytes: number;
   readonly inodes: number;
-  /** The blob is left to the bundle that `update.base` names: a delta does not hold it. */
+  /** The blob is in the bundle that `update.base` names: a delta does not hold it. */
   readonly inBase?: true;
 }
 
 /**
- * The annotation in which a delta says what its base is called, as `ocp@4.13.6`: for people, since
- * `update.base` is a digest.
+ * The annotation with the name of a delta's base, as `ocp@4.13.6`: for people, since `update.base`
+ * is a digest.
  */
 export const BASE_ANNOTATION = 'io.stickpin.base';
 
-/** The name of the base that has layers of this image, which a delta left out. */
+/** The base that has layers of this image, which a delta left out. */
 export function baseNeededBy(
   { layers }: Pick<Image, 'layers'>,
   {
@@ -114,9 +112,8 @@ export function baseNeededBy(
 }
 
 /**
- * What stands beside an image in its repository under a tag that names the image's digest, as
- * cosign's `sha256-<hex>.sig`: a manifest over blobs that are no layers. Manifest and blobs are
- * small documents.
+ * A manifest over blobs that are no layers, in the image's repository under a tag that names the
+ * image's digest, as cosign's `sha256-<hex>.sig`. Manifest and blobs are small documents.
  */
 export interface AttachedTag extends ContentPointer {
   readonly tag: string;
@@ -125,10 +122,7 @@ export interface AttachedTag extends ContentPointer {
   readonly blobs: readonly ContentPointer[];
 }
 
-/**
- * One image of a bundle. `layers` are indexes into {@link Contents.layers}, for the platform of the
- * node.
- */
+/** `layers` are indexes into {@link Contents.layers}, for the platform of the node. */
 export interface Image {
   /** Fully qualified, by digest: `quay.io/coreos/etcd@sha256:…`. */
   readonly reference: string;
@@ -166,22 +160,20 @@ export interface VerifiedBundle {
    * until its medium is read again.
    */
   readonly signerKeyIds?: readonly string[];
-  /** Those of them that count in a role only, sorted by key id. Default none. */
+  /** Those that count in a role only, sorted by key id. Default none. */
   readonly signerRoles?: readonly SignerRole[];
 }
 
-/** A key that signed a bundle, and the role in which its signature counts. */
 export interface SignerRole {
   readonly keyId: string;
   readonly role: string;
 }
 
-/** What people call a bundle: `ocp@4.13.7`. */
 export function bundleName(bundle: { readonly name: string; readonly version: string }): string {
   return `${bundle.name}@${bundle.version}`;
 }
 
-/** What STATUS lines call a bundle: `ocp 4.13.7`. */
+/** As in STATUS lines: `ocp 4.13.7`. */
 export function bundleTitle(bundle: { readonly name: string; readonly version: string }): string {
   return `${bundle.name} ${bundle.version}`;
 }

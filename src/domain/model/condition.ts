@@ -1,7 +1,7 @@
 import type { MessageKind } from '../../platform/message-ids.ts';
 import type { BundleId, Digest } from './digest.ts';
 
-/** The conditions of a bundle, in the order in which they are shown. */
+/** In the order in which they are shown. */
 export const CONDITION_TYPES = [
   'Verified',
   'SpaceAvailable',
@@ -12,25 +12,19 @@ export const CONDITION_TYPES = [
   'Degraded',
 ] as const;
 
-/** The conditions of the node, in the order in which they are shown. */
+/** In the order in which they are shown. */
 export const NODE_CONDITION_TYPES = ['PullsAnswered', 'PullsFromElsewhere'] as const;
 
-/**
- * What a condition of the node is about. `PullsAnswered` is good when it is `True`,
- * `PullsFromElsewhere` when it is `False`.
- */
+/** `PullsAnswered` is good when it is `True`, `PullsFromElsewhere` when it is `False`. */
 export type NodeConditionType = (typeof NODE_CONDITION_TYPES)[number];
 
-/** What a condition is about. All but `Degraded` are good when they are `True`. */
+/** All but `Degraded` are good when they are `True`. */
 export type ConditionType = (typeof CONDITION_TYPES)[number];
 
 /** `Unknown` when it can't be observed now, as while the runtime does not answer. */
 export type ConditionStatus = 'True' | 'False' | 'Unknown';
 
-/**
- * The result of one round for one condition (Kubernetes API conventions, "Typical status
- * properties").
- */
+/** Kubernetes API conventions, "Typical status properties". */
 export interface ConditionVerdict<Type extends string = ConditionType> {
   readonly type: Type;
   readonly status: ConditionStatus;
@@ -40,23 +34,18 @@ export interface ConditionVerdict<Type extends string = ConditionType> {
   readonly message: string;
 }
 
-/** A condition as it is shown. */
 export interface Condition<Type extends string = ConditionType> extends ConditionVerdict<Type> {
   /** When the status last changed, RFC 3339. */
   readonly lastTransitionTime: string;
 }
 
-/**
- * The last status of each condition of a bundle or of the node, and since when it has been so, in
- * milliseconds since the epoch.
- */
+/** The last status of each condition, and since when, in milliseconds since the epoch. */
 export type ConditionMarks<Type extends string = ConditionType> = Readonly<
   Partial<Record<Type, { readonly status: ConditionStatus; readonly since: number }>>
 >;
 
 /**
- * The marks after a round. An unchanged status keeps its time, even if its reason or message
- * changes.
+ * An unchanged status keeps its time, even if its reason or message changes.
  *
  * @returns `marks` itself when no status changed, so that nothing needs to be written.
  */
@@ -70,7 +59,6 @@ export function marksAfter<Type extends string>(
   return { ...marks, ...Object.fromEntries(changed.map(({ type, status }) => [type, { status, since: now }])) };
 }
 
-/** The verdicts with their times. */
 export function conditionsOf<Type extends string>(
   verdicts: readonly ConditionVerdict<Type>[],
   marks: ConditionMarks<Type>,
@@ -87,11 +75,11 @@ export function reasonWord(code: string): string {
   return words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('');
 }
 
-/** Something that happened, told in one sentence, for the journal and for the history. */
+/** One event, in one sentence, for the journal and for the history. */
 export interface Event {
   /** Its MESSAGE_ID and catalog entry. */
   readonly kind: MessageKind;
-  /** `debug`: for the history; the journal has it only while `log.level` asks for it. */
+  /** `debug`: for the history; the journal has it only with `log.level` `debug`. */
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   /** As `EventRow.by`. Default `daemon`. */

@@ -2,7 +2,7 @@ import type { ContentPointer } from './bundle.ts';
 import type { Digest } from './digest.ts';
 import type { ContentFault, Fault } from './reason.ts';
 
-/** What an image must consist of, as its signed bundle and its own documents say. */
+/** By its signed bundle and its own documents. */
 export interface ExpectedImage {
   /** By digest. */
   readonly reference: string;
@@ -12,22 +12,20 @@ export interface ExpectedImage {
   readonly layers: readonly ExpectedLayer[];
 }
 
-/** A layer of an {@link ExpectedImage}. `size`: of the compressed blob, in bytes. */
+/** `size`: of the compressed blob, in bytes. */
 export interface ExpectedLayer extends ContentPointer {
   /** The digest of the uncompressed layer. */
   readonly diffId: Digest;
 }
 
 /**
- * What a look at the content of an image has shown.
- *
  * - `whole`: nothing is wrong. `bytes`: all blobs that the runtime keeps were read, and their
  *   digests are right; `records`: the runtime keeps no blobs, and its records of the unpacked
  *   layers fit;
  * - `broken`: something is;
  * - `absent`: the runtime does not list the image. `faults`: damaged blobs that it keeps of it all
  *   the same, by which the next pull would fail;
- * - `unknown`: it could not be looked at.
+ * - `unknown`: it could not be checked.
  */
 export type ImageContent =
   | { readonly kind: 'whole'; readonly by: 'bytes' | 'records' }
@@ -36,11 +34,11 @@ export type ImageContent =
   | { readonly kind: 'unknown'; readonly reason: Fault };
 
 /**
- * An image that something on the node asks for by name: a static pod, a running container, or the
- * runtime itself for the sandbox of each pod.
+ * An image that a static pod, a running container, or the runtime itself for the sandbox of each
+ * pod uses by name.
  */
 export interface ImageUse {
-  /** Who asks for it, as `Pod kube-system/etcd, container etcd`. */
+  /** As `Pod kube-system/etcd, container etcd`. */
   readonly usedBy: string;
   /** As it is written there: `quay.io/coreos/etcd:v3.5`. Empty when it can't be read. */
   readonly image: string;
@@ -48,7 +46,7 @@ export interface ImageUse {
   readonly pullPolicy?: string;
 }
 
-/** The images that static pods and running containers ask for, seen in one look. */
+/** The images that static pods and running containers use. */
 export interface ImageUses {
   readonly uses: readonly ImageUse[];
   /** Manifests and folders that could not be read. Each message names the path. */
@@ -57,17 +55,14 @@ export interface ImageUses {
   readonly isComplete: boolean;
 }
 
-/** A container as the runtime's `ListContainers` and `ContainerStatus` report it (CRI v1). */
+/** As the runtime's `ListContainers` and `ContainerStatus` report it (CRI v1). */
 export interface RuntimeContainer {
   readonly containerId: string;
-  /** Sandbox and name, which stay the same when a container is restarted in its pod. */
+  /** Sandbox and name. A restart in its pod does not change it. */
   readonly key: string;
-  /** How often it was restarted, as counted by kubelet. */
+  /** Number of restarts, as counted by kubelet. */
   readonly attempt: number;
-  /**
-   * Names of its image, the most reliable first: an id, or a name by digest. Names by tag are left
-   * out, because tags may have moved.
-   */
+  /** The most reliable first: an id, or a name by digest. Without tags, which may have moved. */
   readonly imageNames: readonly string[];
   /**
    * The image as the pod names it. Absent where the runtime does not report that, as before
@@ -76,7 +71,7 @@ export interface RuntimeContainer {
   readonly podImage?: string;
   /**
    * Images that it mounts as volumes, by id or by name, also by tag. Default none. `unknown`: the
-   * runtime did not tell.
+   * runtime does not report them.
    */
   readonly volumeImages?: readonly string[] | 'unknown';
   /** `other`: made and not started, or unknown. */
@@ -97,7 +92,7 @@ export interface BootTime {
   readonly uptimeMs: number;
 }
 
-/** An image as the runtime's `ListImages` reports it (CRI v1 `Image`). */
+/** As the runtime's `ListImages` reports it (CRI v1 `Image`). */
 export interface RuntimeImage {
   readonly imageId: string;
   readonly repoTags: readonly string[];
@@ -105,9 +100,7 @@ export interface RuntimeImage {
   readonly pinned: boolean;
 }
 
-/**
- * The filesystem on which the runtime keeps its images, as `ImageFsInfo` names it; sizes by statfs.
- */
+/** As `ImageFsInfo` names it; sizes by statfs. */
 export interface ImageFilesystem {
   readonly path: string;
   readonly totalBytes: number;
@@ -117,8 +110,8 @@ export interface ImageFilesystem {
 }
 
 /**
- * A filesystem other than that of the images, on which the runtime stages blobs during a pull.
- * Sizes are from statfs.
+ * A filesystem other than that of the images, on which blobs are staged during a pull. Sizes are
+ * from statfs.
  */
 interface StagingFilesystem {
   readonly path: string;
@@ -126,9 +119,7 @@ interface StagingFilesystem {
   readonly freeBytes: number;
 }
 
-/**
- * Where a runtime stages blobs during a pull: on the filesystem of the images, or on another one.
- */
+/** Where a runtime stages blobs during a pull. */
 export type StagingPlace = 'with-images' | StagingFilesystem;
 
 /** What a runtime keeps of a layer: its files, its compressed blob, or both. */
@@ -136,19 +127,17 @@ export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 
 /**
  * When a runtime uses a mirror that was written: `at-once` and certainly; with its next pull,
- * unless its own configuration has it look elsewhere (docs/runtime-facts.md, fact 36); or `late`,
- * some time after it was told to reload (docs/runtime-facts.md, fact 5).
+ * unless its own configuration prevents it (docs/runtime-facts.md, fact 36); or `late`, some time
+ * after its reload (docs/runtime-facts.md, fact 5).
  */
 export type MirrorEffect = 'at-once' | 'next-pull' | 'late';
 
-/** The mirrors of ours that are written now. */
 export interface RenderedMirrors {
   /** `quay.io/coreos/etcd`. */
   readonly repositories: readonly string[];
   readonly takeEffect: MirrorEffect;
 }
 
-/** The runtime as observed in one round. */
 export type RuntimeObservation =
   | {
       readonly kind: 'reachable';
@@ -160,22 +149,21 @@ export type RuntimeObservation =
       readonly layerStorage?: LayerStorage;
       /** Default `at-once`. */
       readonly mirrorsTakeEffect?: MirrorEffect;
-      /** Absent when blobs are not staged, or when it can't be told where. */
+      /** Absent when blobs are not staged, or when the place is not known. */
       readonly staging?: StagingPlace | undefined;
       /**
        * References that our rendered pins name now, sorted. For a runtime that pins by label: those
-       * labelled.
+       * with the label.
        */
       readonly renderedPins: readonly string[];
       /**
-       * Every reference that any file or label of ours still shows as pinned, sorted, also where
-       * {@link renderedPins} is empty since a copy has to be rendered again. Default: what is
-       * rendered.
+       * Every reference that any file or label of ours shows as pinned, sorted, also where {@link
+       * renderedPins} is empty since a copy has to be rendered again. Default: what is rendered.
        */
       readonly foundPins?: readonly string[];
       /**
-       * Whether the files with our pins can't be read, so that {@link foundPins} is not known.
-       * Default false.
+       * The files with our pins can't be read, so that {@link foundPins} is not known. Default
+       * false.
        */
       readonly arePinsUnread?: boolean;
       /**
@@ -184,7 +172,7 @@ export type RuntimeObservation =
        */
       readonly pinFault?: Fault | undefined;
       /**
-       * What in the runtime's configuration hides rendered mirrors of ours, now or with its next
+       * What in the runtime's configuration hides our rendered mirrors, now or with its next
        * reload. Default: nothing does.
        */
       readonly hiddenMirrors?: HiddenMirrors | undefined;
@@ -207,8 +195,7 @@ export interface HiddenMirrors {
 }
 
 /**
- * A runtime that answers CRI's `Status` and can't say which images it has, so that nothing is
- * decided about them.
+ * A runtime that answers CRI's `Status` and can't list its images: nothing is decided about them.
  */
 export interface UnlistedRuntime {
   readonly kind: 'unlisted';
@@ -223,8 +210,8 @@ export interface UnlistedRuntime {
 export interface UnreachableRuntime {
   readonly kind: 'unreachable';
   readonly reason: string;
-  /** systemd is stopping this unit, so that the runtime was not even asked. */
+  /** systemd is stopping this unit, so that no request was sent to the runtime. */
   readonly stoppingUnit?: string;
-  /** No runtime was found on this node, so that there is nothing to start. */
+  /** No runtime was found on this node: nothing can be started. */
   readonly isAbsent?: true;
 }

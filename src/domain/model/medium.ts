@@ -3,32 +3,27 @@ import type { BundleId, Digest } from './digest.ts';
 import type { Fault, QueuePlace } from './reason.ts';
 
 /**
- * Identifies one plugging-in of one medium: `7-sdb1` (DISKSEQ and kernel name), or `dir:/path` for
- * a directory.
+ * One plugging-in of one medium: `7-sdb1` (DISKSEQ and kernel name), or `dir:/path` for a
+ * directory.
  */
 export type MediumId = string;
 
 /**
- * A blob that is not as it should be. `absent`: no such file; `truncated`: the file has another
- * size; `damaged`: its bytes have another digest.
+ * `absent`: no such file; `truncated`: the file has another size; `damaged`: its bytes have another
+ * digest.
  */
 export interface FaultyBlob {
   readonly digest: Digest;
   readonly why: 'absent' | 'truncated' | 'damaged';
 }
 
-/**
- * A blob of a bundle that its directory does not have: a missing or bad one, or one in the base of
- * a delta.
- */
+/** A missing or bad blob of a directory, or one in the base of a delta. */
 export type MissingBlob = FaultyBlob | { readonly digest: Digest; readonly why: 'in-base' };
 
-/** Whether a blob is missing that the directory should have. */
 export function isFaulty(blob: MissingBlob): blob is FaultyBlob {
   return blob.why !== 'in-base';
 }
 
-/** What was found in one bundle directory of a medium. */
 export type FoundBundle =
   | {
       readonly kind: 'verified';
@@ -41,19 +36,16 @@ export type FoundBundle =
        * Blobs of the bundle that this directory lacks (a volume of a larger bundle, or a bad copy).
        */
       readonly missing: readonly MissingBlob[];
-      /**
-       * It is an envelope: made to carry no layers, whose images come from their own registries.
-       */
+      /** It carries no layers: its images come from their own registries. */
       readonly isEnvelope?: boolean;
     }
   /**
-   * No trusted key signed it, and its digest may still be approved. Nothing of it was parsed but
-   * the envelope, so it has no name.
+   * No trusted key signed it, and its digest may still be approved. Only the envelope was parsed,
+   * so it has no name.
    */
   | { readonly kind: 'unapproved'; readonly path: string; readonly bundleId: BundleId }
   | { readonly kind: 'rejected'; readonly path: string; readonly reason: Fault };
 
-/** How far a medium has come. */
 export type MediumState =
   | { readonly kind: 'attached' }
   | { readonly kind: 'mounted' }
@@ -61,44 +53,40 @@ export type MediumState =
       readonly kind: 'read';
       readonly bundles: readonly FoundBundle[];
       readonly trustRevision: string;
-      /** Another node offers something else now. What it offered is used until that was read. */
+      /** Another node offers something else now. Its former offer is used until that was read. */
       readonly isStale?: true;
     }
   | { readonly kind: 'failed'; readonly reason: Fault }
-  /** It is plugged in, but somebody unmounted it. It is mounted again only on request. */
+  /** It is plugged in, but a person unmounted it. It is mounted again only on request. */
   | { readonly kind: 'unmounted' };
 
 /** Whether another node can give what it offers. */
 export interface PeerState {
-  /** False while it serves others, or after it did not answer. It is asked again then. */
+  /** False while it serves others, or after it did not answer. A request follows then. */
   readonly isReady: boolean;
-  /** It has given nothing since it failed: others are asked first. */
+  /** It has given nothing since it failed: others come first. */
   readonly hasFailed?: true;
-  /** The place of this node among those that wait for it, when it told that. */
+  /** The place of this node in its queue, when it reported that. */
   readonly queue?: QueuePlace;
 }
 
-/** A medium as observed. */
 export interface Medium {
   readonly mediumId: MediumId;
-  /** What people call it: `sdb1`, or the path of a directory. */
+  /** For people: `sdb1`, or the path of a directory. */
   readonly label: string;
-  /** The drop folder is always there; an empty one is nothing to report. */
+  /** The drop folder always exists; an empty one is nothing to report. */
   readonly isDropFolder: boolean;
-  /** Present for what another node offers: it is no medium that somebody plugs in. */
+  /** The offer of another node: no medium that was plugged in. */
   readonly peer?: PeerState;
   readonly state: MediumState;
   /**
-   * It is being mounted or read, or waits after a failure. Its state is the earlier one until that
-   * has ended.
+   * It is being mounted or read, or waits after a failure. Until that has ended its state is the
+   * earlier one.
    */
   readonly isBusy?: boolean;
 }
 
-/**
- * How one filesystem is mounted. `type` is the kernel's name; `options` are added to those of every
- * medium.
- */
+/** `type` is the kernel's name; `options` are added to those of every medium. */
 interface FilesystemMount {
   readonly type: string;
   readonly options: readonly string[];
@@ -143,21 +131,18 @@ const FILESYSTEMS: Readonly<Record<string, FilesystemMount>> = {
   erofs: { type: 'erofs', options: [] },
 };
 
-/** The default of `media.filesystems`: what the common tools write to sticks and discs. */
+/** What the common tools write to sticks and discs. */
 export const defaultFilesystems: readonly string[] = ['vfat', 'exfat', 'ext4', 'iso9660', 'udf', 'squashfs'];
 
-/** All names that `media.filesystems` may hold. */
 export const knownFilesystems: readonly string[] = Object.keys(FILESYSTEMS);
 
-/**
- * How a medium with this `ID_FS_TYPE` is mounted read-only. Undefined when no safe way is known.
- */
+/** Read-only, by `ID_FS_TYPE`. Undefined when no safe way is known. */
 export function filesystemMount(idFsType: string): { readonly type: string; readonly options: string } | undefined {
   const known = Object.hasOwn(FILESYSTEMS, idFsType) ? FILESYSTEMS[idFsType] : undefined;
   return known && { type: known.type, options: [...EVERY_MEDIUM, ...known.options].join(',') };
 }
 
-/** Why a filesystem is not mounted. `allowed`: the setting `media.filesystems`. */
+/** `allowed`: the setting `media.filesystems`. */
 export interface FilesystemRefusal {
   /** `unknown`: no safe way to mount it is known. `off`: the setting does not name it. */
   readonly kind: 'unknown' | 'off';
@@ -167,7 +152,7 @@ export interface FilesystemRefusal {
 }
 
 /**
- * Why a medium with this `ID_FS_TYPE` is not mounted; undefined when it may be.
+ * Undefined when it may be mounted.
  *
  * @param allowed the setting `media.filesystems`
  */

@@ -1,26 +1,25 @@
-/** What a node knows of itself. */
 export interface NodeFacts {
   /** When this program was built, milliseconds since the epoch. */
   readonly builtAt: number;
   /**
    * 32 lower-case hex digits, as in machine-id(5); undefined when the node has none. It never
-   * leaves the node: only a hash decides about something.
+   * leaves the node: only a hash of it is used.
    */
   readonly machineId: string | undefined;
-  /** The name of the node's time zone, as `Europe/Berlin`. This program may not know it. */
+  /** As `Europe/Berlin`. This program may not know it. */
   readonly timeZone: string;
-  /** Why new settings are refused, while those from before are in force. */
+  /** Why new settings are refused; those from before are in force. */
   readonly settingsFault?: string;
 }
 
-/** What the kubelet of this node does with images, as far as its files tell. */
+/** What the kubelet does with images, as far as its files say. */
 export interface KubeletFacts {
   /**
    * The last file of its KubeletConfiguration, which may be a drop-in. Undefined when it names
    * none, and none is in a usual place.
    */
   readonly configFile: string | undefined;
-  /** Whether a process of this name runs. k3s runs it within its own process. */
+  /** k3s runs it within its own process. */
   readonly isRunning: boolean;
   /** `imagePullCredentialsVerificationPolicy`. Undefined: the default of the kubelet's version. */
   readonly verificationPolicy: string | undefined;

@@ -1,9 +1,8 @@
 import type { Reason } from './reason.ts';
 
-/** What a preload waits for. */
 export type Hold = 'approval' | 'base' | 'space' | 'media' | 'runtime' | 'runtime-version' | 'cancelled';
 
-/** The phase of a bundle, in the words that are shown everywhere. */
+/** These words are shown everywhere. */
 export type Phase =
   | 'detected'
   | 'rejected'
@@ -16,16 +15,14 @@ export type Phase =
   | 'superseded'
   | 'retired';
 
-/** One row of the table of phases. */
 interface PhaseRow {
   readonly phase: Phase;
-  /** Phases that may follow. */
   readonly next: readonly Phase[];
 }
 
 /**
- * The table of phases. The diagram in the documentation is made from it; what each phase means is
- * in report/texts/release-text.ts.
+ * The diagram in the documentation is made from it; the meanings of the phases are in
+ * report/texts/release-text.ts.
  */
 export const PHASES: readonly PhaseRow[] = [
   { phase: 'detected', next: ['rejected', 'held', 'preloading', 'ready'] },
@@ -40,11 +37,10 @@ export const PHASES: readonly PhaseRow[] = [
   { phase: 'retired', next: ['preloading', 'ready', 'activated'] },
 ];
 
-/** A phase with what explains it. */
 export interface PhaseOf {
   readonly phase: Phase;
   /** Set when the phase is `held`. */
   readonly hold?: Hold;
-  /** Why, for `rejected`, `held` and for anything that is degraded. */
+  /** For `rejected`, `held` and for anything that is degraded. */
   readonly reason?: Reason;
 }

@@ -1,14 +1,14 @@
 import type { BundleId, Digest } from './digest.ts';
 
 /**
- * Why something is as it is: a code with data. `reasonText` in report/ makes the sentence. Codes
- * are shown to people and programs, so a code stays the same when its data changes.
+ * A code with data; `reasonText` in report/ makes the sentence. Codes are shown to people and
+ * programs, so a code stays the same when its data changes.
  */
 export type Reason = Fault | AdoptionReason | TrustReason | MediaReason | ImageReason | RuntimeReason | ReleaseReason;
 
 /**
- * What an adapter could not do, or found wrong: code and message of its `AppError`. The only reason
- * that has its sentence from the beginning, since it was made where the foreign error was known.
+ * Code and message of an adapter's `AppError`. The only reason that has its sentence from the
+ * beginning, since it was made where the foreign error was known.
  */
 export interface Fault {
   readonly code: string;
@@ -16,13 +16,11 @@ export interface Fault {
   readonly message: string;
 }
 
-/** A reason that the domain concluded. */
 interface Conclusion<Code extends string, Data> {
   readonly code: Code;
   readonly data: Readonly<Data>;
 }
 
-/** How a reason names a bundle. */
 export interface BundleLabel {
   readonly name: string;
   readonly version: string;
@@ -51,9 +49,9 @@ export type AdoptionReason =
   | Conclusion<'bundle/version', { bundle: BundleLabel; scheme: 'semver' | 'three-tag' }>
   /** A delta builds on a bundle of another stream, which would have to be kept for it. */
   | Conclusion<'bundle/base', { bundle: BundleLabel; base: BundleLabel }>
-  /** `expires`: as the payload says it. */
+  /** As in the payload. */
   | Conclusion<'bundle/expired', { bundle: BundleLabel; expires: string }>
-  /** `created`: as the payload says it. */
+  /** As in the payload. */
   | Conclusion<'bundle/from-the-future', { bundle: BundleLabel; created: string }>;
 
 /** Why a bundle is not trusted, or not yet. `signedBy`: names of keys. */
@@ -67,16 +65,19 @@ export type TrustReason =
     >
   | Conclusion<
       'trust/rejected',
-      /** `bundle`: absent when its name is not known. `why`: as the person who rejected it said. */
+      /**
+       * `bundle`: absent when its name is not known. `why`: in the words of the person who rejected
+       * it.
+       */
       | { kind: 'found'; bundleId: BundleId; bundle?: BundleLabel; why?: string }
       | { kind: 'adopted'; bundleId: BundleId; bundle: BundleLabel; why?: string }
     >
-  /** Revocations can't be read. `cause`: a message of an adapter; absent when nobody knows it. */
+  /** Revocations can't be read. `cause`: a message of an adapter; absent when it is not known. */
   | Conclusion<'trust/blind', { bundle: BundleLabel; cause?: string }>
   | Conclusion<'trust/threshold', { bundle: BundleLabel; signedBy: readonly string[]; threshold: number }>
   /**
-   * It was trusted by keys of a role, and these don't count for it any more. `left`: how many of
-   * the role's keys that signed it are not revoked.
+   * It was trusted by keys of a role, and these no longer count for it. `left`: how many of the
+   * role's keys that signed it are not revoked.
    */
   | Conclusion<
       'trust/role',
@@ -94,15 +95,12 @@ export type TrustReason =
   /** `keyIds`: those of its signers that are revoked. */
   | Conclusion<'trust/key-revoked', { bundle: BundleLabel; signedBy: readonly string[]; keyIds: readonly string[] }>;
 
-/** How many images of a bundle the runtime has, of all of them. */
 export interface ImageCount {
   readonly present: number;
   readonly total: number;
 }
 
-/**
- * What is wrong with the copies of a bundle that were seen: one of its blobs, and how many more.
- */
+/** One bad blob of the copies that were seen, and how many more there are. */
 export interface Flaws {
   readonly digest: Digest;
   readonly why: 'damaged' | 'unreadable' | 'truncated' | 'absent';
@@ -117,10 +115,10 @@ export type Interruption =
   /** Out of a folder. `folder`: absent for the drop folder. */
   | { readonly kind: 'taken-out'; readonly folder?: string }
   | { readonly kind: 'unplugged' }
-  /** Another node does not give it any more. `peer`: its name. */
+  /** Another node no longer gives it. `peer`: its name. */
   | { readonly kind: 'peer-away'; readonly peer: string };
 
-/** What of a filesystem is short: bytes, or a number of inodes. */
+/** Bytes, or a number of inodes. */
 export interface ShortOf {
   readonly kind: 'bytes' | 'inodes' | 'staging';
   readonly path: string;
@@ -130,15 +128,11 @@ export interface ShortOf {
   readonly reserved: number;
 }
 
-/** Why a preload waits for something that no plugged medium gives. */
 export type MediaReason =
-  /** `layers`: how many are missing. `name`: `ocp@4.13.6` where anything tells it. */
+  /** `layers`: how many are missing. `name`: `ocp@4.13.6` where it is known. */
   | Conclusion<
       'engine/no-base',
-      /**
-       * `holders`: names of known bundles that carry all of these layers themselves, the base
-       * first.
-       */
+      /** `holders`: known bundles that carry all of these layers themselves, the base first. */
       {
         bundle: BundleLabel;
         layers: number;
@@ -186,7 +180,6 @@ export type MediaReason =
   /** What carried the bundle last is plugged in and read again. */
   | Conclusion<'media/reading', { bundle: BundleLabel; images: ImageCount; medium: string }>;
 
-/** What is wrong with the images of a bundle. */
 export type ImageReason =
   | Conclusion<
       'engine/image-missing',
@@ -238,7 +231,7 @@ export type ImageReason =
 /** Why the runtime, or its disk, takes no images. */
 export type RuntimeReason =
   | Conclusion<'engine/no-space', { bundle: BundleLabel; shortage: ShortOf }>
-  /** policy.json refuses several images. `first`: what was said of the first of them. */
+  /** policy.json refuses several images. `first`: the refusal of the first one. */
   | Conclusion<'runtime/policy', { bundle: BundleLabel; images: number; first: Fault }>
   /** It is too old. Both as the runtime names itself: `containerd 1.6.20`. */
   | Conclusion<'runtime/version', { runtime: string; needed: string }>;
@@ -246,8 +239,8 @@ export type RuntimeReason =
 /** What became of a release after its activation. */
 export type ReleaseReason =
   /**
-   * `names`: what the tag names now; absent when it names nothing. `times`: how often it was given
-   * back.
+   * `names`: what the tag names now; absent when it names nothing. `times`: how often it was
+   * restored.
    */
   | Conclusion<
       'engine/tag-contested',
@@ -262,28 +255,25 @@ export type ReleaseReason =
       { recorded: string; open?: { readonly from: BundleLabel; readonly to: BundleLabel } }
     >;
 
-/** The name and version of a bundle, and nothing else of it. */
 export function labelOf({ name, version }: BundleLabel): BundleLabel {
   return { name, version };
 }
 
 /** The result of one check of the node, in one line. */
 interface Found {
-  /** What was checked, in a word or two: `crio link`. */
+  /** In a word or two: `crio link`. */
   readonly subject: string;
-  /** The result of the check. */
   readonly message: string;
 }
 
 /**
- * A finding. `fault`: something does not work. `warning`: it works now, but may fail later. Both
- * say what to do.
+ * `fault`: something does not work. `warning`: it works now, but may fail later. Both say what to
+ * do.
  */
 export type Finding =
   | (Found & { readonly verdict: 'ok' })
   | (Found & { readonly verdict: 'warning' | 'fault'; readonly remedy: string });
 
-/** Findings of one subject, shorter to write. */
 export function findingsOn(subject: string) {
   return {
     ok: (message: string): Finding => ({ subject, verdict: 'ok', message }),
@@ -294,8 +284,7 @@ export function findingsOn(subject: string) {
 
 /**
  * What holds the activation of a release until a person confirms it: a rule of the release or of
- * its stream (bundle format, "Update rules"), a window of the node, or a clock by which these can't
- * be judged.
+ * its stream (bundle format, "Update rules"), a window of the node, or an unusable clock.
  */
 export type RuleCode =
   | 'rule/from'
@@ -307,7 +296,7 @@ export type RuleCode =
   | 'window'
   | 'clock';
 
-/** All that a confirmation or running containers may override. */
+/** What a confirmation or running containers may override. */
 export const RULE_CODES: readonly RuleCode[] = [
   'rule/from',
   'rule/barrier',
@@ -319,37 +308,34 @@ export const RULE_CODES: readonly RuleCode[] = [
   'clock',
 ];
 
-/** The place of this node among those that wait for a peer. */
+/** The place of this node in the queue of a peer. */
 export interface QueuePlace {
   /** 1: next. */
   readonly place: number;
   readonly waiting: number;
   /** About how long until its turn, in milliseconds; absent while no turn has ended there. */
   readonly waitMs?: number;
-  /** The longest time until its turn, in milliseconds, when nothing tells more. */
+  /** The longest time until its turn, in milliseconds, when nothing more is known. */
   readonly mostMs?: number;
 }
 
-/** What is wrong with what a runtime keeps of an image. */
 export type ContentFault =
   /** `lost`: the runtime has a record of the blob and no file. */
   | { readonly kind: 'blob'; readonly digest: Digest; readonly why: 'lost' | 'truncated' | 'altered' | 'unreadable' }
   /** A manifest, an index or a config of which the runtime has no record. */
   | { readonly kind: 'document-absent'; readonly digest: Digest }
-  /** A layer of which the runtime has neither the unpacked files nor the blob. */
+  /** A layer without unpacked files and without blob. */
   | { readonly kind: 'layer-absent'; readonly digest: Digest }
   /** The runtime's own records of an unpacked layer don't fit its storage. `what`: a clause. */
   | { readonly kind: 'records'; readonly what: string };
 
 /**
- * What becomes of a damaged image.
- *
  * - `heal`: its blobs are at hand, so that it is removed and pulled again;
  * - `plug-in`: no plugged medium and no disk has all its blobs;
  * - `cancelled`: the preload of its release was cancelled;
  * - `in-use`: a container that has not exited uses it;
  * - `shared`: what is damaged belongs to another image too, which stays;
  * - `look`: the containers are not known;
- * - `give-up`: it was removed and pulled again, and is damaged still.
+ * - `give-up`: it was removed and pulled again, and is still damaged.
  */
 export type DamageOutcome = 'heal' | 'plug-in' | 'cancelled' | 'in-use' | 'shared' | 'look' | 'give-up';

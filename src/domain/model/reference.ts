@@ -1,10 +1,7 @@
 import { AppError } from '../../platform/app-error.ts';
 import { type Digest, isDigest } from './digest.ts';
 
-/**
- * A fully qualified image reference, after the grammar of distribution/reference:
- * `registry/path[:tag][@digest]`.
- */
+/** After the grammar of distribution/reference: `registry/path[:tag][@digest]`. */
 export interface Reference {
   /** Host and port as `quay.io` or `127.0.0.1:5000`, in lower case. */
   readonly registry: string;
@@ -21,11 +18,10 @@ const PATH_PART = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
 /**
- * Reads a fully qualified reference with or without tag and digest. `docker.io/etcd` becomes
- * `docker.io/library/etcd`, as every runtime stores it, and `QUAY.io/etcd` becomes `quay.io/etcd`:
- * names of hosts are the same in either case, and nothing else about a reference is.
+ * The tag and digest are optional. `docker.io/etcd` becomes `docker.io/library/etcd`, as every
+ * runtime stores it, and `QUAY.io/etcd` becomes `quay.io/etcd`: only host names ignore the case.
  *
- * @throws AppError `domain/reference` (`reject`) that names the part which is wrong.
+ * @throws AppError `domain/reference` (`reject`) that names the wrong part.
  */
 export function parseReference(text: string): Reference {
   const [named = '', digest, ...more] = text.split('@');
@@ -54,7 +50,7 @@ export function parseReference(text: string): Reference {
 
 /**
  * A reference without a registry (`nginx:1.25`, `bitnami/nginx:1`), with `registry` in front of it.
- * Other texts stay as they are. Docker and containerd put `docker.io` there; for CRI-O it is
+ * Other texts stay as they are. Docker and containerd put `docker.io` in front; for CRI-O it is
  * `unqualified-search-registries` of containers-registries.conf(5).
  */
 export function withRegistry(text: string, registry: string): string {
@@ -62,19 +58,19 @@ export function withRegistry(text: string, registry: string): string {
   return text === '' || isQualified(first) ? text : `${registry}/${text}`;
 }
 
-/** Whether the text is the name of a registry alone: `quay.io`, `127.0.0.1:5000`. */
+/** As `quay.io`, `127.0.0.1:5000`. */
 export function isRegistry(text: string): boolean {
   return isQualified(text);
 }
 
-/** The text of a reference; the inverse of {@link parseReference}. */
+/** The inverse of {@link parseReference}. */
 export function formatReference(reference: Omit<Reference, 'registry'>): string {
   const tag = reference.tag === undefined ? '' : `:${reference.tag}`;
   const digest = reference.digest === undefined ? '' : `@${reference.digest}`;
   return `${reference.repository}${tag}${digest}`;
 }
 
-/** Whether `text` is a reference in the very form that {@link formatReference} writes. */
+/** Whether {@link formatReference} writes it so. */
 export function isCanonicalReference(text: string): boolean {
   try {
     return formatReference(parseReference(text)) === text;
@@ -84,8 +80,8 @@ export function isCanonicalReference(text: string): boolean {
 }
 
 /**
- * The repository of a reference that was checked before: `quay.io/coreos/etcd` of
- * `quay.io/coreos/etcd:3.5@sha256:…`. Only cuts, never throws.
+ * `quay.io/coreos/etcd` of `quay.io/coreos/etcd:3.5@sha256:…`. Only cuts a checked reference, never
+ * throws.
  */
 export function repositoryOf(reference: string): string {
   const [named = ''] = reference.split('@');
@@ -93,7 +89,7 @@ export function repositoryOf(reference: string): string {
   return colon < 0 ? named : named.slice(0, colon);
 }
 
-/** The last part of a repository's path: `etcd` of `quay.io/coreos/etcd`. */
+/** `etcd` of `quay.io/coreos/etcd`. */
 export function lastPathPart(repository: string): string {
   return repository.slice(repository.lastIndexOf('/') + 1);
 }

@@ -7,8 +7,8 @@ const MAX_VERSION_LENGTH = 128;
 /** Longest SemVer range that is read, in characters. */
 export const MAX_RANGE_LENGTH = 1024;
 /**
- * `<app>[-rev<N>[-b<build>]]` of the three-tag scheme; what a tag may not hold (`+`, `~`, `:`) is
- * not allowed.
+ * `<app>[-rev<N>[-b<build>]]` of the three-tag scheme; without `+`, `~`, `:`, which no tag may
+ * hold.
  */
 const SCHEME = /^([0-9A-Za-z_][0-9A-Za-z_.-]*?)(?:-rev([0-9]+)(?:-b([0-9A-Za-z][0-9A-Za-z.]*))?)?$/;
 
@@ -28,35 +28,26 @@ export interface SchemeTag {
   readonly build?: string;
 }
 
-/**
- * Whether `text` is a version of a release: SemVer 2.0.0 (no leading `v`), or one of the three-tag
- * scheme. At most 128 characters.
- */
+/** SemVer 2.0.0 (no leading `v`), or the three-tag scheme. At most 128 characters. */
 export function isVersion(text: string): boolean {
   if (text.length === 0 || text.length > MAX_VERSION_LENGTH) return false;
   // node-semver would also take blanks around it and a leading v or =.
   return SCHEME.test(text) || (/^[0-9]\S*$/.test(text) && valid(text) !== null);
 }
 
-/**
- * Whether `text` is a SemVer range as node-semver reads it, such as `>=4.12.0 <4.13.7`. The empty
- * text is none.
- */
+/** A SemVer range as node-semver reads it, such as `>=4.12.0 <4.13.7`. The empty text is none. */
 export function isVersionRange(text: string): boolean {
   return versionRange(text) !== undefined;
 }
 
 /**
- * Parsed ranges by their text. A range of some hundred comparators takes milliseconds, and each
- * round compares all releases of a stream.
+ * By their text. A range of some hundred comparators takes milliseconds, and each round compares
+ * all releases of a stream.
  */
 const parsedRanges = new Map<string, Range | undefined>();
 const MAX_PARSED_RANGES = 256;
 
-/**
- * A SemVer range as {@link isVersionRange} says; undefined for a text that is none. Pre-releases
- * count as the versions that they are.
- */
+/** Undefined for a text that is none. Pre-releases count as versions. */
 function versionRange(text: string): Range | undefined {
   if (text.length > MAX_RANGE_LENGTH || text.trim() === '') return undefined;
   if (parsedRanges.has(text)) return parsedRanges.get(text);
@@ -74,9 +65,7 @@ function parseRange(text: string): Range | undefined {
   }
 }
 
-/**
- * Reads a tag; undefined when it is longer than 128 characters or holds what a tag may not hold.
- */
+/** Undefined when it is longer than 128 characters or no tag. */
 export function parseSchemeTag(text: string): SchemeTag | undefined {
   const found = text.length <= MAX_VERSION_LENGTH ? SCHEME.exec(text) : null;
   const [, app, revision, build] = found ?? [];
@@ -84,16 +73,15 @@ export function parseSchemeTag(text: string): SchemeTag | undefined {
   return { app, ...(revision !== undefined && { revision }), ...(build !== undefined && { build }) };
 }
 
-/** The text of a tag; the inverse of {@link parseSchemeTag}. */
+/** The inverse of {@link parseSchemeTag}. */
 export function formatSchemeTag({ app, revision, build }: SchemeTag): string {
   if (revision === undefined) return app;
   return build === undefined ? `${app}-rev${revision}` : `${app}-rev${revision}-b${build}`;
 }
 
 /**
- * The tags that a long tag implies, the intermediate and the short one: `2.6.2-rev1` and `2.6.2`
- * for `2.6.2-rev1-b5.1`. None for any other text: who gives an intermediate or short tag may have
- * given it to that image alone.
+ * The tags that a long tag implies: `2.6.2-rev1` and `2.6.2` for `2.6.2-rev1-b5.1`. None for any
+ * other text: an intermediate or short tag may have been given to that image alone.
  */
 export function impliedTags(text: string): string[] {
   const tag = parseSchemeTag(text);
@@ -102,12 +90,10 @@ export function impliedTags(text: string): string[] {
 }
 
 /**
- * Orders tags of the three-tag scheme by application, then revision, then build; a tag without a
- * part comes before those with one. A total order: 0 for the same text only. Applications order as
- * SemVer does (clause 11), with any count of numbers; so `2.6.2-rc.1` comes before `2.6.2`, and
- * unlike SemVer, `2.6.2-rev1` after it. Builds order the same way, part by part.
- *
- * @returns negative when `a` comes before `b`, positive when after.
+ * Orders tags by application, then revision, then build; a tag without a part comes before those
+ * with one. A total order: 0 for the same text only. Applications order as SemVer does (clause 11),
+ * with any count of numbers; so `2.6.2-rc.1` comes before `2.6.2`, and unlike SemVer, `2.6.2-rev1`
+ * after it. Builds order the same way, part by part.
  */
 export function compareSchemeTags(a: SchemeTag, b: SchemeTag): number {
   return (
@@ -162,19 +148,14 @@ function compareText(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/**
- * How the versions of a stream are written and ordered: as SemVer 2.0.0, or as tags
- * `<app>[-rev<N>[-b<build>]]` (bundle format 1, "Versions").
- */
+/** SemVer 2.0.0, or tags `<app>[-rev<N>[-b<build>]]` (bundle format 1, "Versions"). */
 export type VersionScheme = 'semver' | 'three-tag';
 
-/** All schemes. */
 export const VERSION_SCHEMES: readonly VersionScheme[] = ['semver', 'three-tag'];
 
 /**
- * Whether a version is one of the scheme. `2.6.2` and `2.6.2-rc.1` are versions of both.
- * `2.6.2-rev1` is a revision of `2.6.2` and no SemVer version, although SemVer could read it as a
- * version before `2.6.2`.
+ * `2.6.2` and `2.6.2-rc.1` are versions of both schemes. `2.6.2-rev1` is a revision of `2.6.2` and
+ * no SemVer version, although SemVer could read it as a version before `2.6.2`.
  */
 export function fitsScheme(version: string, scheme: VersionScheme): boolean {
   const tag = parseSchemeTag(version);
@@ -188,7 +169,7 @@ export function fitsScheme(version: string, scheme: VersionScheme): boolean {
   }
 }
 
-/** The only scheme that a version fits; undefined when it fits both, or none. */
+/** Undefined when it fits both, or none. */
 export function impliedScheme(version: string): VersionScheme | undefined {
   const [first, second] = VERSION_SCHEMES.filter((scheme) => fitsScheme(version, scheme));
   return second === undefined ? first : undefined;
@@ -202,15 +183,14 @@ export function looksMistaken(version: string): boolean {
   return impliedScheme(version) === 'three-tag' && parseSchemeTag(version)?.revision === undefined;
 }
 
-/** What says which scheme a release is of. */
 interface SchemeWitness {
   readonly version: string;
   readonly versionScheme?: VersionScheme;
 }
 
 /**
- * The scheme of a stream: that of the first of its releases that names one or has a version of one
- * scheme only; undefined while all of them fit both.
+ * That of the first release that names one or has a version of one scheme only; undefined while all
+ * of them fit both.
  *
  * @param releases in the order in which they came to the node.
  */
@@ -223,8 +203,8 @@ export function schemeOf(releases: readonly SchemeWitness[]): VersionScheme | un
 }
 
 /**
- * Orders two versions. Versions that fit both schemes have the same order in both. What does not
- * fit the scheme is ordered by the other one; what fits none, by its text.
+ * Versions that fit both schemes have the same order in both. What does not fit the scheme is
+ * ordered by the other one; what fits none, by its text.
  *
  * @returns negative when `a` comes before `b`, positive when after, 0 when neither.
  */
@@ -237,11 +217,9 @@ export function compareVersions(a: string, b: string, scheme: VersionScheme = 's
 }
 
 /**
- * Whether a version lies in a range (`update.from`). Pre-releases count as the versions that they
- * are: `4.13.0-rc.1` lies in `>=4.12.0`.
+ * `update.from`. Pre-releases count as versions: `4.13.0-rc.1` is in `>=4.12.0`.
  *
- * @returns undefined when that can't be told: the text is not a range of the scheme, or the version
- *   is none of it.
+ * @returns undefined when the text is not a range of the scheme, or the version is none of it
  */
 export function isInRange(version: string, range: string, scheme: VersionScheme = 'semver'): boolean | undefined {
   if (!fitsScheme(version, scheme)) return undefined;
@@ -255,7 +233,6 @@ export function isInRange(version: string, range: string, scheme: VersionScheme 
   }
 }
 
-/** Whether a text is a range of the scheme. */
 export function isRangeOf(text: string, scheme: VersionScheme): boolean {
   return scheme === 'semver' ? isVersionRange(text) : isTagRange(text);
 }
@@ -270,18 +247,17 @@ interface Comparator {
 }
 
 /**
- * Whether `text` is a range of tags: comparators (`>=`, `<=`, `>`, `<`, `=`, or none for `=`) with
- * blanks between those that must all hold, and `||` between alternatives. The SemVer forms `^`,
- * `~`, ` - ` and `*` are none, since a tag has no major version that could promise anything.
+ * Comparators (`>=`, `<=`, `>`, `<`, `=`, or none for `=`) with blanks between those that must all
+ * hold, and `||` between alternatives. The SemVer forms `^`, `~`, ` - ` and `*` are none, since a
+ * tag has no major version that could promise anything.
  */
 export function isTagRange(text: string): boolean {
   return parseTagRange(text) !== undefined;
 }
 
 /**
- * Whether a tag lies in a range of tags. Each bound is compared as far as it is written: `2.6` and
- * `2.6.x` mean all of 2.6, `<=2.6.2` takes each revision of 2.6.2, and `>2.6.2-rev1` takes rev2 but
- * no build of rev1.
+ * Each bound is compared as far as it is written: `2.6` and `2.6.x` mean all of 2.6, `<=2.6.2`
+ * takes each revision of 2.6.2, and `>2.6.2-rev1` takes rev2 but no build of rev1.
  *
  * @returns undefined when one of the two can't be read.
  */
