@@ -2,7 +2,6 @@ import type { Digest } from '../model/digest.ts';
 import type { ImageContent } from '../model/image.ts';
 import type { Fault, Flaws } from '../model/reason.ts';
 
-/** Why images are checked. */
 export type CheckCause =
   | 'unclean-boot'
   | 'request'
@@ -12,18 +11,17 @@ export type CheckCause =
    */
   | 'again';
 
-/** What the last look at the content of one image has shown. */
+/** The result of the last check of one image. */
 export interface ContentResult {
   /** Wall clock, milliseconds since the epoch. */
   readonly at: number;
   readonly content: ImageContent;
-  /** How many looks in a row have not shown what it is. Default none. */
+  /** How many checks in a row had no result. Default none. */
   readonly unknownLooks?: number;
   /** Of a broken image: `latestStamp` of all bundles when it was first found so. */
   readonly brokenSince?: number;
 }
 
-/** A check that runs now. */
 export interface RunningCheck {
   readonly cause: CheckCause;
   /** Images that were checked, of all of this check. */
@@ -32,13 +30,9 @@ export interface RunningCheck {
   readonly readBytes: number;
 }
 
-/** What the engine remembers of checks of images. */
 export interface ContentChecks {
   readonly running: RunningCheck | undefined;
-  /**
-   * The node was booted without having been shut down, and no check since has ended with all images
-   * whole.
-   */
+  /** The node was not shut down before its boot, and no check since has found all images whole. */
   readonly isDue: boolean;
   /**
    * A check was due when the daemon started, and none of all images has ended since, not even with
@@ -46,13 +40,13 @@ export interface ContentChecks {
    */
   readonly isAwaited: boolean;
   /**
-   * An activation has waited for a check for so long that the check no longer waits for pulls. A
+   * An activation has waited so long for a check that the check no longer waits for pulls. A
    * preload of another stream may take hours.
    */
   readonly isOverdue: boolean;
   /** When the last check that was due has ended, in milliseconds since the epoch. */
   readonly endedAt: number | undefined;
-  /** By reference. What was pulled since has none. */
+  /** By reference. An image that was pulled since has none. */
   readonly results: ReadonlyMap<string, ContentResult>;
   /** References of images that were removed as damaged. They are checked once they are back. */
   readonly healed: readonly string[];
@@ -60,7 +54,6 @@ export interface ContentChecks {
   readonly healings: ReadonlyMap<string, number>;
 }
 
-/** Nothing was checked. */
 export const NO_CHECKS: ContentChecks = {
   running: undefined,
   isDue: false,
@@ -72,23 +65,22 @@ export const NO_CHECKS: ContentChecks = {
   healings: new Map(),
 };
 
-/** What the last look at the documents of kept releases has shown. */
+/** The result of the last check of the documents of kept releases. */
 export interface DocumentLook {
   /** When it began, in milliseconds since the epoch. */
   readonly at: number;
-  /** Which releases it was about, as one text: see `documentLookDue`. */
+  /** The releases in one text: see `documentLookDue`. */
   readonly releases: string;
-  /** Which media it could take lost documents from, as one text. */
+  /** The media that could have lost documents, as one text. */
   readonly media: string;
   /** Documents that are on the node's own disk and whole. */
   readonly kept: ReadonlySet<Digest>;
-  /** References of images whose manifest or config is neither there nor anywhere at hand. */
+  /** References of images whose manifest or config is lost and not at hand. */
   readonly lacking: ReadonlySet<string>;
-  /** How many looks in a row have found some lacking. */
+  /** How many checks in a row have found some lacking. */
   readonly lackingLooks: number;
 }
 
-/** What the engine remembers of such looks since its start. */
 export interface DocumentChecks {
   readonly isRunning: boolean;
   readonly last: DocumentLook | undefined;
@@ -98,13 +90,13 @@ export interface DocumentChecks {
 export type PullCheckEnd =
   /** `isProbe`: a probe from the same repository was pulled, since a pull takes pins away. */
   | { readonly kind: 'answered'; readonly isProbe?: boolean }
-  /** The pull succeeded, and the runtime did not ask our registry: another one answered. */
+  /** The pull succeeded without a request to our registry: another one answered. */
   | { readonly kind: 'not-asked' }
   /** The pull succeeded, but our registry did not send the manifest: another one answered. */
   | { readonly kind: 'not-sent' }
   /**
-   * `isAsked`: whether the runtime asked our registry at all; `isSent`: whether our registry sent
-   * the manifest.
+   * `isAsked`: whether the runtime sent our registry a request at all; `isSent`: whether our
+   * registry sent the manifest.
    */
   | { readonly kind: 'failed'; readonly reason: Fault; readonly isAsked: boolean; readonly isSent: boolean }
   | { readonly kind: 'timed-out'; readonly afterMs: number }
@@ -115,28 +107,24 @@ export type PullCheckEnd =
 
 /** The last pull that tested whether pulls are answered. */
 export interface PullCheck {
-  /** What was activated then: see `activationKey`. */
+  /** See `activationKey`. */
   readonly activation: string;
   /** By digest. */
   readonly reference: string;
   /** Wall clock, milliseconds since the epoch. */
   readonly at: number;
-  /**
-   * How many there were since this activation or the start of the daemon, asked-for ones not
-   * counted.
-   */
+  /** Since this activation or the start of the daemon, without requested ones. */
   readonly attempts: number;
   readonly end: PullCheckEnd;
 }
 
-/** What the engine remembers of such pulls since its start. */
 export interface PullChecks {
   readonly isRunning: boolean;
   readonly last: PullCheck | undefined;
 }
 
 /**
- * A blob that a pull failed for: where its bad copy lies, and whether anything plugged in has
+ * A blob for which a pull failed: the place of its bad copy, and whether anything plugged in has
  * another one.
  */
 export interface FailedBlob {
@@ -158,21 +146,21 @@ export interface BadBlob {
   readonly digest: Digest;
   /**
    * `damaged`: its bytes have another digest. `truncated`: its file has another size. `absent`: it
-   * may lie on another medium of the bundle.
+   * may be on another medium of the bundle.
    */
   readonly why: Flaws['why'];
-  /** Label of the medium on which it was looked for. */
+  /** Label of the medium that was searched. */
   readonly medium: string;
-  /** The image whose pull failed for it; absent when it was noticed while the medium was read. */
+  /** The image whose pull failed; absent when the fault was found while the medium was read. */
   readonly reference?: string;
 }
 
-/** Those of which a copy was seen that is no good: the bundle has to be copied again. */
+/** Those with a bad copy: the bundle has to be copied again. */
 export function flawedAmong(badBlobs: readonly BadBlob[]): readonly BadBlob[] {
   return badBlobs.filter(({ why }) => why !== 'absent');
 }
 
-/** What is wrong with the copies that were seen; undefined when nothing is known to be. */
+/** Undefined when nothing is known to be wrong. */
 export function flawsAmong(badBlobs: readonly BadBlob[]): Flaws | undefined {
   const [first, ...others] = flawedAmong(badBlobs);
   if (first === undefined) return undefined;

@@ -9,17 +9,14 @@ import type { Soak } from './release-record.ts';
 /** Something to do, as plain data. Each is idempotent: done twice, the result is the same. */
 export type Effect =
   | { readonly kind: 'mount-medium'; readonly mediumId: MediumId }
-  /**
-   * Find and judge the bundles of a mounted medium, or judge them again because the trusted keys
-   * changed.
-   */
+  /** Find and judge the bundles of a mounted medium, also after a change of the trusted keys. */
   | { readonly kind: 'read-medium'; readonly mediumId: MediumId }
   /**
-   * Keep the documents and attachments of a verified bundle on the node's own disk, so that it can
-   * be adopted. Long: its medium is busy meanwhile.
+   * Keep the documents and attachments of a verified bundle on the node's own disk, before it is
+   * adopted. Long: its medium is busy meanwhile.
    */
   | { readonly kind: 'keep-documents'; readonly bundleId: BundleId; readonly mediumId: MediumId }
-  /** Keep a verified bundle, whose documents are there, in the database. */
+  /** Keep a verified bundle, whose documents are kept, in the database. */
   | { readonly kind: 'adopt-bundle'; readonly bundleId: BundleId; readonly mediumId: MediumId }
   /**
    * Make exactly these references our pins. `force` reloads the runtime even if no byte changed.
@@ -38,16 +35,16 @@ export type Effect =
   /** Make our registry the first source of exactly these repositories. */
   | { readonly kind: 'apply-mirrors'; readonly repositories: readonly string[] }
   | { readonly kind: 'record-ready'; readonly bundleId: BundleId }
-  /** Take back that a preload was cancelled. */
+  /** Undo the cancellation of a preload. */
   | { readonly kind: 'resume-preload'; readonly bundleId: BundleId }
   /** Keep which media of a cancellation have stayed plugged in since. */
   | { readonly kind: 'record-media-left'; readonly bundleId: BundleId; readonly media: readonly MediumId[] }
-  /** Breaks off a long effect that runs. What it has done so far stays. */
+  /** Cancel a long effect. What it has done so far stays. */
   | { readonly kind: 'cancel'; readonly task: RunningTask }
   /** Keep the soak clock, which has been started, disturbed or has lost a container. */
   | { readonly kind: 'record-soak'; readonly bundleId: BundleId; readonly soak: Soak }
   | { readonly kind: 'record-active'; readonly bundleId: BundleId }
-  /** `soak`: its clock, of one that counts as proven although nothing of it was seen. */
+  /** `soak`: its clock, of one that counts as proven without evidence. */
   | { readonly kind: 'record-proven'; readonly bundleId: BundleId; readonly soak?: Soak }
   /**
    * It had been active, and `to` runs again: that one is to be activated, so that tags name what
@@ -55,11 +52,11 @@ export type Effect =
    */
   | { readonly kind: 'record-rolled-back'; readonly bundleId: BundleId; readonly to: BundleId }
   /**
-   * A release runs, by these components, though it was never activated: it is to be, so that tags
+   * A release runs, by these components, without an activation: it is to be activated, so that tags
    * name what runs.
    */
   | { readonly kind: 'request-activation'; readonly bundleId: BundleId; readonly components: readonly string[] }
-  /** A release with the same images as `from` continues where that one is; `from` is retired. */
+  /** A release with the same images as `from` continues in its state; `from` is retired. */
   | { readonly kind: 'take-over'; readonly bundleId: BundleId; readonly from: BundleId; readonly retireFrom: boolean }
   /** Give up the pins of a release; `roomFor` names the one that needs the space. */
   | {
@@ -83,10 +80,7 @@ export type Effect =
     }
   /** Remove damaged images, to be pulled again. */
   | { readonly kind: 'heal-images'; readonly images: readonly Healing[] }
-  /**
-   * Keep who signed an adopted bundle, as its medium shows: a signature was added, or its key is
-   * trusted only now.
-   */
+  /** Keep who signed an adopted bundle: a signature was added, or its key is trusted only now. */
   | {
       readonly kind: 'record-signers';
       readonly bundleId: BundleId;
@@ -96,21 +90,18 @@ export type Effect =
     }
   /** Keep what was found bad of a bundle on media, or forget it. */
   | { readonly kind: 'record-bad-blobs'; readonly bundleId: BundleId; readonly badBlobs: readonly BadBlob[] }
-  /** Starts the unit of a hook. Its end is waited for beside the rounds. */
+  /** Start the unit of a hook. Its end comes beside the rounds. */
   | { readonly kind: 'run-hook'; readonly run: HookRun }
-  /** Starts a long effect. */
   | { readonly kind: 'start'; readonly task: RunningTask };
 
-/** One image that may go, with the exited containers that still hold it. */
+/** With the exited containers that still hold the image. */
 export interface Removal {
   readonly imageId: string;
   readonly containerIds: readonly string[];
 }
 
-/** One damaged image that is to be pulled again. */
 export interface Healing {
   readonly reference: string;
-  /** A release that has it. */
   readonly bundleId: BundleId;
   /** Damaged blobs that the runtime has to forget. */
   readonly forget: readonly Digest[];

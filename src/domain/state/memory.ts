@@ -6,7 +6,6 @@ import type { HookMemory } from './hook.ts';
 import type { Floors, PinLedger } from './pin-ledger.ts';
 import type { KnownRelease } from './release-record.ts';
 
-/** How many of something were kept so far, of how many. */
 export interface Kept {
   readonly done: number;
   readonly total: number;
@@ -22,43 +21,39 @@ export type RunningTask =
       readonly online?: true;
     }
   | { readonly kind: 'activate'; readonly bundleId: BundleId }
-  /** Give these tags to the images of an activated release again. */
+  /** Restore these tags of an activated release. */
   | { readonly kind: 'restore-tags'; readonly bundleId: BundleId; readonly tags: readonly string[] };
 
-/**
- * How a pull, or an activation, failed last. Forgotten when it succeeds, when the media change, and
- * at a restart.
- */
+/** Forgotten when the task succeeds, when the media change, and at a restart. */
 export interface TaskFailure {
   readonly task: RunningTask;
   readonly attempts: number;
   readonly reason: Fault;
-  /** The blob that it failed for, if that is known. */
   readonly blob?: FailedBlob;
   /**
-   * The quick tries are used up, or there are none: what is left are tries with long pauses, or
-   * another medium.
+   * The quick tries are used up, or there are none: only tries with long pauses, or another medium,
+   * are left.
    */
   readonly isExhausted?: boolean;
   /**
-   * When it may be tried again, in milliseconds since the epoch; undefined: not before the media
+   * When it may be retried, in milliseconds since the epoch; undefined: not before the media
    * change.
    */
   readonly retryAt: number | undefined;
 }
 
-/** A tag was given to its image again, in milliseconds since the epoch. */
+/** A tag was restored, in milliseconds since the epoch. */
 export interface TagGiven {
   readonly tag: string;
   readonly at: number;
 }
 
-/** What was last asked of the runtime in terms of pins, so that asking again can back off. */
+/** The last request for pins, so that the next one can back off. */
 export interface PinsRequested {
   readonly references: readonly string[];
   /**
-   * Images that were present and not reported pinned when we asked, joined; a new set is asked for
-   * at once.
+   * Images that were present and not reported pinned then, joined; a new set causes a request at
+   * once.
    */
   readonly unpinned: string;
   readonly attempts: number;
@@ -66,31 +61,21 @@ export interface PinsRequested {
 }
 
 /**
- * What the engine remembers from round to round: what it asked for, what it is doing, what failed.
- * Nothing of it can be seen by looking at the node. Most of it is gone after a restart; `pinLedger`
- * and `floors` are kept on the disk.
+ * What the engine remembers from round to round: its requests, tasks and failures. Nothing of it
+ * can be observed on the node. Most of it is gone after a restart; `pinLedger` and `floors` are
+ * kept on the disk.
  */
 export interface Memory {
   readonly hooks: HookMemory;
-  /** Long effects that run now. */
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
-  /** Undefined: pins were not asked for since the start. */
+  /** Undefined: no request for pins since the start. */
   readonly pinsRequested: PinsRequested | undefined;
-  /**
-   * References whose pins were asked for in vain, and that were not pulled since: see
-   * `isHeldByTagAlone`.
-   */
+  /** References with a vain request for pins, and without a pull since: see `isHeldByTagAlone`. */
   readonly unenforcedPins: readonly string[];
-  /**
-   * Tags that were given to their images again, oldest first, as far as it matters: see
-   * `tagsGivenLately`.
-   */
+  /** Restored tags, oldest first, as far as they matter: see `tagsGivenLately`. */
   readonly tagsGiven: readonly TagGiven[];
-  /**
-   * Bundles whose media had no more to give in the last round: another stick is wanted, not the
-   * same one again.
-   */
+  /** Bundles whose media had no more to give in the last round: another stick is needed. */
   readonly exhaustedBundles: readonly BundleId[];
   /** How it was when each plugged stick was seen first. */
   readonly arrivals: ReadonlyMap<MediumId, Arrival>;
@@ -107,42 +92,40 @@ export interface Memory {
    * Bytes left to copy from media to the node's own disk; undefined while nothing is being copied.
    */
   readonly copyingBytes: number | undefined;
-  /** What kept the last round from doing all that it wanted, if anything. */
+  /** What kept the last round from doing all that it wanted. */
   readonly obstacle: Fault | undefined;
   /**
-   * The daemon has just started, and what is plugged in was not read yet: nothing is known to be
-   * away.
+   * The daemon has just started, and what is plugged in was not read yet: nothing counts as away.
    */
   readonly isLooking: boolean;
   /**
-   * What is remembered of pins beside the database; undefined when there is nothing, or when it
-   * can't be read.
+   * What is stored of pins beside the database; undefined when there is nothing, or when it can't
+   * be read.
    */
   readonly pinLedger: PinLedger | undefined;
   /**
-   * What was last reported of releases before the daemon started, in case all other records of them
-   * are lost. Default nothing.
+   * The last report of releases before the daemon started, in case all other records of them are
+   * lost. Default nothing.
    */
   readonly reportedBefore?: readonly KnownRelease[];
-  /** What protects from older bundles. Remembered beside the bundles, so that it outlives them. */
+  /** Protects from older bundles. Outlives the bundles. */
   readonly floors: Floors;
   /** Files of our own state that were found lost or damaged when the daemon started. */
   readonly stateProblems: readonly Fault[];
-  /** Test pulls since the start. Default none. */
+  /** Default none. */
   readonly pullChecks?: PullChecks;
-  /** Checks of the content of images. Default none. */
+  /** Default none. */
   readonly contentChecks?: ContentChecks;
-  /** Looks at the documents of releases. Default none, and none is made. */
+  /** Default none, and no check is made. */
   readonly documentChecks?: DocumentChecks | undefined;
 }
 
 /**
- * No pause after a failure is longer. One that seems to be comes from a wall clock that was set
- * back, and is over.
+ * No pause after a failure is longer. A longer one comes from a wall clock that was set back, and
+ * is over.
  */
 const LONGEST_PAUSE_MS = 5 * 60_000;
 
-/** Whether a task that failed must not be tried yet. */
 export function isWaiting({ retryAt }: Pick<TaskFailure, 'retryAt'>, now: number): boolean {
   return retryAt === undefined || (retryAt > now && retryAt - now <= LONGEST_PAUSE_MS);
 }
@@ -166,10 +149,7 @@ export interface LastCarrier {
   readonly seenMs: number;
 }
 
-/**
- * What was last seen of each bundle, carried over from round to round. Nothing is known after a
- * restart.
- */
+/** Carried over from round to round. Nothing is known after a restart. */
 type LastCarriers = ReadonlyMap<BundleId, LastCarrier>;
 
 /** Adds to `before` what a round saw. @param seenMs uptime of the machine in that round */
@@ -184,7 +164,7 @@ export function lastCarriersIn(media: readonly Medium[], before: LastCarriers, s
 
 /**
  * The medium that carried the bundle last, if it is plugged in and about to be read, as after a
- * change in a folder. It may carry the bundle still.
+ * change in a folder. It may still carry the bundle.
  */
 export function mediumReadAgain(last: LastCarrier | undefined, media: readonly Medium[]): Medium | undefined {
   const isUnread = ({ state }: Medium) => state.kind === 'attached' || state.kind === 'mounted';
@@ -207,13 +187,12 @@ export function isFolder({ label }: Pick<Medium, 'label'>): boolean {
 }
 
 /**
- * Why each medium could not be read when it was tried last, carried over from round to round: until
- * it is read, unmounted or removed. So a try that fails for the same reason is no news. Nothing is
- * known after a restart.
+ * Why the last try to read each medium failed, carried over from round to round until it is read,
+ * unmounted or removed. So the same failure is not reported twice. Nothing is known after a
+ * restart.
  */
 type MediaFaults = ReadonlyMap<MediumId, string>;
 
-/** What is known after a round that saw `media`. */
 export function mediaFaultsIn(media: readonly Medium[], before: MediaFaults): MediaFaults {
   const known = media.flatMap(({ mediumId, state }) => {
     if (state.kind === 'failed') return [[mediumId, state.reason.message] as const];

@@ -1,7 +1,7 @@
 import type { RejectedName, Verdict } from '../trust/approval.ts';
 import type { KnownRelease, PinnedRelease } from './release-record.ts';
 
-/** How far a state database had come when something was written beside it. */
+/** The progress of a state database when something was written beside it. */
 export interface StateAge {
   /** Identifies the database: a new one has another origin. */
   readonly origin: string;
@@ -9,45 +9,36 @@ export interface StateAge {
   readonly revision: number;
 }
 
-/** What a {@link PinLedger} says about pins. References are sorted, each once. */
+/** References are sorted, each once. */
 export interface PinRecord {
-  /** Releases that have pins, with unclaimed ones as far as their release is known. */
+  /** With unclaimed pins as far as their release is known. */
   readonly releases: readonly PinnedRelease[];
   /** Pins of releases that the database does not know. */
   readonly unclaimed: readonly string[];
   /** Unclaimed pins that a person gave up and that the runtime may still show. */
   readonly givenUp: readonly string[];
-  /** What else is recorded of bundles that are kept or that were lost. Default nothing. */
+  /** Records of bundles that are kept or that were lost. Default nothing. */
   readonly known?: readonly KnownRelease[];
-  /** What people said about bundles. Default nothing. */
+  /** Default nothing. */
   readonly verdicts?: readonly Verdict[];
-  /** Names that people rejected. Default none. */
+  /** Default none. */
   readonly rejectedNames?: readonly RejectedName[];
 }
 
-/** What is remembered of pins outside the database, so that a lost database drops none of them. */
+/** Pins outside the database, so that a lost database drops none of them. */
 export interface PinLedger extends PinRecord {
-  /** The database that this agrees with. */
   readonly state: StateAge;
-  /**
-   * The latest time that was recorded of any bundle then, in milliseconds since the epoch; see
-   * `latestStamp`.
-   */
+  /** The latest recorded time of any bundle, in milliseconds since the epoch; see `latestStamp`. */
   readonly stamp: number;
 }
 
-/**
- * What protects from older bundles, remembered beside the bundles themselves, so that it outlives
- * them.
- */
+/** Protects from older bundles. Stored beside the bundles themselves, so that it outlives them. */
 export interface Floors {
-  /** The highest sequence that was activated of each stream. */
+  /** The highest activated sequence of each stream. */
   readonly sequences: ReadonlyMap<string, number>;
-  /**
-   * The newest `created` of the adopted bundles of each stream, in milliseconds since the epoch.
-   */
+  /** Of the adopted bundles of each stream, in milliseconds since the epoch. */
   readonly newestCreated: ReadonlyMap<string, number>;
-  /** How often each stream was reset (`stickpin trust reset`). Default never. */
+  /** Number of resets of each stream (`stickpin trust reset`). Default none. */
   readonly resets?: ReadonlyMap<string, number>;
   /**
    * Streams whose sequence is a lower bound only: a higher one may have been activated before the
@@ -55,8 +46,8 @@ export interface Floors {
    */
   readonly doubted?: ReadonlySet<string>;
   /**
-   * They were lost on this node: of a stream that is not in {@link sequences} nobody knows what was
-   * activated.
+   * They were lost on this node: what was activated of a stream that is not in {@link sequences} is
+   * unknown.
    */
   readonly areLost: boolean;
 }

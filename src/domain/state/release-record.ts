@@ -2,7 +2,6 @@ import type { BundleId } from '../model/digest.ts';
 import type { MediumId } from '../model/medium.ts';
 import type { RuleCode } from '../model/reason.ts';
 
-/** A release whose images are pinned, or were. */
 export interface PinnedRelease {
   readonly bundleId: BundleId;
   readonly name: string;
@@ -11,10 +10,7 @@ export interface PinnedRelease {
   readonly references: readonly string[];
 }
 
-/**
- * When a preload was cancelled, and the media that were plugged in then and still are: any other
- * makes it go on.
- */
+/** `media`: plugged in at the time and ever since; any other medium resumes the preload. */
 interface Cancellation {
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -22,7 +18,7 @@ interface Cancellation {
 }
 
 /**
- * What is recorded of an adopted bundle, in the database and beside it, and can't be read from its
+ * What is recorded of an adopted bundle, in the database and beside it, and is not in its
  * documents. Times are milliseconds since the epoch.
  */
 export interface KnownRelease {
@@ -32,22 +28,21 @@ export interface KnownRelease {
   readonly claimedAt?: number;
   /**
    * Its stream was reset (`stickpin trust reset`) when it was known already: its sequence and its
-   * `created` do not count any more.
+   * `created` no longer count.
    */
   readonly resetAt?: number;
   /** First time that every image was present and pinned. */
   readonly readyAt?: number;
   /**
-   * Activation was requested: by a person (`stickpin activate`), or because its containers run
-   * without an activation, or run again after a rollback of another release.
+   * By a person (`stickpin activate`), or because its containers run without an activation, or run
+   * again after a rollback of another release.
    */
   readonly activationRequestedAt?: number;
   /**
-   * Rules that don't hold the activation that was requested last: a person has confirmed it, or
-   * its containers run already.
+   * Rules that don't hold the requested activation: a person has confirmed it, or its containers
+   * run already.
    */
   readonly activationOverrides?: readonly RuleCode[];
-  /** Activation was done. */
   readonly activatedAt?: number;
   /** Containers of the present activation were seen running for the first time. */
   readonly activeAt?: number;
@@ -58,11 +53,11 @@ export interface KnownRelease {
   readonly rolledBackReason?: string;
   /** A person cancelled its preload (`stickpin cancel`). */
   readonly cancelled?: Cancellation;
-  /** It has no images: nothing of it is pinned. Default false. */
+  /** It has no images, so no pins. Default false. */
   readonly isNotice?: boolean;
 }
 
-/** One container that runs, and since when it is known to. */
+/** A running container, and since when it is known. */
 export interface SoakRun {
   readonly key: string;
   readonly containerId: string;
@@ -71,7 +66,6 @@ export interface SoakRun {
   readonly sinceMs: number;
 }
 
-/** What is known of one component of an activated release. */
 export interface ComponentSoak {
   readonly component: string;
   /**
@@ -90,29 +84,28 @@ export interface ComponentSoak {
 
 /**
  * The soak clock of one activation. It counts the machine's uptime, not the wall clock, which may
- * jump: a container that still is the same one after the daemon was down has run on meanwhile.
- * Nothing of it outlives a reboot, since no container does.
+ * jump: the same container after a pause of the daemon has run on meanwhile. Nothing of it outlives
+ * a reboot, since no container does.
  */
 export interface Soak {
-  /** Of which activation. */
   readonly activatedAt: number;
   readonly bootId: string;
   readonly components: readonly ComponentSoak[];
   /** Uptime since which the release before runs again and nothing of this one. */
   readonly backSinceMs?: number;
-  /** How long nothing told whether the release works; absent once something did. */
+  /** How long there was no evidence; absent once there was. */
   readonly unseen?: UnseenTime;
   /**
-   * Why it counts as proven, where that was not the soak time: a person said so, or nothing told
-   * for long enough (`lifecycle.without_evidence`).
+   * Why it counts as proven without the soak time: a person said so, or there was no evidence for
+   * long enough (`lifecycle.without_evidence`).
    */
   readonly proof?: 'hand' | 'without-evidence';
 }
 
-/** Time between looks at the containers in which no container of a release was seen. */
+/** Time between two observations of the containers without a container of the release. */
 interface UnseenTime {
   /** So far, over reboots. */
   readonly totalMs: number;
-  /** Uptime of the machine at the look up to which it was counted. */
+  /** Uptime of the machine at the end of the counted time. */
   readonly atMs: number;
 }

@@ -24,13 +24,13 @@ export interface StoredBundle extends VerifiedBundle, Omit<KnownRelease, 'isNoti
   readonly activationBegunAt?: number;
   /** It was unpinned, by the rule or by a person. */
   readonly retiredAt?: number;
-  /** Whether the images that it alone has are removed now that it is retired. */
+  /** Whether the images that it alone has are removed after its retirement. */
   readonly removeImages?: boolean;
   /** The soak clock of its present activation. */
   readonly soak?: Soak;
   /**
-   * The damaged and missing blobs of it on media, as of the last round that saw one; absent when
-   * there were none.
+   * Damaged and missing blobs on media, as of the last round that saw one; absent when there were
+   * none.
    */
   readonly badBlobs?: readonly BadBlob[];
 }
@@ -40,20 +40,19 @@ export interface Stored {
   /** In the order of adoption. */
   readonly bundles: readonly StoredBundle[];
   /**
-   * References that stickpin pulled when the runtime had no image of that digest: all that it may
-   * remove again.
+   * References that stickpin pulled when the runtime had no image of that digest: only these may be
+   * removed.
    */
   readonly pulledByUs?: ReadonlySet<string>;
-  /** What people said about bundle digests, one of each digest. */
+  /** One of each digest. */
   readonly verdicts: readonly Verdict[];
-  /** Releases that people rejected by name, one of each name. Default none. */
+  /** One of each name. Default none. */
   readonly rejectedNames?: readonly RejectedName[];
   readonly rotation: KeyRotation;
-  /** How far the database has come; default: as far as the pin ledger says. */
+  /** Default: as in the pin ledger. */
   readonly age?: StateAge;
 }
 
-/** What people and the settings say about bundles. */
 export function approvalsIn(
   { verdicts, rejectedNames = [] }: Pick<Stored, 'verdicts' | 'rejectedNames'>,
   policy: Pick<Policy, 'trust'>,
@@ -61,56 +60,49 @@ export function approvalsIn(
   return { policy: policy.trust, verdicts, rejectedNames };
 }
 
-/** Everything that one round looked at. What the engine remembers is in `Memory`. */
+/** All that one round observed. What the engine remembers is in `Memory`. */
 export interface Observed {
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
-  /**
-   * Whether the wall clock is synchronised with an outside source (timedatectl's NTPSynchronized).
-   */
+  /** By an outside source (timedatectl's NTPSynchronized). */
   readonly clockSynchronised: boolean;
   readonly facts: NodeFacts;
   /** GOARCH of this node. */
   readonly arch: string;
-  /** Changes whenever the set of trusted keys does. */
+  /** Changes with the set of trusted keys. */
   readonly trustRevision: string;
   readonly revocations: Revocations;
-  /** What keys may sign that don't count for everything. Default nothing. */
+  /** Default none. */
   readonly roles?: readonly Role[];
-  /** All that bundles are judged by, to be shown. */
+  /** For display. */
   readonly trust: TrustInForce;
   readonly media: readonly Medium[];
   /** Manifests, configs and layers on the node's own disk. */
   readonly localBlobs: ReadonlySet<Digest>;
   /**
-   * The node's own copies of layers lie on the filesystem of the runtime's images; default false.
+   * The node's own copies of layers are on the filesystem of the runtime's images; default false.
    */
   readonly layersBesideImages?: boolean;
   readonly runtime: RuntimeObservation;
-  /**
-   * All containers, looked at only when something hangs on them; undefined when they were not, or
-   * could not be.
-   */
+  /** Listed only when something depends on them; undefined when they were not, or could not be. */
   readonly containers: readonly RuntimeContainer[] | undefined;
   readonly boot: BootTime;
-  /**
-   * Images that static pods and running containers ask for; undefined when they were not looked at.
-   */
+  /** Undefined when they were not listed. */
   readonly imageUses?: ImageUses | undefined;
-  /** What is known of the cluster; undefined when the fleet process does not answer or is off. */
+  /** Undefined when the fleet process does not answer or is off. */
   readonly fleet?: FleetView | undefined;
 }
 
 /**
- * A time for something that happens now: later than every activation, every request for one and all
- * that followed, also when the wall clock has fallen back, as it does on a node without a
- * battery-backed clock. Their order decides what is activated.
+ * A time for an event of now: later than every activation, every request for one and all that
+ * followed, also when the wall clock has fallen back, as on a node without a battery-backed clock.
+ * Their order decides what is activated.
  */
 export function stampAfter(bundles: readonly StoredBundle[], now: number): number {
   return Math.max(now, 1 + latestStamp(bundles));
 }
 
-/** The latest of the times that {@link stampAfter} gave to these bundles; 0 when it gave none. */
+/** The latest time of {@link stampAfter} among these bundles; 0 when there is none. */
 export function latestStamp(bundles: readonly StoredBundle[]): number {
   const times = bundles.flatMap(
     ({ activatedAt, activationBegunAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt }) =>
