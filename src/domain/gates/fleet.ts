@@ -6,9 +6,9 @@ import type { StoredBundle } from '../state/state.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
 /**
- * `node`: the one that is waited for, with how far it is; `isUnknown`: that it did not tell;
- * `more`: how many others are waited for. `absent`: names of nodes that are left out, separated by
- * commas; absent when none is.
+ * `node`: the awaited one, with its progress; `isUnknown`: it did not report that; `more`: how many
+ * other nodes are awaited. `absent`: names of nodes that are left out, separated by commas; absent
+ * when none is.
  */
 type NodeData = {
   readonly node: string;
@@ -29,8 +29,8 @@ type FleetHold =
 
 /**
  * Setting `fleet.activate = "ordered"`: a release is activated once all known nodes are ready, and
- * after the nodes before this one, by name; not while a node is rolled back from it. A person who
- * asks for it lifts that.
+ * after the nodes before this one, by name; not while a node is rolled back from it. A person's
+ * request lifts that.
  */
 export function fleet({
   bundle,
@@ -67,11 +67,11 @@ export function turnRelease({ bundleId, payload }: StoredBundle, bundles: readon
 }
 
 /**
- * A node that knows no other one may be alone, or the Kubernetes API has not told yet. It waits for
+ * A node that knows no other one may be alone, or the Kubernetes API has not answered yet. It waits
  * as long as for a silent node: after a power cut there may be no API server before stickpin has
  * done its work. The time counts from the start of the fleet process and from when the release was
- * ready here, so that a restart and a clock that is set back make it longer. With the first release
- * of a stream it waits until the API had time to answer, since nothing runs yet that an order would
+ * ready, so that a restart and a clock that is set back make it longer. With the first release of a
+ * stream it waits until the API had time to answer, since nothing runs yet that an order would
  * protect.
  */
 function waitForOthers(

@@ -11,26 +11,24 @@ import type { Floors } from '../state/pin-ledger.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { ClockFault } from '../time/clock-fault.ts';
 
-/** What gates look at: one release in one round, as plain data. */
+/** One release in one round, as plain data. */
 export interface GateContext {
   readonly bundle: StoredBundle;
-  /** All adopted bundles. */
   readonly bundles: readonly StoredBundle[];
-  /** The update graph of its stream, and where the node is in it. */
+  /** Of its stream, with the position of the node. */
   readonly path: PlannedPath;
-  /** Settings. */
   readonly policy: Policy;
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
-  /** Why the clock can't be right; undefined when nothing speaks against it. */
+  /** Undefined when nothing speaks against it. */
   readonly clockFault: ClockFault | undefined;
   readonly clockSynchronised: boolean;
   readonly facts: NodeFacts;
-  /** Code of the reason why it is not trusted any more; undefined while it is. */
+  /** Code of the reason why it is no longer trusted; undefined while it is. */
   readonly withdrawn: string | undefined;
   /** How many of its images the runtime lacks. */
   readonly absentImages: number;
-  /** What is known of the content of images; undefined when it is never checked. */
+  /** Undefined when images are never checked. */
   readonly contentChecks?: ContentChecks | undefined;
   readonly floors: Floors;
   readonly hooks: HookMemory;
@@ -38,44 +36,39 @@ export interface GateContext {
   readonly foreignTag: TagConflict | undefined;
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
-  /** Images that static pods and running containers ask for; undefined when that is not known. */
+  /** Undefined when they are not known. */
   readonly imageUses: ImageUses | undefined;
-  /** What is known of the cluster; undefined when the fleet process does not answer. */
+  /** Undefined when the fleet process does not answer. */
   readonly fleet: FleetView | undefined;
 }
 
-/** What gates look at that hold an activation until a time. */
+/** The context of gates that hold an activation until a time. */
 export type TimedContext = Pick<
   GateContext,
   'bundle' | 'policy' | 'now' | 'facts' | 'clockFault' | 'clockSynchronised'
 >;
 
-/** Plain values that the words for a hold need. */
+/** Values for the words of a hold. */
 export type HoldData = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** Why a gate holds an activation. The words for it are in report/hold-text.ts. */
+/** The words for it are in report/hold-text.ts. */
 export interface Hold<Code extends string = string, Data extends HoldData = HoldData> {
   readonly code: Code;
   readonly data: Data;
-  /** Who or what ends it: a person, time alone, or something else that happens on the node. */
+  /** What ends it: a person, time alone, or another event on the node. */
   readonly releasedBy: 'person' | 'time' | 'event';
-  /**
-   * When it may be over, in milliseconds since the epoch; absent when time alone changes nothing.
-   */
+  /** When it may end, in milliseconds since the epoch; absent when time alone changes nothing. */
   readonly lookAgainAt?: number;
   /** The activation stays due and is only delayed. Default: while it is held, it is not due. */
   readonly keepsDue?: true;
 }
 
-/**
- * The answer of one gate. `lookAgainAt` of a pass: when it may become a hold, in milliseconds since
- * the epoch.
- */
+/** `lookAgainAt` of a pass: when it may become a hold, in milliseconds since the epoch. */
 export type GateVerdict<H extends Hold = Hold> =
   | { readonly kind: 'pass'; readonly lookAgainAt?: number }
   | { readonly kind: 'hold'; readonly hold: H };
 
-/** One thing that may hold an activation. A pure function. */
+/** A pure function. */
 export type Gate<H extends Hold = Hold> = (context: GateContext) => GateVerdict<H>;
 
 /** Nothing holds it, and time does not change that. */

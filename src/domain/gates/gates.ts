@@ -18,8 +18,8 @@ import { clock, schedule, window } from './timing-gates.ts';
 const RULES = { from, barrier, downgrade, deadend, rollout, endOfLife, window, clock };
 
 /**
- * All gates, in the order in which they are asked and shown. A new gate is a function and one line
- * here; words of its own in report/hold-text.ts are optional.
+ * In the order of evaluation and display. A new gate is a function and one line; words of its own
+ * in report/hold-text.ts are optional.
  */
 const GATES = {
   trust,
@@ -44,28 +44,27 @@ type HeldBy<Name extends keyof typeof GATES> = Extract<
   { readonly kind: 'hold' }
 >['hold'];
 
-/** What holds an activation. `gate`: the name of the gate that says so. */
+/** `gate`: the name of the gate. */
 export type ActivationHold = (HeldBy<keyof typeof GATES> | OrderHold) & { readonly gate: string };
 
 type OrderHold = Extract<ReturnType<typeof order>, { readonly kind: 'hold' }>['hold'];
 
-/** A hold that a person may confirm. */
+/** A person may confirm it. */
 export type RuleHold = HeldBy<keyof typeof RULES> & { readonly gate: string };
 
-/** What gates say about one activation. */
 export interface GateVerdicts<H extends Hold = ActivationHold> {
-  /** All that hold it, the first one first; empty when all gates let it pass. */
+  /** The first one first; empty when all gates let it pass. */
   readonly holds: readonly H[];
   /**
-   * When a gate may say something else, in milliseconds since the epoch; undefined when time
-   * changes nothing.
+   * When a gate may change its answer, in milliseconds since the epoch; undefined when time changes
+   * nothing.
    */
   readonly lookAgainAt: number | undefined;
 }
 
 /**
- * Asks all gates about a release, but {@link askOrder}. One that was activated, and neither asked
- * for since nor rolled back, is past them.
+ * All gates but {@link askOrder}. A release that was activated, and neither requested since nor
+ * rolled back, is past them.
  */
 export function askGates(context: GateContext): GateVerdicts {
   const { activatedAt, activationRequestedAt = 0 } = context.bundle;
@@ -74,15 +73,15 @@ export function askGates(context: GateContext): GateVerdicts {
 }
 
 /**
- * What holds a release that nothing else holds, since another one of its stream is to be activated
- * next. It is asked last, when that is known.
+ * Holds a release that nothing else holds, while another one of its stream is activated next. It
+ * comes last, when that is known.
  */
 export function askOrder(bundle: StoredBundle, next: PathRelease | undefined): readonly ActivationHold[] {
   const verdict = order(bundle, next);
   return verdict.kind === 'hold' ? [{ ...verdict.hold, gate: 'order' }] : [];
 }
 
-/** Asks the rules alone: what a person is to confirm. */
+/** The rules alone: what a person is to confirm. */
 export function askRules(bundle: StoredBundle, question: RuleQuestion): GateVerdicts<RuleHold> {
   return ask<RuleContext, HeldBy<keyof typeof RULES>>(RULES, {
     ...question,
@@ -91,11 +90,8 @@ export function askRules(bundle: StoredBundle, question: RuleQuestion): GateVerd
   });
 }
 
-/** What rules are judged by. */
 export interface RuleQuestion extends Pick<GateContext, 'policy' | 'now' | 'facts' | 'clockSynchronised'> {
-  /** All adopted bundles. */
   readonly bundles: readonly StoredBundle[];
-  /** The path of the stream of the release. */
   readonly path: PlannedPath;
 }
 

@@ -2,7 +2,7 @@ import { areFilesInstalled, beforeActivate, hasSucceeded } from '../release/hook
 import { type HookFailure, isSameRun } from '../state/hook.ts';
 import { type GateContext, type GateVerdict, type Hold, type HoldData, PASS } from './gate.ts';
 
-/** `state`: what is waited for. Of a failure its members: see `HookFailure`. */
+/** `state`: what the activation waits for. Of a failure its members: see `HookFailure`. */
 interface HookData extends HoldData {
   readonly unit: string;
   readonly state: 'files' | 'start' | 'end' | 'retry';
@@ -19,8 +19,8 @@ type HookHold = Hold<'hook', HookData>;
 
 /**
  * Setting `hooks.before-activate`: its unit must have succeeded for this activation before tags
- * move. It is asked last, and does not make the activation less due: its unit is started when no
- * other gate holds it.
+ * move. The last gate; it does not make the activation less due: its unit is started when no other
+ * gate holds it.
  */
 export function hook({
   bundle,
@@ -34,7 +34,7 @@ export function hook({
     kind: 'hold',
     hold: { code: 'hook', data, keepsDue: true, ...more },
   });
-  // While it runs, that it succeeded may not be on the disk yet.
+  // While it runs, its success may not be on the disk yet.
   if (hooks.running.some((one) => isSameRun(one, run))) return held({ unit, state: 'end' }, { releasedBy: 'event' });
   if (hasSucceeded(run, hooks.ledger)) return PASS;
   const failed = hooks.failed.find((one) => isSameRun(one, run));

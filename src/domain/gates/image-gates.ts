@@ -3,15 +3,15 @@ import { commandName } from '../release/recorded-phase.ts';
 import type { ContentChecks } from '../state/checks.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
-/** `image`: the first damaged one; `more`: how many others there are. */
+/** `image`: the first damaged one; `more`: the number of other ones. */
 type ContentHold =
   | Hold<'engine/content-unchecked', Readonly<Record<never, never>>>
   | Hold<'engine/content-damaged', { readonly image: string; readonly more: number }>;
 
 /**
  * A runtime may list an image whose files were lost in a power cut. So a release is not activated
- * before a check that is due has ended, before an image that was damaged and pulled again was
- * checked again, and while images of it are damaged, unless it was asked for after they were found.
+ * before a due check has ended, before an image that was damaged and pulled again was checked
+ * again, and while images of it are damaged, unless it was requested after they were found.
  */
 export function content({
   bundle,
@@ -29,7 +29,7 @@ export function content({
   return { kind: 'hold', hold: { code: 'engine/content-damaged', data, releasedBy: 'event' } };
 }
 
-/** Whether an image was found damaged, and its release was not asked for since. */
+/** Whether an image was found damaged, without a request for its release since. */
 function isDamaged(
   reference: string,
   { activationRequestedAt = 0 }: GateContext['bundle'],
@@ -60,7 +60,7 @@ export function foreignTags({
   return { kind: 'hold', hold: { code: 'engine/tag-of-other-stream', data, releasedBy: 'person' } };
 }
 
-/** `image` and `usedBy`: the first one; `more`: how many other images there are. */
+/** `image` and `usedBy`: the first one; `more`: the number of other images. */
 type ElsewhereHold = Hold<
   'engine/pulls-from-elsewhere',
   | { readonly kind: 'found'; readonly image: string; readonly usedBy: string; readonly more: number }
@@ -70,7 +70,7 @@ type ElsewhereHold = Hold<
 
 /**
  * Setting `update.pulls_from_elsewhere = "hold"`: a release is not activated while a static pod or
- * a running container asks for an image by a name that no release provides after the activation.
+ * a running container uses an image by a name that no release provides after the activation.
  * Without a network such a pull would fail.
  */
 export function pullsElsewhere({
@@ -93,10 +93,7 @@ function held(data: ElsewhereHold['data']): GateVerdict<ElsewhereHold> {
   return { kind: 'hold', hold: { code: 'engine/pulls-from-elsewhere', data, releasedBy: 'event' } };
 }
 
-/**
- * One release is activated at a time: while the tags of another one are being moved, this one
- * waits. `bundleId`: the other one.
- */
+/** One release is activated at a time: it waits while the tags of another one, `bundleId`, move. */
 export function tagsInMotion({
   bundle,
   running,

@@ -8,8 +8,8 @@ import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 import { isAutomatic } from './timing-gates.ts';
 
 /**
- * A release that is not trusted any more, or that waits for its approval, is not activated.
- * `reason`: code of the withdrawal.
+ * A release that is no longer trusted, or waits for its approval, is not activated. `reason`: code
+ * of the withdrawal.
  */
 export function trust({
   withdrawn,
@@ -32,8 +32,8 @@ export function cancellation({
 }
 
 /**
- * A release that was rolled back on this node is not activated again by itself. A person who asks
- * for it lifts that.
+ * A release that was rolled back on this node is not activated again automatically. A person's
+ * request lifts that.
  */
 export function denied({
   bundle,
@@ -48,9 +48,9 @@ type FloorHold =
   | Hold<'engine/below-floor', { readonly stream: string; readonly sequence: number; readonly floor: number }>;
 
 /**
- * A release that would be activated without being asked for is not, when a newer one of its stream
- * was activated here before, or when nobody knows any more which ones were. A person may ask for
- * it; and with `update.allow_downgrade` one that came later than what is activated is let pass.
+ * A release is not activated without a request when a newer one of its stream was activated before,
+ * or when that is no longer known. With `update.allow_downgrade` one that came after the activated
+ * one may pass.
  */
 export function floor({
   bundle,
@@ -88,8 +88,8 @@ export function order(
 type RetryHold = Hold<'engine/activation-failed', { readonly attempts: number; readonly reason: string }>;
 
 /**
- * An activation that failed is tried again after a pause, or when the media change. `reason`: code
- * of the failure.
+ * An activation that failed is retried after a pause, or when the media change. `reason`: code of
+ * the failure.
  */
 export function retry({
   bundle,

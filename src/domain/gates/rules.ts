@@ -9,8 +9,9 @@ import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext 
 
 /**
  * A rule of a payload (bundle format, `update`), if it can hold the activation of its own release.
- * It can't when the release was activated here before, so that there is always a way back, nor when
- * the request for the activation confirmed it. A rollout says when to begin, as a window does.
+ * It can't when the release was activated on this node before, so that there is always a way back,
+ * nor when the request for the activation confirmed it. A rollout says when to begin, as a window
+ * does.
  */
 export function ruleInForce<Name extends keyof UpdateRules>(
   bundle: StoredBundle,
@@ -20,7 +21,7 @@ export function ruleInForce<Name extends keyof UpdateRules>(
   return isRuleInForce(bundle, code) ? bundle.payload.update?.[name] : undefined;
 }
 
-/** Whether a rule, of the release itself or of its stream, can hold its activation. */
+/** Rules of the release itself or of its stream. */
 function isRuleInForce(bundle: StoredBundle, code: RuleCode): boolean {
   const { activatedAt, activationOverrides = [] } = bundle;
   if (hasBegun(bundle) && code === 'rule/rollout') return false;
@@ -29,7 +30,7 @@ function isRuleInForce(bundle: StoredBundle, code: RuleCode): boolean {
   return activatedAt === undefined && !isConfirmed;
 }
 
-/** Rules that are judged by the clock. Who confirmed a wrong clock has confirmed them with it. */
+/** Rules that are judged by the clock. A confirmation of a wrong clock includes them. */
 const TIME_RULES: readonly RuleCode[] = ['rule/rollout', 'rule/end-of-life'];
 
 /**
@@ -50,15 +51,14 @@ export function from({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): Ga
   return { kind: 'hold', hold: { code, data: { from: range, current, isUnreadable, ...data }, releasedBy } };
 }
 
-/** What a hold says of the turn of its release. */
 interface AwaitedOnPath {
   /** The version of the release that is activated before it; absent when its turn does not come. */
   readonly after?: string;
 }
 
 /**
- * Whether the turn of a release comes by itself, once the releases before it on the path are
- * activated and proven; else only a person can end what holds it.
+ * Whether the turn of a release comes automatically, once the releases before it on the path are
+ * activated and proven; else only a person can end the hold.
  */
 function awaitedOnPath(
   { route }: PlannedPath,
@@ -83,7 +83,7 @@ type BarrierHold = Hold<
 >;
 
 /**
- * A barrier between the present release and this one: it must have been activated and have proven
+ * A barrier between the present release and this one must have been activated and have proven
  * itself first.
  */
 export function barrier({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<BarrierHold> {
@@ -100,8 +100,8 @@ export function barrier({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>):
 type DowngradeHold = Hold<'rule/downgrade', { readonly current: string; readonly by: 'version' | 'sequence' }>;
 
 /**
- * A release that is older than the present one is activated only with `update.allow_downgrade`, or
- * when a person confirms it.
+ * A release that is older than the present one needs `update.allow_downgrade`, or a person's
+ * confirmation.
  */
 export function downgrade({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<DowngradeHold> {
   const block = isRuleInForce(bundle, 'rule/downgrade') ? downgradeBlock(path, placeIn(path, bundle)) : undefined;
@@ -167,8 +167,8 @@ export function rollout({
 type EndOfLifeHold = Hold<'rule/end-of-life', { readonly endOfLife: string; readonly isClockUnsure: boolean }>;
 
 /**
- * Rule `endOfLife`: a release that is past it is activated only with `update.allow_end_of_life`, or
- * when a person confirms it.
+ * Rule `endOfLife`: a release that is past it needs `update.allow_end_of_life`, or a person's
+ * confirmation.
  */
 export function endOfLife({
   bundle,

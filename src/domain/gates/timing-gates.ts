@@ -8,14 +8,14 @@ import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext 
 import { ruleInForce } from './rules.ts';
 
 /**
- * `by`: what asks for a person, the release (`schedule`), the node (`update.strategy`) or the
- * cluster (`fleet.activate`).
+ * `by`: what needs a person, the release (`schedule`), the node (`update.strategy`) or the cluster
+ * (`fleet.activate`).
  */
 type ManualHold = Hold<'engine/manual', { readonly by: 'release' | 'node' | 'fleet' }>;
 
 /**
- * Bundle format, `schedule`, and the settings `update.strategy` and `fleet.activate`: a release is
- * activated when a person asks for it, if one of them is `manual`.
+ * Bundle format, `schedule`, and the settings `update.strategy` and `fleet.activate`: a release
+ * needs a person's request if one of them is `manual`.
  */
 export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): GateVerdict<ManualHold> {
   if (hasBegun(bundle)) return PASS;
@@ -24,7 +24,7 @@ export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'polic
   return { kind: 'hold', hold: { code: 'engine/manual', data: { by }, releasedBy: 'person' } };
 }
 
-/** What wants a person to ask for an activation; undefined when nothing does. */
+/** What needs a person's request; undefined when nothing does. */
 function manualBy(
   { payload }: Pick<StoredBundle, 'payload'>,
   { update, fleet }: Pick<Policy, 'update' | 'fleet'>,
@@ -34,15 +34,15 @@ function manualBy(
   return fleet.enabled && fleet.activate === 'manual' ? 'fleet' : undefined;
 }
 
-/** Whether a release is activated without being asked for. */
+/** Whether a release is activated without a request. */
 export function isAutomatic(bundle: Pick<StoredBundle, 'payload'>, policy: Pick<Policy, 'update' | 'fleet'>): boolean {
   return manualBy(bundle, policy) === undefined;
 }
 
 /**
  * The time zone of the windows: that of the setting, or the node's own, and UTC where that is
- * unknown. Asked for only where there are windows: without them the program loads no data of time
- * zones, which take several MiB of memory.
+ * unknown. Used only where there are windows: without them the program loads no time zone data,
+ * which takes several MiB of memory.
  */
 function zoneOf({ update }: Pick<Policy, 'update'>, { timeZone }: Pick<NodeFacts, 'timeZone'>): string {
   if (update.time_zone !== 'localtime') return update.time_zone;
@@ -56,7 +56,7 @@ type ClockHold = Hold<
     readonly kind: ClockFault['kind'];
     /** The time that must have passed already. */
     readonly least: number;
-    /** Which of them can't be judged by such a clock. */
+    /** Which of them such a clock can't judge. */
     readonly hasWindow: boolean;
     readonly hasRollout: boolean;
     readonly hasEndOfLife: boolean;
@@ -64,8 +64,8 @@ type ClockHold = Hold<
 >;
 
 /**
- * A clock that can't be right holds a release of which something depends on the time: a window, its
- * rollout, or its end of life. These are not judged then.
+ * A clock that can't be right holds a release that depends on the time by a window, its rollout, or
+ * its end of life. These are not judged then.
  */
 export function clock({
   bundle,
@@ -96,9 +96,9 @@ type WindowHold = Hold<
 >;
 
 /**
- * Setting `update.strategy = "window"`: a release is activated while a window is open. What a
- * person asked for does not wait, and neither does an activation that has begun: it continues when
- * the window closes, also when the daemon was restarted in between.
+ * Setting `update.strategy = "window"`: a release is activated while a window is open. A person's
+ * request does not wait, and neither does an activation that has begun: it continues when the
+ * window closes, also after a restart of the daemon.
  */
 export function window({
   bundle,
@@ -122,7 +122,6 @@ export function window({
   return { kind: 'hold', hold };
 }
 
-/** Whether a release may be activated in a window only. */
 function awaitsWindow({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): boolean {
   const { activationRequestedAt, activatedAt } = bundle;
   const isOpen = activationRequestedAt === undefined && activatedAt === undefined && !hasBegun(bundle);
@@ -136,10 +135,9 @@ export interface NextWindows {
   readonly openings: readonly Opening[];
 }
 
-/** How many windows a person is shown. */
 const SHOWN_WINDOWS = 3;
 
-/** The next windows; undefined when `update.strategy` is another one. */
+/** Undefined with another `update.strategy`. */
 export function nextWindows(policy: Policy, { now, facts }: Pick<Observed, 'now' | 'facts'>): NextWindows | undefined {
   if (policy.update.strategy !== 'window') return undefined;
   const timeZone = zoneOf(policy, facts);
