@@ -10,12 +10,11 @@ import type { Memory } from '../state/memory.ts';
 import { isPreloading } from './pull-plan.ts';
 import { isServed, repositoriesInWork } from './wanted-files.ts';
 
-/** What one repository offers on our registry. */
+/** The offer of our registry for one repository. */
 export interface CatalogEntry {
-  /** Manifests and indexes that may be asked for by digest. */
   readonly manifests: ReadonlySet<Digest>;
   /**
-   * Those of them that are images, and what the runtime calls each: `quay.io/coreos/etcd@sha256:…`.
+   * Those of them that are images, by the runtime's name for each: `quay.io/coreos/etcd@sha256:…`.
    */
   readonly images: ReadonlyMap<Digest, string>;
   /**
@@ -25,26 +24,23 @@ export interface CatalogEntry {
   readonly tags: ReadonlyMap<string, Digest>;
 }
 
-/**
- * What the registry may serve, by repository (`quay.io/coreos/etcd`). Anything else is answered
- * 404.
- */
+/** By repository (`quay.io/coreos/etcd`). Anything else is answered with 404. */
 export type Catalog = ReadonlyMap<string, CatalogEntry>;
 
 /** What the runtime is to pull from our registry now. */
 export interface Arriving {
   /** Digests of images. */
   readonly images: ReadonlySet<Digest>;
-  /** Sizes in bytes of their layers: what is waited for while its medium is away. */
+  /** Sizes in bytes of their layers: pulls wait for them while their medium is away. */
   readonly layers: ReadonlyMap<Digest, number>;
 }
 
 /**
  * Absent images whose missing layers are all at hand, or that are being pulled from us: those have
  * their manifest already and wait for their medium. Of any other absent image the runtime lacks
- * layers that are not here, and CRI-O, once it has the manifest from us, would look for them
- * nowhere else (docs/runtime-facts.md, fact 12). No layer of those is promised either: containerd
- * asks the image's own registry for what is answered 404 here.
+ * layers that are not at hand, and CRI-O, once it has the manifest from us, would not search them
+ * elsewhere (docs/runtime-facts.md, fact 12). No layer of those is promised either: after a 404
+ * containerd uses the image's own registry.
  */
 export function arrivingImages(
   { running }: Pick<Memory, 'running'>,
@@ -68,7 +64,6 @@ export function arrivingImages(
   return { images, layers };
 }
 
-/** What the registry offers depends on the settings of section `serve`. */
 type ServePolicy = Pick<Policy, 'serve'>;
 
 /**
@@ -106,8 +101,8 @@ export function catalogOf(memory: Memory, assessment: Assessment, policy: ServeP
 }
 
 /**
- * Tags that releases hold, and that are answered by their release's image whatever they name
- * elsewhere. Not those that are left to somebody else after they were lost again and again.
+ * Tags that releases hold: their release's image answers them, whatever they name elsewhere.
+ * Without those that were lost again and again.
  */
 export function heldTags(
   { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
@@ -124,7 +119,7 @@ export function heldTags(
     .filter(({ tag }) => !contested.has(tag) && isServed(repositoryOf(tag), serve));
 }
 
-/** Tells of a bundle whether its images are pulled, or its tags are set, now. */
+/** Whether a bundle's images are pulled, or its tags are set, now. */
 export function workOf(memory: Memory, assessment: Assessment): (entry: BundleAssessment) => boolean {
   const moving = new Set(tagsInWork(memory, assessment).map(({ reference }) => reference));
   return (entry) =>
@@ -133,10 +128,7 @@ export function workOf(memory: Memory, assessment: Assessment): (entry: BundleAs
     (moving.size > 0 && entry.bundle.contents.images.some(({ reference }) => moving.has(reference)));
 }
 
-/**
- * Whether the image is being pulled from our registry: it waits for its medium, should that go
- * away.
- */
+/** Whether the image is being pulled from our registry: the pull waits when its medium is away. */
 function isBegunHere(reference: string, { running }: Pick<Memory, 'running'>): boolean {
   return running.some((task) => task.kind === 'pull' && task.reference === reference && task.online !== true);
 }

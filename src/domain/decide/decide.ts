@@ -22,13 +22,14 @@ import {
 import { mirrorsWanted } from './wanted-files.ts';
 
 /**
- * First wait before pins that the runtime does not report are asked for again; doubled up to {@link
- * PIN_BACKOFF_MAX_MS}.
+ * First wait before the next request for pins that the runtime does not report; doubled up to
+ * {@link PIN_BACKOFF_MAX_MS}.
  */
 const PIN_BACKOFF_MS = 1_000;
 const PIN_BACKOFF_MAX_MS = 60_000;
 /**
- * How soon a runtime that does not answer is asked again, should nothing tell that it came back.
+ * The pause between two requests to a runtime that does not answer, unless an event reports its
+ * return.
  */
 const RUNTIME_RETRY_MS = 3_000;
 
@@ -107,13 +108,12 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
   };
 }
 
-/** What media told is kept, also without a runtime. */
+/** What media show is kept, also without a runtime. */
 function recordEffects(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const left = mediaLeft(observed, memory, assessment);
   return [...signerEffects(assessment), ...badBlobEffects(assessment), ...left];
 }
 
-/** A look at the documents by which our registry answers pulls. */
 function documentLook(
   observed: Observed,
   { documentChecks, pullChecks }: Memory,
@@ -124,8 +124,8 @@ function documentLook(
 }
 
 /**
- * The pull by which it is tested whether pulls are answered. It waits for a look at the documents,
- * which may bring lost ones back.
+ * Tests whether pulls are answered. It waits for a check of the documents, which may bring lost
+ * ones back.
  */
 function pullTest(
   { runtime, now }: Observed,
@@ -192,7 +192,7 @@ function pinEffects(
   if (unpinned === '') return { effects: [], wakeAt: undefined };
   if (unpinned !== last.unpinned) return { effects: [ask(false)], wakeAt: undefined };
   const due = last.at + Math.min(PIN_BACKOFF_MAX_MS, PIN_BACKOFF_MS * 2 ** Math.max(0, last.attempts - 1));
-  // Asked for in the future: the wall clock was set back.
+  // A request in the future: the wall clock was set back.
   const isDue = observed.now >= due || observed.now < last.at;
   return isDue ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
 }
@@ -203,7 +203,7 @@ function beforeMirrors(effect: Effect): Effect {
 
 /**
  * Present images whose pin does not hold, or would not hold after the next start of the runtime,
- * since it is not rendered any more.
+ * since it is no longer rendered.
  */
 function notHolding(
   { bundle, phase, absentImages, unpinnedImages }: BundleAssessment,
@@ -219,7 +219,7 @@ function notHolding(
     .map((image) => image.reference);
 }
 
-/** A runtime that is too old gets nothing from us, and keeps its pins as they are. */
+/** A runtime that is too old gets nothing from us, and keeps its pins. */
 function withdrawal({ runtime }: Observed, { running }: Memory): Effect[] {
   const hasMirrors = runtime.kind === 'reachable' && runtime.renderedMirrors.length > 0;
   return [
@@ -228,7 +228,7 @@ function withdrawal({ runtime }: Observed, { running }: Memory): Effect[] {
   ];
 }
 
-/** As {@link notHolding}, of pins that belong to no known release. */
+/** As {@link notHolding}, for pins without a known release. */
 function unclaimedNotHolding(unclaimed: readonly string[], { runtime }: Observed): readonly string[] {
   if (runtime.kind !== 'reachable' || unclaimed.length === 0) return [];
   const rendered = new Set(runtime.renderedPins);
@@ -246,8 +246,8 @@ function mirrorEffects(observed: Observed, memory: Memory, assessment: Assessmen
 }
 
 /**
- * A disk that is full stops every pull at once, also those of other bundles; a person stops those
- * of a bundle, and what is not trusted any more continues with nothing.
+ * A full disk stops every pull at once, also those of other bundles; a person stops those of a
+ * bundle, and lost trust those of its bundle.
  */
 function cancellations({ now }: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const withdrawn = new Set(assessment.bundles.flatMap(({ bundle, withdrawn: why }) => (why ? [bundle.bundleId] : [])));
@@ -266,7 +266,7 @@ function activations(memory: Memory, assessment: Assessment): Effect[] {
   return next === undefined ? [] : [{ kind: 'start', task: { kind: 'activate', bundleId: next.bundle.bundleId } }];
 }
 
-/** What a release has lost of its tags is given to its images again, unless tags move anyway. */
+/** Lost tags of a release are restored, unless tags move anyway. */
 function tagRestorations(memory: Memory, assessment: Assessment): Effect[] {
   const { due } = assessment.tags;
   const [first] = due;

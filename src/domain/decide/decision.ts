@@ -4,7 +4,6 @@ import type { PullTest } from '../release/pulls.ts';
 import type { Effect } from '../state/effect.ts';
 import type { CheckDue } from './release-effects.ts';
 
-/** What {@link decide} returns. */
 export interface Decision {
   readonly effects: readonly Effect[];
   /**
@@ -12,40 +11,37 @@ export interface Decision {
    * now.
    */
   readonly pullQueue?: PullQueue;
-  /** A pull that tests whether pulls are answered, to be started when all effects are done. */
+  /** Starts when all effects are done. */
   readonly pullTest?: PullTest;
-  /** A check of the content of images, to be started when all effects are done. */
+  /** Starts when all effects are done. */
   readonly contentCheck?: CheckDue;
-  /** A look at the documents of releases, to be started when all effects are done. */
+  /** Starts when all effects are done. */
   readonly documentLook?: DocumentLookTest;
   /** Pulls begin once the pins and mirrors of this decision are in place. */
   readonly pullsFollow?: true;
-  /**
-   * When the next round is due at the latest by what was decided, in milliseconds since the epoch.
-   */
+  /** When the next round is due at the latest, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
 }
 
-/** Who asks our registry, by `User-Agent`. This is for routing only: anybody may send any text. */
+/** The client of our registry, by `User-Agent`. For routing only: anybody may send any text. */
 export type Client = 'runtime' | 'other';
 
 /** What our registry can send of an image now: everything, all but its layers, or less. */
 export type Extent = 'whole' | 'documents' | 'partial';
 
-/** What is known of a request for a manifest. */
 interface ManifestRequest {
   readonly client: Client;
   /**
-   * Whether the runtime is to pull this image from us now: its missing layers come, or are waited
-   * for.
+   * Whether the runtime is to pull this image from us now: its missing layers come, or it waits for
+   * them.
    */
   readonly isArriving: boolean;
   readonly extent: Extent;
 }
 
 /**
- * Whether a manifest is sent: yes, no, or only if the runtime has the image at this moment. What is
- * not sent is answered 404, so that the client asks the next registry.
+ * Whether a manifest is sent: yes, no, or only if the runtime has the image at this moment. After a
+ * 404 the client uses the next registry.
  */
 type ManifestAnswer = 'send' | 'withhold' | 'send-if-held';
 
@@ -55,16 +51,14 @@ type ManifestAnswer = 'send' | 'withhold' | 'send-if-held';
  */
 const RUNTIMES = /^(?:cri-o|containerd|stickpin)\//i;
 
-/** Who sends this `User-Agent`. */
 export function clientOf(userAgent: string | undefined): Client {
   return userAgent !== undefined && RUNTIMES.test(userAgent) ? 'runtime' : 'other';
 }
 
 /**
- * Decides about a request for a manifest. A client that has our manifest looks for the layers
- * nowhere else (docs/runtime-facts.md, fact 12). So nobody gets a manifest whose layers are not
- * here, but the runtime when it needs none of them: it has the image (docs/runtime-facts.md, fact
- * 50), or it is being loaded from us.
+ * A client that has our manifest searches the layers nowhere else (docs/runtime-facts.md, fact 12).
+ * So nobody gets a manifest without its layers, but the runtime when it needs none of them: it has
+ * the image (docs/runtime-facts.md, fact 50), or it is being loaded from us.
  */
 export function manifestAnswer({ client, isArriving, extent }: ManifestRequest): ManifestAnswer {
   if (extent === 'whole') return 'send';

@@ -20,7 +20,6 @@ import type { Memory, RunningTask } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { failedPulls } from './release-effects.ts';
 
-/** The pulls that follow from an observation. */
 export function planPulls(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): PullStarts {
   const running = runningPulls(memory, assessment);
   const { runtime } = observed;
@@ -35,8 +34,8 @@ export function planPulls(observed: Observed, memory: Memory, assessment: Assess
 }
 
 /**
- * What comes earlier on the path of its stream is loaded earlier, and what is not on it comes last.
- * Within a step the order stays.
+ * Pulls in the order of the path of their stream, those beside it last. Within a step the order
+ * stays.
  */
 function byPath(pulls: readonly PlannedPull[], { bundles, paths }: Assessment): PlannedPull[] {
   const ranks = new Map(
@@ -54,8 +53,7 @@ function byPath(pulls: readonly PlannedPull[], { bundles, paths }: Assessment): 
 export function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAssessment): boolean {
   if (bundle.cancelled !== undefined || withdrawn !== undefined) return false;
   if (disk?.fits === false) return false;
-  // What the runtime did not allow in the last round is wanted on: that is how it is noticed that
-  // it was corrected.
+  // What the runtime refused in the last round stays wanted: so its correction is noticed.
   if (phase === 'held') return hold === 'runtime';
   return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
 }
@@ -101,15 +99,13 @@ function referencesOf(tasks: readonly RunningTask[]): string[] {
   return tasks.flatMap((task) => (task.kind === 'pull' ? [task.reference] : []));
 }
 
-/** Which layers lie on the node's own disk. */
+/** Which layers are on the node's own disk. */
 export interface KeepPlan {
-  /**
-   * The layers to keep. They are stored during their transfer, and removed when they are in no plan
-   * any more.
-   */
+  /** They are stored during their transfer, and removed when they are in no plan any more. */
   readonly wanted: ReadonlySet<Digest>;
   /**
-   * Those of them that are not, and that a plugged medium has: copied when nothing is left to pull.
+   * Those that are not kept yet, and that a plugged medium has: copied when nothing is left to
+   * pull.
    */
   readonly copy: readonly Layer[];
 }
@@ -119,7 +115,7 @@ export interface KeepPlan {
  * those of images that need several media one after the other. While there are unclaimed pins,
  * every kept layer stays: it may belong to a release whose records are lost.
  *
- * @returns undefined while the runtime does not answer, since it is unknown then what it lacks
+ * @returns undefined while the runtime does not answer: what it lacks is unknown then
  */
 export function keepPlan(observed: Observed, assessment: Assessment, policy: Policy): KeepPlan | undefined {
   if (observed.runtime.kind !== 'reachable') return undefined;
@@ -138,8 +134,8 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
 }
 
 /**
- * Layers of absent images that can't be pulled yet, since a part of them lies elsewhere; and what
- * was copied of one until it is present.
+ * Layers of absent images that can't be pulled yet, since a part of them is elsewhere; and the
+ * copied ones of such an image until it is present.
  */
 function awaited(
   { bundle, absentImages, pullableImages, hold }: BundleAssessment,

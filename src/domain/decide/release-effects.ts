@@ -14,8 +14,8 @@ import { isWaiting, type Memory } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 
 /**
- * The bundle whose images are being pulled: one of which something runs, else the first that is to
- * be preloaded. STATUS and progress speak of it.
+ * The bundle whose images are being pulled: one with a running pull, else the first that is to be
+ * preloaded. STATUS and progress name it.
  */
 export function bundleInWork(
   { running }: Pick<Memory, 'running'>,
@@ -28,7 +28,7 @@ export function bundleInWork(
   );
 }
 
-/** References of images whose pull failed and must not be tried yet. */
+/** References of images whose pull failed and must not be retried yet. */
 export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number): ReadonlySet<string> {
   return new Set(
     failures.flatMap((failure) =>
@@ -39,8 +39,8 @@ export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number)
 
 /**
  * Cancelled preloads to resume: a medium with the bundle was plugged in since the cancellation. A
- * node that gives it was plugged in by nobody. A complete preload is resumed too, so that it can be
- * repaired after a wipe of the runtime's storage.
+ * node that gives it does not count. A complete preload is resumed too, so that it can be repaired
+ * after a wipe of the runtime's storage.
  */
 export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Assessment): Effect[] {
   const isBack = ({ bundle: { bundleId, cancelled } }: BundleAssessment) =>
@@ -58,9 +58,9 @@ export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Ass
 }
 
 /**
- * Cancellations of which a medium is not plugged in any more. Its id is forgotten: a folder has the
- * same id whenever it is there, and a stick may get it again after a boot. Nothing is known before
- * the first complete look at all media.
+ * Cancellations of which a medium is no longer plugged in. Its id is forgotten: a folder always has
+ * the same id, and a stick may get it again after a boot. Nothing is known before all media were
+ * read once.
  */
 export function mediaLeft(
   { media }: Pick<Observed, 'media'>,
@@ -77,7 +77,7 @@ export function mediaLeft(
   });
 }
 
-/** Pulls that run of bundles whose preload was cancelled. */
+/** Running pulls of bundles whose preload was cancelled. */
 export function cancelledPulls({ running }: Pick<Memory, 'running'>, { bundles }: Assessment): Effect[] {
   const cancelled = new Set(bundles.flatMap(({ bundle }) => (bundle.cancelled === undefined ? [] : [bundle.bundleId])));
   return running
@@ -85,34 +85,29 @@ export function cancelledPulls({ running }: Pick<Memory, 'running'>, { bundles }
     .map((task) => ({ kind: 'cancel', task }));
 }
 
-/** What an image was found to be counts for so long when it is to be removed for it. */
+/** How long the result of a check counts when the image is to be removed for it. */
 const HOLDS_MS = 10 * 60_000;
 
-/**
- * How long after a look that has not shown what an image is the next one comes: so long after the
- * first, four times as long after each further one.
- */
+/** The pause after the first check without a result; four times as long after each further one. */
 const UNKNOWN_MS = 60_000;
 const UNKNOWN_GROWTH = 4;
 const UNKNOWN_MAX_MS = 24 * 3_600_000;
 
-/** A check of images that is to be started. `references`: default all of kept releases. */
+/** `references`: default all of kept releases. */
 export interface CheckDue {
   readonly cause: Exclude<CheckCause, 'request'>;
   readonly references?: readonly string[];
 }
 
-/** What is to be done about the content of images. */
 interface ContentPlan {
   readonly effects: readonly Effect[];
   readonly check?: CheckDue;
 }
 
 /**
- * What follows from checks of images. A check is started when one is due. Damaged images are
- * removed when they were checked lately and can be pulled again. Images that could not be checked
- * are checked again. `isAtRest`: nothing is pulled or activated. Otherwise only a check that is
- * overdue is started.
+ * A check is started when one is due. Damaged images are removed when they were checked lately and
+ * can be pulled again. Images that could not be checked are checked again. `isAtRest`: nothing is
+ * pulled or activated. Otherwise only an overdue check is started.
  */
 export function contentPlan(
   memory: Memory,
@@ -121,7 +116,7 @@ export function contentPlan(
 ): ContentPlan {
   const { contentChecks: checks, pullChecks } = memory;
   if (checks === undefined || checks.running !== undefined || !(isAtRest || checks.isOverdue)) return NOTHING;
-  // A test pull of an image that is removed meanwhile would bring it back with what is damaged.
+  // A test pull of an image that is removed meanwhile would bring its damage back.
   if (pullChecks?.isRunning === true) return NOTHING;
   if (checks.isAwaited) return DUE;
   if (diskFull(memory, now) !== undefined) return NOTHING;
@@ -210,7 +205,6 @@ export function hookEffects(
     });
 }
 
-/** What follows from a finding about a release after its activation. */
 export function lifecycleEffect(
   finding: LifecycleFinding,
   { remove_images: removeImages }: Pick<Policy['lifecycle'], 'remove_images'>,

@@ -13,8 +13,7 @@ import { isPreloading } from './pull-plan.ts';
 
 /**
  * Phases in which the images of a release are in use, may be again (the fallback), or may be soon:
- * one that is ready keeps the mirrors of its preload, so that its activation needs no reload of
- * CRI-O.
+ * a ready one keeps the mirrors of its preload, so that its activation needs no reload of CRI-O.
  */
 const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['ready', 'activated', 'active', 'proven', 'superseded']);
 
@@ -22,8 +21,8 @@ const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['ready', 'activated', 
  * All repositories that need our mirror, sorted: those of images that are loaded, of tags that are
  * set, and of the releases that are ready, activated, or fallbacks.
  *
- * @param rendered the mirrors of now. While a task runs they stay, since the runtime may come back
- *   to them for the next blob. Those of a preload stay after a start, until all media were read.
+ * @param rendered the present mirrors. While a task runs they stay, since the runtime may need them
+ * for the next blob. Those of a preload stay after a start, until all media were read.
  */
 export function mirrorsWanted(
   rendered: readonly string[],
@@ -31,7 +30,7 @@ export function mirrorsWanted(
   { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
   { serve }: Pick<Policy, 'serve'>,
 ): readonly string[] {
-  // What is not current is listed with a word before it, and is no repository.
+  // What is not current has a word in front, and is no repository.
   const current = rendered.filter((name) => !name.includes(' '));
   const expected = memory.isLooking ? new Set(bundles.filter(mayGoOn).flatMap(repositoriesIn)) : new Set();
   const wanted = new Set([
@@ -48,18 +47,15 @@ export function isServed(repository: string, { activated, except }: Policy['serv
   return activated !== 'off' && !except.includes(repository);
 }
 
-/**
- * Whether it is an activated release, a fallback, or one that is or was ready, whose signature
- * still counts.
- */
+/** An activated release, a fallback, or one that is or was ready, whose signature still counts. */
 function isInUse({ bundle, phase, withdrawn }: BundleAssessment): boolean {
   if (withdrawn !== undefined || phase === 'retired') return false;
   return SERVED_PHASES.has(phase) || bundle.readyAt !== undefined;
 }
 
 /**
- * Whether it is a preload that continues when its medium is read. After a restart of the daemon
- * that takes a moment: mirrors that went and came back would cost CRI-O two reloads.
+ * A preload that continues when its medium is read. After a restart of the daemon that takes a
+ * moment: mirrors that went and came back would cost CRI-O two reloads.
  */
 function mayGoOn({ bundle, withdrawn }: BundleAssessment): boolean {
   return (
@@ -81,7 +77,7 @@ export function repositoriesInWork(
   { running, failures }: Pick<Memory, 'running' | 'failures'>,
 ): readonly string[] {
   const { bundle } = entry;
-  // What was given up with these media is not pulled, so it needs no mirror.
+  // What was cancelled with these media is not pulled, so it needs no mirror.
   const given = new Set(
     failures.flatMap(({ task, retryAt }) => (task.kind === 'pull' && retryAt === undefined ? [task.reference] : [])),
   );
@@ -89,18 +85,16 @@ export function repositoriesInWork(
     return repositoriesOf(entry.mirroredImages);
   }
   const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
-  // Pins that the runtime does not report yet are no reason to take mirrors away and write them
-  // again.
+  // Pins that the runtime does not report yet are no reason to remove mirrors and write them again.
   const isDue = entry.activationDue && entry.absentImages.length === 0;
   return isActivating || isDue ? repositoriesOf(bundle.contents.images) : [];
 }
 
-/** Of images and of their tags, which may have repositories of their own. */
+/** Tags may have repositories of their own. */
 function repositoriesOf(images: readonly Image[]): readonly string[] {
   return images.flatMap(({ reference, tags }) => [reference, ...tags].map(repositoryOf));
 }
 
-/** A folder of attached files that is to be there. */
 export interface ReleaseFolder {
   /** Below the folder of all: see {@link wantedFolders}. */
   readonly folder: string;
@@ -108,21 +102,20 @@ export interface ReleaseFolder {
   readonly files: readonly Attachment[];
 }
 
-/** What is to be done with the folders of attached files. */
 interface ReleaseFilesPlan {
   readonly install: readonly ReleaseFolder[];
-  /** Folders of bundles that are gone. They are removed before any is moved. */
+  /** Of bundles that are gone. They are removed before any is moved. */
   readonly remove: readonly string[];
   /**
-   * Folders where an earlier version of stickpin made them, in the order in which they are to be
-   * moved, before any is installed.
+   * Folders of an earlier version of stickpin, in the order in which they are to be moved, before
+   * any is installed.
    */
   readonly move: readonly { readonly from: string; readonly to: string }[];
 }
 
 /**
- * What is to be done so that the folders are those that are wanted. While there are unclaimed pins
- * nothing is removed: it may belong to a release whose records are lost.
+ * While there are unclaimed pins nothing is removed: it may belong to a release whose records are
+ * lost.
  *
  * @param installed the bundle of each folder that exists and is ours
  */
@@ -136,7 +129,7 @@ export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<
   );
   const move = movable
     .map(([to, { payload }]) => ({ from: formerFolderOf(payload), to }))
-    // The former folder `ocp-4` of ocp@4 stands where ocp-4/1 is to be: the shorter one goes first.
+    // The former folder `ocp-4` of ocp@4 is in the place of ocp-4/1: the shorter one goes first.
     .sort((a, b) => a.from.length - b.from.length);
   const moved = new Set(move.map(({ from }) => from));
   return {
@@ -153,10 +146,10 @@ export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<
 
 /**
  * Attachments of retired releases among the blobs on the node's own disk that nothing else needs:
- * no other bundle has them attached, and no image of any bundle names them. Should such a release
- * be activated again, its files come from its medium. None while there are unclaimed pins.
+ * no other bundle has them attached, and no image of any bundle names them. Another activation of
+ * such a release takes its files from its medium. None while there are unclaimed pins.
  *
- * @param kept what lies on the disk.
+ * @param kept what is on the disk
  */
 export function spareAttachments(
   { bundles, notices, adoptions, pins }: Assessment,
@@ -185,11 +178,10 @@ function namedByImages({ contents }: VerifiedBundle): readonly Digest[] {
   ]);
 }
 
-/** A bundle whose attached files may be installed. */
 interface Candidate {
   readonly bundle: StoredBundle;
   readonly isTrusted: boolean;
-  /** It has images: see `isRelease`. */
+  /** See `isRelease`. */
   readonly isRelease: boolean;
 }
 
@@ -197,22 +189,22 @@ interface Candidate {
 type Installed = ReadonlyMap<string, BundleId>;
 
 /**
- * A folder as earlier versions called it; `ocp-4`@`1` and `ocp`@`4-1` shared one, and the marker in
- * it tells whose files it holds.
+ * A folder's name in earlier versions; `ocp-4`@`1` and `ocp`@`4-1` shared one, and the marker in it
+ * says whose files it has.
  */
 function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
   return `${name}-${version}`;
 }
 
 /**
- * The folders of attached files that are to be there, and whose files each is to hold. A bundle has
- * files from when it is ready (without images: adopted) until it is retired.
+ * The wanted folders of attached files, and their bundles. A bundle has files from when it is ready
+ * (without images: adopted) until it is retired.
  *
  * `<name>/<version>` shows what is activated: of several bundles with that name and version it
  * belongs to the release that was activated last, else to the one that was adopted last, and to a
  * bundle without images only while no release of that name and version is kept. Each of several has
- * a folder of its own beside it. Hooks use that one, so that no bundle ever waits for another to
- * give up its folder, and none finds the files of another.
+ * a folder of its own beside it. Hooks use that one, so that no bundle waits for another to give up
+ * its folder, and none finds the files of another.
  *
  * Files of a bundle whose trust was withdrawn stay, and are not installed again.
  */
@@ -271,7 +263,7 @@ function comesAfter(one: StoredBundle, other: StoredBundle): boolean {
   return activated === 0 ? one.adoptedAt >= other.adoptedAt : activated > 0;
 }
 
-/** What a bundle without trust keeps of its folders: where its files lie already. */
+/** What a bundle without trust keeps of its folders: those that have its files already. */
 function leftOf(folders: readonly string[], bundle: StoredBundle, installed: Installed): readonly string[] {
   const left = folders.filter((folder) => holds(folder, bundle, installed));
   return left.length > 0
