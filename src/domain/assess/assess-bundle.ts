@@ -241,7 +241,7 @@ export function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]):
 }
 
 /**
- * Layers that a delta leaves to its base and that nobody has. Only of absent images that don't come from
+ * Layers that a delta leaves to its base and that nobody has, of absent images that don't come from
  * their own registries.
  */
 function lackingOfBaseIn(
