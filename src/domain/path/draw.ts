@@ -1,9 +1,8 @@
 import { blocksOn, type PathRelease, type StreamPath } from './stream-path.ts';
 
-/** Most releases between which edges are looked for: the newest ones. */
+/** Most releases in the graph: the newest ones. */
 const MAX_DRAWN = 30;
 
-/** One release of the update graph, and where it may be reached from. */
 export interface GraphNode {
   readonly release: PathRelease;
   /** Versions of the releases from which a node may go to it, once they are proven. */

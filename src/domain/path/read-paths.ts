@@ -7,49 +7,42 @@ import type { Policy } from '../settings/settings.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { type Milestone, type PathRelease, type Position, routeOf, type StreamPath } from './stream-path.ts';
 
-/** What the paths of all streams are read from. */
 export interface PathsInput {
-  /** Adopted releases. */
   readonly releases: readonly StoredBundle[];
-  /** Releases on plugged media and in the drop folder that are about to be adopted. */
+  /** On plugged media and in the drop folder, about to be adopted. */
   readonly arriving: readonly VerifiedBundle[];
-  /** All bundles whose word counts, notices too. */
+  /** All bundles whose advisories count, notices too. */
   readonly speakers: readonly Speaker[];
-  /** Adopted bundles that are not trusted now. Default none. */
+  /** Default none. */
   readonly withdrawn?: ReadonlySet<BundleId>;
-  /** Releases that have running containers; undefined when nobody looked. */
+  /** Releases that have running containers; undefined when containers were not listed. */
   readonly running: ReadonlySet<BundleId> | undefined;
   readonly policy: Pick<Policy, 'update' | 'streams'>;
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** The path of a stream, and what follows from it. */
 export interface PlannedPath extends StreamPath {
   /**
-   * The releases that the node goes through one after the other once the present one has proven
-   * itself: see `routeOf`.
+   * The releases that the node goes through once the present one has proven itself: see `routeOf`.
    */
   readonly route: readonly PathRelease[];
 }
 
-/** The paths of all streams, by name. */
 export type StreamPaths = ReadonlyMap<string, PlannedPath>;
 
-/** Reads the path of each stream of which a release is known. */
 export function readPaths(input: PathsInput): StreamPaths {
   const streams = new Set([...input.releases, ...input.arriving].map(({ payload }) => payload.name));
   return new Map([...streams].map((stream) => [stream, readPath(stream, input)]));
 }
 
-/** The path of the stream of a release that {@link readPaths} was given. */
+/** Of a stream with a release that {@link readPaths} was given. */
 export function pathOf(paths: StreamPaths, stream: string): PlannedPath {
   const path = paths.get(stream);
   if (path === undefined) throw new TypeError(`no path was read of stream ${stream}`);
   return path;
 }
 
-/** The place of a release in the path of its stream. */
 export function placeIn(path: StreamPath, bundle: StoredBundle): PathRelease {
   return path.releases.find(({ id }) => id === bundle.bundleId) ?? releaseOf(bundle);
 }
@@ -93,7 +86,7 @@ function storedRelease(
     isDenied: isDenied(release, releases),
     isWithdrawn: withdrawn.has(release.bundleId),
     isLate: release.adoptedAt > since,
-    // What was activated last and does not run yet is still on its way there.
+    // The release that was activated last and does not run yet is still on its way.
     wasActivated: release.activatedAt !== undefined && !(position?.source === 'running' && isLast(release, releases)),
   };
 }
@@ -115,7 +108,7 @@ function releaseOf({ bundleId, payload }: VerifiedBundle): PathRelease {
 
 /**
  * Whether a release was rolled back on this node, or is such a one made again: the same version
- * with the very same images. A person who asks for it lifts that, and a newer release is not it.
+ * with the very same images. A person's request lifts that.
  */
 export function isDenied(release: StoredBundle, releases: readonly StoredBundle[]): boolean {
   const { activationRequestedAt = 0, payload } = release;
@@ -128,11 +121,9 @@ export function isDenied(release: StoredBundle, releases: readonly StoredBundle[
   );
 }
 
-/** What tells where a node is in a stream. */
 interface PositionInput {
-  /** Adopted releases of the stream. */
   readonly releases: readonly StoredBundle[];
-  /** Those that have running containers; undefined when nobody looked. */
+  /** Undefined when containers were not listed. */
   readonly running: ReadonlySet<BundleId> | undefined;
   /** The setting `streams.<name>.current`. */
   readonly configured: string | undefined;
@@ -162,7 +153,7 @@ function byActivation(releases: readonly StoredBundle[]): readonly StoredBundle[
 function placeOf(release: StoredBundle, source: Position['source']): Position {
   const { version } = release.payload;
   const sequence = sequenceOf(release);
-  // What runs in place of a newer one was proven before, or nothing is known against it.
+  // A release that runs in place of a newer one was proven before, or nothing is known against it.
   return { id: release.bundleId, version, sequence, isProven: isProven(release), source };
 }
 
@@ -172,22 +163,21 @@ function configuredPosition(releases: readonly StoredBundle[], version: string):
   return known === undefined ? position : { ...position, id: known.bundleId, sequence: sequenceOf(known) };
 }
 
-/** As much of a bundle as it may say about releases. */
 interface Speaker extends Sequenced {
   readonly payload: Pick<Payload, 'name' | 'version' | 'sequence' | 'advisories' | 'update'>;
 }
 
-/** What is known about a release of a stream by advisories, and which bundle says so. */
+/** What an advisory says about a release, and its bundle. */
 export interface EffectiveAdvisory extends Advisory {
   /** `ocp@4.13.9` */
   readonly from: string;
 }
 
 /**
- * The advisories in force in a stream, by version (bundle format, `advisories`: "the newest
- * sequence wins"). Of all bundles with an advisory for a version, the one with the highest sequence
- * counts. So a later advisory without `deadend` or `barrier` ends an earlier one. Bundles from
- * before a reset of the stream do not count.
+ * The advisories in force, by version (bundle format, `advisories`: "the newest sequence wins"). Of
+ * all bundles with an advisory for a version, the one with the highest sequence counts. So a later
+ * advisory without `deadend` or `barrier` ends an earlier one. Bundles from before a reset of the
+ * stream do not count.
  *
  * @param bundles those that are trusted, in any order
  */
@@ -203,10 +193,10 @@ export function effectiveAdvisories(
 }
 
 /**
- * The barriers and dead ends in force in a stream, by version: from releases themselves
- * (`update.barrier`, `update.deadend`) and from advisories. For each version the bundle with the
- * highest sequence wins as a whole: an advisory with `barrier` ends an earlier `deadend`. A release
- * without these members changes nothing.
+ * The barriers and dead ends in force, by version: from releases themselves (`update.barrier`,
+ * `update.deadend`) and from advisories. For each version the bundle with the highest sequence wins
+ * as a whole: an advisory with `barrier` ends an earlier `deadend`. A release without these members
+ * changes nothing.
  *
  * @param bundles those that are trusted, in any order
  */
@@ -235,8 +225,8 @@ function speakersOf(bundles: readonly Speaker[], stream: string): Speaker[] {
 }
 
 /**
- * What a bundle says of other releases. Of one that was known when its stream was reset it counts
- * no more: the reset gives up what these bundles have settled for the stream.
+ * Advisories of a bundle that was known when its stream was reset no longer count: the reset gives
+ * up what these bundles have settled for the stream.
  */
 function advisoriesIn({ payload, resetAt }: Speaker): readonly Advisory[] {
   return resetAt === undefined ? (payload.advisories ?? []) : [];

@@ -1,7 +1,7 @@
 import type { BundleId } from '../model/digest.ts';
 import { compareVersions, isInRange, type VersionScheme } from '../model/version.ts';
 
-/** One release of a stream on this node, as far as its place in the update graph depends on it. */
+/** A release, as far as its place in the update graph depends on it. */
 export interface PathRelease {
   readonly id: BundleId;
   readonly version: string;
@@ -15,9 +15,9 @@ export interface PathRelease {
   readonly isDenied?: boolean;
   /** It is not trusted now, so that it is not activated. */
   readonly isWithdrawn?: boolean;
-  /** It came to the node after the present release was activated there. */
+  /** It came to the node after the activation of the present release. */
   readonly isLate?: boolean;
-  /** It was activated on this node before: it is chosen only when a person asks for it. */
+  /** It was activated on this node before: it is chosen only on a person's request. */
   readonly wasActivated?: boolean;
 }
 
@@ -26,53 +26,54 @@ export interface Position {
   readonly version: string;
   /** Absent where only its version is known. */
   readonly sequence?: number;
-  /** Absent where no release of that version is known here. */
+  /** Absent where no release of that version is known. */
   readonly id?: BundleId;
   /** It counts as passed: it has proven itself, or the settings say that it runs. */
   readonly isProven: boolean;
   /**
-   * What says so: `activated`: it was activated last; `running`: containers run from it and not
-   * from the one that was activated last; `setting`: `streams.<name>.current`.
+   * `activated`: it was activated last; `running`: containers run from it and not from the one that
+   * was activated last; `setting`: `streams.<name>.current`.
    */
   readonly source: 'activated' | 'running' | 'setting';
   /**
-   * The version of the release that was activated last, where containers run from this one and none
-   * from it yet. Its tags hold, so the next container may be of it.
+   * The version of the release that was activated last, while containers run from this one and none
+   * from it. Its tags are in force, so the next container may be of it.
    */
   readonly activated?: string;
 }
 
-/** The settings that the path depends on (`[update]`). */
+/** `[update]`. */
 interface PathPolicy {
   readonly allowDowngrade: boolean;
   readonly allowEndOfLife: boolean;
 }
 
-/** Everything that the way of a node through the releases of one stream follows from. */
 export interface StreamPath extends PathPolicy {
   readonly stream: string;
   /** Undefined while all versions fit both. */
   readonly scheme: VersionScheme | undefined;
-  /** Undefined: nothing is known to be activated here, so that no rule about edges applies. */
+  /** Undefined: no activation is known, so that no rule about edges applies. */
   readonly position: Position | undefined;
   /**
-   * Highest sequence that was activated here; 0 when none was. Nothing below it is chosen, but a
-   * downgrade that is allowed.
+   * Highest activated sequence; 0 when there is none. Nothing below it is chosen, but a downgrade
+   * that is allowed.
    */
   readonly floor: number;
   /** By sequence, each id once. */
   readonly releases: readonly PathRelease[];
-  /** Barriers and dead ends in force, by version. */
+  /** In force, by version. */
   readonly milestones: ReadonlyMap<string, Milestone>;
-  /** By what time an end of life is judged, in milliseconds since the epoch. */
+  /** The time for an end of life, in milliseconds since the epoch. */
   readonly time: number;
 }
 
-/** Why there is no way from where the node is to a release: one rule that says so. */
+/** Why the node can't go to a release: one rule. */
 type Block =
   /** `isUnreadable`: the range, or the version of the present release, is none of the scheme. */
   | { readonly code: 'rule/from'; readonly from: string; readonly current: string; readonly isUnreadable: boolean }
-  /** `lacks`: what has to happen to the barrier first. `trust`: it is here, and not trusted now. */
+  /**
+   * `lacks`: what has to happen to the barrier first. `trust`: it is present, and not trusted now.
+   */
   | {
       readonly code: 'rule/barrier';
       readonly barrier: string;
@@ -82,14 +83,13 @@ type Block =
   | { readonly code: 'rule/deadend'; readonly current: string; readonly reason: string; readonly saidBy: string }
   | { readonly code: 'rule/downgrade'; readonly current: string; readonly by: 'version' | 'sequence' };
 
-/** A block by one rule. */
 export type BlockOf<Code extends Block['code']> = Extract<Block, { readonly code: Code }>;
 
-/** What a release's place in the graph is told from. */
+/** What the place of a release follows from. */
 type Place = Pick<PathRelease, 'version'> & { readonly sequence?: number };
 
 /**
- * Rule `from`: the versions from which a release may be applied. It says nothing about the release
+ * Rule `from`: the versions from which a release may be applied. It does not apply to the release
  * that runs already.
  */
 export function fromBlock(path: StreamPath, { version, from }: PathRelease): BlockOf<'rule/from'> | undefined {
@@ -101,9 +101,9 @@ export function fromBlock(path: StreamPath, { version, from }: PathRelease): Blo
 }
 
 /**
- * The first barrier that the node has to pass on its way to a release: one that lies between, or
- * the present release itself while it has not proven itself. Releases before a barrier lead no
- * further than to it.
+ * The first barrier that the node has to pass on its way to a release: one between, or the present
+ * release itself while it has not proven itself. Releases before a barrier lead no further than to
+ * it.
  */
 export function barrierBlock(path: StreamPath, release: PathRelease): BlockOf<'rule/barrier'> | undefined {
   const { position } = path;
@@ -124,7 +124,7 @@ function lackOf({ releases }: StreamPath, position: Position, barrier: string): 
   return here.every(({ isWithdrawn }) => isWithdrawn === true) ? 'trust' : 'activation';
 }
 
-/** What a release of this version is that holds later ones now; undefined when it holds none. */
+/** What a release of this version is, if it holds later ones now. */
 export function holdsLater(path: StreamPath, version: string): 'barrier' | 'dead end' | undefined {
   const { position, milestones } = path;
   if (position === undefined) return undefined;
@@ -134,7 +134,8 @@ export function holdsLater(path: StreamPath, version: string): 'barrier' | 'dead
 
 /**
  * No release updates from a dead end. One that was activated last holds others too before its
- * containers run: its tags hold, so the next container is of it, and from there no way leads on.
+ * containers run: its tags are in force, so the next container is of it, and from it no way leads
+ * on.
  */
 export function deadendBlock(path: StreamPath, { version }: PathRelease): BlockOf<'rule/deadend'> | undefined {
   const { position } = path;
@@ -147,8 +148,8 @@ export function deadendBlock(path: StreamPath, { version }: PathRelease): BlockO
 }
 
 /**
- * The version of the dead end at which a node is: the release that was activated last, or the one
- * from which containers still run.
+ * The version of the node's dead end: the release that was activated last, or the one from which
+ * containers still run.
  */
 export function deadEndAt(
   { milestones }: Pick<StreamPath, 'milestones'>,
@@ -159,8 +160,8 @@ export function deadEndAt(
 
 /**
  * A release with a lower version or a lower sequence than the present one is a step back. With
- * `update.allow_downgrade` one is allowed to a release that came after the present one was
- * activated: what was passed over before stays behind.
+ * `update.allow_downgrade` one is allowed to a release that came after the activation of the
+ * present one: what was passed over before stays behind.
  */
 export function downgradeBlock(path: StreamPath, release: PathRelease): BlockOf<'rule/downgrade'> | undefined {
   const { position, allowDowngrade } = path;
@@ -171,8 +172,8 @@ export function downgradeBlock(path: StreamPath, release: PathRelease): BlockOf<
 }
 
 /**
- * All rules that speak against going from where the node is to a release; none when nothing is
- * known to be activated. Dead ends come last, as what they drop is what the others left.
+ * All rules against going to a release; none when no activation is known. Dead ends come last, as
+ * what they drop is what the others left.
  */
 export function blocksOn(path: StreamPath, release: PathRelease): readonly Block[] {
   return [fromBlock, barrierBlock, downgradeBlock, deadendBlock].flatMap((rule) => rule(path, release) ?? []);
@@ -193,8 +194,8 @@ function isUnpassed(path: StreamPath, position: Position, barrier: string): bool
 }
 
 /**
- * Where a release lies beside a version: before it (negative) or behind it. Sequences decide where
- * both are known; a barrier that is not here has its version only.
+ * Before a version (negative) or behind it. Sequences decide where both are known; an absent
+ * barrier has its version only.
  */
 function order(path: StreamPath, { version, sequence }: Place, other: string): number {
   const known = sequenceOf(path, other);
@@ -214,15 +215,14 @@ function orderOfBarriers(path: StreamPath, a: string, b: string): number {
 }
 
 /**
- * The release that a node goes to next: of all that it may go to, the one with the highest
- * sequence; undefined when there is none. What was activated here before, or rolled back, is never
- * chosen, so that no chain of choices comes back to where it was.
+ * Of all releases to which the node may go, the one with the highest sequence. What was activated
+ * before, or rolled back, is never chosen, so that no chain of choices comes back to its start.
  */
 export function chooseNext(path: StreamPath): PathRelease | undefined {
   return path.releases.filter((release) => isTarget(path, release)).at(-1);
 }
 
-/** Whether the node may go to a release by itself, as far as rules tell. */
+/** Whether rules let the node go to a release automatically. */
 export function isTarget(path: StreamPath, release: PathRelease): boolean {
   if (release.wasActivated === true || release.isDenied === true || release.isWithdrawn === true) return false;
   if (isPastEnd(path, release)) return false;
@@ -230,7 +230,7 @@ export function isTarget(path: StreamPath, release: PathRelease): boolean {
   return blocksOn(path, release).length === 0;
 }
 
-/** Rule `endOfLife`: a release that is past it is not taken, unless `update.allow_end_of_life`. */
+/** Rule `endOfLife`: a release that is past it needs `update.allow_end_of_life`. */
 function isPastEnd({ allowEndOfLife, time }: StreamPath, { endOfLife }: PathRelease): boolean {
   return !allowEndOfLife && endOfLife !== undefined && endOfLife <= time;
 }
@@ -250,13 +250,13 @@ export function arrivedAt(path: StreamPath, { id, version, sequence }: PathRelea
   const releases = path.releases.map((release) => ({
     ...release,
     wasActivated: release.wasActivated === true || release.id === id,
-    // What is here now is no newer than the release that would be activated next.
+    // What is present now is no newer than the release that would be activated next.
     isLate: false,
   }));
   return { ...path, position, releases, floor: Math.max(path.floor, sequence) };
 }
 
-/** What is known about one release of a stream, and which bundle says so. */
+/** A barrier or a dead end. */
 export interface Milestone {
   readonly isBarrier: boolean;
   readonly isDeadEnd: boolean;
