@@ -11,32 +11,31 @@ import { isRelease } from '../trust/trust-in-force.ts';
 import { floorsNow, NO_FLOORS } from './floors.ts';
 import { streamScheme } from './stream-facts.ts';
 
-/** What adoption is judged by. */
 export interface AdoptionContext {
   readonly bundles: readonly StoredBundle[];
   readonly arch: string;
   readonly now: number;
   readonly clockSynchronised: boolean;
-  /** Remembered beside the bundles. Default none. */
+  /** Default none. */
   readonly floors?: Floors;
   /** Takes releases below the floor of their stream (`update.allow_downgrade`). Default false. */
   readonly allowDowngrade?: boolean;
   /** How far a sequence may be above the highest known one of its stream; 0: any. Default 0. */
   readonly maxSequenceStep?: number;
   /**
-   * From what the step counts, by stream: see {@link sequencesOf} when the stick was plugged in.
-   * Default: from the highest sequence that is known now.
+   * The base of the step, by stream: see {@link sequencesOf} when the stick was plugged in.
+   * Default: the highest sequence that is known now.
    */
   readonly stepFrom?: ReadonlyMap<string, number>;
   /** Pins that belong to no known release. Default none. */
   readonly unclaimed?: ReadonlySet<string>;
-  /** It was adopted here before, and what was recorded of it is lost. Default false. */
+  /** It was adopted on this node before, and its records are lost. Default false. */
   readonly wasAdopted?: boolean;
 }
 
 /**
- * Whether the images that a bundle pins are pinned here already and unclaimed: it was here before,
- * and what was recorded of it is lost.
+ * Whether the images that a bundle pins are pinned already and unclaimed: it was adopted before,
+ * and its records are lost.
  */
 export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<string>): boolean {
   const pinned = contents.images.filter((image) => image.pin);
@@ -45,19 +44,18 @@ export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<str
 
 /**
  * Highest sequence activated in a stream: the floor under which no unknown bundle is adopted; 0
- * when none was (docs/decisions/trust.md). It rises with activation, so that another release on the
- * same stick can be taken first. The higher of what the bundles say and what is remembered counts.
+ * when there is none (docs/decisions/trust.md). It rises with activation, so that another release
+ * on the same stick can be taken first. The higher of the bundles' and the stored value counts.
  */
 export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, floors: Floors = NO_FLOORS): number {
   return floorsNow(floors, bundles).sequences.get(stream) ?? 0;
 }
 
 /**
- * Why a verified bundle that this node does not know yet may not be adopted, or undefined when it
- * may. Sequence and expiry are judged when an unknown bundle is adopted (docs/decisions/trust.md);
- * what is known is not judged again. The clauses are those of the bundle format, "Payload": `arch`,
- * `version`, `update.base`, `sequence`, `expires`, `created`; those about the form of a member are
- * checked where the payload is parsed (src/bundle/format).
+ * Undefined when an unknown, verified bundle may be adopted. Sequence and expiry are judged at
+ * adoption only (docs/decisions/trust.md). The clauses are those of the bundle format, "Payload":
+ * `arch`, `version`, `update.base`, `sequence`, `expires`, `created`; those about the form of a
+ * member are checked where the payload is parsed (src/bundle/format).
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const wrong =
@@ -65,7 +63,7 @@ export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext):
     refuseTwin(found, context) ??
     refuseVersion(found, context) ??
     refuseBase(found, context);
-  // It was let in before; what is below the floor is not activated by itself.
+  // It was adopted before; what is below the floor is not activated automatically.
   const wasHere = context.wasAdopted === true || isClaim(found, context.unclaimed ?? new Set());
   if (wrong !== undefined || wasHere) return wrong;
   return refuseSequence(found, context) ?? refuseStep(found, context) ?? refuseTimes(found, context);
@@ -78,8 +76,8 @@ function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): Ado
 }
 
 /**
- * Bundle format, "Versions": the scheme is a property of the stream, which its first release on the
- * node has settled.
+ * Bundle format, "Versions": the scheme is a property of the stream, settled by its first release
+ * on the node.
  */
 function refuseVersion(found: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
   const { payload } = found;
@@ -91,8 +89,8 @@ function refuseVersion(found: VerifiedBundle, { bundles }: AdoptionContext): Ado
 }
 
 /**
- * Bundle format, `update.base`: a bundle of the same stream. One that is not known yet is looked at
- * when it counts: a bundle of another stream is never taken for the base.
+ * Bundle format, `update.base`: a bundle of the same stream. An unknown one is checked when it is
+ * needed: a bundle of another stream is never taken for the base.
  */
 function refuseBase({ payload }: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
   const base = bundles.find(({ bundleId }) => bundleId === payload.update?.base);
@@ -110,10 +108,7 @@ function refuseSequence({ payload }: VerifiedBundle, context: AdoptionContext): 
   return { code: 'bundle/sequence', data: { kind: 'below-floor', bundle: labelOf(payload), sequence, floor } };
 }
 
-/**
- * The sequence at which each stream is: the highest that was activated, or else the highest that
- * was adopted.
- */
+/** The highest activated sequence of each stream, or else the highest adopted one. */
 export function sequencesOf(bundles: readonly StoredBundle[], floors: Floors): ReadonlyMap<string, number> {
   const sequences = new Map<string, number>();
   for (const { payload, resetAt } of bundles) {
@@ -182,19 +177,18 @@ function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Ado
   return undefined;
 }
 
-/** What becomes of a bundle that this node does not know yet. */
 type Admission =
   | { readonly kind: 'adopt' }
   | { readonly kind: 'refuse'; readonly reason: AdoptionReason | TrustReason }
   /**
-   * Nothing speaks against it but that nobody approved it. It is not adopted: no floor, no key and
-   * no advisory of it counts.
+   * Nothing but its approval is missing. It is not adopted: no floor, no key and no advisory of it
+   * counts.
    */
   | { readonly kind: 'await-approval'; readonly reason: TrustReason };
 
 /**
- * Judges a verified bundle. What would be refused anyway is refused first, so that nobody is asked
- * to approve it. `medium`: the label of the medium on which it lies.
+ * Refusals come first, so that no approval of a refused bundle is requested. `medium`: the label of
+ * its medium.
  */
 export function admit(
   found: VerifiedBundle,
@@ -219,8 +213,8 @@ export function admit(
 }
 
 /**
- * Judges a bundle of which only the digest is known, since no trusted key signed it (`trust.require
- * = "approval"`). `medium`: the label of the medium on which it lies.
+ * For a bundle of which only the digest is known, since no trusted key signed it (`trust.require =
+ * "approval"`). `medium`: the label of its medium.
  */
 export function admitUnapproved(
   bundleId: BundleId,
@@ -237,15 +231,15 @@ export function admitUnapproved(
   };
 }
 
-/** Who signed a bundle: names and key ids, each sorted. */
+/** Names and key ids are sorted. */
 export type Signers = Required<Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds'>> & Pick<VerifiedBundle, 'signerRoles'>;
 
 /**
  * Who signed an adopted bundle, when plugged media (`carriers`) show more of that than is stored;
- * else undefined. Signers add up: a key that is not there any more, and is not revoked, still has
- * signed. One that counted in a role and is a plain key now counts for everything from now on. One
- * that counts in another role now is taken into that role when the bundle has lost its trust, so
- * that a bundle that is trusted by the old role never loses its trust by that.
+ * else undefined. Signers add up: a key that is gone, and is not revoked, still has signed. One
+ * that counted in a role and is a plain key now counts for everything from now on. One that counts
+ * in another role now is taken into that role when the bundle has lost its trust, so that a bundle
+ * that is trusted by the old role never loses its trust by that.
  *
  * @param isTrusted whether it is trusted by what is stored
  */
@@ -285,7 +279,7 @@ function movedAmong(shown: readonly SignerRole[], stored: readonly SignerRole[])
   return shown.filter(({ keyId }) => stored.some((one) => one.keyId === keyId) && !inPlace.includes(keyId));
 }
 
-/** Names of signers, without those of roles that none of them counts in any more. */
+/** Names of signers, without those of roles in which none of them counts any more. */
 function withoutLeft(
   names: readonly string[],
   before: readonly SignerRole[],

@@ -1,12 +1,11 @@
 import type { Floors } from '../state/pin-ledger.ts';
 import type { StoredBundle } from '../state/state.ts';
 
-/** Nothing was adopted yet. */
 export const NO_FLOORS: Floors = { sequences: new Map(), newestCreated: new Map(), areLost: false };
 
 /**
- * The floors that follow from what is stored of bundles. Those that were known when their stream
- * was reset don't count.
+ * The floors that follow from the stored bundles. Those that were known when their stream was reset
+ * don't count.
  */
 export function floorsFrom(bundles: readonly StoredBundle[]): Floors {
   const sequences = new Map<string, number>();
@@ -19,7 +18,7 @@ export function floorsFrom(bundles: readonly StoredBundle[]): Floors {
   return { sequences, newestCreated, areLost: false };
 }
 
-/** What is remembered, with what follows from the bundles: the higher value of each. */
+/** The higher value of the stored floor and that of the bundles. */
 export function floorsNow(remembered: Floors, bundles: readonly StoredBundle[]): Floors {
   const { resets } = remembered;
   const own = floorsFrom(bundles);
@@ -30,8 +29,8 @@ export function floorsNow(remembered: Floors, bundles: readonly StoredBundle[]):
 }
 
 /**
- * Of two sets of floors the higher value of each counts. Of a stream that one of them has seen
- * reset more often, only that one counts.
+ * The higher value of each counts. Of a stream that one of them has seen reset more often, only
+ * that one counts.
  */
 export function higherFloors(one: Floors, other: Floors): Floors {
   const resets = new Map<string, number>();
@@ -55,8 +54,8 @@ export function higherFloors(one: Floors, other: Floors): Floors {
 }
 
 /**
- * The floors with those of one stream taken away. Its sequence is known to be 0 then, also where
- * floors are lost.
+ * The floors without those of one stream. Its sequence is known to be 0 then, also where floors are
+ * lost.
  */
 export function withoutStream(floors: Floors, stream: string): Floors {
   const others = [...floors.newestCreated].filter(([name]) => name !== stream);
@@ -71,12 +70,11 @@ export function withoutStream(floors: Floors, stream: string): Floors {
   };
 }
 
-/** The streams in doubt without one: what it had activated is known now. */
+/** The streams in doubt without one: its activations are known now. */
 export function withoutDoubt({ doubted }: Floors, stream: string): { readonly doubted?: ReadonlySet<string> } {
   return doubted === undefined ? {} : { doubted: new Set([...doubted].filter((name) => name !== stream)) };
 }
 
-/** Whether two sets of floors say the same. */
 export function areSameFloors(one: Floors, other: Floors): boolean {
   return (
     one.areLost === other.areLost &&
@@ -99,13 +97,12 @@ export function isAboveFloor(bundle: Pick<StoredBundle, 'payload' | 'resetAt'>, 
   return floor === undefined ? !areLost : sequenceOf(bundle) >= floor;
 }
 
-/** As much of a bundle as its place in its stream follows from. */
 export interface Sequenced {
   readonly payload: Pick<StoredBundle['payload'], 'sequence'>;
   readonly resetAt?: number;
 }
 
-/** The sequence by which a release is compared with others; 0 when its stream was reset since. */
+/** The sequence for comparisons; 0 when its stream was reset since. */
 export function sequenceOf({ payload, resetAt }: Sequenced): number {
   return resetAt === undefined ? payload.sequence : 0;
 }

@@ -4,9 +4,7 @@ import type { StoredBundle } from '../state/state.ts';
 import { type ClockFault, clockFault } from '../time/clock-fault.ts';
 import { isRelease } from '../trust/trust-in-force.ts';
 
-/** What {@link streamClockFault} looks at. */
 interface ClockContext {
-  /** All that are known. */
   readonly bundles: readonly StoredBundle[];
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
@@ -15,8 +13,8 @@ interface ClockContext {
 }
 
 /**
- * Why the clock can't be right, as far as the stream of a release tells: one stream says nothing
- * about the clock of another.
+ * Why the clock can't be right by the stream of a release: one stream says nothing about the clock
+ * of another.
  */
 export function streamClockFault(
   { payload }: Pick<StoredBundle, 'payload'>,
@@ -26,8 +24,8 @@ export function streamClockFault(
 }
 
 /**
- * The newest signed `created` of a stream, in milliseconds since the epoch. Of bundles that were
- * known when the stream was reset it does not count.
+ * The newest signed `created` of a stream, in milliseconds since the epoch. Without bundles that
+ * were known when the stream was reset.
  */
 function newestCreated(bundles: readonly StoredBundle[], stream: string): number | undefined {
   const times = bundles.flatMap(({ payload, resetAt }) =>
@@ -37,9 +35,9 @@ function newestCreated(bundles: readonly StoredBundle[], stream: string): number
 }
 
 /**
- * The scheme of a stream, which its first release on the node has settled (bundle format,
- * "Versions"); undefined while the versions of all its releases fit both. The version of a notice
- * names the notice alone.
+ * The scheme of a stream, settled by its first release on the node (bundle format, "Versions");
+ * undefined while the versions of all its releases fit both. The version of a notice names the
+ * notice alone.
  *
  * @param bundles all adopted bundles, in the order in which they came to the node
  */

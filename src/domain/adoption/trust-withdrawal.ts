@@ -4,15 +4,12 @@ import type { StoredBundle } from '../state/state.ts';
 import { type Approvals, isApproved, needsApproval, type Revocations, rejectionOf } from '../trust/approval.ts';
 import { authoritiesOf, outsideScope, plainSigners, type Role, signersLeftIn } from '../trust/role.ts';
 
-/**
- * Why an adopted bundle is not trusted any more, and the phase that it has if it was never ready.
- */
+/** Why an adopted bundle is no longer trusted, and its phase if it was never ready. */
 export type Withdrawal = PhaseOf & { readonly reason: TrustReason };
 
-/** By what an adopted bundle is judged beside approvals. */
 export interface SignersInForce {
   readonly revocations: Revocations;
-  /** Roles in force. Default none. */
+  /** Default none. */
   readonly roles?: readonly Role[];
 }
 
@@ -21,7 +18,7 @@ export interface SignersInForce {
  * docs/decisions/key-roles.md). Revoked keys never count. A key that was only removed from keys.d
  * still counts. The keys of a role count only while the role is in force and covers the bundle.
  *
- * @returns undefined while it stands.
+ * @returns undefined while it is
  */
 export function withdrawalOf(
   bundle: StoredBundle,
@@ -43,8 +40,8 @@ export function withdrawalOf(
 }
 
 /**
- * Whether nothing but a person stands between an adopted bundle and its trust: it was rejected, or
- * is not approved yet, and its signatures still hold.
+ * Whether an adopted bundle needs only a person for its trust: it was rejected, or is not approved
+ * yet, and its signatures still hold.
  */
 export function awaitsPerson(bundle: StoredBundle, inForce: SignersInForce, { policy }: Approvals): boolean {
   const approved = { bundleId: bundle.bundleId, verdict: 'approved', at: 0 } as const;
@@ -52,8 +49,8 @@ export function awaitsPerson(bundle: StoredBundle, inForce: SignersInForce, { po
 }
 
 /**
- * Whether the signers that are left are still enough. Signers whose ids were never recorded can't
- * be matched with revocations.
+ * Whether the signers that are left are still enough. Signers without recorded ids can't be matched
+ * with revocations.
  */
 function lostSignature(
   stored: StoredBundle,
@@ -78,7 +75,7 @@ function lostSignature(
   return lostRole(stored, roles, revocations) ?? { code: 'trust/threshold', data: { bundle, signedBy, threshold } };
 }
 
-/** Why the first role of its signers does not count for it any more; undefined when none signed. */
+/** Why the first role of its signers no longer counts for it; undefined when none signed. */
 function lostRole(stored: StoredBundle, roles: readonly Role[], revocations: Revocations): TrustReason | undefined {
   const [first] = stored.signerRoles ?? [];
   if (first === undefined) return undefined;

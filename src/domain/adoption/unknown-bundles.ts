@@ -8,32 +8,28 @@ import type { Memory } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored } from '../state/state.ts';
 import { admit, admitUnapproved, isClaim, sequencesOf } from './adoption.ts';
 
-/** A bundle, and the plugged medium on which it lies. */
 export interface FoundOn {
   readonly medium: Medium;
   readonly found: FoundBundle;
 }
 
-/**
- * A bundle on a plugged medium that waits for the approval of its digest, and is not adopted
- * before.
- */
+/** A bundle on a plugged medium that waits for the approval of its digest before its adoption. */
 export interface Awaiting {
   readonly mediumId: MediumId;
   readonly label: string;
   readonly path: string;
   readonly bundleId: BundleId;
-  /** Undefined when no trusted key signed it: then nothing of it was read but its envelope. */
+  /** Undefined when no trusted key signed it: only its envelope was read. */
   readonly bundle: VerifiedBundle | undefined;
   readonly reason: Reason;
 }
 
-/** A bundle on a plugged medium that is not taken. */
+/** A bundle on a plugged medium that is not adopted. */
 export interface Rejection {
   readonly mediumId: MediumId;
   readonly label: string;
   readonly path: string;
-  /** `ocp@4.13.7` once it is known that a trusted key says so. */
+  /** `ocp@4.13.7`, if a trusted key says so. */
   readonly name: string | undefined;
   readonly bundleId: BundleId | undefined;
   /** Set once its signature was found good. */
@@ -46,11 +42,11 @@ export interface Adoption {
   readonly mediumId: MediumId;
   readonly label: string;
   readonly found: Extract<FoundBundle, { kind: 'verified' }>;
-  /** It was here before: see `isClaim`. */
+  /** It was adopted before: see `isClaim`. */
   readonly isClaim: boolean;
 }
 
-/** The bundles on plugged media that are not adopted yet, by what is to become of them. */
+/** The bundles on plugged media that are not adopted yet, by their outcome. */
 export interface UnknownBundles {
   /** For the next round: {@link Memory.arrivals}. */
   readonly arrivals: Memory['arrivals'];
@@ -61,8 +57,7 @@ export interface UnknownBundles {
 
 /**
  * An adopted bundle stays a source of blobs, whatever its age, unless its key is revoked
- * (docs/decisions/trust.md). So what is known is passed over here; `withdrawalOf` looks at
- * revocations.
+ * (docs/decisions/trust.md). So known bundles are passed over; `withdrawalOf` checks revocations.
  *
  * INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no
  * two of the same sequence get in together.
@@ -138,9 +133,9 @@ export function sortUnknown(
 }
 
 /**
- * Where the streams were when each stick was plugged in; a stream that was reset since is nowhere.
- * The drop folder, folders that were loaded and other nodes are always there, so that they count
- * from what is known now.
+ * The sequences of the streams when each stick was plugged in; a stream that was reset since has
+ * none. The drop folder, loaded folders and other nodes have no such moment, so their base is what
+ * is known now.
  */
 function arrivalsOf(
   { media, now }: Pick<Observed, 'media' | 'now'>,
