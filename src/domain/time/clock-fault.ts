@@ -1,10 +1,10 @@
 /**
- * How far the `created` of a bundle may be ahead of a synchronised clock, in milliseconds (bundle
- * format, `created`).
+ * How far the `created` of a bundle may be ahead of a synchronised clock (bundle format,
+ * `created`).
  */
 export const CREATED_AHEAD_MS = 24 * 60 * 60 * 1000;
 
-/** Why the clock of a node can't be right. Times are milliseconds since the epoch. */
+/** Times are milliseconds since the epoch. */
 export interface ClockFault {
   /**
    * What is later than the clock: the program itself, or a bundle of the stream;
@@ -17,14 +17,13 @@ export interface ClockFault {
 }
 
 /**
- * Why the clock can't be right; undefined when nothing speaks against it. A bundle that is taken
- * although it is a little ahead of a synchronised clock says nothing against that clock: the clock
- * of its maker was ahead.
+ * Undefined when nothing speaks against the clock. A bundle that was adopted although it is a
+ * little ahead of a synchronised clock says nothing against that clock: the clock of its maker was
+ * ahead.
  *
- * @param now what the clock shows
  * @param builtAt when this program was built
  * @param newestCreated the newest signed `created` of the stream; undefined when there is none
- * @param isSynchronised default false, also where nobody looked
+ * @param isSynchronised default false, also where that is unknown
  */
 export function clockFault(
   now: number,

@@ -1,7 +1,6 @@
 import { digestOf } from '../../platform/digest.ts';
 import type { UpdateRules } from '../model/bundle.ts';
 
-/** The rule `rollout` of a payload. */
 export type Rollout = NonNullable<UpdateRules['rollout']>;
 
 const MINUTE_MS = 60_000;
@@ -25,7 +24,7 @@ export function throttleAt(rollout: Rollout, time: number): number {
   return startShare + ((1 - startShare) * (time - startMs)) / durationMs;
 }
 
-/** Whether a node of this wariness has to wait at a time: it is greater than the throttle. */
+/** Whether a node has to wait: its wariness is greater than the throttle. */
 export function isThrottled(rollout: Rollout, wariness: number, time: number): boolean {
   return wariness > throttleAt(rollout, time);
 }
@@ -39,7 +38,7 @@ export function turnOf(rollout: Rollout, wariness: number): number | undefined {
   if (wariness <= 0) return Number.NEGATIVE_INFINITY;
   if (wariness <= startShare) return startMs;
   if (durationMs === undefined) return undefined;
-  // Searched for, not computed: a formula would be rounded in another way than the throttle.
+  // By search: a formula would be rounded in another way than the throttle.
   let [waits, may] = [startMs, Math.min(startMs + durationMs, LAST_TIME)];
   if (isThrottled(rollout, wariness, may)) return undefined;
   while (may - waits > 1) {
@@ -61,16 +60,16 @@ function termsOf({ start, startPercentage = 0, durationMinutes }: Rollout) {
 /** The least wariness that a hash gives: a node that is to be the first of all says so itself. */
 const LEAST_HASHED_WARINESS = 1e-6;
 
-/** How cautious a node is in rollouts, and where that comes from. */
+/** How cautious a node is in rollouts, and the source of that. */
 export interface Wariness {
   /** 0 (among the first) to 1 (the last). */
   readonly value: number;
-  /** `none`: there is neither a setting nor a usable machine id, so that it is the last. */
+  /** `none`: neither a setting nor a usable machine id, so that it is the last. */
   readonly source: 'setting' | 'machine-id' | 'none';
 }
 
 /**
- * The wariness of this node in the rollouts of a stream: the setting, else a hash, else 1.
+ * The setting, else a hash, else 1.
  *
  * @param machineId as in machine-id(5); undefined when there is none
  */
@@ -80,7 +79,7 @@ export function warinessOf(stream: string, setting: number | undefined, machineI
   return { value: hashedWariness(machineId, stream), source: 'machine-id' };
 }
 
-/** Bytes of the hash that count. A double holds a whole number of this size exactly. */
+/** A double holds a whole number of this size exactly. */
 const COUNTED_BYTES = 6;
 
 /**
@@ -95,8 +94,8 @@ export function hashedWariness(machineId: string, stream: string): number {
 }
 
 /**
- * The machine id in the content of `/etc/machine-id` (machine-id(5)): 32 lower-case hex digits, not
- * all zero. Undefined for anything else, as for the word `uninitialized`.
+ * From the content of `/etc/machine-id` (machine-id(5)): 32 lower-case hex digits, not all zero.
+ * Undefined for anything else, as for the word `uninitialized`.
  */
 export function parseMachineId(content: string): string | undefined {
   const id = content.trim();

@@ -2,13 +2,13 @@ import { rememberLast } from '../../platform/async/concurrency.ts';
 
 /** A time during which at least one window is open. Milliseconds since the epoch. */
 export interface Opening {
-  /** The first moment; undefined when it was open already at the time that was asked about. */
+  /** Undefined when it was open already at the given time. */
   readonly opensAt: number | undefined;
-  /** The first moment after it; undefined when it closes not within {@link LOOK_AHEAD_MS}. */
+  /** The first moment after it; undefined when it does not close within {@link LOOK_AHEAD_MS}. */
   readonly closesAt: number | undefined;
 }
 
-/** When a window is open, on the wall clock of a week: from `start`, before `start + length`. */
+/** On the wall clock of a week: from `start`, before `start + length`. */
 interface Span {
   readonly startMs: number;
   readonly lengthMs: number;
@@ -23,7 +23,7 @@ const WEEK_MS = WEEK_MINUTES * MINUTE_MS;
 const EPOCH_IN_WEEK_MS = 3 * 24 * HOUR_MS;
 
 /**
- * How far ahead openings are looked for: three weekly ones, where the wall clock skips one or two.
+ * How far ahead openings are searched: three weekly ones, where the wall clock skips one or two.
  */
 const LOOK_AHEAD_MS = 6 * WEEK_MS;
 /** No zone has two changes of its offset within this time. */
@@ -32,10 +32,9 @@ const STRIDE_MS = 6 * HOUR_MS;
 const LAST_TIME = 8.64e15;
 
 /**
- * The next times during which a window is open, at most `count`. The first one may be open already.
- * Windows that overlap or touch make one opening. The local time decides: so a window may be longer
- * or open twice on the day when clocks are set back, and shorter or left out on the day when they
- * are set forward.
+ * The first opening may be open already. Windows that overlap or touch make one opening. The local
+ * time decides: so a window may be longer or open twice on the day when clocks are set back, and
+ * shorter or left out on the day when they are set forward.
  *
  * @param zone one that `isTimeZone` accepts
  */
@@ -116,13 +115,13 @@ function modulo(value: number, by: number): number {
 export const WEEKDAYS = ['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday'] as const;
 
 /**
- * A window that recurs each week, on the wall clock of one time zone. It may cross midnight and the
- * end of the week, and be longer than a day.
+ * On the wall clock of one time zone. It may cross midnight and the end of the week, and be longer
+ * than a day.
  */
 export interface WeeklyWindow {
-  /** Days on which it begins, 0 (Monday) to 6 (Sunday). */
+  /** Of its begin, 0 (Monday) to 6 (Sunday). */
   readonly days: readonly number[];
-  /** When it begins on these days, in minutes since midnight. */
+  /** Of its begin, in minutes since midnight. */
   readonly startMinute: number;
   /** 1 to {@link WEEK_MINUTES}, on the wall clock. */
   readonly lengthMinutes: number;
@@ -131,12 +130,12 @@ export interface WeeklyWindow {
 /** The zone without daylight saving time and without offset. */
 export const UTC = 'UTC';
 
-/** Milliseconds by which the wall clock of a zone is ahead of UTC at a time. */
+/** Milliseconds by which the wall clock of a zone is ahead of UTC. */
 type Offset = (time: number) => number;
 
 /**
- * Whether `name` is a time zone of the IANA database that this program knows, as `Europe/Berlin`.
- * A plain offset, as `+01:00`, is none.
+ * Whether this program knows `name` in the IANA database, as `Europe/Berlin`. A plain offset, as
+ * `+01:00`, is none.
  */
 export function isTimeZone(name: string): boolean {
   if (name === UTC) return true; // most nodes: it spares them the zone data, which loads slowly
@@ -150,7 +149,7 @@ export function isTimeZone(name: string): boolean {
 }
 
 /**
- * The offset of a zone over time, by the time zone data of this program (ECMA-402, `Intl`).
+ * By the time zone data of this program (ECMA-402, `Intl`).
  *
  * @param zone one that {@link isTimeZone} accepts
  */
@@ -173,7 +172,6 @@ const offsetFormat = rememberLast(
   (timeZone) => new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' }),
 );
 
-/** What calendar and clock on a wall show. */
 interface WallTime {
   /** The first three letters of the weekday, in English. */
   readonly weekday: string;
@@ -183,7 +181,7 @@ interface WallTime {
   readonly time: string;
 }
 
-/** The wall time of a zone. @param time milliseconds since the epoch, within the years 1 to 9999 */
+/** @param time milliseconds since the epoch, within the years 1 to 9999 */
 export function wallTimeOf(time: number, zone: string): WallTime {
   const wall = new Date(time + offsetOf(zone)(time));
   const [date = '', clock = ''] = wall.toISOString().split('T');
