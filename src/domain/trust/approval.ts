@@ -8,14 +8,11 @@ import type { Policy } from '../settings/settings.ts';
  */
 export type TrustRequirement = Policy['trust']['require'];
 
-/**
- * What a person said about a bundle digest, ahead of its stick or afterwards. The latest word
- * counts.
- */
+/** A person's verdict on a bundle digest, before or after its stick. The latest one counts. */
 export interface Verdict {
   readonly bundleId: BundleId;
   readonly verdict: 'approved' | 'rejected';
-  /** Why, in the words of the person; absent when none was given. */
+  /** In the words of the person; absent when none was given. */
   readonly reason?: string;
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -28,16 +25,13 @@ export interface Verdict {
 export interface RejectedName {
   readonly name: string;
   readonly version: string;
-  /** Why, in the words of the person; absent when none was given. */
+  /** In the words of the person; absent when none was given. */
   readonly reason?: string;
   /** Milliseconds since the epoch; later than every verdict before it. */
   readonly at: number;
 }
 
-/**
- * What is known of approvals: from the configuration and from `stickpin approve` and `stickpin
- * reject`.
- */
+/** From the configuration and from `stickpin approve` and `stickpin reject`. */
 export interface Approvals {
   readonly policy: Pick<Policy['trust'], 'require' | 'threshold' | 'approved'>;
   readonly verdicts: readonly Verdict[];
@@ -45,22 +39,19 @@ export interface Approvals {
   readonly rejectedNames?: readonly RejectedName[];
 }
 
-/**
- * A bundle about which a person may have said something. `payload`: absent while nobody read it.
- */
+/** `payload`: absent while it was not read. */
 interface Judged {
   readonly bundleId: BundleId;
   readonly payload?: Pick<VerifiedBundle['payload'], 'name' | 'version'>;
 }
 
-/** That a person rejected a bundle, and why, where they said so. */
 interface Rejected {
   readonly why?: string;
 }
 
 /**
- * The rejection of a bundle by a person, by its digest or by its name; undefined when the last word
- * was another one. It wins over the configuration.
+ * A person's rejection by digest or by name; undefined when the last verdict was another one. It
+ * wins over the configuration.
  */
 export function rejectionOf({ bundleId, payload }: Judged, approvals: Approvals): Rejected | undefined {
   const { verdicts, rejectedNames = [] } = approvals;
@@ -71,10 +62,7 @@ export function rejectionOf({ bundleId, payload }: Judged, approvals: Approvals)
   return rejection.reason === undefined ? {} : { why: rejection.reason };
 }
 
-/**
- * Whether a digest is approved, by a person or by the configuration. A rejection by a person wins
- * over the configuration.
- */
+/** By a person or by the configuration. A person's rejection wins over the configuration. */
 export function isApproved(judged: Judged, approvals: Approvals): boolean {
   if (rejectionOf(judged, approvals) !== undefined) return false;
   const { policy, verdicts } = approvals;
@@ -91,11 +79,11 @@ export interface RotatedKey {
   /** Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo. */
   readonly keyId: string;
   readonly pem: string;
-  /** What its signer calls it, for people only; absent where the bundle does not say. */
+  /** For people only; absent where the bundle does not say. */
   readonly name?: string;
   /** The bundle that added it. */
   readonly bundleId: BundleId;
-  /** The role in which it counts; absent for a plain key. */
+  /** Absent for a plain key. */
   readonly role?: string;
 }
 
@@ -106,11 +94,11 @@ export interface RotatedKey {
 export interface RevokedKey {
   readonly keyId: string;
   readonly bundleId: BundleId;
-  /** The role in which it counts no more; absent: among the plain keys. */
+  /** The role in which it no longer counts; absent: among the plain keys. */
   readonly role?: string;
   /**
-   * When its bundle was adopted, of a revocation that was recorded later, since it was lost; in
-   * milliseconds since the epoch.
+   * When its bundle was adopted, of a lost revocation that was recorded later; in milliseconds
+   * since the epoch.
    */
   readonly remadeAt?: number;
 }
@@ -124,12 +112,11 @@ export interface KeyRotation {
   readonly revoked: readonly RevokedKey[];
 }
 
-/** Whether a bundle may call a key so: safe on a terminal, and a file name. */
+/** Safe on a terminal, and a file name. */
 export function isKeyName(text: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text);
 }
 
-/** What is known of revocations in one round. */
 export interface Revocations {
   /**
    * Key ids that never count among the plain keys: of the administrator, now or earlier, and of
@@ -141,16 +128,14 @@ export interface Revocations {
    * that rotated keys of that role. Default none.
    */
   readonly inRoles?: ReadonlyMap<string, readonly string[]>;
-  /** Revocations can't be read, so that nobody knows which keys are meant. */
+  /** The revoked keys are not known. */
   readonly revocationsUnreadable: boolean;
-  /** Why they can't, and what to do, without full stop; absent when they can. */
+  /** Cause and remedy, without full stop; absent when they can be read. */
   readonly cause?: string;
 }
 
-/** Nothing came by rotation. */
 export const NO_ROTATION: KeyRotation = { keys: [], revoked: [] };
 
-/** Whether a payload asks for a change of keys. */
 export function hasRotation({ trust }: Pick<Payload, 'trust'>): boolean {
   return (trust?.keys?.length ?? 0) + (trust?.revoked?.length ?? 0) > 0;
 }

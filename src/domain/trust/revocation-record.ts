@@ -1,17 +1,17 @@
 import type { BundleId } from '../model/digest.ts';
 import type { RevokedKey } from './approval.ts';
 
-/** A revocation that was seen once: by a `*.revoked` file, by a person or by a bundle. */
+/** By a `*.revoked` file, by a person or by a bundle. */
 export interface StoredRevocation {
   /** Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo. */
   readonly keyId: string;
   /** Hashes of other forms of the same key. */
   readonly otherIds: readonly string[];
-  /** The bundle that revoked it; absent for one of the administrator, which counts everywhere. */
+  /** Absent for one of the administrator, which counts everywhere. */
   readonly bundleId?: BundleId;
-  /** The role in which the bundle revoked it; absent: among the plain keys. */
+  /** Absent: among the plain keys. */
   readonly role?: string;
-  /** `stickpin trust revoke` did; default false. */
+  /** By `stickpin trust revoke`; default false. */
   readonly byPerson?: true;
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -19,10 +19,7 @@ export interface StoredRevocation {
   readonly restoredAt?: number;
 }
 
-/**
- * What a node remembers of revocations, so that they outlast the files and bundles that brought
- * them.
- */
+/** Revocations outlast the files and bundles that brought them. */
 export interface RevocationRecord {
   /** Folders of keys that were listed once. */
   readonly folders: readonly string[];
@@ -30,11 +27,10 @@ export interface RevocationRecord {
   readonly revocations: readonly StoredRevocation[];
 }
 
-/** A key that is said to be revoked now. */
 export interface SeenRevocation {
   readonly keyId: string;
   readonly otherIds?: readonly string[];
-  /** These as in {@link StoredRevocation}. */
+  /** As in {@link StoredRevocation}. */
   readonly bundleId?: BundleId;
   readonly role?: string;
   readonly byPerson?: true;
@@ -42,12 +38,11 @@ export interface SeenRevocation {
   readonly remadeAt?: RevokedKey['remadeAt'];
 }
 
-/** Nothing was seen yet. */
 export const EMPTY_RECORD: RevocationRecord = { folders: [], revocations: [] };
 
 /**
- * Two copies of the record as one. They differ after a crash or when one is older: what either
- * still holds as revoked is revoked.
+ * Two copies differ after a crash or when one is older: what either still holds as revoked is
+ * revoked.
  */
 export function mergeRecords(one: RevocationRecord, other: RevocationRecord): RevocationRecord {
   const merged = new Map(one.revocations.map((entry) => [entryKey(entry), entry]));
@@ -58,15 +53,15 @@ export function mergeRecords(one: RevocationRecord, other: RevocationRecord): Re
   return { folders: union(one.folders, other.folders), revocations: [...merged.values()] };
 }
 
-/** The record with a folder that was listed. Gives the same object when it says so already. */
+/** Returns the same object when the folder is recorded already. */
 export function withFolder(record: RevocationRecord, folder: string): RevocationRecord {
   return record.folders.includes(folder) ? record : { ...record, folders: [...record.folders, folder] };
 }
 
 /**
- * The record with revocations that are there now. One of a file or of a person holds again although
- * it was lifted before, since the administrator wants it; one of a bundle stays lifted, since the
- * same bundle says nothing new. Gives the same object when nothing is new.
+ * The record with present revocations. One of a file or of a person holds again although it was
+ * lifted before, since the administrator wants it; one of a bundle stays lifted, since the same
+ * bundle says nothing new. Returns the same object when nothing is new.
  */
 export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation[], at: number): RevocationRecord {
   const entries = new Map(record.revocations.map((entry) => [entryKey(entry), entry]));
@@ -107,8 +102,8 @@ function restoredSince(
 }
 
 /**
- * The record with every revocation of a key lifted, by whichever of its ids it was named. A bundle
- * that revokes it later, or a file, revokes it again.
+ * Lifts every revocation of a key, by whichever of its ids. A bundle that revokes it later, or a
+ * file, revokes it again.
  */
 export function withRestored(record: RevocationRecord, ids: readonly string[], at: number): RevocationRecord {
   const revocations = record.revocations.map((entry) =>
@@ -117,12 +112,11 @@ export function withRestored(record: RevocationRecord, ids: readonly string[], a
   return { ...record, revocations };
 }
 
-/** The revocations that hold. */
 export function revocationsInForce({ revocations }: RevocationRecord): readonly StoredRevocation[] {
   return revocations.filter(({ restoredAt }) => restoredAt === undefined);
 }
 
-/** Who revoked a key, as {@link revokerOf} says it; nothing: the administrator, with a file. */
+/** As in {@link revokerOf}; nothing: the administrator, with a file. */
 export interface Revoker {
   readonly byPerson?: true;
   readonly revokedBy?: BundleId;
@@ -130,11 +124,11 @@ export interface Revoker {
   readonly role?: string;
 }
 
-/** Who revoked a key, of all revocations of it that hold: a person before a bundle. */
+/** By all revocations of the key in force: a person before a bundle. */
 export function revokerOf(known: readonly StoredRevocation[]): Revoker {
   if (known.some(({ byPerson }) => byPerson)) return { byPerson: true };
   const by = known.find(({ bundleId }) => bundleId !== undefined);
-  // What a bundle revoked counts in one place only, unless the administrator revoked it too.
+  // A bundle's revocation counts in one place only, unless the administrator revoked the key too.
   const isEverywhere = known.some(({ bundleId }) => bundleId === undefined);
   return {
     ...(by?.bundleId !== undefined && { revokedBy: by.bundleId }),
@@ -146,12 +140,12 @@ function isOf({ keyId, otherIds }: StoredRevocation, ids: readonly string[]): bo
   return ids.includes(keyId) || otherIds.some((id) => ids.includes(id));
 }
 
-/** Whether a revocation counts among the plain keys (`role` undefined), or in a role. */
+/** Among the plain keys (`role` undefined), or in a role. */
 export function countsIn({ bundleId, role: own }: RevocationSource, role: string | undefined): boolean {
   return bundleId === undefined || own === role;
 }
 
-/** Who revoked a key: a bundle, in a role or among the plain keys; otherwise the administrator. */
+/** A bundle, in a role or among the plain keys; otherwise the administrator. */
 export type RevocationSource = Pick<StoredRevocation, 'bundleId' | 'role'>;
 
 interface EntryName {
@@ -160,7 +154,7 @@ interface EntryName {
   readonly byPerson?: true | undefined;
 }
 
-/** A bundle names one role, so that its digest tells the role too. */
+/** A bundle names one role, so that its digest implies the role. */
 function entryKey({ keyId, bundleId, byPerson }: EntryName): string {
   return `${keyId} ${bundleId ?? (byPerson ? 'person' : '')}`;
 }

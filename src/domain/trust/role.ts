@@ -22,12 +22,11 @@ export interface Role {
 /** As the names of streams: such a name is safe in a path, a terminal and a database. */
 const ROLE_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
-/** Whether a role may have this name: 1 to 63 lower-case letters, digits and hyphens. */
+/** 1 to 63 lower-case letters, digits and hyphens. */
 export function isRoleName(text: string): boolean {
   return ROLE_NAME.test(text);
 }
 
-/** As much of a bundle as the scope of a role is about. */
 interface ScopedBundle {
   readonly payload: Pick<Payload, 'name'>;
   readonly contents: Pick<Contents, 'images'>;
@@ -38,23 +37,21 @@ export type OutsideScope =
   | { readonly kind: 'stream'; readonly stream: string }
   | { readonly kind: 'repository'; readonly stream: string; readonly repository: string };
 
-/** Whether the keys of a role may sign for a stream. */
 export function coversStream({ streams }: Pick<Role, 'streams'>, stream: string): boolean {
   return streams.some((pattern) => matchesGlob(pattern, stream));
 }
 
 /**
- * Whether a repository is one of the role's or below one, by whole parts of the path:
- * `registry.example.com/cust` covers `registry.example.com/cust/app` and not
- * `registry.example.com/customer`.
+ * By whole parts of the path: `registry.example.com/cust` covers `registry.example.com/cust/app`
+ * and not `registry.example.com/customer`.
  */
 export function coversRepository({ repositories }: Pick<Role, 'repositories'>, repository: string): boolean {
   return repositories.some((prefix) => repository === prefix || repository.startsWith(`${prefix}/`));
 }
 
 /**
- * The first thing of a bundle that is outside of the role: its stream, or the repository of an
- * image, of a tag or of what is attached to an image (which lies in the image's repository).
+ * The first part of a bundle outside of the role: its stream, or the repository of an image, of a
+ * tag or of what is attached to an image (which has the image's repository).
  *
  * @returns undefined when the role covers all of it
  */
@@ -69,9 +66,8 @@ export function outsideScope(role: Role, { payload, contents }: ScopedBundle): O
 }
 
 /**
- * Whether the whole of `text` matches a glob: `*` stands for any characters, also none, and `?` for
- * one. All other characters stand for themselves. Takes at most pattern times text steps, whatever
- * the pattern.
+ * `*` stands for any characters, also none, and `?` for one. All other characters stand for
+ * themselves. Takes at most pattern times text steps, whatever the pattern.
  */
 export function matchesGlob(pattern: string, text: string): boolean {
   let at = 0;
@@ -94,10 +90,9 @@ export function matchesGlob(pattern: string, text: string): boolean {
   return /^\**$/.test(pattern.slice(at));
 }
 
-/** Whose signatures a bundle is trusted by: those of the plain keys, or those of one role. */
+/** Whose signatures make a bundle trusted. */
 type Authority = { readonly kind: 'plain' } | { readonly kind: 'role'; readonly role: Role };
 
-/** What signatures count for now. */
 export interface SignatureRules {
   /** How many distinct plain keys must have signed (`trust.threshold`), at least 1. */
   readonly threshold: number;
@@ -106,14 +101,13 @@ export interface SignatureRules {
   readonly revocations: Revocations;
 }
 
-/** As much of a bundle as its authorities depend on. */
 type SignedBundle = Pick<VerifiedBundle, 'payload' | 'contents' | 'signedBy' | 'signerKeyIds' | 'signerRoles'>;
 
 /**
- * By whose signatures a bundle is trusted: the plain keys when enough of them signed it, and each
- * role of which enough keys signed it and that covers its stream and all of its repositories.
- * Signatures of different roles don't add up, and neither do those of a role and of plain keys.
- * Revoked keys don't count; while revocations can't be read no key does.
+ * The plain keys when enough of them signed it, and each role of which enough keys signed it and
+ * that covers its stream and all of its repositories. Signatures of different roles don't add up,
+ * and neither do those of a role and of plain keys. Revoked keys don't count; while revocations
+ * can't be read no key does.
  */
 export function authoritiesOf(bundle: SignedBundle, rules: SignatureRules): readonly Authority[] {
   const { revocations, roles = [], threshold } = rules;
@@ -129,14 +123,14 @@ export function authoritiesOf(bundle: SignedBundle, rules: SignatureRules): read
 }
 
 /**
- * Who signed with a plain key, by key id. Of a bundle that was adopted before ids were recorded
- * only names are known, which can't be matched with revocations.
+ * By key id. Of a bundle that was adopted before ids were recorded only names are known, which
+ * can't be matched with revocations.
  */
 export function plainSigners({ signedBy, signerKeyIds, signerRoles = [] }: SignedBundle): readonly string[] {
   return (signerKeyIds ?? signedBy).filter((signer) => signerRoles.every(({ keyId }) => keyId !== signer));
 }
 
-/** Ids of the keys of a role that signed and that are not revoked there. */
+/** Ids of keys of a role that signed and are not revoked in it. */
 export function signersLeftIn(
   { name }: Pick<Role, 'name'>,
   { signerRoles = [] }: Pick<SignedBundle, 'signerRoles'>,
@@ -147,9 +141,9 @@ export function signersLeftIn(
 }
 
 /**
- * Bundle format, `trust`: whether a payload may rotate the keys that it names. Without `trust.role`
- * it rotates plain keys, and has to be trusted by plain keys; with it, it rotates keys of that role
- * only, has to be trusted by that role, and the role must allow it (`may_rotate`).
+ * Bundle format, `trust`. Without `trust.role` a payload rotates plain keys, and has to be trusted
+ * by plain keys; with it, it rotates keys of that role only, has to be trusted by that role, and
+ * the role must allow it (`may_rotate`).
  */
 export function allowsRotation({ payload }: Pick<SignedBundle, 'payload'>, by: readonly Authority[]): boolean {
   const named = payload.trust?.role;

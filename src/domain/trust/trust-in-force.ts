@@ -3,7 +3,6 @@ import type { BundleId } from '../model/digest.ts';
 import { hasRotation, type KeyRotation, type TrustRequirement } from './approval.ts';
 import type { Role } from './role.ts';
 
-/** A key that counts. */
 interface ShownKey {
   readonly name: string;
   readonly keyId: string;
@@ -11,15 +10,15 @@ interface ShownKey {
   readonly broughtBy?: BundleId;
 }
 
-/** A role in force, with the keys that count in it, sorted by name. */
+/** With the keys that count in it, sorted by name. */
 export interface ShownRole extends Omit<Role, 'keyIds'> {
   readonly keys: readonly ShownKey[];
 }
 
 /**
- * A key that never counts. `file`: the `*.revoked` file that names it. `byPerson`: `stickpin trust
- * revoke` did. `revokedBy`: the bundle that revoked it, where neither did, and `role` in which it
- * counts no more (absent: among the plain keys). None of them: a file did that is gone.
+ * A key that never counts. `file`: the `*.revoked` file that names it. `byPerson`: by `stickpin
+ * trust revoke`. `revokedBy`: the bundle that revoked it, where neither did, and `role` in which it
+ * no longer counts (absent: among the plain keys). None of them: a file did that is gone.
  */
 interface RevokedKey<Bundle> {
   readonly keyId: string;
@@ -29,14 +28,14 @@ interface RevokedKey<Bundle> {
   readonly byPerson?: true;
 }
 
-/** By what bundles are judged now. */
+/** What bundles are judged by. */
 export interface TrustInForce {
   readonly require: TrustRequirement;
   /** How many distinct keys must have signed, at least 1. */
   readonly threshold: number;
   /**
-   * Keys that count, sorted by name. `broughtBy`: the bundle that rotated it in; absent for a key
-   * of `trust.keys_dir`.
+   * Sorted by name. `broughtBy`: the bundle that rotated it in; absent for a key of
+   * `trust.keys_dir`.
    */
   readonly keys: readonly ShownKey[];
   /** Keys that count in a role only, and what they may sign; sorted by name. Default none. */
@@ -46,18 +45,18 @@ export interface TrustInForce {
   readonly problems: readonly string[];
   /** Revocations can't be read, so that no key counts. */
   readonly revocationsUnreadable: boolean;
-  /** Why they can't, and what to do, without full stop; absent when they can. */
+  /** Cause and remedy, without full stop; absent when they can be read. */
   readonly cause?: string;
   /**
-   * What STATUS says of keys while nothing else is to do, without full stop: a private key lies
-   * among them, or no key is trusted. Absent when all is well.
+   * STATUS shows it while nothing else is to be done, without full stop: a private key is among
+   * them, or no key is trusted. Absent when all is well.
    */
   readonly alarm?: string;
 }
 
 /**
  * {@link TrustInForce} for programs: bundles are named as `ocp@4.13.7`, or by their digest where
- * they are not known here.
+ * they are not known.
  */
 export interface TrustReport {
   readonly require: string;
@@ -70,14 +69,13 @@ export interface TrustReport {
   readonly cause?: string;
 }
 
-/** A key that counts, for programs. */
 export interface ReportedKey {
   readonly name: string;
   readonly keyId: string;
   readonly broughtBy?: string;
 }
 
-/** Makes the report; `bundles` are those that are adopted. */
+/** `bundles`: those that are adopted. */
 export function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundle[]): TrustReport {
   const names = new Map(bundles.map(({ bundleId, payload }) => [bundleId, bundleName(payload)]));
   const nameOf = (bundleId: BundleId) => names.get(bundleId) ?? bundleId;
@@ -101,27 +99,24 @@ export function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundl
 }
 
 /**
- * Whether a bundle is a release: it carries images. One without ("a bundle may carry nothing else",
- * bundle format, `advisories`) is a notice: it is adopted for its advisories and keys, and there is
- * nothing to preload or to activate.
+ * A release carries images. A bundle without ("a bundle may carry nothing else", bundle format,
+ * `advisories`) is a notice: it is adopted for its advisories and keys, and nothing of it is
+ * preloaded or activated.
  */
 export function isRelease({ contents }: Pick<VerifiedBundle, 'contents'>): boolean {
   return contents.images.length > 0;
 }
 
-/** How many of the things that a notice carries are in force. */
+/** How many keys and advisories of a notice are in force. */
 export interface NoticeResult {
   readonly advisories: number;
   readonly keysTrusted: number;
   readonly keysRevoked: number;
-  /** It carries keys and too few trusted keys had signed it when it was adopted. */
+  /** It carries keys, and too few trusted keys had signed it when it was adopted. */
   readonly areKeysLeft: boolean;
 }
 
-/**
- * What is taken of an adopted notice. `rotation`: all that came by rotation, or what comes with
- * this one.
- */
+/** `rotation`: all that came by rotation, or what comes with this notice. */
 export function noticeResult({ payload }: Pick<VerifiedBundle, 'payload'>, rotation: KeyRotation): NoticeResult {
   const [pems, revoked] = [new Set(payload.trust?.keys), new Set(payload.trust?.revoked)];
   const inRole = ({ role }: { readonly role?: string }) => role === payload.trust?.role;
