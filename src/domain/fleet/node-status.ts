@@ -10,31 +10,29 @@ export const NODE_STATUS_BYTES = 2_048;
 /** Most releases of a status, also on the wire. */
 export const NODE_STATUS_RELEASES = 100;
 
-/** One release as other nodes see it. */
+/** A release as other nodes see it. */
 export interface ReleaseStatus {
   readonly name: string;
   readonly version: string;
   /** The first 16 hex digits of the id of its bundle. */
   readonly bundle: string;
   readonly phase: Phase;
-  /** Whether it is the one of its stream that was activated last, whose tags hold. */
+  /** It was activated last of its stream: its tags are in force. */
   readonly current?: boolean;
-  /**
-   * Whether containers run from it, where that shows; absent when it does not, or is not known.
-   */
+  /** Whether containers run from it; absent when they don't show it, or it is not known. */
   readonly runs?: boolean;
   /** Share of its images that is loaded, 0 to 100; while it is preloaded. */
   readonly percent?: number;
   /** Images are lacking or not pinned, though the phase says more. */
   readonly incomplete?: true;
-  /** Code of the reason why it does not go on. */
+  /** Code of the reason why it does not continue. */
   readonly reason?: string;
 }
 
-/** What a node tells the others about itself, on the wire and as version 1 of the annotation. */
+/** What a node reports to the others, on the wire and as version 1 of the annotation. */
 export interface NodeStatus {
   readonly version: 1;
-  /** GOARCH of the node; absent where an older stickpin tells nothing of it. */
+  /** GOARCH of the node; absent from an older stickpin. */
   readonly arch?: string;
   readonly releases: readonly ReleaseStatus[];
   /** Releases that the node lacks and no node can give: a stick in any node brings them. */
@@ -44,7 +42,7 @@ export interface NodeStatus {
    * trusted signature; absent where there is none, and from an older stickpin.
    */
   readonly rejects?: readonly string[];
-  /** How many releases did not fit: whether the node has one that is not named is unknown then. */
+  /** How many releases did not fit. Whether the node has an unnamed release is unknown then. */
   readonly more?: number;
 }
 
@@ -79,8 +77,8 @@ const nodeStatus: v.GenericSchema<unknown, NodeStatus> = v.object({
 }) as v.GenericSchema<unknown, NodeStatus>;
 
 /**
- * Reads a status that another node wrote. Unknown members are ignored. Undefined for what is no
- * status of this version: another tool may have written the annotation.
+ * Unknown members are ignored. Undefined for what is no status of this version: another tool may
+ * have written the annotation.
  */
 export function parseNodeStatus(document: unknown): NodeStatus | undefined {
   const result = v.safeParse(nodeStatus, document);
@@ -97,7 +95,7 @@ export function parseStatusAnnotation(text: string): NodeStatus | undefined {
   }
 }
 
-/** Prefix of everything that stickpin writes into the metadata of a Node. */
+/** Prefix of all that stickpin writes into the metadata of a Node. */
 export const LABEL_PREFIX = 'stickpin.io/';
 
 /**
@@ -111,16 +109,15 @@ const LABEL_TEXT = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?$/;
 const LONGEST_KIND = 'release-'.length;
 
 /**
- * The label that says which release of a stream is activated (`release`), or the newest one whose
- * images are all present and pinned (`ready`): `stickpin.io/ready-ocp`.
+ * `release`: the activated release of a stream; `ready`: the newest one whose images are all
+ * present and pinned: `stickpin.io/ready-ocp`.
  */
 export function releaseLabel(kind: 'release' | 'ready', stream: string): string {
   return `${LABEL_PREFIX}${kind}-${streamInLabels(stream)}`;
 }
 
 /**
- * The value of these labels: the version, or `v-` and 16 hex digits where it is no valid value, as
- * with a `+`.
+ * The version, or `v-` and 16 hex digits where it is no valid label value, as with a `+`.
  *
  * @param bundle the first 16 hex digits of the bundle's id
  */
@@ -128,7 +125,7 @@ export function versionInLabels({ version, bundle }: { readonly version: string;
   return isLabelText(version, LABEL_CHARACTERS) ? version : `v-${bundle}`;
 }
 
-/** The name of a stream, or 12 hex digits of its SHA-256 where it does not fit. */
+/** The name, or 12 hex digits of its SHA-256 where it does not fit. */
 function streamInLabels(stream: string): string {
   if (isLabelText(stream, LABEL_CHARACTERS - LONGEST_KIND)) return stream;
   return hexOf(digestOf(stream)).slice(0, 12);
@@ -138,34 +135,31 @@ function isLabelText(text: string, longest: number): boolean {
   return text.length <= longest && LABEL_TEXT.test(text);
 }
 
-/** A bundle that a node offers to others. */
 export interface OfferedBundle {
   readonly bundleId: BundleId;
-  /** Of its payload, for people. Nobody has verified it. */
+  /** Of its payload, for people, not verified. */
   readonly name: string;
   readonly version: string;
   readonly sequence: number;
-  /** Whether the node has every blob that the bundle itself carries. */
+  /** Whether the node has every blob of the bundle itself. */
   readonly isWhole: boolean;
-  /** Changes with the set of blobs that are there. */
+  /** Changes with the set of present blobs. */
   readonly revision: string;
 }
 
-/** Another node as a source of bundles. */
 export interface Peer {
   /** The name of its Node, or its address where that is not known. */
   readonly name: string;
   /** `10.0.0.4:9777`. */
   readonly address: string;
-  /** Why it can't be asked now; absent while it answers. */
+  /** Why it does not answer; absent while it does. */
   readonly trouble?: string;
   readonly bundles: readonly OfferedBundle[];
 }
 
-/** A node of the cluster as this node knows it. */
 export interface FleetNode {
   readonly name: string;
-  /** What it told last; absent when it never told anything that could be read. */
+  /** Its last report; absent when there was none that could be read. */
   readonly status?: NodeStatus;
   /**
    * Its last sign of life, in milliseconds since the epoch, for people; absent when there was none.
@@ -173,29 +167,28 @@ export interface FleetNode {
   readonly seenAt?: number;
   /**
    * It gave no sign of life for `fleet.absent`, by the monotonic clock, while the fleet process
-   * listened. A jump of the wall clock and a restart of the process make nobody absent.
+   * listened. A jump of the wall clock and a restart of the process make no node absent.
    */
   readonly isAbsent: boolean;
 }
 
-/** Everything that the fleet process tells the daemon about the cluster. */
+/** What the fleet process reports to the daemon about the cluster. */
 export interface FleetView {
   /** The name of the own Node. */
   readonly self: string;
-  /** All known nodes, by name, with the own one. */
+  /** By name, with the own one. */
   readonly nodes: readonly FleetNode[];
   readonly peers: readonly Peer[];
   /** Why the Kubernetes API is not read now; absent while it is. */
   readonly apiTrouble?: string;
-  /** For how long the fleet process has looked for other nodes. Default `new`. */
+  /** How long the fleet process has searched other nodes. Default `new`. */
   readonly search?: Search;
 }
 
-/** One of {@link SEARCHES}. */
 export type Search = (typeof SEARCHES)[number];
 
 /**
- * For how long the fleet process has looked for other nodes since its start. `new`: the Kubernetes
- * API and peers may not have answered yet. `long`: for `fleet.absent`.
+ * Since the start of the fleet process. `new`: the Kubernetes API and peers may not have answered
+ * yet. `long`: for `fleet.absent`.
  */
 export const SEARCHES = ['new', 'short', 'long'] as const;

@@ -1,13 +1,13 @@
 import type { QueuePlace } from '../model/reason.ts';
 
 /**
- * Nodes that take blobs from this one, and those that wait for their turn. Times are monotonic ms.
+ * Nodes that load blobs from this one, and those that wait for their turn. Times are monotonic ms.
  */
 export interface ServeTurns {
   readonly holders: ReadonlyMap<string, Holder>;
   /** In the order of their first request. */
   readonly waiting: readonly Waiting[];
-  /** How long the last turns took. */
+  /** The length of the last turns. */
   readonly tookMs: readonly number[];
 }
 
@@ -27,33 +27,31 @@ interface Waiting {
   readonly untilMs: number;
 }
 
-/** What a node is told that asks for a blob. */
+/** The answer to a node's request for a blob. */
 export type TurnAnswer =
   | { readonly kind: 'granted' }
   | { readonly kind: 'wait'; readonly queue: QueuePlace; readonly retryMs: number };
 
-/** Nobody is served, and nobody waits. */
 export const NO_TURNS: ServeTurns = { holders: new Map(), waiting: [], tookMs: [] };
 
-/** A node keeps its turn for so long between two blobs, and while others wait for so long. */
+/** How long a node keeps its turn between two blobs, and while others wait. */
 const LINGER_MS = 5_000;
 const SHORT_LINGER_MS = 1_000;
 
-/** After so long a turn ends when others wait: the node goes to the end of the queue. */
+/** How long a turn takes at most while others wait: then the node goes to the end of the queue. */
 const TURN_MS = 10 * 60_000;
 
-/** The next in the queue asks so often; whoever is further behind asks less often. */
+/** The interval of requests of the next node in the queue; those behind it wait longer. */
 const RETRY_MS = 2_000;
 const LONGEST_RETRY_MS = 15_000;
 
-/** How much later than it was told a node may ask, and keeps its place. */
+/** How late a request may come without the loss of its place. */
 const LATE_MS = 3_000;
 
 const REMEMBERED_TURNS = 8;
 
 /**
- * A node asks for a blob. A slot that becomes free belongs to the first in the queue until that one
- * is late.
+ * A slot that becomes free belongs to the first in the queue until that one is late.
  *
  * @param most how many nodes may be served at once (`fleet.max_clients`)
  */
@@ -71,7 +69,7 @@ export function askTurn(
     ? tidied.waiting
     : [...tidied.waiting, { node, untilMs: nowMs }];
   const place = queue.findIndex((one) => one.node === node) + 1;
-  // A node whose turn is over gives its slot free when its last request ends.
+  // A node whose turn is over frees its slot when its last request ends.
   if (holder === undefined && place <= most - tidied.holders.size) {
     const begun = { sinceMs: nowMs, running: 1, idleSinceMs: nowMs };
     return { turns: granted(tidied, node, begun), answer: { kind: 'granted' } };
@@ -89,7 +87,6 @@ export function askTurn(
   };
 }
 
-/** A request of a node has ended. */
 export function endRequest(turns: ServeTurns, node: string, nowMs: number): ServeTurns {
   const holder = turns.holders.get(node);
   if (holder === undefined) return turns;
@@ -105,13 +102,13 @@ export function loseTurn(turns: ServeTurns, node: string, nowMs: number): ServeT
   return granted(tidied, node, { ...holder, isLost: true }, tidied.waiting);
 }
 
-/** Whether a node has lost its turn, and others wait for it to end its requests. */
+/** Whether a node has lost its turn, and others wait for the end of its requests. */
 export function isTurnLost(turns: ServeTurns, node: string, nowMs: number): boolean {
   const { holders, waiting } = tidyTurns(turns, nowMs);
   return waiting.length > 0 && holders.get(node)?.isLost === true;
 }
 
-/** Without those that are done, and those that did not ask again. */
+/** Without those that are done, and those that did not repeat their request. */
 export function tidyTurns(turns: ServeTurns, nowMs: number): ServeTurns {
   const waiting = turns.waiting.filter(({ untilMs }) => untilMs >= nowMs);
   const holders = new Map<string, Holder>();

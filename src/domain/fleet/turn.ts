@@ -11,12 +11,12 @@ import {
   type Search,
 } from './node-status.ts';
 
-/** A release that is to be activated on the nodes of a cluster, one after the other. */
+/** A release that is activated on the nodes of a cluster one after the other. */
 export interface TurnRelease {
   readonly bundleId: BundleId;
   readonly name: string;
   readonly version: string;
-  /** GOARCH of the nodes that its bundle is made for. */
+  /** GOARCH of the nodes for which its bundle is made. */
   readonly arch: string;
   /** Of its stream; undefined while its versions fit both. */
   readonly scheme: VersionScheme | undefined;
@@ -24,19 +24,18 @@ export interface TurnRelease {
   readonly replaces?: string | undefined;
 }
 
-/** A node that is waited for. */
 export interface AwaitedNode {
   readonly name: string;
-  /** How far it is with the release; absent when it lacks it, or that is not known. */
+  /** Its progress with the release; absent when it lacks it, or that is not known. */
   readonly release?: ReleaseStatus;
-  /** It has more releases than it told. */
+  /** It has more releases than it reported. */
   readonly isUnknown?: true;
 }
 
 /**
- * Whether it is this node's turn. `rolled-back`: a node went back from the release. `not-ready`:
- * nodes lack images; `before`: the first node by name that has to activate the release first.
- * `absent`: nodes that are left out, since they were not heard of for long.
+ * `rolled-back`: a node went back from the release. `not-ready`: nodes lack images; `before`: the
+ * first node by name that has to activate the release first. `absent`: nodes that are left out,
+ * since they were silent for long.
  */
 export type Turn = (
   | { readonly kind: 'go' }
@@ -76,8 +75,8 @@ export interface LoadingNodes {
  * others have its images, are absent, went on to a later release, rejected it or gave it up, or
  * another node gives it.
  *
- * @param isLong the release has been offered for `fleet.absent`: a node that has not begun by then,
- *   as one that trusts no key of it, is not waited for
+ * @param isLong the release has been offered for `fleet.absent`: no wait for a node that has not
+ * begun by then, as one that trusts no key of it
  */
 export function nodesLoading(
   release: TurnRelease,
@@ -102,7 +101,7 @@ export function nodesLoading(
   return loading.length === 0 || isGiven ? undefined : { loading: loading.length, all: others.length + 1 };
 }
 
-/** What a node that tells only a part does not name may be loaded there. */
+/** A release that a cut report does not name may be loading. */
 function isStillLoading(node: AwaitedNode): boolean {
   if (node.isUnknown === true) return false;
   const { phase, reason } = node.release ?? {};
@@ -124,7 +123,7 @@ function isMadeFor({ status }: FleetNode, { arch }: TurnRelease): boolean {
 
 /**
  * Whether a node is left out, since it has a later release of the stream. With a downgrade the
- * version is no sign of that: all nodes that it is made for have a later one before.
+ * version does not show that: all nodes for which it is made have a later one before.
  */
 function hasGoneOn({ status }: FleetNode, release: TurnRelease): boolean {
   const { version, replaces, scheme } = release;
@@ -132,7 +131,7 @@ function hasGoneOn({ status }: FleetNode, release: TurnRelease): boolean {
   return !isDowngrade && isPast(status, release);
 }
 
-/** Undefined for a node of another architecture, which never takes the bundle. */
+/** Undefined for a node of another architecture, which never loads the bundle. */
 function awaitedNode(node: FleetNode, wanted: TurnRelease): AwaitedNode | undefined {
   const { name, status } = node;
   const isOther = !isMadeFor(node, wanted);
@@ -142,7 +141,7 @@ function awaitedNode(node: FleetNode, wanted: TurnRelease): AwaitedNode | undefi
   return isOther ? undefined : { name, ...(isCut(status) && { isUnknown: true }) };
 }
 
-/** Whether it is the same release for another architecture: both follow one order. */
+/** Also for another architecture: both follow one order. */
 function isSameRelease({ name, version, phase }: ReleaseStatus, wanted: TurnRelease): boolean {
   return name === wanted.name && version === wanted.version && phase !== 'retired' && phase !== 'rejected';
 }
@@ -162,15 +161,15 @@ function byName(a: string, b: string): number {
 
 const ROLLED_BACK = 'engine/rolled-back' satisfies Reason['code'];
 
-/** Whether a node went back from a release, as far as it tells: also while it still goes back. */
+/** Whether a node reports that it went back, or still goes back, from a release. */
 function isBack({ reason }: Pick<ReleaseStatus, 'reason'>): boolean {
   return reason === ROLLED_BACK;
 }
 
 /**
- * Whether the tags of a release hold on a node and stay. A node tells `current` of these alone. The
- * phase is no sign of it: a release that was rolled back is still `activated`, `proven` or
- * `superseded`.
+ * Whether the tags of a release are in force on a node and stay. A node reports `current` of these
+ * alone. The phase does not show it: a release that was rolled back is still `activated`, `proven`
+ * or `superseded`.
  */
 function isInForce(release: Pick<ReleaseStatus, 'current' | 'reason'>): boolean {
   return release.current === true && !isBack(release);
@@ -179,32 +178,27 @@ function isInForce(release: Pick<ReleaseStatus, 'current' | 'reason'>): boolean 
 /** Phases that a release reaches with all of its images. */
 const LOADED: ReadonlySet<Phase> = new Set(['ready', 'activated', 'active', 'proven', 'superseded']);
 
-/**
- * Whether a node has all images of a release, and they are pinned. Not `retired`: a release that
- * never became complete is retired too.
- */
+/** With pins. Not `retired`: a release that never became complete is retired too. */
 export function isLoaded({ phase, incomplete }: Pick<ReleaseStatus, 'phase' | 'incomplete'>): boolean {
   return LOADED.has(phase) && incomplete !== true;
 }
 
-/** A release of a stream, by its version. */
 interface StreamVersion {
   readonly name: string;
   readonly version: string;
-  /** Of the stream; default: what the versions that are compared say. */
+  /** Of the stream; default: that of the compared versions. */
   readonly scheme?: VersionScheme | undefined;
 }
 
-/** Whether a node has gone on to a later release of the stream. */
 function isPast(status: NodeStatus | undefined, { name, version, scheme }: StreamVersion): boolean {
   const current = status?.releases.find((one) => one.name === name && one.current === true);
   return current !== undefined && isLater(current.version, version, scheme);
 }
 
 /**
- * Whether a version is later than another one. False when that can't be told.
+ * False when that is unknown.
  *
- * @param scheme of the stream; undefined: what the two versions say
+ * @param scheme of the stream; undefined: that of the two versions
  */
 function isLater(version: string, than: string, scheme: VersionScheme | undefined): boolean {
   const way = scheme ?? schemeOf([{ version }, { version: than }]) ?? 'semver';
@@ -231,7 +225,6 @@ export interface WantedRelease {
   readonly nodes: readonly string[];
 }
 
-/** What is known here of a release. */
 interface KnownHere {
   readonly bundleId: Parameters<typeof hexOf>[0];
   readonly payload: { readonly name: string; readonly version: string };
@@ -239,8 +232,8 @@ interface KnownHere {
 
 /**
  * The current and the ready releases of other nodes of this architecture that are newer than all of
- * their stream that this node knows, and that no peer offers: somebody has to plug in a stick, in
- * any node. The newest of each stream.
+ * their stream that this node knows, and that no peer offers: a stick is needed, in any node. The
+ * newest of each stream.
  */
 export function wantedReleases(view: FleetView | undefined, known: readonly KnownHere[]): readonly WantedRelease[] {
   if (view === undefined) return [];
@@ -279,10 +272,9 @@ function isOffered({ peers }: FleetView, bundle: string): boolean {
   return peers.some(({ bundles }) => bundles.some(({ bundleId }) => hexOf(bundleId).startsWith(bundle)));
 }
 
-/** How far nodes are waited for: the words of `stickpin fleet wait --for`. */
+/** The words of `stickpin fleet wait --for`. */
 export const WAIT_GOALS = ['ready', 'activated', 'active', 'proven'] as const;
 
-/** A goal of waiting. */
 export type WaitGoal = (typeof WAIT_GOALS)[number];
 
 /** The phases with which a goal is reached. A release is ready as its label says. */
@@ -292,16 +284,13 @@ const REACHED: Readonly<Record<Exclude<WaitGoal, 'ready'>, ReadonlySet<Phase>>> 
   proven: new Set(['proven', 'superseded']),
 };
 
-/** A node that has not come as far as wanted. `release`: how far it is; absent when it lacks it. */
+/** A node that has not reached the goal. `release`: its progress; absent when it lacks it. */
 export interface LaggingNode {
   readonly node: FleetNode;
   readonly release?: ReleaseStatus;
 }
 
-/**
- * The nodes that have not reached the goal with a release, by name. Absent nodes count too, and
- * those that went back from it.
- */
+/** By name. Absent nodes count too, and those that went back from the release. */
 export function laggingNodes(
   nodes: readonly FleetNode[],
   wanted: { readonly name: string; readonly version: string },
@@ -318,8 +307,8 @@ export function laggingNodes(
 }
 
 /**
- * Whether there may be nodes that nobody has told of: no other node is known, and the Kubernetes
- * API can't show that this one is alone.
+ * Whether there may be unknown nodes: no other node is known, and the Kubernetes API can't show
+ * that this one is alone.
  */
 export function mayHaveOthers({ self, nodes, apiTrouble }: Pick<FleetView, 'self' | 'nodes' | 'apiTrouble'>): boolean {
   return nodes.length === 0 || (apiTrouble !== undefined && nodes.every(({ name }) => name === self));
