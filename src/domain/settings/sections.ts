@@ -49,7 +49,6 @@ export interface Section {
   readonly isNamed?: true;
 }
 
-/** The settings of section `crio`. */
 export const crioSection = {
   about: "Where CRI-O's files are. Only a node with an unusual CRI-O needs these settings.",
   settings: {
@@ -94,7 +93,6 @@ export const crioSection = {
   },
 } satisfies Section;
 
-/** The settings of section `fleet`. */
 export const fleetSection = {
   about: 'Nodes that give bundles to each other.',
   settings: {
@@ -166,7 +164,6 @@ export const fleetSection = {
   },
 } satisfies Section;
 
-/** The settings of section `history`. */
 export const historySection = {
   about: 'What `stickpin history` shows.',
   settings: {
@@ -179,7 +176,6 @@ export const historySection = {
   },
 } satisfies Section;
 
-/** The settings of section `hooks`. */
 export const hooksSection = {
   about: 'systemd services that are started by events of a release, see [hooks.md](hooks.md).',
   settings: {
@@ -201,7 +197,6 @@ export const hooksSection = {
   },
 } satisfies Section;
 
-/** The settings of section `lifecycle`. */
 export const lifecycleSection = {
   about: 'When a release counts as proven, and how long it is kept.',
   settings: {
@@ -239,7 +234,6 @@ export const lifecycleSection = {
   },
 } satisfies Section;
 
-/** The settings of section `media`. */
 export const mediaSection = {
   about: 'Where bundles come from.',
   settings: {
@@ -270,7 +264,6 @@ export const mediaSection = {
   },
 } satisfies Section;
 
-/** The settings of section `metrics`. */
 export const metricsSection = {
   about: 'Metrics for a monitoring system, see [metrics.md](metrics.md).',
   settings: {
@@ -283,7 +276,6 @@ export const metricsSection = {
   },
 } satisfies Section;
 
-/** The settings of section `paths`. */
 export const pathsSection = {
   about: 'Where stickpin keeps its own files.',
   settings: {
@@ -292,7 +284,6 @@ export const pathsSection = {
   },
 } satisfies Section;
 
-/** The settings of section `preload`. */
 export const preloadSection = {
   about: 'How images are loaded.',
   settings: {
@@ -321,7 +312,6 @@ export const preloadSection = {
   },
 } satisfies Section;
 
-/** The settings of section `registry`. */
 export const registrySection = {
   about: "The registry from which the container runtime pulls. It serves only what a node's bundles carry.",
   settings: {
@@ -339,7 +329,6 @@ export const registrySection = {
   },
 } satisfies Section;
 
-/** The settings of section `retention`. */
 export const retentionSection = {
   about: 'What is kept outside the container runtime.',
   settings: {
@@ -364,7 +353,6 @@ export const retentionSection = {
   },
 } satisfies Section;
 
-/** The settings of section `runtime`. */
 export const runtimeSection = {
   about: 'The container runtime.',
   settings: {
@@ -393,7 +381,6 @@ export const runtimeSection = {
   },
 } satisfies Section;
 
-/** The settings of section `serve`. */
 export const serveSection = {
   about: 'What the registry answers while nothing is loaded, see [mirrors.md](decisions/mirrors.md).',
   settings: {
@@ -411,7 +398,6 @@ export const serveSection = {
   },
 } satisfies Section;
 
-/** The settings of section `streams`. */
 export const streamsSection = {
   about: 'What is said about one release stream. `NAME` is the name of the stream.',
   isNamed: true,
@@ -425,7 +411,6 @@ export const streamsSection = {
   },
 } satisfies Section;
 
-/** The settings of section `trust`. */
 export const trustSection = {
   about: 'Which bundles are accepted.',
   settings: {
@@ -462,7 +447,6 @@ export const trustSection = {
   },
 } satisfies Section;
 
-/** The settings of section `update`. */
 export const updateSection = {
   about: 'When a release is activated automatically ([cli.md](cli.md#when-a-release-is-activated)).',
   settings: {

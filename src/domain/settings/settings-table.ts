@@ -21,7 +21,7 @@ import {
 /**
  * Every setting, once. The parser, the defaults, the types of the settings and of what decisions
  * see of them, `stickpin config show` and `docs/settings.md` (`npm run docs`) follow from this
- * table. The settings of each section are in a file of `sections/`.
+ * table.
  */
 export const settingsTable = {
   trust: trustSection,

@@ -21,21 +21,19 @@ type KeysOf<S extends Section> = { readonly [Key in keyof S['settings']]: ValueO
 export type Settings = { readonly [Name in keyof Table]: ValuesOf<Table[Name]> };
 
 /**
- * The settings that decisions may depend on: all but those of where things are on this machine. A
- * new setting, or a new section, is in it as soon as it is in the table.
+ * The settings that decisions may depend on: all but those of places on this machine. A new setting
+ * or section of the table is in it at once.
  */
 export type Policy = Omit<Settings, 'media' | 'runtime' | 'crio' | 'registry' | 'paths'>;
 
 /**
- * Reads the content of a `stickpin.toml`. All sections and keys are optional; unknown ones are
- * errors.
+ * The content of a `stickpin.toml`. All sections and keys are optional; unknown ones are errors.
  */
 export const settingsSchema: v.GenericSchema<unknown, Settings> = v.strictObject(
   mapValues(settingsTable, sectionSchema),
   // The compiler can't follow a type through a loop over the table: `Settings` says what comes out.
 ) as unknown as v.GenericSchema<unknown, Settings>;
 
-/** The settings of a node on which nothing is configured. */
 export const defaultSettings: Settings = deepFreeze(v.parse(settingsSchema, {}));
 
 function sectionSchema({ settings, isNamed }: Section): v.GenericSchema {
@@ -51,13 +49,11 @@ function mapValues<From, To>(record: Readonly<Record<string, From>>, change: (va
   return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(value)]));
 }
 
-/** Makes a value and everything in it read-only. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) deepFreeze(member);
   return Object.freeze(value);
 }
 
-/** What is wrong with several settings together. */
 interface JointFault {
   /** The key to be changed, as `update.windows`. */
   readonly key: string;
@@ -65,7 +61,7 @@ interface JointFault {
   readonly message: string;
 }
 
-/** What is wrong with all settings together, though each is right by itself. */
+/** Faults of settings together, though each is right by itself. */
 export function jointFaults({ update, fleet }: Settings): readonly JointFault[] {
   const faults: JointFault[] = [];
   if (update.strategy === 'window' && update.windows.length === 0) {

@@ -83,7 +83,6 @@ export const runtimeUnit: ValueType<string> = {
   schema: v.pipe(v.string(), v.check(isServiceUnit, 'must be the name of a systemd service, such as "crio.service"')),
 };
 
-/** Any number of texts. */
 export const texts: ValueType<readonly string[]> = { name: 'list of strings', schema: v.array(v.string()) };
 
 /** A path that begins with `/`. */
@@ -111,7 +110,6 @@ export const absolutePathOrAuto: ValueType<string> = {
   schema: v.union([v.literal('auto'), absolutePath.schema], 'must be "auto" or an absolute path'),
 };
 
-/** Any number of absolute paths. */
 export const absolutePaths: ValueType<readonly string[]> = {
   name: 'list of absolute paths',
   schema: v.array(absolutePath.schema),
@@ -159,14 +157,13 @@ export const fraction: ValueType<number> = {
   ),
 };
 
-/** One of `words`. `message`: the fault of any other value; default: what the library says. */
+/** `message`: the fault of any other value; default: that of the library. */
 export const oneOf = <const Word extends string>(words: readonly Word[], message?: string): ValueType<Word> => ({
   name: 'string',
   range: words.map((word) => `\`${JSON.stringify(word)}\``).join(', '),
   schema: v.picklist(words, message),
 });
 
-/** Any number of user ids. */
 export const userIds: ValueType<readonly number[]> = {
   name: 'list of user ids',
   range: '0 or more',
@@ -183,7 +180,6 @@ export const loopbackAddress: ValueType<string> = {
   ),
 };
 
-/** Any number of digests of bundles. */
 export const bundleDigests: ValueType<readonly BundleId[]> = {
   name: 'list of digests',
   range: '`"sha256:…"` with 64 lower-case hex digits',
@@ -227,7 +223,6 @@ export const streamName = v.pipe(
   v.regex(STREAM_NAME, `must be the name of a stream, ${STREAM_NAME.source}`),
 );
 
-/** Any number of names of release streams. */
 export const streamNames: ValueType<readonly string[]> = {
   name: 'list of streams',
   range: 'names of release streams, as `"ocp"`',
