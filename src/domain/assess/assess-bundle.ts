@@ -6,7 +6,7 @@ import type { FoundOn } from '../adoption/unknown-bundles.ts';
 import { type LoadingNodes, nodesLoading } from '../fleet/turn.ts';
 import { turnRelease } from '../gates/fleet.ts';
 import type { GateContext } from '../gates/gate.ts';
-import { type ActivationHold, askGates } from '../gates/gates.ts';
+import { type ActivationHold, judgeGates } from '../gates/gates.ts';
 import type { Image } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { RuntimeImage } from '../model/image.ts';
@@ -332,16 +332,16 @@ interface ActivationVerdict {
    * When a gate may change its answer, in milliseconds since the epoch; undefined when time changes
    * nothing.
    */
-  readonly lookAgainAt: number | undefined;
+  readonly checkAgainAt: number | undefined;
 }
 
 type ActivationContext = Omit<GateContext, 'bundle'>;
 
 function assessActivation(bundle: StoredBundle, context: ActivationContext): ActivationVerdict {
-  const { holds, lookAgainAt } = askGates({ ...context, bundle });
+  const { holds, checkAgainAt } = judgeGates({ ...context, bundle });
   const isFree = holds.every(({ keepsDue }) => keepsDue === true);
   const activationDue = isFree && isWanted(bundle, context);
-  return { activationDue, isAskedFor: isAskedFor(bundle, context.bundles), holds, lookAgainAt };
+  return { activationDue, isAskedFor: isAskedFor(bundle, context.bundles), holds, checkAgainAt };
 }
 
 /**

@@ -100,9 +100,9 @@ export function documentReasons(
   bundles: readonly StoredBundle[],
   checks: DocumentChecks | undefined,
 ): ReadonlyMap<BundleId, ImageReason> {
-  const { lacking = new Set(), lackingLooks = 0 } = checks?.last ?? {};
+  const { lacking = new Set(), lackingChecks = 0 } = checks?.last ?? {};
   const reasons = new Map<BundleId, ImageReason>();
-  if (lacking.size === 0 || lackingLooks < LOOKS) return reasons;
+  if (lacking.size === 0 || lackingChecks < LOOKS) return reasons;
   for (const { bundleId, payload, contents } of keptBundles(bundles)) {
     const without = contents.images.filter(({ reference }) => lacking.has(reference));
     const [first] = without;

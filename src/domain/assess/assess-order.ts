@@ -1,5 +1,5 @@
 import type { Adoption } from '../adoption/unknown-bundles.ts';
-import { askOrder } from '../gates/gates.ts';
+import { judgeOrder } from '../gates/gates.ts';
 import { isAutomatic } from '../gates/timing-gates.ts';
 import type { BundleId } from '../model/digest.ts';
 import { type PlannedPath, pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
@@ -72,7 +72,7 @@ function isRequested({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundl
 
 function inOrder(entry: BundleAssessment, next: PathRelease | undefined): BundleAssessment {
   if (!entry.activationDue || isRequested(entry.bundle)) return entry;
-  const held = askOrder(entry.bundle, next);
+  const held = judgeOrder(entry.bundle, next);
   return held.length === 0 ? entry : { ...entry, activationDue: false, holds: [...entry.holds, ...held] };
 }
 

@@ -99,7 +99,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
         assessment.tags.wakeAt,
         test?.kind === 'later' ? test.at : undefined,
         documents?.kind === 'later' ? documents.at : undefined,
-        ...assessment.bundles.map(({ lookAgainAt }) => lookAgainAt),
+        ...assessment.bundles.map(({ checkAgainAt }) => checkAgainAt),
         ...memory.failures.map((failure) => failure.retryAt),
         ...memory.hooks.failed.map(({ retryAt }) => retryAt),
       ],

@@ -144,9 +144,9 @@ function isAbsent(reference: string, bundles: Assessment['bundles']): boolean {
 }
 
 /** A time in the future means that the wall clock was set back. */
-function isUnknownLong({ at, content, unknownLooks = 1 }: ContentResult, now: number): boolean {
+function isUnknownLong({ at, content, unknownChecks = 1 }: ContentResult, now: number): boolean {
   if (content.kind !== 'unknown') return false;
-  return at > now || now - at >= Math.min(UNKNOWN_MAX_MS, UNKNOWN_MS * UNKNOWN_GROWTH ** (unknownLooks - 1));
+  return at > now || now - at >= Math.min(UNKNOWN_MAX_MS, UNKNOWN_MS * UNKNOWN_GROWTH ** (unknownChecks - 1));
 }
 
 /** A time in the future means that the wall clock was set back. */

@@ -209,12 +209,12 @@ function isLater(version: string, than: string, scheme: VersionScheme | undefine
 export const NEW_SEARCH_MS = 60_000;
 
 /**
- * @param lookedMs the time since the start, by the monotonic clock
+ * @param searchedMs the time since the start, by the monotonic clock
  * @param absentMs `fleet.absent`
  */
-export function searchOf(lookedMs: number, absentMs: number): Search {
-  if (lookedMs >= absentMs) return 'long';
-  return lookedMs >= NEW_SEARCH_MS ? 'short' : 'new';
+export function searchOf(searchedMs: number, absentMs: number): Search {
+  if (searchedMs >= absentMs) return 'long';
+  return searchedMs >= NEW_SEARCH_MS ? 'short' : 'new';
 }
 
 /** A release that other nodes have loaded, which this node lacks and no node can give. */

@@ -86,10 +86,10 @@ function waitForOthers(
   const overAt = readyAt === undefined ? Number.POSITIVE_INFINITY : readyAt + absentMs;
   if (isFirst ? search !== 'new' : search === 'long' && now >= overAt) return undefined;
   const waitMs = isFirst ? Math.min(NEW_SEARCH_MS, absentMs) : absentMs;
-  const lookAgainAt = !isFirst && Number.isFinite(overAt) && now < overAt ? { lookAgainAt: overAt } : {};
+  const checkAgainAt = !isFirst && Number.isFinite(overAt) && now < overAt ? { checkAgainAt: overAt } : {};
   return {
     kind: 'hold',
-    hold: { code: 'fleet/nobody-known', data: { waitMs, isFirst }, releasedBy: 'event', ...lookAgainAt },
+    hold: { code: 'fleet/nobody-known', data: { waitMs, isFirst }, releasedBy: 'event', ...checkAgainAt },
   };
 }
 

@@ -58,14 +58,14 @@ export interface Hold<Code extends string = string, Data extends HoldData = Hold
   /** What ends it: a person, time alone, or another event on the node. */
   readonly releasedBy: 'person' | 'time' | 'event';
   /** When it may end, in milliseconds since the epoch; absent when time alone changes nothing. */
-  readonly lookAgainAt?: number;
+  readonly checkAgainAt?: number;
   /** The activation stays due and is only delayed. Default: while it is held, it is not due. */
   readonly keepsDue?: true;
 }
 
-/** `lookAgainAt` of a pass: when it may become a hold, in milliseconds since the epoch. */
+/** `checkAgainAt` of a pass: when it may become a hold, in milliseconds since the epoch. */
 export type GateVerdict<H extends Hold = Hold> =
-  | { readonly kind: 'pass'; readonly lookAgainAt?: number }
+  | { readonly kind: 'pass'; readonly checkAgainAt?: number }
   | { readonly kind: 'hold'; readonly hold: H };
 
 /** A pure function. */

@@ -59,30 +59,30 @@ export interface GateVerdicts<H extends Hold = ActivationHold> {
    * When a gate may change its answer, in milliseconds since the epoch; undefined when time changes
    * nothing.
    */
-  readonly lookAgainAt: number | undefined;
+  readonly checkAgainAt: number | undefined;
 }
 
 /**
- * All gates but {@link askOrder}. A release that was activated, and neither requested since nor
+ * All gates but {@link judgeOrder}. A release that was activated, and neither requested since nor
  * rolled back, is past them.
  */
-export function askGates(context: GateContext): GateVerdicts {
+export function judgeGates(context: GateContext): GateVerdicts {
   const { activatedAt, activationRequestedAt = 0 } = context.bundle;
   const isOpen = activatedAt === undefined || activationRequestedAt > activatedAt || isRolledBack(context.bundle);
-  return isOpen ? ask<GateContext, HeldBy<keyof typeof GATES>>(GATES, context) : { holds: [], lookAgainAt: undefined };
+  return isOpen ? ask<GateContext, HeldBy<keyof typeof GATES>>(GATES, context) : { holds: [], checkAgainAt: undefined };
 }
 
 /**
  * Holds a release that nothing else holds, while another one of its stream is activated next. It
  * comes last, when that is known.
  */
-export function askOrder(bundle: StoredBundle, next: PathRelease | undefined): readonly ActivationHold[] {
+export function judgeOrder(bundle: StoredBundle, next: PathRelease | undefined): readonly ActivationHold[] {
   const verdict = order(bundle, next);
   return verdict.kind === 'hold' ? [{ ...verdict.hold, gate: 'order' }] : [];
 }
 
 /** The rules alone: what a person is to confirm. */
-export function askRules(bundle: StoredBundle, question: RuleQuestion): GateVerdicts<RuleHold> {
+export function judgeRules(bundle: StoredBundle, question: RuleQuestion): GateVerdicts<RuleHold> {
   return ask<RuleContext, HeldBy<keyof typeof RULES>>(RULES, {
     ...question,
     bundle,
@@ -101,10 +101,10 @@ function ask<Context, H extends Hold>(
 ): GateVerdicts<H & { readonly gate: string }> {
   const verdicts = Object.entries(gates).map(([gate, verdictOn]) => ({ gate, verdict: verdictOn(context) }));
   const times = verdicts.flatMap(
-    ({ verdict }) => (verdict.kind === 'hold' ? verdict.hold.lookAgainAt : verdict.lookAgainAt) ?? [],
+    ({ verdict }) => (verdict.kind === 'hold' ? verdict.hold.checkAgainAt : verdict.checkAgainAt) ?? [],
   );
   return {
     holds: verdicts.flatMap(({ gate, verdict }) => (verdict.kind === 'hold' ? [{ ...verdict.hold, gate }] : [])),
-    lookAgainAt: times.length === 0 ? undefined : Math.min(...times),
+    checkAgainAt: times.length === 0 ? undefined : Math.min(...times),
   };
 }

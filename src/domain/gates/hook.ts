@@ -30,7 +30,7 @@ export function hook({
   const run = beforeActivate(bundle, policy);
   if (run === undefined) return PASS;
   const { unit } = run;
-  const held = (data: HookData, more: Pick<HookHold, 'releasedBy' | 'lookAgainAt'>): GateVerdict<HookHold> => ({
+  const held = (data: HookData, more: Pick<HookHold, 'releasedBy' | 'checkAgainAt'>): GateVerdict<HookHold> => ({
     kind: 'hold',
     hold: { code: 'hook', data, keepsDue: true, ...more },
   });
@@ -40,7 +40,7 @@ export function hook({
   const failed = hooks.failed.find((one) => isSameRun(one, run));
   if (failed !== undefined) {
     const data = { unit, state: 'retry', attempts: failed.attempts, ...failureData(failed.why) } as const;
-    return held(data, { releasedBy: 'time', lookAgainAt: failed.retryAt });
+    return held(data, { releasedBy: 'time', checkAgainAt: failed.retryAt });
   }
   const state = areFilesInstalled(bundle, hooks.installed) ? 'start' : 'files';
   return held({ unit, state }, { releasedBy: 'event' });

@@ -105,5 +105,5 @@ export function retry({
   const hold = { code: 'engine/activation-failed', data: { attempts, reason: reason.code }, keepsDue: true } as const;
   return retryAt === undefined
     ? { kind: 'hold', hold: { ...hold, releasedBy: 'event' } }
-    : { kind: 'hold', hold: { ...hold, releasedBy: 'time', lookAgainAt: retryAt } };
+    : { kind: 'hold', hold: { ...hold, releasedBy: 'time', checkAgainAt: retryAt } };
 }

@@ -160,7 +160,7 @@ export function rollout({
   };
   const turn = turnOf(rule, wariness.value);
   if (turn === undefined) return { kind: 'hold', hold: { code: 'rule/rollout', data, releasedBy: 'person' } };
-  const hold = { code: 'rule/rollout', data: { ...data, turn }, releasedBy: 'time', lookAgainAt: turn } as const;
+  const hold = { code: 'rule/rollout', data: { ...data, turn }, releasedBy: 'time', checkAgainAt: turn } as const;
   return { kind: 'hold', hold };
 }
 
@@ -180,7 +180,7 @@ export function endOfLife({
   const rule = ruleInForce(bundle, 'endOfLife', 'rule/end-of-life');
   if (rule === undefined || path.allowEndOfLife || clockFault !== undefined) return PASS;
   const end = Date.parse(rule);
-  if (end > now) return { kind: 'pass', lookAgainAt: end };
+  if (end > now) return { kind: 'pass', checkAgainAt: end };
   const data = { endOfLife: rule, isClockUnsure: !clockSynchronised };
   return { kind: 'hold', hold: { code: 'rule/end-of-life', data, releasedBy: 'person' } };
 }

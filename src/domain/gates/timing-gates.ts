@@ -81,7 +81,7 @@ export function clock({
   if (!Object.values(timed).includes(true)) return PASS;
   const { kind, least } = clockFault;
   const data = { kind, least, ...timed };
-  return { kind: 'hold', hold: { code: 'clock', data, releasedBy: 'event', lookAgainAt: least } };
+  return { kind: 'hold', hold: { code: 'clock', data, releasedBy: 'event', checkAgainAt: least } };
 }
 
 /** Times are milliseconds since the epoch, absent when no window opens within weeks. */
@@ -112,13 +112,13 @@ export function window({
   const timeZone = zoneOf(policy, facts);
   const [next] = nextOpenings(policy.update.windows, timeZone, now, 1);
   if (next !== undefined && next.opensAt === undefined) {
-    return next.closesAt === undefined ? PASS : { kind: 'pass', lookAgainAt: next.closesAt };
+    return next.closesAt === undefined ? PASS : { kind: 'pass', checkAgainAt: next.closesAt };
   }
   const data = { timeZone, isClockUnsure: !clockSynchronised };
   if (next?.opensAt === undefined) return { kind: 'hold', hold: { code: 'window', data, releasedBy: 'time' } };
   const { opensAt, closesAt } = next;
   const times = closesAt === undefined ? { opensAt } : { opensAt, closesAt };
-  const hold = { code: 'window', data: { ...data, ...times }, releasedBy: 'time', lookAgainAt: opensAt } as const;
+  const hold = { code: 'window', data: { ...data, ...times }, releasedBy: 'time', checkAgainAt: opensAt } as const;
   return { kind: 'hold', hold };
 }
 

@@ -71,8 +71,8 @@ export function documentLookDue(
   return at <= now || last.at > now ? { kind: 'now', look } : { kind: 'later', at };
 }
 
-function lackingMs({ lackingLooks }: DocumentLook): number {
-  return Math.min(LACKING_MAX_MS, LACKING_MS * LACKING_GROWTH ** (lackingLooks - 1));
+function lackingMs({ lackingChecks }: DocumentLook): number {
+  return Math.min(LACKING_MAX_MS, LACKING_MS * LACKING_GROWTH ** (lackingChecks - 1));
 }
 
 /** Whether our registry answered a test pull after that check with 404. */

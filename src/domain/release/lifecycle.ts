@@ -5,13 +5,10 @@ import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import type { LifecycleFinding } from './lifecycle-finding.ts';
-import type { ContainerLook } from './proof/container-look.ts';
-import { imageIds, witnessesOf } from './proof/evidence.ts';
+import { type ContainerView, imageIds, witnessesOf } from './proof/evidence.ts';
 import { seenRunning } from './proof/seen-running.ts';
-import { takeOvers } from './proof/take-overs.ts';
-import { unseenAfter } from './proof/without-evidence.ts';
-import { unprovenReleases, wasActive } from './recorded-phase.ts';
-import { incompleteReleases } from './retention.ts';
+import { isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from './recorded-phase.ts';
+import { incompleteReleases, isProtected } from './retention.ts';
 import { isUnpinning, removals, retirements, type ShortOfSpace, UNPIN_POLL_MS } from './retirement.ts';
 import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './rollback.ts';
 import { isOtherOfStreamRunning, isRunning } from './running-releases.ts';
@@ -56,7 +53,7 @@ export function assessLifecycle(
     (bundleId): LifecycleFinding => ({ kind: 'incomplete', bundleId }),
   );
   if (containers === undefined) return { ...nothing, findings: incomplete };
-  const look: ContainerLook = {
+  const view: ContainerView = {
     observed,
     memory,
     stored,
@@ -65,15 +62,15 @@ export function assessLifecycle(
     ids: imageIds(runtime.images),
     unclaimed,
   };
-  const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, look));
-  const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, look));
+  const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, view));
+  const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, view));
   const followed = [...unproven, ...proven];
   // One of two that run in parts is activated at a time, else the tags would be those of whichever
   // comes last.
   const goingBack = new Set(followed.flatMap(({ bundle, isBack }) => (isBack ? [bundle.payload.name] : [])));
   const unasked = seenRunning(
     waiting.filter(({ payload }) => !goingBack.has(payload.name)),
-    look,
+    view,
   );
   const due = [
     ...unpinAt,
@@ -84,9 +81,9 @@ export function assessLifecycle(
     findings: [
       ...followed.flatMap((entry) => entry.findings),
       ...unasked.findings,
-      ...retirements(look, short),
+      ...retirements(view, short),
       ...incomplete,
-      ...removals(look),
+      ...removals(view),
     ],
     wakeAt: due.length === 0 ? undefined : Math.min(...due),
     foreign,
@@ -115,15 +112,15 @@ interface FollowedUnproven extends Followed {
   readonly isOtherRunning: boolean;
 }
 
-function follow(bundle: StoredBundle, look: ContainerLook): FollowedUnproven {
-  const { observed, stored, policy } = look;
+function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
+  const { observed, stored, policy } = view;
   const { bundleId, activatedAt = 0 } = bundle;
-  const witnesses = witnessesOf(bundle, stored.bundles, look, policy.lifecycle);
+  const witnesses = witnessesOf(bundle, stored.bundles, view, policy.lifecycle);
   const clock = soakAfter(bundle.soak, witnesses, observed.boot, activatedAt);
   const { uptimeMs } = observed.boot;
-  const isOtherRunning = isOtherOfStreamRunning(bundle, look);
+  const isOtherRunning = isOtherOfStreamRunning(bundle, view);
   const unseen = unseenAfter(clock, bundle.soak, { uptimeMs, isOtherRunning }, policy.lifecycle);
-  const back = rollbackOfUnproven(bundle, unseen.soak, look);
+  const back = rollbackOfUnproven(bundle, unseen.soak, view);
   const verdict = judgeSoak(back.soak, observed.boot, policy.lifecycle);
   const findings = clockFinding(bundle, back.soak);
   if (unseen.isDone) {
@@ -144,8 +141,8 @@ function follow(bundle: StoredBundle, look: ContainerLook): FollowedUnproven {
 }
 
 /** A proven release keeps the clock that proved it; it may go back all the same. */
-function followProven(bundle: StoredBundle, look: ContainerLook): readonly Followed[] {
-  const back = rollbackOfProven(bundle, isRunning(bundle, look), look);
+function followProven(bundle: StoredBundle, view: ContainerView): readonly Followed[] {
+  const back = rollbackOfProven(bundle, isRunning(bundle, view), view);
   if (back === undefined) return [];
   const { soak, findings, dueInMs } = back;
   return [
@@ -167,4 +164,74 @@ export function automaticCause(
 ): 'window' | 'rollout' | 'schedule' {
   if (update.strategy === 'window') return 'window';
   return payload.update?.rollout === undefined ? 'schedule' : 'rollout';
+}
+
+/**
+ * Same images, new metadata: nothing distinguishes the two, so it continues in the state of the
+ * other one.
+ */
+function takeOvers(stored: Stored, policy: Policy): LifecycleFinding[] {
+  return unprovenReleases(stored)
+    .filter((bundle) => !wasActive(bundle))
+    .flatMap((bundle): LifecycleFinding[] => {
+      const twin = keptBundles(stored.bundles).find(
+        (other) =>
+          other.payload.name === bundle.payload.name &&
+          isTwin(bundle, other) &&
+          !isRolledBack(other) &&
+          (other.provenAt !== undefined || wasActive(other)),
+      );
+      return twin === undefined
+        ? []
+        : [
+            {
+              kind: 'same-images',
+              bundleId: bundle.bundleId,
+              twin: twin.bundleId,
+              isTwinProtected: isProtected(twin, policy.lifecycle),
+            },
+          ];
+    });
+}
+
+/** Checks of the containers further apart than this leave a time without observation. */
+const LONGEST_GAP_MS = 180_000;
+/** The shortest time between two records: each one is a write to the disk. */
+const STEP_MS = 60_000;
+
+interface UnseenVerdict {
+  readonly soak: Soak;
+  /** Whether it counts as proven. */
+  readonly isDone: boolean;
+  /** When it will be proven or recorded next, as milliseconds from now; undefined: never. */
+  readonly dueInMs: number | undefined;
+}
+
+/**
+ * Counts how long a release has been activated without evidence (`lifecycle.without_evidence`;
+ * docs/decisions/proof.md, "Without evidence"). Only time between two observations of the
+ * containers counts. It starts again while another release of the stream runs.
+ *
+ * @param soak the clock after this observation
+ * @param before the clock as it is recorded
+ */
+function unseenAfter(
+  soak: Soak,
+  before: Soak | undefined,
+  { uptimeMs, isOtherRunning }: { readonly uptimeMs: number; readonly isOtherRunning: boolean },
+  { without_evidence: neededMs, require }: Pick<Policy['lifecycle'], 'without_evidence' | 'require'>,
+): UnseenVerdict {
+  if (neededMs === 'keep' || soak.components.length > 0 || require.length > 0 || isOtherRunning) {
+    return { soak, isDone: false, dueInMs: undefined };
+  }
+  const known = before?.activatedAt === soak.activatedAt ? before.unseen : undefined;
+  const { totalMs, atMs } = known ?? { totalMs: 0, atMs: uptimeMs };
+  const sinceMs = uptimeMs - atMs;
+  const isGap = before?.bootId !== soak.bootId || sinceMs < 0 || sinceMs > LONGEST_GAP_MS;
+  const now = { totalMs: totalMs + (isGap ? 0 : sinceMs), atMs: uptimeMs };
+  const leftMs = Math.max(0, neededMs - now.totalMs);
+  const stepMs = Math.min(STEP_MS, neededMs);
+  const isDone = leftMs === 0;
+  const unseen = known !== undefined && !isGap && !isDone && sinceMs < stepMs ? known : now;
+  return { soak: { ...soak, unseen }, isDone, dueInMs: Math.max(1, Math.min(leftMs, stepMs)) };
 }

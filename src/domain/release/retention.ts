@@ -8,8 +8,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import type { ContainerLook } from './proof/container-look.ts';
-import { componentsById, type ImageIds, imageIdOf } from './proof/evidence.ts';
+import { type ContainerView, componentsById, type ImageIds, imageIdOf } from './proof/evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
 import { type TagGoal, tagGoalsOf } from './tags.ts';
 
@@ -215,9 +214,9 @@ const PODS_STARTED_MS = 15 * 60_000;
  * Leaves out the tags of images of pods, running or not: the kubelet would pull them again. Names
  * without a registry may mean any. While not all names are known, nothing goes.
  */
-export function withoutAskedFor(
+export function withoutPodImages(
   tags: readonly string[],
-  { observed: { imageUses, boot }, memory: { running }, containers }: ContainerLook,
+  { observed: { imageUses, boot }, memory: { running }, containers }: ContainerView,
 ): readonly string[] {
   const areTagsMoving = running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags');
   if (imageUses?.isComplete !== true || imageUses.faults.length > 0) return [];

@@ -1,6 +1,6 @@
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import type { LifecycleFinding } from './lifecycle-finding.ts';
-import type { ContainerLook } from './proof/container-look.ts';
+import type { ContainerView } from './proof/evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 import {
   type Room,
@@ -8,7 +8,7 @@ import {
   roomFor,
   spareTags,
   surplusBundles,
-  withoutAskedFor,
+  withoutPodImages,
   withoutUsed,
 } from './retention.ts';
 import { isRunning } from './running-releases.ts';
@@ -49,16 +49,16 @@ export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): bo
 }
 
 /** The releases that may be retired now: those beyond `lifecycle.keep`, or one that makes room. */
-export function retirements(look: ContainerLook, short: readonly ShortOfSpace[]): LifecycleFinding[] {
-  const { memory, stored, policy } = look;
+export function retirements(view: ContainerView, short: readonly ShortOfSpace[]): LifecycleFinding[] {
+  const { memory, stored, policy } = view;
   const isFree = (bundle: StoredBundle) =>
-    !isRunning(bundle, look) &&
+    !isRunning(bundle, view) &&
     !memory.running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
   const surplus = surplusBundles(stored.bundles, policy.lifecycle)
     .filter(isFree)
     .map((bundle): LifecycleFinding => ({ kind: 'spare', bundleId: bundle.bundleId }));
   // One at a time: what the last one freed has to be seen first.
-  const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, look).length > 0);
+  const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, view).length > 0);
   if (surplus.length > 0 || isFreeing) return surplus;
   for (const { bundle, lacking } of short) {
     const given = roomFor(bundle, lacking, stored, policy.lifecycle);
@@ -70,11 +70,11 @@ export function retirements(look: ContainerLook, short: readonly ShortOfSpace[])
 }
 
 /** Each once. */
-export function removals(look: ContainerLook): LifecycleFinding[] {
+export function removals(view: ContainerView): LifecycleFinding[] {
   const taken = new Set<string>();
-  return look.stored.bundles.flatMap((bundle): LifecycleFinding[] => {
-    const images = withRemovals(bundle, look).filter(({ imageId }) => !taken.has(imageId));
-    const tags = withSpareTags(bundle, look).filter((tag) => !taken.has(tag));
+  return view.stored.bundles.flatMap((bundle): LifecycleFinding[] => {
+    const images = withRemovals(bundle, view).filter(({ imageId }) => !taken.has(imageId));
+    const tags = withSpareTags(bundle, view).filter((tag) => !taken.has(tag));
     for (const name of [...images.map(({ imageId }) => imageId), ...tags]) taken.add(name);
     if (images.length + tags.length === 0) return [];
     return [{ kind: 'removable', bundleId: bundle.bundleId, images, ...(tags.length > 0 && { tags }) }];
@@ -83,16 +83,16 @@ export function removals(look: ContainerLook): LifecycleFinding[] {
 
 function withRemovals(
   bundle: StoredBundle,
-  { observed: { runtime }, stored, containers, ids, unclaimed }: ContainerLook,
+  { observed: { runtime }, stored, containers, ids, unclaimed }: ContainerView,
 ) {
   if (runtime.kind !== 'reachable') return [];
   return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored, unclaimed }), containers, ids);
 }
 
-function withSpareTags(bundle: StoredBundle, look: ContainerLook): readonly string[] {
-  const { observed, stored, ids, unclaimed } = look;
+function withSpareTags(bundle: StoredBundle, view: ContainerView): readonly string[] {
+  const { observed, stored, ids, unclaimed } = view;
   const { runtime, now } = observed;
   // Images that leave go first, so that one event names both.
   if (runtime.kind !== 'reachable' || isUnpinning(observed, stored)) return [];
-  return withoutAskedFor(spareTags(bundle, now, { images: runtime.images, ids, stored, unclaimed }), look);
+  return withoutPodImages(spareTags(bundle, now, { images: runtime.images, ids, stored, unclaimed }), view);
 }

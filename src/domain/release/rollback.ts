@@ -3,8 +3,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { LifecycleFinding } from './lifecycle-finding.ts';
-import type { ContainerLook } from './proof/container-look.ts';
-import { componentNames, componentsById, imageIdOf } from './proof/evidence.ts';
+import { type ContainerView, componentNames, componentsById, imageIdOf } from './proof/evidence.ts';
 import { currentIds, isAskedFor, isProven, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
 /**
@@ -43,15 +42,15 @@ export function provenWithFallback(bundles: readonly StoredBundle[]): readonly S
 }
 
 /**
- * Whether containers are to be listed again `sinceLookMs` after the last time, although no release
+ * Whether containers are to be listed again `sinceListMs` after the last time, although no release
  * has to prove itself: what is proven may go back.
  */
 export function isContainerCheckDue(
   bundles: readonly StoredBundle[],
-  sinceLookMs: number,
+  sinceListMs: number,
   { soak: soakMs }: Pick<Policy['lifecycle'], 'soak'>,
 ): boolean {
-  const isTime = sinceLookMs >= Math.min(LOOK_MS, soakMs);
+  const isTime = sinceListMs >= Math.min(LOOK_MS, soakMs);
   return provenWithFallback(bundles).some(({ soak }) => isTime || soak?.backSinceMs !== undefined);
 }
 
@@ -62,11 +61,11 @@ export function isContainerCheckDue(
  *
  * @param seen its clock after this observation
  */
-export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, look: ContainerLook): RollbackEvidence {
-  const isBack = (older: StoredBundle) => componentsBack(bundle, older, seen, look).size > 0;
+export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, view: ContainerView): RollbackEvidence {
+  const isBack = (older: StoredBundle) => componentsBack(bundle, older, seen, view).size > 0;
   const older =
-    wasActive(bundle) && !isAnyLeft(seen) ? releasesBefore(bundle, look.stored.bundles).find(isBack) : undefined;
-  return after(bundle, seen, older, look);
+    wasActive(bundle) && !isAnyLeft(seen) ? releasesBefore(bundle, view.stored.bundles).find(isBack) : undefined;
+  return after(bundle, seen, older, view);
 }
 
 /**
@@ -79,28 +78,28 @@ export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, look: Conta
 export function rollbackOfProven(
   bundle: StoredBundle,
   isRunning: boolean,
-  look: ContainerLook,
+  view: ContainerView,
 ): RollbackEvidence | undefined {
   const { soak } = bundle;
   if (soak === undefined) return undefined;
   const ran = soak.components.filter(({ counts, runs }) => counts && runs.length > 0).map(({ component }) => component);
   const isBack = (older: StoredBundle) => {
     const has = componentNames(older);
-    const back = componentsBack(bundle, older, soak, look);
+    const back = componentsBack(bundle, older, soak, view);
     return back.size > 0 && ran.every((component) => back.has(component) || !has.has(component));
   };
-  const older = isRunning ? undefined : releasesBefore(bundle, look.stored.bundles).find(isBack);
+  const older = isRunning ? undefined : releasesBefore(bundle, view.stored.bundles).find(isBack);
   const { backSinceMs, ...rest } = soak;
-  const { bootId } = look.observed.boot;
+  const { bootId } = view.observed.boot;
   const known = backSinceMs !== undefined && soak.bootId === bootId ? { backSinceMs } : {};
-  return after(bundle, older === undefined ? rest : { ...rest, ...known, bootId }, older, look);
+  return after(bundle, older === undefined ? rest : { ...rest, ...known, bootId }, older, view);
 }
 
 function after(
   { bundleId }: StoredBundle,
   { backSinceMs, ...soak }: Soak,
   older: StoredBundle | undefined,
-  { observed: { boot }, policy: { lifecycle } }: ContainerLook,
+  { observed: { boot }, policy: { lifecycle } }: ContainerView,
 ): RollbackEvidence {
   if (older === undefined) return { soak, findings: [], dueInMs: undefined };
   const since = backSinceMs ?? boot.uptimeMs;
@@ -128,7 +127,7 @@ function componentsBack(
   bundle: StoredBundle,
   older: StoredBundle,
   soak: Soak,
-  { containers, ids }: ContainerLook,
+  { containers, ids }: ContainerView,
 ): ReadonlySet<string> {
   const own = componentsById(bundle, ids);
   const components = componentsById(older, ids);

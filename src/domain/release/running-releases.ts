@@ -2,8 +2,7 @@ import type { BundleId } from '../model/digest.ts';
 import type { RuntimeContainer, RuntimeImage, RuntimeObservation } from '../model/image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
-import type { ContainerLook } from './proof/container-look.ts';
-import { distinguishingIds, imageIdOf, imageIds } from './proof/evidence.ts';
+import { type ContainerView, distinguishingIds, imageIdOf, imageIds } from './proof/evidence.ts';
 import { neverActivated } from './proof/seen-running.ts';
 import { keptBundles, unprovenReleases } from './recorded-phase.ts';
 import { removableIds, spareTags, surplusBundles } from './retention.ts';
@@ -25,33 +24,33 @@ export function runningReleases(
 }
 
 /** Whether a container runs from an image that only this release has. */
-export function isRunning(bundle: StoredBundle, { stored: { bundles }, containers, ids }: ContainerLook): boolean {
+export function isRunning(bundle: StoredBundle, { stored: { bundles }, containers, ids }: ContainerView): boolean {
   return isAnyRunning(bundle, { bundles, containers, ids });
 }
 
 /** While an older release runs, this one does not yet. */
-export function isOtherOfStreamRunning({ bundleId, payload }: StoredBundle, look: ContainerLook): boolean {
-  return keptBundles(look.stored.bundles).some(
+export function isOtherOfStreamRunning({ bundleId, payload }: StoredBundle, view: ContainerView): boolean {
+  return keptBundles(view.stored.bundles).some(
     (other) =>
       other.bundleId !== bundleId &&
       other.payload.name === payload.name &&
       other.activatedAt !== undefined &&
-      isRunning(other, look),
+      isRunning(other, view),
   );
 }
 
 function isAnyRunning(
   bundle: StoredBundle,
-  { bundles, containers, ids }: Pick<ContainerLook, 'containers' | 'ids'> & Pick<Stored, 'bundles'>,
+  { bundles, containers, ids }: Pick<ContainerView, 'containers' | 'ids'> & Pick<Stored, 'bundles'>,
 ): boolean {
   const own = distinguishingIds(bundle, bundles, ids);
   return containers.some((container) => container.state !== 'exited' && own.has(imageIdOf(container, ids) ?? ''));
 }
 
-interface BeforeLook {
+interface BeforeList {
   readonly isShort: boolean;
   /** By the machine's own time. */
-  readonly sinceLookMs: number;
+  readonly sinceListMs: number;
   /** Wall clock, milliseconds since the epoch. */
   readonly now: number;
 }
@@ -65,10 +64,10 @@ export function needsContainers(
   stored: Stored,
   runtime: RuntimeObservation,
   policy: Policy,
-  { isShort, sinceLookMs, now }: BeforeLook,
+  { isShort, sinceListMs, now }: BeforeList,
 ): boolean {
   if (runtime.kind !== 'reachable') return false;
-  if (isContainerCheckDue(stored.bundles, sinceLookMs, policy.lifecycle)) return true;
+  if (isContainerCheckDue(stored.bundles, sinceListMs, policy.lifecycle)) return true;
   if (isShort || unprovenReleases(stored).length + neverActivated(stored.bundles).length > 0) return true;
   if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
   const context = { images: runtime.images, ids: imageIds(runtime.images), stored };

@@ -17,7 +17,7 @@ export interface ContentResult {
   readonly at: number;
   readonly content: ImageContent;
   /** How many checks in a row had no result. Default none. */
-  readonly unknownLooks?: number;
+  readonly unknownChecks?: number;
   /** Of a broken image: `latestStamp` of all bundles when it was first found so. */
   readonly brokenSince?: number;
 }
@@ -78,7 +78,7 @@ export interface DocumentLook {
   /** References of images whose manifest or config is lost and not at hand. */
   readonly lacking: ReadonlySet<string>;
   /** How many checks in a row have found some lacking. */
-  readonly lackingLooks: number;
+  readonly lackingChecks: number;
 }
 
 export interface DocumentChecks {

@@ -1,6 +1,6 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleAssessment } from '../../domain/assess/assess-bundle.ts';
-import { askRules } from '../../domain/gates/gates.ts';
+import { judgeRules } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { pathOf } from '../../domain/path/read-paths.ts';
 import { commandName, currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
@@ -72,7 +72,7 @@ function requestActivation(context: CommandContext, name: string, isConfirmed: b
   // An earlier request and its confirmation do not count for this one.
   const { activationRequestedAt: _, activationOverrides: __, ...unasked } = bundle;
   const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
-  const { holds } = askRules(unasked, question);
+  const { holds } = judgeRules(unasked, question);
   if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
   const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
   const codes = holds.map(({ code }) => code);

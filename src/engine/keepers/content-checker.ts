@@ -233,9 +233,9 @@ export class ContentChecker {
   }
 
   /** What earlier looks at an image add to what is seen of it now. */
-  private sinceWhen(reference: string, { kind }: ImageContent): Pick<ContentResult, 'unknownLooks' | 'brokenSince'> {
-    const { unknownLooks = 0, brokenSince } = this.results.get(reference) ?? {};
-    if (kind === 'unknown') return { unknownLooks: unknownLooks + 1 };
+  private sinceWhen(reference: string, { kind }: ImageContent): Pick<ContentResult, 'unknownChecks' | 'brokenSince'> {
+    const { unknownChecks = 0, brokenSince } = this.results.get(reference) ?? {};
+    if (kind === 'unknown') return { unknownChecks: unknownChecks + 1 };
     return kind === 'broken' ? { brokenSince: brokenSince ?? latestStamp(this.context.store.load().bundles) } : {};
   }
 

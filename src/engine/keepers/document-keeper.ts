@@ -68,8 +68,8 @@ export class DocumentKeeper {
         lacking.add(image.reference);
       }
     }
-    const lackingLooks = lacking.size === 0 ? 0 : (this.last?.lackingLooks ?? 0) + 1;
-    this.last = { at, releases, media, kept, lacking, lackingLooks };
+    const lackingChecks = lacking.size === 0 ? 0 : (this.last?.lackingChecks ?? 0) + 1;
+    this.last = { at, releases, media, kept, lacking, lackingChecks };
     if (refilled.size > 0) {
       log.info(
         {},

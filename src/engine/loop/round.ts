@@ -144,7 +144,7 @@ function areContainersNeeded({ context, state }: Loop, runtime: RuntimeObservati
     return true;
   return needsContainers(context.store.load(), runtime, context.policy, {
     isShort: (state.snapshot?.assessment.short.length ?? 0) > 0,
-    sinceLookMs: context.clock.monotonic() - state.lastLookAt,
+    sinceListMs: context.clock.monotonic() - state.lastLookAt,
     now: context.clock.now(),
   });
 }

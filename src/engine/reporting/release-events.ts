@@ -1,5 +1,5 @@
 import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
-import { askRules, type RuleQuestion } from '../../domain/gates/gates.ts';
+import { judgeRules, type RuleQuestion } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/condition.ts';
 import { shortDigest } from '../../domain/model/digest.ts';
@@ -115,7 +115,7 @@ export function rolledBackEvent(bundle: StoredBundle, toTitle: string, bundles: 
  */
 export function seenRunningEvent(bundle: StoredBundle, components: readonly string[], question: RuleQuestion): Event {
   const { bundleId, payload } = bundle;
-  const { holds } = askRules(bundle, question);
+  const { holds } = judgeRules(bundle, question);
   const although = holds.length === 0 ? '' : `, although ${whyHeld(holds)}`;
   const have = components.length === 1 ? 'has' : 'have';
   const message = `${bundleTitle(payload)} runs, though it was not activated here: ${components.join(', ')} ${have} containers of its images. It is activated, so that its tags name what runs${although}`;

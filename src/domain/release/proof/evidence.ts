@@ -2,7 +2,8 @@ import type { Image } from '../../model/bundle.ts';
 import type { RuntimeContainer, RuntimeImage } from '../../model/image.ts';
 import { repositoryOf } from '../../model/reference.ts';
 import type { Policy } from '../../settings/settings.ts';
-import type { StoredBundle } from '../../state/state.ts';
+import type { Memory } from '../../state/memory.ts';
+import type { Observed, Stored, StoredBundle } from '../../state/state.ts';
 import { isTwin, keptBundles } from '../recorded-phase.ts';
 import type { Witness } from '../soak.ts';
 
@@ -99,4 +100,15 @@ export function witnessesOf(
     const counts = distinguishing.has(id);
     return counts || require.includes(component) ? [{ component, counts, container }] : [];
   });
+}
+
+export interface ContainerView {
+  readonly observed: Observed;
+  readonly memory: Memory;
+  readonly stored: Stored;
+  readonly policy: Policy;
+  readonly containers: readonly RuntimeContainer[];
+  readonly ids: ImageIds;
+  /** References that are pinned and belong to no known release. */
+  readonly unclaimed: readonly string[];
 }

@@ -5,8 +5,7 @@ import type { StoredBundle } from '../../state/state.ts';
 import type { LifecycleFinding } from '../lifecycle-finding.ts';
 import { currentRelease, keptBundles } from '../recorded-phase.ts';
 import { soakAfter, type Witness } from '../soak.ts';
-import type { ContainerLook } from './container-look.ts';
-import { componentsById, imageIdOf } from './evidence.ts';
+import { type ContainerView, componentsById, imageIdOf } from './evidence.ts';
 
 /**
  * How long a release that was never activated must run before it is; the soak time if that is
@@ -30,8 +29,8 @@ interface SeenRunning {
  * may have been upgraded by other means. Then the release is activated, so that tags name what runs
  * and it can prove itself. Of each stream the newest one only.
  */
-export function seenRunning(waiting: readonly StoredBundle[], look: ContainerLook): SeenRunning {
-  const followed = waiting.map((bundle) => follow(bundle, look));
+export function seenRunning(waiting: readonly StoredBundle[], view: ContainerView): SeenRunning {
+  const followed = waiting.map((bundle) => follow(bundle, view));
   const due = followed
     .filter(({ dueInMs }) => dueInMs !== undefined && dueInMs <= 0)
     .sort((a, b) => sequenceOf(b.bundle) - sequenceOf(a.bundle));
@@ -58,15 +57,15 @@ interface Followed {
   readonly dueInMs: number | undefined;
 }
 
-function follow(bundle: StoredBundle, look: ContainerLook): Followed {
-  const { boot } = look.observed;
-  const witnesses = witnessesOf(bundle, look);
+function follow(bundle: StoredBundle, view: ContainerView): Followed {
+  const { boot } = view.observed;
+  const witnesses = witnessesOf(bundle, view);
   if (witnesses.length === 0 && bundle.soak === undefined) {
     return { bundle, soak: undefined, components: [], dueInMs: undefined };
   }
   const soak = soakAfter(bundle.soak, witnesses, boot, NO_ACTIVATION);
   const running = soak.components.filter(({ runs }) => runs.length > 0);
-  const needMs = Math.min(SEEN_MS, look.policy.lifecycle.soak);
+  const needMs = Math.min(SEEN_MS, view.policy.lifecycle.soak);
   const dueInMs = running.map(
     ({ runs, disturbedMs = 0 }) =>
       Math.max(disturbedMs, ...runs.map(({ sinceMs }) => sinceMs)) + needMs - boot.uptimeMs,
@@ -88,7 +87,7 @@ const NO_ACTIVATION = 0;
  * have stopped: a container that runs in addition to it, as a test or to pull images early, is no
  * upgrade.
  */
-function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerLook): readonly Witness[] {
+function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerView): readonly Witness[] {
   const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);
   const components = componentsById(bundle, ids);
   const current = currentRelease(stored.bundles, bundle.payload.name);
@@ -113,7 +112,7 @@ function exclusiveIds(
   { bundleId, contents }: StoredBundle,
   bundles: readonly StoredBundle[],
   pulledByUs: ReadonlySet<string>,
-  ids: ContainerLook['ids'],
+  ids: ContainerView['ids'],
 ): ReadonlySet<string> {
   const others = bundles.filter((other) => other.bundleId !== bundleId);
   const shared = new Set(

@@ -182,8 +182,8 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
 }
 
 function holdReport(hold: ActivationHold): ActivationHoldReport {
-  const { gate, code, releasedBy, lookAgainAt } = hold;
-  const end = releasedBy === 'time' && lookAgainAt !== undefined ? new Date(lookAgainAt) : undefined;
+  const { gate, code, releasedBy, checkAgainAt } = hold;
+  const end = releasedBy === 'time' && checkAgainAt !== undefined ? new Date(checkAgainAt) : undefined;
   const hasDate = end !== undefined && !Number.isNaN(end.getTime());
   return { gate, code, message: holdClause(hold), releasedBy, ...(hasDate && { until: end.toISOString() }) };
 }

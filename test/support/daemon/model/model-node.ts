@@ -90,8 +90,8 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     const rendered = { renderedPins: [...pins], foundPins: [...pins], renderedMirrors: [...mirrors] };
     const runtime = reachable({ images: machine.listed(), filesystem: machine.filesystem(), ...rendered });
     const isShort = (last?.short.length ?? 0) > 0;
-    const sinceLookMs = machine.boot().uptimeMs - lastLookMs;
-    const isLooked = needsContainers(stored(), runtime, policy, { isShort, sinceLookMs, now: machine.now() });
+    const sinceListMs = machine.boot().uptimeMs - lastLookMs;
+    const isLooked = needsContainers(stored(), runtime, policy, { isShort, sinceListMs, now: machine.now() });
     if (isLooked) lastLookMs = machine.boot().uptimeMs;
     return observation({
       now: machine.now(),

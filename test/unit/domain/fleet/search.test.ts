@@ -11,6 +11,6 @@ it.each([
   [HOUR, HOUR, 'long'],
   [1_000, 1_000, 'long'],
   [0, 0, 'long'],
-] as const)('after %i ms, with fleet.absent %i ms, is %s', (lookedMs, absentMs, search) => {
-  expect(searchOf(lookedMs, absentMs)).toBe(search);
+] as const)('after %i ms, with fleet.absent %i ms, is %s', (searchedMs, absentMs, search) => {
+  expect(searchOf(searchedMs, absentMs)).toBe(search);
 });

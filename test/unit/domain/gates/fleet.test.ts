@@ -54,7 +54,7 @@ describe('the gate of the fleet', () => {
           code: 'fleet/nobody-known',
           data: { waitMs: hourMs, isFirst: false },
           releasedBy: 'event',
-          lookAgainAt: NOON + hourMs,
+          checkAgainAt: NOON + hourMs,
         },
       });
       expect(text(unsure)).toBe(
@@ -69,7 +69,7 @@ describe('the gate of the fleet', () => {
     it.each(['new', 'short'] as const)('waits after a restart, however long the release is ready: %s', (search) => {
       const restarted = { ...unsure, fleet: { ...unsure.fleet, search }, now: NOON + 10 * hourMs };
       expect(gate(restarted)).toMatchObject({ kind: 'hold', hold: { code: 'fleet/nobody-known' } });
-      expect(gate(restarted)).not.toHaveProperty('hold.lookAgainAt');
+      expect(gate(restarted)).not.toHaveProperty('hold.checkAgainAt');
     });
 
     it('waits for fleet.absent, and before the release is ready without an end', () => {
@@ -77,7 +77,7 @@ describe('the gate of the fleet', () => {
       expect(text({ ...long, policy: short, now: NOON + 60_000 })).toBe('pass');
       const unready = gate({ ...long, bundle: stored(verified()) });
       expect(unready).toMatchObject({ kind: 'hold', hold: { code: 'fleet/nobody-known' } });
-      expect(unready).not.toHaveProperty('hold.lookAgainAt');
+      expect(unready).not.toHaveProperty('hold.checkAgainAt');
     });
 
     it('waits by a clock that was set back', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
 import type { GateContext } from '../../../../src/domain/gates/gate.ts';
-import { askGates } from '../../../../src/domain/gates/gates.ts';
+import { judgeGates } from '../../../../src/domain/gates/gates.ts';
 import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import { FACTS, NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
@@ -36,15 +36,15 @@ const context = (over: Partial<GateContext> = {}): GateContext => ({
   failures: [],
   ...over,
 });
-const ask = (over: Partial<GateContext> = {}) => askGates(context(over));
+const ask = (over: Partial<GateContext> = {}) => judgeGates(context(over));
 const floors = { ...NO_FLOORS, sequences: new Map([['ocp', 9]]) };
 
 describe('the gates of an activation', () => {
   it('let a release pass that nothing holds', () => {
-    expect(ask()).toEqual({ holds: [], lookAgainAt: undefined });
+    expect(ask()).toEqual({ holds: [], checkAgainAt: undefined });
   });
 
-  it.each<{ when: string; over: Partial<GateContext>; hold: object; lookAgainAt?: number }>([
+  it.each<{ when: string; over: Partial<GateContext>; hold: object; checkAgainAt?: number }>([
     {
       when: 'its trust was withdrawn',
       over: { withdrawn: 'trust/key-revoked' },
@@ -100,10 +100,10 @@ describe('the gates of an activation', () => {
         code: 'engine/activation-failed',
         data: { attempts: 2, reason: 'runtime/pull' },
         releasedBy: 'time',
-        lookAgainAt: NOON + 1_000,
+        checkAgainAt: NOON + 1_000,
         keepsDue: true,
       },
-      lookAgainAt: NOON + 1_000,
+      checkAgainAt: NOON + 1_000,
     },
     {
       when: 'its activation failed and waits for other media',
@@ -116,8 +116,8 @@ describe('the gates of an activation', () => {
         keepsDue: true,
       },
     },
-  ])('hold it when $when', ({ over, hold, lookAgainAt }) => {
-    expect(ask(over)).toEqual({ holds: [hold], lookAgainAt });
+  ])('hold it when $when', ({ over, hold, checkAgainAt }) => {
+    expect(ask(over)).toEqual({ holds: [hold], checkAgainAt });
   });
 
   it.each<{ when: string; over: Partial<GateContext> }>([
@@ -157,7 +157,7 @@ describe('the gates of an activation', () => {
     const rollout = { start: new Date(NOON + 5_000).toISOString(), startPercentage: 1 };
     const update = { from: '1.x', rollout };
     const all = { ...stored(verified({ schedule: 'manual', update })), cancelled };
-    const { holds, lookAgainAt } = ask({
+    const { holds, checkAgainAt } = ask({
       bundle: all,
       withdrawn: 'trust/approval',
       absentImages: 1,
@@ -166,7 +166,7 @@ describe('the gates of an activation', () => {
     });
     const gates = ['trust', 'cancellation', 'from', 'rollout', 'schedule', 'tagsInMotion'];
     expect(holds.map(({ gate }) => gate)).toEqual(gates);
-    expect(lookAgainAt).toBe(NOON + 5_000);
+    expect(checkAgainAt).toBe(NOON + 5_000);
   });
 });
 

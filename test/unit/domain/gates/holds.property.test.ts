@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
 import type { GateContext } from '../../../../src/domain/gates/gate.ts';
-import { type ActivationHold, askGates } from '../../../../src/domain/gates/gates.ts';
+import { type ActivationHold, judgeGates } from '../../../../src/domain/gates/gates.ts';
 import { RULE_CODES, type RuleCode } from '../../../../src/domain/model/reason.ts';
 import { holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
@@ -77,8 +77,8 @@ const isRule = (code: string): code is RuleCode => RULE_CODES.some((one) => one 
  * The context once what the hold names has happened; undefined where it is no matter of the
  * context.
  */
-function ended(context: GateContext, { code, releasedBy, lookAgainAt }: ActivationHold): GateContext | undefined {
-  if (releasedBy === 'time') return lookAgainAt === undefined ? undefined : { ...context, now: lookAgainAt };
+function ended(context: GateContext, { code, releasedBy, checkAgainAt }: ActivationHold): GateContext | undefined {
+  if (releasedBy === 'time') return checkAgainAt === undefined ? undefined : { ...context, now: checkAgainAt };
   if (!isRule(code)) return undefined;
   const bundle = { ...context.bundle, activationRequestedAt: NOON, activationOverrides: [code] };
   return { ...context, bundle };
@@ -89,12 +89,12 @@ describe('every hold of an activation', () => {
     const seen = new Set<string>();
     fc.assert(
       fc.property(contexts, (context) => {
-        for (const hold of askGates(context).holds) {
+        for (const hold of judgeGates(context).holds) {
           seen.add(hold.code);
           expect(holdClause(hold)).not.toMatch(/^gate /);
           const next = ended(context, hold);
           if (next === undefined) continue;
-          expect(askGates(next).holds.map(({ code }) => code)).not.toContain(hold.code);
+          expect(judgeGates(next).holds.map(({ code }) => code)).not.toContain(hold.code);
         }
       }),
       { numRuns: 400 },

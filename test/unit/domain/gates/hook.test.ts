@@ -38,7 +38,7 @@ describe('the gate of hook before-activate', () => {
     expect(ask({ failed: [{ ...run, why, attempts: 4, retryAt: NOON + 60 }] })).toMatchObject({
       hold: {
         releasedBy: 'time',
-        lookAgainAt: NOON + 60,
+        checkAgainAt: NOON + 60,
         data: { state: 'retry', attempts: 4, failure: 'ended', job: 'failed', result: 'exit-code', status: 3 },
       },
     });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { NO_FLOORS } from '../../../../../src/domain/adoption/floors.ts';
-import { askGates, askRules } from '../../../../../src/domain/gates/gates.ts';
+import { judgeGates, judgeRules } from '../../../../../src/domain/gates/gates.ts';
 import type { UpdateRules } from '../../../../../src/domain/model/bundle.ts';
 import { RULE_CODES } from '../../../../../src/domain/model/reason.ts';
 import { confirmationMessage, ruleReason } from '../../../../../src/domain/report/hold-text.ts';
@@ -52,12 +52,12 @@ const rulesOn = (update: UpdateRules, over: Partial<StoredBundle> = {}) => ({
   ...stored(verified({ update }), { readyAt: NOON }),
   ...over,
 });
-const judge = (update: UpdateRules, over: Partial<StoredBundle> = {}) => askRules(rulesOn(update, over), QUESTION);
+const judge = (update: UpdateRules, over: Partial<StoredBundle> = {}) => judgeRules(rulesOn(update, over), QUESTION);
 const codes = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
   judge(update, over).holds.map(({ code }) => code);
 
 describe('rules that hold an activation', () => {
-  it.each<{ when: string; update: UpdateRules; holds: readonly string[]; lookAgainAt?: number }>([
+  it.each<{ when: string; update: UpdateRules; holds: readonly string[]; checkAgainAt?: number }>([
     { when: 'no rule', update: {}, holds: [] },
     { when: 'a range in from that has the present release', update: { from: '>=4.12.0' }, holds: [] },
     { when: 'a range in from that has it not', update: { from: '>=4.13.7' }, holds: ['rule/from'] },
@@ -65,13 +65,13 @@ describe('rules that hold an activation', () => {
       when: 'a rollout that has not begun',
       update: { rollout: { start: at(NOON + HOUR), durationMinutes: 60 } },
       holds: ['rule/rollout'],
-      lookAgainAt: NOON + 2 * HOUR,
+      checkAgainAt: NOON + 2 * HOUR,
     },
     {
       when: 'a rollout under way',
       update: { rollout: { start: at(NOON - HOUR), durationMinutes: 61, startPercentage: 0.5 } },
       holds: ['rule/rollout'],
-      lookAgainAt: NOON + 60_000,
+      checkAgainAt: NOON + 60_000,
     },
     {
       when: 'a rollout that ends now',
@@ -82,7 +82,7 @@ describe('rules that hold an activation', () => {
       when: 'a rollout that is one moment',
       update: { rollout: { start: at(NOON + 1), startPercentage: 1 } },
       holds: ['rule/rollout'],
-      lookAgainAt: NOON + 1,
+      checkAgainAt: NOON + 1,
     },
     { when: 'such a one that is past', update: { rollout: { start: at(NOON), startPercentage: 1 } }, holds: [] },
     {
@@ -90,18 +90,18 @@ describe('rules that hold an activation', () => {
       update: { rollout: { start: at(NOON - HOUR), startPercentage: 0.1 } },
       holds: ['rule/rollout'],
     },
-    { when: 'an end of life ahead', update: { endOfLife: at(NOON + 1) }, holds: [], lookAgainAt: NOON + 1 },
+    { when: 'an end of life ahead', update: { endOfLife: at(NOON + 1) }, holds: [], checkAgainAt: NOON + 1 },
     { when: 'an end of life that is now', update: { endOfLife: at(NOON) }, holds: ['rule/end-of-life'] },
     { when: 'rules about other releases', update: { barrier: { reason: 'x' }, deadend: { reason: 'y' } }, holds: [] },
     {
       when: 'all at once',
       update: { from: '1.x', rollout: { start: at(NOON + 1), startPercentage: 1 }, endOfLife: at(NOON - 1) },
       holds: ['rule/from', 'rule/rollout', 'rule/end-of-life'],
-      lookAgainAt: NOON + 1,
+      checkAgainAt: NOON + 1,
     },
-  ])('$when', ({ update, holds, lookAgainAt }) => {
+  ])('$when', ({ update, holds, checkAgainAt }) => {
     expect(codes(update)).toEqual(holds);
-    expect(judge(update).lookAgainAt).toBe(lookAgainAt);
+    expect(judge(update).checkAgainAt).toBe(checkAgainAt);
   });
 
   it('hold no release that was activated on this node before, so that a rollback is always possible', () => {
@@ -118,7 +118,7 @@ describe('rules that hold an activation', () => {
     const update = { rollout: { start: at(NOON - HOUR), durationMinutes: 30 }, endOfLife: at(NOON + HOUR) };
     const held = (name: string, now = NOON) => {
       const bundles = [stored(verified({ name, created: '2030-01-01T00:00:00Z' })), rulesOn(update)];
-      return askRules(rulesOn(update), { ...QUESTION, bundles, now }).holds.map(({ code }) => code);
+      return judgeRules(rulesOn(update), { ...QUESTION, bundles, now }).holds.map(({ code }) => code);
     };
     expect(held('ocp')).toEqual(['clock']);
     expect(held('tools')).toEqual([]);
@@ -127,7 +127,7 @@ describe('rules that hold an activation', () => {
 
   it('name the rule that holds, its values and what to do', () => {
     const bundle = rulesOn({ from: '>=99.0.0' });
-    const { holds } = askRules(bundle, QUESTION);
+    const { holds } = judgeRules(bundle, QUESTION);
     expect(ruleReason(bundle, holds)).toEqual({
       code: 'rule/from',
       message: `It is not activated automatically: its rule "from" allows it only from >=99.0.0, and the current release is 4.13.6. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
@@ -141,7 +141,7 @@ describe('rules that hold an activation', () => {
   it('show the turn of this node in a rollout, and that the activation is then automatic', () => {
     const message = (update: UpdateRules, manual = false, isSynchronised = true) => {
       const bundle = stored(verified({ update, ...(manual && { schedule: 'manual' }) }), { readyAt: NOON });
-      const { holds } = askGates({ ...CONTEXT, bundle, clockSynchronised: isSynchronised });
+      const { holds } = judgeGates({ ...CONTEXT, bundle, clockSynchronised: isSynchronised });
       return ruleReason(bundle, holds)?.message;
     };
     const rollout = { start: '2030-01-01T00:00:00Z', durationMinutes: 90 };
@@ -161,7 +161,7 @@ describe('rules that hold an activation', () => {
     const held = stored(verified({ version: '4.13.5', sequence: 9, update: { from: '<4.0.0' } }));
     const beyond = stored(verified({ version: '4.13.9', sequence: 10 }));
     const path = pathWith([present, barrier, held, beyond]);
-    const holdsOf = (bundle: StoredBundle) => askRules(bundle, { ...QUESTION, path }).holds.map(({ code }) => code);
+    const holdsOf = (bundle: StoredBundle) => judgeRules(bundle, { ...QUESTION, path }).holds.map(({ code }) => code);
     expect(holdsOf(held)).toEqual(['rule/from', 'rule/downgrade', 'rule/deadend']);
     expect(holdsOf(beyond)).toEqual(['rule/barrier', 'rule/deadend']);
     expect(holdsOf({ ...beyond, activationOverrides: ['rule/deadend'] })).toEqual(['rule/barrier']);
@@ -185,8 +185,8 @@ describe('rules that hold an activation', () => {
             ...(percent !== null && { startPercentage: percent }),
           };
           const bundle = rulesOn({ rollout, endOfLife: date.toISOString() });
-          const { holds, lookAgainAt } = askRules(bundle, { ...QUESTION, now, clockSynchronised: false });
-          expect(lookAgainAt === undefined || lookAgainAt > now).toBe(true);
+          const { holds, checkAgainAt } = judgeRules(bundle, { ...QUESTION, now, clockSynchronised: false });
+          expect(checkAgainAt === undefined || checkAgainAt > now).toBe(true);
           expect(ruleReason(bundle, holds)?.message ?? '').not.toMatch(/NaN|undefined|Invalid/);
         },
       ),

@@ -13,7 +13,7 @@ const looked = (over: Partial<DocumentLook> = {}): DocumentLook => ({
   at: NOON,
   kept,
   lacking: new Set(),
-  lackingLooks: 1,
+  lackingChecks: 1,
   ...over,
 });
 const lacking = new Set([ready.contents.images[0]?.reference ?? '']);
@@ -52,8 +52,8 @@ describe('documentLookDue', () => {
   it('looks for what is lacking when the media have changed, soon after the first look, and then less and less often', () => {
     expect(due(looked({ lacking }))).toEqual({ kind: 'later', at: NOON + 5_000 });
     expect(due(looked({ lacking }), { now: NOON + 5_000 })).toMatchObject({ kind: 'now' });
-    expect(due(looked({ lacking, lackingLooks: 2 }))).toEqual({ kind: 'later', at: NOON + 20_000 });
-    expect(due(looked({ lacking, lackingLooks: 9 }))).toEqual({ kind: 'later', at: NOON + 300_000 });
+    expect(due(looked({ lacking, lackingChecks: 2 }))).toEqual({ kind: 'later', at: NOON + 20_000 });
+    expect(due(looked({ lacking, lackingChecks: 9 }))).toEqual({ kind: 'later', at: NOON + 300_000 });
     expect(due(looked({ lacking, media: 'others' }))).toMatchObject({ kind: 'now' });
     expect(due(looked({ media: 'others' }))).toEqual({ kind: 'later', at: undefined });
     // The clock was set back.

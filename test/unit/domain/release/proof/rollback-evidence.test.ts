@@ -189,8 +189,8 @@ describe('evidence of a rollback beside a release that runs without activation',
 });
 
 describe('isContainerCheckDue', () => {
-  const due = (sinceLookMs: number, bundles = [fallback, proven()], soakMs = 60 * MINUTE_MS) =>
-    isContainerCheckDue(bundles, sinceLookMs, { soak: soakMs });
+  const due = (sinceListMs: number, bundles = [fallback, proven()], soakMs = 60 * MINUTE_MS) =>
+    isContainerCheckDue(bundles, sinceListMs, { soak: soakMs });
 
   it('is true once in ten minutes or the soak time if that is shorter, and in each round during a rollback', () => {
     expect([9, 10].map((minutes) => due(minutes * MINUTE_MS))).toEqual([false, true]);
