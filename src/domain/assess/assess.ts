@@ -42,7 +42,7 @@ export interface Assessment extends UnknownBundles {
   readonly bundles: readonly BundleAssessment[];
   /** Adopted bundles without images: nothing is preloaded or activated. */
   readonly notices: readonly NoticeAssessment[];
-  /** Digests of the layers that the runtime has, as far as our bundles tell. */
+  /** Digests of the layers that the runtime has, as far as our bundles show. */
   readonly presentLayers: ReadonlySet<Digest>;
   readonly mirrors: RenderedMirrors;
   readonly tags: TagAssessment;
