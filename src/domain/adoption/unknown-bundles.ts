@@ -143,7 +143,7 @@ function arrivalsOf(
   known: ReadonlyMap<string, number>,
 ): Memory['arrivals'] {
   const sticks = media.filter(
-    ({ mediumId, isDropFolder, peer }) => !isDropFolder && peer === undefined && !/^(load|dir):/.test(mediumId),
+    ({ mediumId, isDropFolder, peer }) => !isDropFolder && peer === undefined && !mediumId.startsWith('load:'),
   );
   return new Map(
     sticks.map(({ mediumId }) => [
