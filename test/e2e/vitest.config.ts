@@ -34,7 +34,7 @@ export default defineConfig({
     name: 'e2e',
     include: ['test/e2e/**/*.test.ts'],
     exclude: [...configDefaults.exclude, ...(leavesOutHarness ? ['test/e2e/machine.test.ts'] : [])],
-    globalSetup: ['test/support/requirements.ts', 'test/e2e/machine/product/saved-machines.ts'],
+    globalSetup: 'test/e2e/machine/product/saved-machines.ts',
     testTimeout: 600_000,
     hookTimeout: 600_000,
     fileParallelism: machinesAtATime > 1,
