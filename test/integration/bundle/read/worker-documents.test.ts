@@ -96,12 +96,14 @@ describe('large documents', () => {
   );
 
   it('that need more memory than the thread has are refused with the size and the limit, and the next one is parsed', async () => {
-    const parse = create({ heapMb: 8 });
-    await expect(parse.contents(...fileOf(largest), signal)).rejects.toMatchObject({
+    // The thread and a small document take less than 8 MiB, the large one more than 20 MiB.
+    const parse = create({ heapMb: 13 });
+    const tooLarge = { ...largest, images: [...largest.images, ...largest.images] };
+    await expect(parse.contents(...fileOf(tooLarge), signal)).rejects.toMatchObject({
       code: 'bundle/contents',
       disposition: 'reject',
       message: expect.stringMatching(
-        /^contents\.json \(6 MiB\) is too large to be read: it takes more than 8 MiB of memory/,
+        /^contents\.json \(8 MiB\) is too large to be read: it takes more than 13 MiB of memory/,
       ),
     });
     expect((await parse.contents(...small(), signal)).layers).toHaveLength(300);
