@@ -11,10 +11,7 @@ import { messageIds } from '../../platform/message-ids.ts';
 import type { HookStore } from '../../ports/hooks.ts';
 import type { FloorStore, PinLedgerStore, RevocationStore, StateStore, StreamStore } from '../../ports/state.ts';
 import { openState } from '../../store/database/open-state.ts';
-import { openFloors } from '../../store/files/floors.ts';
-import { openHookLedger } from '../../store/files/hook-ledger.ts';
-import { openPinLedger } from '../../store/files/pin-ledger.ts';
-import { readReportedReleases } from '../../store/files/reported-releases.ts';
+import { openFloors, openHookLedger, openPinLedger, readReportedReleases } from '../../store/files/node-records.ts';
 import { reviveBundle } from './signed-bundles.ts';
 
 /** All that a node records. */

@@ -12,7 +12,7 @@ import type { FoundBundle } from '../../domain/model/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { SignedBundles } from '../../ports/signed-bundles.ts';
-import type { BundleReviver } from '../../store/database/tables/load-bundles.ts';
+import type { BundleReviver } from '../../store/database/tables/bundle-rows.ts';
 import type { SignedFiles } from '../../store/files/signed-files.ts';
 
 /** The adapters of {@link createSignedBundles}. */

@@ -31,8 +31,8 @@ import { callAgain } from '../../runtime/cri/runtime-error.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
 import { configuredRuntime, detectRuntime, type RuntimeCandidate } from '../../runtime/detected-runtime.ts';
-import { withDatabaseCopy } from '../../store/database/database-copy.ts';
-import { openPinLedger } from '../../store/files/pin-ledger.ts';
+import { withDatabaseCopy } from '../../store/database/state-copies.ts';
+import { openPinLedger } from '../../store/files/node-records.ts';
 import { watchFleetAt } from '../fleet/watch-fleet.ts';
 
 /**

@@ -11,9 +11,7 @@ import type {
   StreamStore,
 } from '../../ports/state.ts';
 import { append, type Recording, write, writeThrough } from './recording.ts';
-import type { BundleRows } from './tables/bundle-rows.ts';
-import type { CancellationRows } from './tables/cancellation-rows.ts';
-import type { PulledImageRows } from './tables/pulled-image-rows.ts';
+import type { BundleRows, CancellationRows, PulledImageRows } from './tables/bundle-rows.ts';
 import type { TrustRows, TrustState } from './tables/trust-rows.ts';
 
 /** A copy of the bundle tables in memory, so that a round needs no query. */

@@ -16,15 +16,13 @@ import Database from 'better-sqlite3';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { diskFaultOf } from '../../platform/files/disk-fault.ts';
 import { oneLine } from '../../platform/plain-text.ts';
-import { damagedName } from '../files/damaged-name.ts';
-import { diskFaultError } from '../files/write-error.ts';
-import { isDamage } from './damage.ts';
-import { cannotOpen } from './database.ts';
+import { damagedName, diskFaultError } from '../files/write-error.ts';
+import { cannotOpen, isDamage } from './database.ts';
 import { MIGRATIONS } from './migrations.ts';
 import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
 import { hasCopy, type RestoredCopy, restoreCopy } from './state-copies.ts';
-import { type BundleReviver, loadBundles } from './tables/load-bundles.ts';
-import { walDamage } from './wal-damage.ts';
+import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
+import { walDamage } from './wal.ts';
 
 /**
  * Suffixes of the files of one database. The log is renamed first: if a crash left it behind,

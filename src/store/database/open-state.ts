@@ -9,14 +9,13 @@ import { probeDisk } from '../../platform/files/disk-fault.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { unsyncedError } from '../files/write-error.ts';
-import { removedError } from './damage.ts';
-import { openDatabase } from './database.ts';
+import { openDatabase, removedError } from './database.ts';
 import { openOrRenew } from './lost-state.ts';
 import { createRecording, type Recording, refuse } from './recording.ts';
 import { putStaged, stageCopy, writeCopy } from './state-copies.ts';
 import { createStores, type Store } from './state-store.ts';
-import type { BundleReviver } from './tables/load-bundles.ts';
-import { fileOf } from './wal-sync.ts';
+import type { BundleReviver } from './tables/bundle-rows.ts';
+import { fileOf } from './wal.ts';
 
 /** The open state. */
 export interface OpenState {

@@ -4,8 +4,8 @@ import { AppError } from '../../platform/app-error.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { openDatabase } from './database.ts';
 import { tableWithWrongSum } from './row-sums.ts';
+import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { createEventRows } from './tables/event-rows.ts';
-import { type BundleReviver, loadBundles } from './tables/load-bundles.ts';
 import { createTrustRows } from './tables/trust-rows.ts';
 
 /**

@@ -1,14 +1,16 @@
 import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
+import type { Fault } from '../../domain/model/reason.ts';
+import { isDiskTrouble } from '../../domain/preload/space.ts';
 import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
+import { probeDisk, visibleDiskFault } from '../../platform/files/disk-fault.ts';
 import type { Durability, EventRow, StateCopies } from '../../ports/state.ts';
-import { createDiskWatch, type DiskWatch } from '../files/disk-watch.ts';
-import { databaseWriteError, unsyncedError } from '../files/write-error.ts';
-import { damagedError, isCorruption, removedError } from './damage.ts';
+import { databaseWriteError, diskFaultError, unsyncedError } from '../files/write-error.ts';
+import { damagedError, isCorruption, removedError } from './database.ts';
 import { writeCopy } from './state-copies.ts';
 import { createEventRows, type EventRows } from './tables/event-rows.ts';
-import { createWalSync, syncLog, type WalSync } from './wal-sync.ts';
+import { createWalSync, syncLog, type WalSync } from './wal.ts';
 
 /** How to write to a database. */
 export interface RecordingOptions {
@@ -227,4 +229,37 @@ export function refuse(recording: Recording, error: AppError): AppError {
   recording.refusal = error;
   recording.onDamage(error);
   return error;
+}
+
+/** Tells whether stickpin's own files can be written. */
+interface DiskWatch {
+  /** Call when a write failed. @returns the same error, to be thrown */
+  failed(error: AppError): AppError;
+  /** Call when a write succeeded. */
+  succeeded(): void;
+  /** As in `Durability.trouble`. */
+  trouble(): Fault | undefined;
+}
+
+/**
+ * Watches the filesystem of `directory`. A disk that was full or read-only counts as such until a
+ * test write succeeds, any other failure until a write does.
+ */
+function createDiskWatch(directory: string): DiskWatch {
+  let failure: AppError | undefined;
+  return {
+    failed: (error) => {
+      failure = error;
+      return error;
+    },
+    succeeded: () => {
+      failure = undefined;
+    },
+    trouble: () => {
+      const fault = failure === undefined ? visibleDiskFault(directory) : probeDisk(directory);
+      if (fault === undefined && failure !== undefined && isDiskTrouble(failure)) failure = undefined;
+      const error = fault === undefined ? failure : diskFaultError(directory, fault);
+      return error && { code: error.code, message: error.message };
+    },
+  };
 }

@@ -1,11 +1,11 @@
 import { closeSync, copyFileSync, fsyncSync, lstatSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { copyFile, mkdtemp, open, rename, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
-import { reasonOf } from '../../platform/app-error.ts';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { syncFile, syncFolder } from '../../platform/files/durable-file.ts';
-import { damagedName } from '../files/damaged-name.ts';
-import { databaseWriteError, fileWriteError } from '../files/write-error.ts';
+import { damagedName, databaseWriteError, fileWriteError } from '../files/write-error.ts';
 
 const MODE = 0o600;
 
@@ -124,4 +124,55 @@ function syncNow(path: string): void {
 
 function isFile(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+/** How often a copy is made while the daemon writes. */
+const ATTEMPTS = 20;
+
+/**
+ * Runs `use` with a copy of the database at `path`, which is removed afterwards: a database with a
+ * write-ahead log can't be opened without writing beside it.
+ *
+ * INVARIANT: neither file changed while both were copied. A checkpoint between the two copies would
+ * give a log and a database of different times, which looks like damage.
+ *
+ * @param use gets the path of the copy and the size of the database
+ * @param copyOne copies a file; default that of Node.js
+ * @throws errors of the filesystem and of `use`
+ */
+export async function withDatabaseCopy<T>(
+  path: string,
+  signal: AbortSignal,
+  use: (copy: string, sizeBytes: number) => Promise<T>,
+  copyOne: (from: string, to: string) => Promise<void> = copyFile,
+): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), 'stickpin-state-copy-'));
+  try {
+    const copy = join(folder, 'state.db');
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+      signal.throwIfAborted();
+      const before = await stateOf(path);
+      await rm(`${copy}-wal`, { force: true });
+      await copyOne(`${path}-wal`, `${copy}-wal`).catch(unlessAbsent);
+      await copyOne(path, copy);
+      if ((await stateOf(path)) === before) break;
+    }
+    return await use(copy, (await stat(copy)).size);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The sizes and the times of the last change of the database and of its log. */
+async function stateOf(path: string): Promise<string> {
+  const states = [path, `${path}-wal`].map(async (file) => {
+    const found = await stat(file, { bigint: true }).catch(unlessAbsent);
+    return found === undefined ? 'absent' : `${found.ino} ${found.size} ${found.mtimeNs}`;
+  });
+  return (await Promise.all(states)).join(', ');
+}
+
+function unlessAbsent(error: unknown): undefined {
+  if (systemCodeOf(error) !== 'ENOENT') throw error;
+  return undefined;
 }

@@ -33,12 +33,15 @@ import {
   write,
   writeThrough,
 } from './recording.ts';
-import { createBundleRows } from './tables/bundle-rows.ts';
-import { createCancellationRows } from './tables/cancellation-rows.ts';
+import {
+  type BundleReviver,
+  createBundleRows,
+  createCancellationRows,
+  createPulledImageRows,
+  loadBundles,
+} from './tables/bundle-rows.ts';
 import { createConditionRows } from './tables/condition-rows.ts';
 import { createIdentityRows, type IdentityRows } from './tables/identity-rows.ts';
-import { type BundleReviver, loadBundles } from './tables/load-bundles.ts';
-import { createPulledImageRows } from './tables/pulled-image-rows.ts';
 import { createTagRows } from './tables/tag-rows.ts';
 import { createTrustRows } from './tables/trust-rows.ts';
 

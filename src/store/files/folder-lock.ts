@@ -6,7 +6,7 @@ import type { Clock } from '../../platform/clock.ts';
 import { isNoFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
-import { damagedName } from './damaged-name.ts';
+import { damagedName } from './write-error.ts';
 
 // flock(2), the same on all architectures.
 const LOCK_EX = 2;

@@ -3,8 +3,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { isNoFile, readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
-import { damagedName } from './damaged-name.ts';
-import { fileWriteError } from './write-error.ts';
+import { damagedName, fileWriteError } from './write-error.ts';
 
 /** A small JSON document on the disk with a checksum. */
 export interface SealedFile<T> {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type BundleId, digestFromHex, hexOf } from '../../domain/model/digest.ts';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
-import { blobError } from './blob-error.ts';
+import { blobError } from './write-error.ts';
 
 /** Folders of signed documents, one for each bundle. */
 export interface SignedFiles {

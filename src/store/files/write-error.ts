@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { type DiskFault, diskFaultMessage, diskFaultOf, probeDisk } from '../../platform/files/disk-fault.ts';
 
@@ -55,4 +57,41 @@ export function unsyncedError(path: string, cause: unknown): AppError {
   if (fault !== undefined) return diskFaultError(path, fault, cause);
   const message = `It is not known whether the last changes of ${path} are on the disk: ${reasonOf(cause)}; look for errors of the disk in dmesg. Nothing that depends on them is done before all is in a new file`;
   return new AppError({ code: 'store/write', message, disposition: 'retry', cause });
+}
+
+/** Bytes that came have another digest than the blob. */
+export function mismatch(path: string, digest: Digest, actual: Digest): AppError {
+  return new AppError({
+    code: 'store/blob',
+    message: `${path} is not written: it should hold ${digest}, and what was read from the medium has digest ${actual}; copy the bundle to the medium again`,
+    disposition: 'retry',
+  });
+}
+
+/** A blob that is not there (any more). */
+export function absentBlob(path: string): AppError {
+  return new AppError({ code: 'media/gone', message: `${path} is not there`, disposition: 'wait' });
+}
+
+/** `how`: what could not be done with `path`, as a participle. */
+export function blobError(path: string, how: string, cause: unknown): AppError {
+  return new AppError({
+    code: 'store/blob',
+    message: `${path} can't be ${how}: ${reasonOf(cause)}`,
+    disposition: 'retry',
+    cause,
+  });
+}
+
+/**
+ * The new path of a damaged file, for example `state.db.damaged-20260310T120000Z`. A number is
+ * added if that exists. @param now milliseconds since the epoch
+ */
+export function damagedName(path: string, now: number): string {
+  const time = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '');
+  const name = `${path}.damaged-${time}`;
+  for (let count = 1; ; count += 1) {
+    const candidate = count === 1 ? name : `${name}-${count}`;
+    if (!existsSync(candidate) && !existsSync(`${candidate}-wal`)) return candidate;
+  }
 }

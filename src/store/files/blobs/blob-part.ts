@@ -2,8 +2,8 @@ import type { Hash } from 'node:crypto';
 import { type FileHandle, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
-import { mismatch } from '../blob-error.ts';
 import { hashOf } from '../layers/layer-files.ts';
+import { mismatch } from '../write-error.ts';
 
 /** A blob that is copied from a medium. */
 export interface CopiedBlob {

@@ -10,9 +10,8 @@ import { digestOf } from '../../../platform/digest.ts';
 import { syncFolder, writeNewFile } from '../../../platform/files/durable-file.ts';
 import { type Allocate, newBuffer, oneBuffer } from '../../../platform/files/file-access.ts';
 import type { AttachmentStore, DocumentStore } from '../../../ports/blobs.ts';
-import { absentBlob, blobError, mismatch } from '../blob-error.ts';
 import { CHANGED, readChecked } from '../layers/layer-files.ts';
-import { fileWriteError } from '../write-error.ts';
+import { absentBlob, blobError, fileWriteError, mismatch } from '../write-error.ts';
 import { type CopiedBlob, type CopySource, copyBlob, dropParts, partName, sweepParts } from './blob-part.ts';
 import { largeSizeOf, requireRoom, SMALL_BYTES, statsOf, sweepStaged } from './large-blob.ts';
 

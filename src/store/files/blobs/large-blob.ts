@@ -3,7 +3,7 @@ import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, systemCodeOf } from '../../../platform/app-error.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
-import { blobError } from '../blob-error.ts';
+import { blobError } from '../write-error.ts';
 
 /**
  * Up to this size a blob is read whole, and checked each time that it is read. A larger one is an

@@ -4,7 +4,7 @@ import { untilAborted } from '../../../platform/async/abort.ts';
 import { type Allocate, newBuffer } from '../../../platform/files/file-access.ts';
 import type { Log } from '../../../platform/log.ts';
 import type { LayerStore, LayerWriter } from '../../../ports/blobs.ts';
-import { absentBlob } from '../blob-error.ts';
+import { absentBlob } from '../write-error.ts';
 import { CHANGED, deviceOf, hasDigest, layerPath, listPartials, readChecked } from './layer-files.ts';
 import {
   finishLayer,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { walDamage } from '../../../../src/store/database/wal-damage.ts';
+import { walDamage } from '../../../../src/store/database/wal.ts';
 
 /** SQLite file format, "WAL-mode File Format". */
 const HEADER_BYTES = 32;

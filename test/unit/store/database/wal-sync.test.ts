@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createWalSync } from '../../../../src/store/database/wal-sync.ts';
+import { createWalSync } from '../../../../src/store/database/wal.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 

@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
-import { openFloors } from '../../../../src/store/files/floors.ts';
-import { openPinLedger } from '../../../../src/store/files/pin-ledger.ts';
+import { openFloors, openPinLedger } from '../../../../src/store/files/node-records.ts';
 import { LEDGER, NOON } from '../../../support/daemon/scenario.ts';
 
 const { signal } = new AbortController();
