@@ -12,13 +12,11 @@ import { closeWatcher } from '../platform/files/file-access.ts';
 import { type HeldFolder, holdWithoutLinks } from '../platform/files/held-folder.ts';
 import { type MediaProvider, type MediaSink, openFolderMedium, type PluggedMedium } from './media-provider.ts';
 
-/** A directory that is a medium while it exists. */
 interface DirectoryMedium {
   readonly path: string;
   readonly layout: BundleLayout;
 }
 
-/** The options of {@link createDirectoryMedia}. */
 export interface DirectoryMediaDeps {
   readonly directories: readonly DirectoryMedium[];
   readonly clock: Clock;
@@ -35,8 +33,8 @@ const DEFAULT_SETTLE_MS = 500;
  */
 const PRESENCE_MS = 2_000;
 /**
- * How often a directory is checked again after a report, each {@link PRESENCE_MS}. The watch on a
- * new folder begins late on a busy machine, and nothing tells what was written into it before.
+ * How often a directory is checked again after a report, each {@link PRESENCE_MS}. On a busy
+ * machine the watch on a new folder begins late, and earlier writes are not reported.
  */
 const LATER_LOOKS = 2;
 
@@ -69,7 +67,6 @@ export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
 
 type OpenWatcher = typeof import('chokidar').watch;
 
-/** One directory that is watched. */
 interface DirectoryWatch {
   readonly path: string;
   readonly layout: BundleLayout;
@@ -101,9 +98,7 @@ interface DirectoryWatch {
   laterLooks: number;
   /** Resolves when {@link below} watches the current directory. */
   following: Promise<void>;
-  /** The current check. */
   looking: Promise<void> | undefined;
-  /** Whether another check must follow. */
   again: boolean;
 }
 
@@ -164,7 +159,7 @@ async function closeWatch(watch: DirectoryWatch): Promise<void> {
 
 /**
  * Calls `onChange` when the entry at `path` comes, goes or is replaced, with `isMove`, and when its
- * attributes change; {@link PRESENCE_MS} covers what no watch tells. The drop folder's neighbours
+ * attributes change; {@link PRESENCE_MS} covers what no watch reports. The drop folder's neighbours
  * are the database, which is written to all the time, so that a watch which reads the whole folder
  * each time would be dear.
  */
@@ -234,7 +229,6 @@ function lookLater(watch: DirectoryWatch): void {
   look(watch);
 }
 
-/** Checks the directory, now or after the current check. */
 function look(watch: DirectoryWatch): void {
   watch.again = true;
   watch.looking ??= lookUntilDone(watch);

@@ -19,7 +19,6 @@ import {
   type PluggedMedium,
 } from './media-provider.ts';
 
-/** The options of {@link createLoadedMedia}. */
 interface LoadedMediaDeps {
   readonly log: Log;
   /**
@@ -216,7 +215,6 @@ async function* boundedStream(
   }
 }
 
-/** Has a place while the bundle is opened. The calls of `run` take their own. */
 async function boundedHold<T>(reader: BundleReader, run: () => Promise<T>, places: Places): Promise<T> {
   const leave = await places.take(NEVER_ABORTED);
   let isOpen = false;

@@ -12,7 +12,6 @@ import { type Listeners, listen, notifyAll } from '../platform/subscription.ts';
 import type { BlobCopy, BlobUnion, CopyFault } from '../ports/blobs.ts';
 import type { MediumBundle, PluggedMedium, ReadableBundle } from './media-provider.ts';
 
-/** All blobs of media as one source. */
 export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
   return {
     sizeOf: async (digest, signal) => (await findSource(blobs, digest, signal))?.size,
@@ -129,8 +128,8 @@ function isFaultOfCopy({ plugged, gone }: MediumSource, error: unknown): error i
 }
 
 /**
- * Marks a blob as bad in a source, and logs once which source is used instead. Nobody need be told
- * of a stick that was just taken out of another node.
+ * Marks a blob as bad in a source, and logs once which source is used instead. A stick that was
+ * just unplugged from another node is not worth a warning.
  */
 async function noteFault(
   blobs: MediaBlobs,
@@ -142,16 +141,10 @@ async function noteFault(
   distrust(blobs, source, digest, fault);
   if (error.code === 'media/gone') return;
   const next = (await findSource(blobs, digest, signal))?.source;
-  if (next !== undefined && !next.faults.has(digest)) tellChange(blobs.log, digest, source, next, error);
+  if (next !== undefined && !next.faults.has(digest)) logChange(blobs.log, digest, source, next, error);
 }
 
-function tellChange(
-  log: Pick<Log, 'warn'>,
-  digest: Digest,
-  from: MediumSource,
-  to: MediumSource,
-  error: unknown,
-): void {
+function logChange(log: Pick<Log, 'warn'>, digest: Digest, from: MediumSource, to: MediumSource, error: unknown): void {
   const [bad, good] = [from.plugged.label, to.plugged.label];
   const where = bad === good ? `another copy on ${good}` : good;
   const file = from.bundle.fileOf?.(digest);
@@ -232,7 +225,6 @@ function goneWhileReading(source: MediumSource, digest: Digest, cause: unknown):
   });
 }
 
-/** One verified bundle of one medium. */
 interface MediumSource {
   readonly bundleId: BundleId;
   readonly plugged: PluggedMedium;
@@ -246,7 +238,6 @@ interface MediumSource {
   readonly faults: Map<Digest, CopyFault>;
 }
 
-/** The verified bundles of all media. Their blobs are served. */
 export interface MediaBlobs {
   readonly sources: Map<MediumId, readonly MediumSource[]>;
   /** What other nodes gave wrong, for as long as the program runs. */
@@ -257,17 +248,14 @@ export interface MediaBlobs {
   readonly log: Pick<Log, 'warn'>;
 }
 
-/** The content of a medium. */
 interface MediumContents {
   readonly plugged: PluggedMedium;
-  /** Aborts when the medium is unplugged. */
   readonly gone: AbortSignal;
   readonly bundles: readonly MediumBundle[];
   /** The results for {@link bundles}. Each has the path of its bundle. */
   readonly judged: readonly FoundBundle[];
 }
 
-/** Creates it without a medium. */
 export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
   return { sources: new Map(), wrong: new Map(), streams: new Map(), listeners: new Set(), log };
 }
@@ -295,13 +283,11 @@ export function forgetMedium(blobs: MediaBlobs, mediumId: MediumId): void {
   if (blobs.sources.delete(mediumId)) notifyAll(blobs.listeners);
 }
 
-/** As {@link forgetMedium}, for all media. */
 export function forgetAllMedia(blobs: MediaBlobs): void {
   blobs.sources.clear();
   notifyAll(blobs.listeners);
 }
 
-/** A verified bundle on a plugged medium; undefined when none has it. */
 export function bundleOnMedia({ sources }: MediaBlobs, bundleId: BundleId): ReadableBundle | undefined {
   return [...sources.values()].flat().find((source) => source.bundleId === bundleId && !source.gone.aborted)?.bundle;
 }
@@ -345,7 +331,6 @@ function candidatesFor({ sources, streams }: MediaBlobs, digest: Digest): readon
   );
 }
 
-/** Remembers that a blob was found bad in a source. */
 function distrust({ wrong }: MediaBlobs, { faults, plugged }: MediumSource, digest: Digest, fault: CopyFault): void {
   faults.set(digest, fault);
   if (fault !== 'damaged' || plugged.peer === undefined) return;

@@ -10,9 +10,7 @@ import { AppError } from '../platform/app-error.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 import type { MountEntry } from './mounts.ts';
 
-/**
- * A medium that is a directory of this machine, or one `.stickpin.tar` file: `root` is its path.
- */
+/** `root`: the path of a directory, or of one `.stickpin.tar` file. */
 export function openFolderMedium(root: string, layout: BundleLayout): OpenMedium {
   return {
     place: root,
@@ -23,24 +21,21 @@ export function openFolderMedium(root: string, layout: BundleLayout): OpenMedium
   };
 }
 
-/** @param path relative to `root`; empty when the root itself is the bundle */
 function bundleAt(root: string, path: string): MediumBundle {
   const reader = openBundle(join(root, path), root);
   return { kind: 'bundle', path, reader, blobs: reader, fileOf: (digest) => fileOf(path, digest) };
 }
 
-/** The file of a blob, relative to the root of its medium; in a tar its name there. */
 function fileOf(path: string, digest: Digest): string {
   const name = `blobs/sha256/${hexOf(digest)}`;
   return isBundleTar(path) ? `${name} in ${path}` : join(path, name);
 }
 
-/** `media/load` (`reject`): the given path can't be used as a medium. */
+/** `media/load` (`reject`). */
 export function loadError(message: string, cause?: unknown): AppError<MediaErrorCode> {
   return new AppError({ code: 'media/load', message, disposition: 'reject', cause });
 }
 
-/** Codes of errors of the room media. */
 export type MediaErrorCode =
   | 'media/gone'
   | 'media/read'
@@ -51,7 +46,7 @@ export type MediaErrorCode =
   | 'media/load'
   | 'media/no-blob';
 
-/** Read access to one bundle of a medium. Both members may be the same object. */
+/** Both members may be the same object. */
 export interface BundleAccess {
   /** Reads the documents of the bundle while it is verified. */
   readonly reader: BundleReader;
@@ -59,7 +54,6 @@ export interface BundleAccess {
   readonly blobs: BlobSource;
 }
 
-/** A bundle on a medium. */
 export interface ReadableBundle extends BundleAccess {
   readonly kind: 'bundle';
   /** Its path on the medium, for display. Two bundles of one medium have different paths. */
@@ -73,7 +67,6 @@ export type MediumBundle =
   | ReadableBundle
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
-/** A medium that can be read. */
 export interface OpenMedium {
   /** Its location for the log: a mount point, a directory, an address. */
   readonly place: string;
@@ -115,10 +108,8 @@ export interface PluggedMedium {
   release(): Promise<void>;
 }
 
-/** Receives the reports of a provider. */
 export interface MediaSink {
   arrived(medium: PluggedMedium): void;
-  /** The content of the medium has changed. */
   changed(mediumId: MediumId): void;
   left(mediumId: MediumId): void;
   /** Another node can give its blobs again, or can't for a while, or its queue has moved. */
@@ -127,7 +118,6 @@ export interface MediaSink {
   lookedAt?(): void;
 }
 
-/** Finds media of one kind. */
 export interface MediaProvider {
   /**
    * Reports the present media, then each arrival, change and removal. @throws AppError when it
@@ -138,7 +128,6 @@ export interface MediaProvider {
    * Whether all media of the start have been reported. Absent when {@link start} waits for that.
    */
   isLookedAt?(): boolean;
-  /** Checks all media again. */
   rescan(signal: AbortSignal): Promise<void>;
   /**
    * Adds a medium by its path, and returns its label. Undefined when it is not of this provider's

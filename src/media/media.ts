@@ -29,14 +29,12 @@ import {
 import { createMountLook, type ReadMounts } from './mount-look.ts';
 import { arrive, changed, endAll, fail, leave, losePlace, mediumOf, move, type Slot, type Slots } from './slots.ts';
 
-/** The verified content of a medium, and the keys in use. */
 export interface Judgement {
   /** Each result has the path of its bundle. */
   readonly bundles: readonly FoundBundle[];
   readonly trustRevision: string;
 }
 
-/** The options of {@link createMedia}. */
 export interface MediaDeps {
   readonly providers: readonly MediaProvider[];
   /** Verifies the bundles of a medium. May throw AppError `media/gone`, `media/read`. */
@@ -62,7 +60,6 @@ export interface MediaDeps {
   readonly readMounts?: ReadMounts;
 }
 
-/** All plugged media and their blobs. */
 export interface Media extends MediaPort {
   /** Blobs of the verified bundles of all media that were read. */
   readonly blobs: BlobUnion;
@@ -72,7 +69,6 @@ export interface Media extends MediaPort {
   readonly held: HeldBundles;
   /** Starts all providers. @throws AppError of the first that fails */
   start(signal: AbortSignal): Promise<void>;
-  /** Makes every provider check again and every medium be read again. */
   rescan(signal: AbortSignal): Promise<void>;
   /** Adds a medium by its path, and returns its label. @throws AppError `media/load` (`reject`) */
   load(path: string, signal: AbortSignal): Promise<string>;
@@ -80,7 +76,6 @@ export interface Media extends MediaPort {
   dispose(): Promise<void>;
 }
 
-/** The state that the functions of this file share. */
 interface MediaWork {
   readonly deps: MediaDeps;
   readonly slots: Slots;
@@ -91,7 +86,6 @@ interface MediaWork {
 /** How long a mount waits for the removal of the previous one. */
 const RELEASE_MS = 35_000;
 
-/** Composes providers into one {@link Media}. */
 export function createMedia(deps: MediaDeps): Media {
   const { log, retryMs = [2_000, 10_000, 60_000] } = deps;
   const slots: Slots = {

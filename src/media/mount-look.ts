@@ -6,7 +6,6 @@ import { type MountEntry, parseMountinfo } from './mounts.ts';
 /** Reads the mounts of this process. */
 export type ReadMounts = (signal: AbortSignal) => Promise<readonly MountEntry[]>;
 
-/** The state of the mount of a medium. */
 type MountFate = 'there' | 'gone' | 'elsewhere';
 
 /** A medium and its open location. `opened` is undefined after it was found unmounted. */

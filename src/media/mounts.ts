@@ -25,7 +25,6 @@ const PROPERTIES = {
   ID: [],
 } as const;
 
-/** Properties of a device as udev gives them, encoded. */
 type Properties = Readonly<Record<string, string | undefined>>;
 
 /**

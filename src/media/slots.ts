@@ -9,13 +9,11 @@ import { MEDIUM_CALLS } from './loaded-media.ts';
 import { forgetMedium, type MediaBlobs } from './media-blobs.ts';
 import type { OpenMedium, PluggedMedium } from './media-provider.ts';
 
-/** One plugged medium and its state. */
 export interface Slot {
   readonly plugged: PluggedMedium;
   /** Aborts with `media/gone` when the medium is unplugged. */
   readonly gone: AbortController;
   state: MediumState;
-  /** The open medium, once it is mounted. */
   opened: OpenMedium | undefined;
   /**
    * The number of changes of its content. The result of a read that began before the last change is
@@ -92,7 +90,6 @@ export function leave(slots: Slots, mediumId: MediumId): void {
   releasing.set(mediumId, released);
 }
 
-/** Gives a medium a new state, unless it was removed. */
 export function move(slots: Slots, slot: Slot, state: MediumState): void {
   if (slots.byId.get(slot.plugged.mediumId) !== slot) return;
   slot.state = state;
@@ -134,7 +131,6 @@ export function endAll(slots: Slots): void {
   slots.byId.clear();
 }
 
-/** The public view of a medium. */
 export function mediumOf({ plugged, state }: Slot): Medium {
   const { mediumId, label, isDropFolder, peer } = plugged;
   return { mediumId, label: plainText(label), isDropFolder, ...(peer !== undefined && { peer: peer() }), state };

@@ -24,7 +24,6 @@ import type { ReadTurns } from './read-turns.ts';
 import { basePath, queryOf, type Route, respondError } from './route.ts';
 import { type TransferDependencies, type TransferRange, transfer } from './transfer.ts';
 
-/** The adapters of the pull API. */
 export interface PullApiOptions extends Omit<TransferDependencies, 'onWait' | 'turn'> {
   /** 32 hex digits that every path except the ping must have, or undefined. */
   readonly token: string | undefined;
@@ -51,13 +50,11 @@ export interface PullApiOptions extends Omit<TransferDependencies, 'onWait' | 't
   readonly layers?: Pick<LayerCopies, 'begin'>;
 }
 
-/** A request and its response. */
 export interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
 
-/** The pull API, as the answers use it. */
 export interface PullApi extends PullApiOptions {
   readonly turns: ReadTurns;
   /** The manifests that each index names, as far as they were asked for. */
@@ -69,7 +66,6 @@ export function offered(digest: Digest | undefined, { digests }: Offer): Digest 
   return digest === undefined || digests === undefined || digests.has(digest) ? digest : undefined;
 }
 
-/** A manifest that was asked for, and by whom. */
 export interface AskedManifest {
   readonly digest: Digest;
   /** Undefined when its bytes are damaged. */
@@ -182,7 +178,6 @@ async function extentOf(document: ImageDocument, source: BlobSource, signal: Abo
   return extents.includes('documents') ? 'documents' : 'whole';
 }
 
-/** Sends a blob, or the part of it that `Range` asks for. */
 export async function sendBlob(
   api: PullApi,
   { repository, digest }: Extract<Route, { kind: 'blob' }>,
@@ -282,7 +277,6 @@ async function flushed(
   }
 }
 
-/** Sends the tags of a repository, by pages when `n` is given. */
 export function sendTags({ token }: PullApi, repository: string, offer: Offer, { request, response }: Exchange): void {
   const query = queryOf(request.url ?? '');
   const n = query.get('n') ?? undefined;
@@ -312,7 +306,6 @@ export function sendReferrers(digest: Digest, offer: Offer, { request, response 
   });
 }
 
-/** What was asked for: an offer, and the digest in it if there is one. */
 interface Wanted {
   readonly offer: Offer;
   readonly digest: Digest | undefined;
@@ -366,7 +359,6 @@ export async function sendManifest(
  */
 const CONFIG_HOLD_MS = 3_000;
 
-/** Sends the manifest of a probe. */
 export function sendProbeManifest(bytes: Buffer, digest: string, { request, response }: Exchange): void {
   response.setHeader('docker-content-digest', digest);
   response.writeHead(200, { 'content-type': mediaTypes.ociManifest, 'content-length': bytes.length });

@@ -5,15 +5,12 @@ import type { Digest } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { BlobCopy, BlobSource, BlobUnion, ChangingBlobSource } from '../ports/blobs.ts';
 
-/** The sources of a union. */
 interface UnionParts {
   /** The stores on the node's own disk. They remove a bad blob when it is read completely. */
   readonly own: readonly (BlobSource & Partial<ChangingBlobSource>)[];
-  /** All media. */
   readonly media: BlobUnion;
 }
 
-/** The label of the node's own disk. */
 const OWN_LABEL = "this node's own disk";
 
 /**
@@ -124,7 +121,6 @@ export function referrersIndex(referrers: readonly Referral[], artifactType?: st
   return { schemaVersion: 2, mediaType: 'application/vnd.oci.image.index.v1+json', manifests };
 }
 
-/** A manifest as it is sent. */
 interface ManifestBody {
   readonly bytes: Buffer;
   readonly mediaType: string;

@@ -7,7 +7,6 @@ import type { BlobSource } from '../ports/blobs.ts';
 /** A text that changes when the file of a blob changes. Undefined when there is no file. */
 export type StampOf = (digest: Digest, signal: AbortSignal) => Promise<string | undefined>;
 
-/** One check of a blob. */
 interface Check {
   /** The stamp of the file before it was read. */
   readonly stamp: string | undefined;

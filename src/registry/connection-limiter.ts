@@ -2,7 +2,6 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { RegistryError } from './route.ts';
 
-/** The options of the limiter. */
 export interface LimiterOptions {
   /**
    * The user at the other end, for example `uid 0`; limits count by this text. Undefined: not
@@ -13,7 +12,6 @@ export interface LimiterOptions {
   readonly enter: (socket: Socket) => void;
 }
 
-/** Admits connections to the registry, and limits their number. */
 export interface ConnectionLimiter {
   /** Takes a new connection, which must be paused. */
   accept(socket: Socket): void;
@@ -45,7 +43,6 @@ const TOO_MANY: RegistryError = { code: 'TOOMANYREQUESTS', message: 'there are t
 
 interface Limiter {
   readonly options: LimiterOptions;
-  /** Connections that are not admitted. */
   readonly outside: Set<Socket>;
   readonly byUser: Map<string, number>;
   waiting: number;

@@ -3,7 +3,6 @@ import { mirrorPathOf } from '../domain/model/reference.ts';
 import type { ChangingBlobSource } from '../ports/blobs.ts';
 import type { BlobFlow, RequestMeter, TransferMeter } from '../ports/transfers.ts';
 
-/** One transfer, as the registry reports it. */
 export interface MeteredTransfer {
   /** `count` bytes were sent; the blob has now been sent up to `endByte`. */
   sent(count: number, endByte: number): void;
@@ -13,11 +12,10 @@ export interface MeteredTransfer {
   awaitsRuntime(change: 1 | -1): void;
   /** The sent bytes have a wrong digest. */
   damaged(): void;
-  /** The transfer has ended, with or without success. */
   close(): void;
 }
 
-/** A {@link TransferMeter} with the methods by which the registry records. */
+/** With the methods by which the registry records. */
 export interface RecordingMeter extends TransferMeter {
   open(digest: Digest): MeteredTransfer;
   /**
@@ -44,7 +42,6 @@ interface Tally {
 
 const IDLE: BlobFlow = { sentBytes: 0, opened: 0, open: 0, awaitingMedium: 0, awaitingRuntime: 0 };
 
-/** Creates a meter with all counts at zero. */
 export function createMeter(): RecordingMeter {
   return { ...createRequestMeter(), ...createFlowMeter() };
 }

@@ -16,11 +16,9 @@ export interface OfferedProbes extends MirrorProbes {
 const KEPT = 64;
 
 /**
- * Creates the list of probes, empty.
- *
  * A probe is an image manifest whose configuration exists nowhere. A runtime selects the source of
  * an image at its manifest (docs/runtime-facts.md, fact 12). So a runtime that got this manifest
- * here asks no other registry, and its pull fails.
+ * requests no other registry, and its pull fails.
  */
 export function createProbes(): OfferedProbes {
   const probes = new Map<string, { readonly bytes: Buffer; readonly config: Digest }>();

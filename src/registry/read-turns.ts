@@ -4,11 +4,10 @@ import { type Allocate, oneBuffer } from '../platform/files/file-access.ts';
 
 /** Schedules the reads of concurrent transfers from their media. */
 export interface ReadTurns {
-  /** Adds a transfer, after the existing ones. */
+  /** After the existing ones. */
   begin(): ReadTurn;
 }
 
-/** The turns of one transfer. */
 export interface ReadTurn {
   /**
    * Reads a stream, each chunk when it is the turn of this transfer. `open` gets the allocator of
@@ -17,7 +16,6 @@ export interface ReadTurn {
    * @throws errors of the stream; whatever aborted `signal`
    */
   read(open: (allocate: Allocate) => AsyncIterable<Buffer>, signal: AbortSignal): AsyncIterable<Buffer>;
-  /** Removes the transfer. */
   end(): void;
 }
 
@@ -127,7 +125,6 @@ async function trackRead<T>(self: Transfer, read: Promise<T>): Promise<T> {
   }
 }
 
-/** How fast reads are, of all transfers together. */
 interface ReadPace {
   isFast(): boolean;
   /** The result of a read, whose time counts. A read that fails or is the end does not count. */

@@ -58,12 +58,10 @@ function pathOf(target: string): string {
   return path.replace(/^https?:\/\/[^/]*/i, '') || '/';
 }
 
-/** The prefix of every path except the ping. */
 export function basePath(token: string | undefined): string {
   return token === undefined ? '/v2/' : `/v2/${token}/`;
 }
 
-/** The query of a request. */
 export function queryOf(url: string): URLSearchParams {
   const mark = url.indexOf('?');
   return new URLSearchParams(mark < 0 ? '' : url.slice(mark + 1));

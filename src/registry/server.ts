@@ -13,7 +13,6 @@ import { createProbes } from './probes.ts';
 import { createPullApi } from './pull-api.ts';
 import { respondError } from './route.ts';
 
-/** The adapters of the registry. */
 export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'firstOffers' | 'meter' | 'probes'> {
   readonly admit: LimiterOptions['admit'];
   /**
@@ -40,7 +39,6 @@ export interface Registry {
    * answered as `manifestAnswer` says.
    */
   setCatalog(catalog: Catalog, arriving?: Arriving): void;
-  /** Replaces the offers by the results of `find`. */
   setOffers(find: PullApiOptions['find']): void;
   /**
    * Starts to listen, and returns host and port, for example `127.0.0.1:5317`. @throws AppError
@@ -69,7 +67,6 @@ function offerOf({ tags, images }: CatalogEntry, { images: arriving, layers }: A
   return { tags, layers, waitsForAll: false, images: { references: images, arriving } };
 }
 
-/** Creates a registry without offers. */
 export function createRegistry(options: RegistryOptions): Registry {
   const meter = createMeter();
   const probes = createProbes();

@@ -6,11 +6,9 @@ import type { Allocate } from '../platform/files/file-access.ts';
 import type { ChangingBlobSource } from '../ports/blobs.ts';
 import type { ReadTurn } from './read-turns.ts';
 
-/** The adapters of a transfer. */
 export interface TransferDependencies {
   readonly source: ChangingBlobSource;
   readonly clock: Clock;
-  /** The turns in which it reads. */
   readonly turn: ReadTurn;
   /** How long a transfer waits for an unplugged medium, in milliseconds. */
   readonly graceMs: number;
@@ -18,7 +16,6 @@ export interface TransferDependencies {
   readonly onWait: (change: 1 | -1) => void;
 }
 
-/** The requested part of a blob. */
 export interface TransferRange {
   readonly digest: Digest;
   readonly firstByte: number;

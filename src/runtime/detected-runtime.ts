@@ -119,12 +119,12 @@ function isKept(inUse: RuntimeInUse | undefined, other: DetectedRuntime, clock: 
   return !other.answers || clock.monotonic() - inUse.answeredAt < PATIENCE_MS;
 }
 
-/** The manifests and configs of images that a runtime has, where it can be asked for them. */
+/** Where the runtime can be asked for them. */
 export function documentsOf(adapter: Pick<RuntimeAdapter, 'storedDocuments' | 'storedBlobs'> | undefined) {
   return adapter?.storedDocuments ?? adapter?.storedBlobs;
 }
 
-/** Of a runtime without stored blobs; nobody asks, since there is no size. */
+/** Runtimes without stored blobs have no sizes, so nothing is read. */
 async function* noBytes(): AsyncGenerator<Buffer> {}
 
 const NONE_FOUND = 'neither CRI-O nor containerd was found at its usual socket (runtime.socket can name another)';
@@ -143,12 +143,11 @@ export interface RuntimeCandidate {
   readonly trace: string;
 }
 
-/** The runtime of a node. `answers`: whether it answered CRI when it was looked for. */
+/** `answers`: whether it answered CRI at detection. */
 export interface DetectedRuntime extends RuntimeCandidate {
   readonly answers: boolean;
 }
 
-/** CRI-O and containerd as their own packages install them. */
 const PLAIN_CANDIDATES = {
   'cri-o': {
     kind: 'crio',
@@ -199,12 +198,12 @@ const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   PLAIN_CANDIDATES.containerd,
 ];
 
-/** Checks of the machine for the detection. */
 interface Probes {
   exists(path: string): Promise<boolean>;
-  /** Whether something on the socket answers CRI's `Version`. */
   answersCri(socketPath: string, signal: AbortSignal): Promise<boolean>;
-  /** Where the runtime on this socket keeps its images. Undefined when it does not tell. */
+  /**
+   * The folder of the images of the runtime on this socket. Undefined when it does not report it.
+   */
   imagesPath(socketPath: string, signal: AbortSignal): Promise<string | undefined>;
 }
 

@@ -3,7 +3,6 @@ import type { BlobSource } from '../ports/blobs.ts';
 import type { ContentPort } from '../ports/image-content.ts';
 import type { ContainersPort, RuntimePort } from '../ports/runtime.ts';
 
-/** A {@link RuntimePort} with open connections. */
 export interface RuntimeAdapter extends RuntimePort, ContainersPort, ContentPort {
   /**
    * The compressed blobs that the runtime still has. Absent where it keeps none. Throws AppError

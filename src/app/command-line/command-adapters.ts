@@ -9,7 +9,6 @@ import { serveBundle } from './serve-bundle.ts';
 import { createStoredState } from './stored-state.ts';
 import { supportSecrets, supportSources } from './support-facts.ts';
 
-/** The adapters of the command line. */
 export const commandAdapters: CommandAdapters = {
   storedState: createStoredState(),
   supportSources,

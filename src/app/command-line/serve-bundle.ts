@@ -68,7 +68,6 @@ function fileStamps(reader: FileBundleReader, documents: ReadonlyMap<Digest, Buf
   };
 }
 
-/** A source of small documents in memory before another one. */
 function withDocuments(documents: ReadonlyMap<Digest, Buffer>, source: BlobSource): BlobSource {
   return {
     sizeOf: async (digest, signal) => documents.get(digest)?.length ?? (await source.sizeOf(digest, signal)),
@@ -90,11 +89,10 @@ function withoutSettings(error: AppError, where: string): AppError {
 
 function logTo(warn: (line: string) => void): Log {
   const ignore = () => undefined;
-  const tell: Log['warn'] = (_fields, message) => warn(message);
-  return { debug: ignore, info: ignore, warn: tell, error: tell };
+  const logWarning: Log['warn'] = (_fields, message) => warn(message);
+  return { debug: ignore, info: ignore, warn: logWarning, error: logWarning };
 }
 
-/** The repositories of a served bundle, and their paths. */
 interface BundleOffers {
   /** See `PullApiOptions.find`. */
   readonly find: (path: string, namespace: string | undefined) => Offer | undefined;

@@ -38,7 +38,6 @@ const JOURNALS: readonly SupportSource[] = UNITS.map((unit) => ({
     output('journalctl', ['--no-pager', '--output=short-iso', '--lines=5000', '--unit', unit], signal),
 }));
 
-/** Facts of the machine, each with the file that it becomes, and how it is collected. */
 const FACTS: readonly SupportSource[] = [
   ...JOURNALS,
   {

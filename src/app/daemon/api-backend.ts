@@ -6,7 +6,7 @@ import { AppError } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { Daemon } from './daemon.ts';
 
-/** The back end of the D-Bus service. Call `published` with each new report. */
+/** Call `published` with each new report. */
 export interface PublishingBackend extends ApiBackend {
   published(report: StatusReport): void;
 }
@@ -14,7 +14,6 @@ export interface PublishingBackend extends ApiBackend {
 /** Maximum number of events in an answer. */
 const SHOWN_EVENTS = 1_000;
 
-/** The state of a back end. */
 interface Published {
   readonly listeners: Set<(report: StatusReport) => void>;
   latest: StatusReport | undefined;
@@ -29,7 +28,6 @@ interface Published {
  */
 const FRESH_MS = 100;
 
-/** A back end over a daemon that may not have started yet. */
 export function createApiBackend(daemon: () => Daemon | undefined): PublishingBackend {
   const published: Published = { listeners: new Set(), latest: undefined, made: undefined };
   return {
@@ -107,7 +105,6 @@ function contractCommands(commands: ContractCommands): ContractCommands {
   return commands;
 }
 
-/** A command as it was called. */
 interface Asked {
   readonly command: string;
   readonly args: object;

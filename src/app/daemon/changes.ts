@@ -11,14 +11,12 @@ import type { ServiceNotifier } from '../../ports/node.ts';
 import { watchConfig } from '../../runtime/config/config-watch.ts';
 import type { TrustKeeper } from './trust/trust-keeper.ts';
 
-/** What {@link startAgain} needs. */
 interface StartAgainOptions {
   /**
    * Has systemd restart the service; a SIGTERM follows, which aborts `stop`. Undefined where no
    * systemd started the daemon.
    */
   readonly restart: ((signal: AbortSignal) => Promise<void>) | undefined;
-  /** Aborted to stop the daemon. */
   readonly stop: AbortController;
   readonly clock: Clock;
   readonly log: Log;
@@ -64,7 +62,6 @@ async function restartProblem(
  */
 const REREAD_KEYS_MS = 30_000;
 
-/** The adapters of {@link watchKeys}. */
 interface WatchedKeys {
   readonly settings: Settings;
   readonly trust: TrustKeeper;
@@ -110,11 +107,8 @@ export function watchKeys({ settings, trust, engine, clock, log }: WatchedKeys):
   };
 }
 
-/** The options of the watch. */
 interface WatchSettingsOptions {
-  /** The settings in use. */
   readonly settings: Settings;
-  /** Their sources. */
   readonly sources: SettingsSources;
   readonly log: Log;
   readonly notifier: ServiceNotifier;

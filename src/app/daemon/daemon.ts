@@ -40,7 +40,6 @@ import { createSignedBundles } from './signed-bundles.ts';
 import { type KeyRestorer, type KeyRevoker, resetStream, type StreamResetter } from './trust/key-commands.ts';
 import { createTrustKeeper, type TrustKeeper } from './trust/trust-keeper.ts';
 
-/** A daemon that is built but does not run yet. */
 export interface Daemon {
   readonly engine: Engine;
   readonly media: Media;
@@ -99,11 +98,10 @@ interface Parts {
   readonly runtime: RuntimeAdapter;
   readonly trust: TrustKeeper;
   readonly state: NodeState;
-  /** Address of the registry, for example `127.0.0.1:5317`. */
+  /** For example `127.0.0.1:5317`. */
   readonly authority: string;
 }
 
-/** Creates all adapters and the engine over them. */
 async function createParts(options: DaemonOptions, disposal: DisposalStack, signal: AbortSignal): Promise<Parts> {
   const { settings, clock, log, node, units } = options;
   const { state, mark, built } = await openRecords(options, disposal, signal);
@@ -212,12 +210,10 @@ function openDocuments({ documentWorker }: DaemonOptions, disposal: DisposalStac
   return worker;
 }
 
-/** The other ports of a runtime. */
 function partsOf(runtime: RuntimeAdapter) {
   return { containers: runtime, content: runtime, storedDocuments: documentsOf(runtime) };
 }
 
-/** What is not everywhere. */
 function optionalPorts({
   staticPods,
   fleet,
@@ -226,7 +222,6 @@ function optionalPorts({
   return { hookRunner, ...(staticPods !== undefined && { staticPods }), ...(fleet !== undefined && { fleet }) };
 }
 
-/** What the engine needs of all that a node records. */
 function recordsOf({ store, pinLedger, floors, hooks, problems, reportedBefore, isLost }: NodeState) {
   return { store, pinLedger, floors, hookStore: hooks, stateProblems: problems, reportedBefore, isStateLost: isLost };
 }
@@ -234,7 +229,6 @@ function recordsOf({ store, pinLedger, floors, hooks, problems, reportedBefore, 
 /** Where no systemd is reached, as in a rehearsal. */
 const NO_SYSTEMD: HookRunner = { run: async () => ({ kind: 'unasked', message: 'there is no systemd here' }) };
 
-/** What other programs of the node read. */
 interface Published {
   readonly files: PublishedFiles;
   /** Where the settings ask for them. */
@@ -302,7 +296,6 @@ interface Listening {
   readonly meter: Pick<ByteMeter, 'totalBytes'>;
 }
 
-/** What follows a report and an effect of the engine. */
 function listeners(options: DaemonOptions, { state, trust, published, fleet, meter }: Listening) {
   const onStatus: NonNullable<DaemonOptions['onStatus']> = (report) => {
     const { bundles } = state.store.load();

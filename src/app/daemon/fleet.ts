@@ -28,7 +28,6 @@ import type { TrustKeeper } from './trust/trust-keeper.ts';
 /** What the daemon has to do with other nodes. Only with `fleet.enabled`. */
 export interface DaemonFleet {
   readonly port: FleetPort;
-  /** What other nodes offer. */
   readonly provider: PeerMedia;
   /** Serves `offers.sock` from now on. Never throws: what fails is logged, and tried again. */
   serve(parts: ServedParts): Promise<void>;
@@ -43,7 +42,6 @@ interface JudgedBy {
   readonly trustRevision: string;
 }
 
-/** What this node offers from. */
 export interface ServedParts {
   readonly media: Pick<Media, 'held'>;
   readonly signed: SignedFiles;
@@ -76,7 +74,7 @@ interface FleetState {
   present: number;
 }
 
-/** Creates it. The fleet process is followed until `close`. */
+/** The fleet process is followed until `close`. */
 export function createDaemonFleet(
   options: Pick<DaemonOptions, 'settings' | 'clock' | 'log'>,
   { documents }: Pick<ServedParts, 'documents'>,

@@ -13,7 +13,6 @@ import type { Log } from '../../platform/log.ts';
 import { VERSION } from '../../platform/version.ts';
 import { REJECTION_CODES } from './rejection-codes.ts';
 
-/** Writes metrics for the textfile collector of node_exporter. */
 export interface MetricsFile {
   /**
    * Takes a new report. Never throws; what can't be written is logged once and tried again.
@@ -25,9 +24,7 @@ export interface MetricsFile {
   settled(): Promise<void>;
 }
 
-/** What {@link createMetricsFile} needs. */
 export interface MetricsFileOptions {
-  /** The setting `metrics.textfile`. */
   readonly path: string;
   readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   readonly log: Log;
@@ -36,14 +33,14 @@ export interface MetricsFileOptions {
 /** Shortest time between two writes. node_exporter is asked every 15 s or less often. */
 const WRITE_MS = 5_000;
 
-/** A file of metrics. Its counters begin at 0 with the daemon. */
+/** Its counters begin at 0 with the daemon. */
 export function createMetricsFile({ path, clock, log }: MetricsFileOptions): MetricsFile {
   const metrics = createMetrics();
   let before: { readonly report: StatusReport; readonly at: number; readonly sentBytes: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
   let writing = Promise.resolve();
   let trouble: string | undefined;
-  const tell = (text: string | undefined, error?: unknown) => {
+  const report = (text: string | undefined, error?: unknown) => {
     if (text !== undefined && text !== trouble) log.warn({ ...(error !== undefined && { err: error }) }, text);
     trouble = text;
   };
@@ -52,9 +49,9 @@ export function createMetricsFile({ path, clock, log }: MetricsFileOptions): Met
       await replaceFile({ path, isVolatile: true }, await metrics.registry.metrics());
       const folder = dirname(path);
       const open = openAccess(folder, await stat(folder));
-      tell(open && `${open.message}, so users other than root could change the metrics (metrics.textfile)`);
+      report(open && `${open.message}, so users other than root could change the metrics (metrics.textfile)`);
     } catch (error) {
-      tell(`Metrics can't be written (metrics.textfile): ${reasonOf(error)}`, error);
+      report(`Metrics can't be written (metrics.textfile): ${reasonOf(error)}`, error);
     }
   };
   const writeNow = () => {
@@ -94,7 +91,7 @@ function createMetrics(): Metrics {
   return metrics;
 }
 
-/** All metrics, in a registry of their own. docs/metrics.md describes them. */
+/** docs/metrics.md describes them. */
 function declareMetrics() {
   const registry = new Registry();
   const registers = [registry];

@@ -14,7 +14,6 @@ import { openState } from '../../store/database/open-state.ts';
 import { openFloors, openHookLedger, openPinLedger, readReportedReleases } from '../../store/files/node-records.ts';
 import { reviveBundle } from './signed-bundles.ts';
 
-/** All that a node records. */
 export interface NodeState {
   readonly store: StateStore & RevocationStore & StreamStore;
   readonly pinLedger: PinLedgerStore;
@@ -30,8 +29,7 @@ export interface NodeState {
 }
 
 /**
- * Opens what is recorded in the state directory. What is damaged is renamed and begun anew, and
- * told.
+ * Opens the records in the state directory. Damaged ones are renamed, begun anew and reported.
  *
  * @throws AppError `store/…` (`fatal`) when the directory or the disk does not let us work
  */
@@ -96,7 +94,7 @@ export async function openNodeState(
   };
 }
 
-/** The journal has it; a disk that takes no writes is told by the daemon. */
+/** The journal has it; the daemon reports a disk that takes no writes. */
 function recordIfPossible(record: () => void): void {
   try {
     record();

@@ -21,7 +21,6 @@ export interface PublishedFiles {
   settled(): Promise<void>;
 }
 
-/** What {@link createPublishedFiles} needs. */
 export interface PublishedFilesOptions {
   readonly stateDirectory: string;
   readonly runDirectory: string;
@@ -58,7 +57,8 @@ const RETRY_MS = 5_000;
  *
  * `images.env` and `status.json`, both in the run directory, and in the state directory for after a
  * boot. `status.json` is the report with `writtenAt` (RFC 3339) and `bootId`, so that a reader can
- * tell a copy from before the boot, and with `arch`, which the fleet process tells other nodes. The
+ * recognise a copy from before the boot, and with `arch`, which the fleet process sends to other
+ * nodes. The
  * one in the state directory is written when something changed that means something after a boot:
  * see {@link lastingStatus}.
  */
@@ -67,7 +67,7 @@ export function createPublishedFiles(options: PublishedFilesOptions): PublishedF
   const keptStatus = join(stateDirectory, 'status.json');
   const files = new Map<string, PublishedFile>();
   let writing: Promise<void> | undefined;
-  let [told, lasting] = ['', ''];
+  let [publishedText, lasting] = ['', ''];
   let unset: readonly string[] = [];
 
   const isDue = ({ wanted, written, failure }: PublishedFile) =>
@@ -100,8 +100,8 @@ export function createPublishedFiles(options: PublishedFilesOptions): PublishedF
   };
   const wantStatus = (report: StatusReport) => {
     const text = JSON.stringify(report);
-    if (text === told) return;
-    told = text;
+    if (text === publishedText) return;
+    publishedText = text;
     const stamped = {
       schemaVersion: JSON_SCHEMA_VERSION,
       ...report,

@@ -15,7 +15,6 @@ import type { StaticPodsPort } from '../../ports/static-pods.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import type { RuntimeChoice } from './runtime.ts';
 
-/** The running parts of a daemon. */
 interface RunningParts {
   readonly engine: Engine;
   readonly media: Media;
@@ -60,7 +59,6 @@ async function withdrawMirrors(runtime: RuntimeAdapter, log: Log): Promise<void>
 
 const WITHDRAW_MS = 5_000;
 
-/** The options of the daemon, from the service on a node, the demo, or a test. */
 export interface DaemonOptions {
   readonly settings: Settings;
   readonly log: Log;

@@ -16,7 +16,6 @@ import {
 import { createEmbeddedRuntime } from '../../runtime/embedded/embedded-runtime.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 
-/** The inputs for the choice of a runtime. */
 export interface RuntimeChoice {
   readonly settings: Settings;
   readonly units: UnitControl;
@@ -26,7 +25,6 @@ export interface RuntimeChoice {
   readonly log: Log;
 }
 
-/** The configured runtime, or a detected one. */
 export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
   const { runtime, crio, paths } = choice.settings;
   const { units, mirror, log, clock, arch } = choice;

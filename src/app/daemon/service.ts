@@ -35,7 +35,6 @@ const STUCK_MS = 2 * 60_000;
 /** A daemon that runs for so long has started well. */
 const STEADY_MS = 2 * 60_000;
 
-/** The parts of the service. */
 interface Service {
   readonly settings: Settings;
   readonly sources: SettingsSources;
@@ -66,7 +65,7 @@ async function serve(service: Service): Promise<void> {
     const daemon = await createDaemon(options, stop.signal);
     watched.daemon = daemon;
     await startBus(bus, log, stop.signal);
-    // It is tried again; the other one has told.
+    // The connection is retried; the other bus has logged the failure.
     await apiBus.start(stop.signal).catch(() => undefined);
     const api = createApiService({ bus: apiBus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     const ended = new AbortController();
@@ -113,7 +112,6 @@ async function forgetFailedStarts({ paths }: Settings, log: ClosableLog, signal:
   }
 }
 
-/** The adapters of this machine. */
 function nodeOptions(
   { settings, log, documentWorker }: Service,
   bus: SystemBus,

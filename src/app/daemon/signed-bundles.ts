@@ -15,12 +15,9 @@ import type { SignedBundles } from '../../ports/signed-bundles.ts';
 import type { BundleReviver } from '../../store/database/tables/bundle-rows.ts';
 import type { SignedFiles } from '../../store/files/signed-files.ts';
 
-/** The adapters of {@link createSignedBundles}. */
 interface SignedBundleDependencies {
   readonly files: SignedFiles;
-  /** The store of manifests, indexes and configs. */
   readonly blobs: Pick<BlobSource, 'sizeOf' | 'read'>;
-  /** The bundle on a plugged medium; undefined when none has it. */
   readonly readerOf: (bundleId: BundleId) => BundleReader | undefined;
   readonly trust: () => Trust;
   readonly documents: Documents;
@@ -42,7 +39,7 @@ export function createSignedBundles(deps: SignedBundleDependencies): SignedBundl
   };
 }
 
-/** The envelope is kept as it lies on the medium: its signatures cover the payload in it. */
+/** The envelope is kept unchanged: its signatures cover the payload in it. */
 async function signedDocuments(reader: BundleReader, signal: AbortSignal): Promise<ReadonlyMap<string, Buffer>> {
   const payload = parsePayload((await readEnvelope(reader, signal)).payload);
   return new Map([

@@ -105,7 +105,6 @@ function servicesOver(bus: SystemBus): SystemServices {
   };
 }
 
-/** The runtime that the daemon uses. */
 async function findRuntime({ runtime }: Settings, signal: AbortSignal): Promise<ExaminedRuntime | undefined> {
   const candidate = configuredRuntime(runtime, await detectRuntime(signal));
   return candidate && createExaminedRuntime(candidate);

@@ -38,11 +38,10 @@ import { messageIds } from '../../platform/message-ids.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 
-/** The options of the fleet process, from the service on a node or a test. */
 interface FleetOptions {
   readonly settings: Settings;
   readonly cluster: Cluster;
-  /** What the daemon of this node last told about its releases. */
+  /** What the daemon of this node last reported about its releases. */
   readonly ownStatus: () => NodeStatus | undefined;
   readonly onOwnStatus: (listener: () => void) => Unsubscribe;
   readonly notifier: ServiceNotifier;
@@ -54,11 +53,10 @@ interface FleetOptions {
   readonly isKubeletReady: IsKubeletReady;
 }
 
-/** The fleet process. */
 export interface Fleet {
   /**
    * What this node gives to others, and where; undefined while it gives nothing. `unknown` after a
-   * start, until the daemon has told it and the port was opened.
+   * start, until the daemon has reported it and the port was opened.
    */
   serves(): OwnServes | undefined | 'unknown';
   /** Whether the daemon of this node does not answer now. */
@@ -104,7 +102,7 @@ function partsOf(options: FleetOptions): Parts {
   const { settings, cluster, ownStatus, identity, clock, log } = options;
   const { fleet } = settings;
   const paths = fleetPaths(settings.paths);
-  const tell = createTellOnce(log, clock);
+  const logOnce = createTellOnce(log, clock);
   const daemon = createWireConnection({
     who: 'the daemon',
     connect: unixSocket(paths.offersSocket),
@@ -127,7 +125,7 @@ function partsOf(options: FleetOptions): Parts {
     settings: fleet,
     cluster,
     store: createPeerStore(join(paths.stateDir, 'peers.json'), log),
-    tell,
+    tell: logOnce,
     ownStatus,
   });
   const nodes = createServedNodes(fleet, clock);
@@ -142,7 +140,7 @@ function partsOf(options: FleetOptions): Parts {
       serveNodes({
         ...ways,
         endpoint,
-        tell,
+        tell: logOnce,
         answer: (node, request, response) => {
           silence.heard(node);
           return answerNode(node, request, response, answers);
@@ -241,7 +239,7 @@ function servesOf({ own, listening, options }: Parts): OwnServes | undefined | '
 interface OwnStatus {
   /** Undefined until the daemon wrote something that can be read. */
   report(): OwnReport | undefined;
-  /** The part of it that other nodes are told. */
+  /** The part of it that other nodes get. */
   status(): NodeStatus | undefined;
   onChange(listener: () => void): Unsubscribe;
   stop(): void;
@@ -254,7 +252,7 @@ interface Followed {
   text: string;
   report: OwnReport | undefined;
   status: NodeStatus | undefined;
-  told?: string | undefined;
+  logged?: string | undefined;
 }
 
 /**
@@ -280,20 +278,20 @@ export async function followOwnStatus(file: string, log: Log): Promise<OwnStatus
 
 async function read(own: Followed): Promise<void> {
   const text = await readFile(own.file, 'utf8').catch((error: unknown) => {
-    if (systemCodeOf(error) !== 'ENOENT') tell(own, reasonOf(error));
+    if (systemCodeOf(error) !== 'ENOENT') logUnusable(own, reasonOf(error));
     return '';
   });
   if (text === '' || text === own.text) return;
   own.text = text;
   const parsed = parseOwnReport(text);
-  if (parsed.kind === 'foreign') return tell(own, parsed.why);
-  own.told = undefined;
+  if (parsed.kind === 'foreign') return logUnusable(own, parsed.why);
+  own.logged = undefined;
   own.report = parsed.report;
   own.status = nodeStatusOf(parsed.report);
   notifyAll(own.listeners);
 }
 
-function tell(own: Followed, why: string): void {
-  if (own.told !== why) own.log.warn({}, `${own.file} can't be used, so other nodes hear nothing new: ${why}`);
-  own.told = why;
+function logUnusable(own: Followed, why: string): void {
+  if (own.logged !== why) own.log.warn({}, `${own.file} can't be used, so other nodes hear nothing new: ${why}`);
+  own.logged = why;
 }

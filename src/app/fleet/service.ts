@@ -24,7 +24,6 @@ import { exitCodeOf, lockFolders } from '../../store/files/folder-lock.ts';
 import { watchSettings } from '../daemon/changes.ts';
 import { createFleet, followOwnStatus } from './fleet.ts';
 
-/** The parts of the service. */
 interface Service {
   readonly settings: Settings;
   readonly sources: SettingsSources;
@@ -67,7 +66,7 @@ export async function runFleetService(args: readonly string[]): Promise<number> 
   }
 }
 
-/** People and package managers run it, so it tells people what is left to do. */
+/** People and package managers run it, so it prints what is left to do. */
 async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: AbortSignal): Promise<number> {
   const withdrawn = await withdrawFromNode(settings, log, signal);
   if (withdrawn.kind === 'gone') return 0;
@@ -190,7 +189,7 @@ function readArguments(args: readonly string[]): Arguments {
   return { sources: { fragments: [...NODE_SOURCES.fragments, ...files] }, withdraw: values.withdraw };
 }
 
-/** How long the API server may take to forget what stickpin told. */
+/** How long the API server may take to remove what stickpin published. */
 const WITHDRAW_MS = 10_000;
 
 /**
@@ -227,12 +226,10 @@ function removalCommands(name: string): string {
   return `kubectl get node ${name} && ${apply} && kubectl patch node ${name} --subresource=status -p '${patch}'`;
 }
 
-/** The mark of what was published. */
 function publishedMarkOf({ paths }: Settings, log: Log): PublishedMark {
   return createPublishedMark(fleetPaths(paths).stateDir, log);
 }
 
-/** The Kubernetes API with the kubelet's credentials. */
 function apiOf({ fleet }: Settings): KubernetesApi {
   return createKubernetesApi((signal) => readCredentials(fleet.kubeconfig, signal));
 }

@@ -34,7 +34,6 @@ function fleetError(error: unknown): AppError {
   });
 }
 
-/** Of an error and its causes. */
 function systemCodesOf(error: unknown): readonly string[] {
   if (!(error instanceof Error)) return [];
   return [systemCodeOf(error) ?? '', ...systemCodesOf(error.cause)];

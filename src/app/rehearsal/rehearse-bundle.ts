@@ -213,7 +213,6 @@ const noUnits: UnitControl = { reloadUnit: async () => undefined, onUnitChange: 
 /** What there is to say is in the verdict. */
 const silent: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
-/** The observed pulls of a runtime. */
 interface PullWatch {
   readonly watch: (runtime: RuntimeAdapter) => RuntimeAdapter;
   /** The last pull of each image, in the order of completion. */

@@ -17,7 +17,6 @@ import {
 } from './device.ts';
 import { createPluggedDevice } from './plugged-device.ts';
 
-/** The options of {@link createDeviceMedia}. */
 export interface DeviceMediaDeps {
   readonly units: DeviceUnits;
   readonly log: Log;
@@ -27,9 +26,7 @@ export interface DeviceMediaDeps {
    * The filesystems that may be mounted, by udev's `ID_FS_TYPE`: the setting `media.filesystems`.
    */
   readonly filesystems: readonly string[];
-  /** Default: `udevadm info`. */
   readonly query?: UdevQuery;
-  /** Default: the real paths. */
   readonly paths?: MachinePaths;
   /**
    * Pause before a device is checked again when systemd or udev gave no answer, in milliseconds.
@@ -53,9 +50,7 @@ const PARTITION = /^(dev-(?:sd[a-z]+|mmcblk\d+(?=p)))p?\d+\.device$/;
 /** Skipped because every machine has dozens of terminals. */
 const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
 const QUESTION_TIMEOUT_MS = 10_000;
-/**
- * Number of tries of a unit without an answer before the first check counts as complete without it.
- */
+/** Number of tries before the first check counts as complete without the unit. */
 const TRIES_OF_FIRST_LOOK = 3;
 
 interface Known {
@@ -63,15 +58,12 @@ interface Known {
   readonly filesystem: string;
 }
 
-/** The state that the functions of this file share. */
 interface DeviceWatch {
   readonly deps: DeviceMediaDeps & Required<Pick<DeviceMediaDeps, 'query' | 'paths' | 'retryMs'>>;
   readonly stop: AbortController;
-  /** The reported media by their units. */
   readonly known: Map<string, Known>;
-  /** Devices that are not used, by their units, with the reason. */
+  /** With the reason. */
   readonly refused: Map<string, string>;
-  /** Units that must be checked. */
   readonly pending: Set<string>;
   /** Units without an answer, and the number of tries. */
   readonly unanswered: Map<string, number>;
@@ -79,7 +71,6 @@ interface DeviceWatch {
   readonly named: Set<string>;
   sink: MediaSink | undefined;
   unsubscribe: Unsubscribe | undefined;
-  /** The current check of {@link pending}. */
   working: Promise<void> | undefined;
   hasLooked: boolean;
   nextWithoutSeq: number;

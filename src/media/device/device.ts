@@ -6,7 +6,6 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { isInFstab, type MountEntry, parseFstab, parseMountinfo } from '../mounts.ts';
 import { hasHolders, partitionsOf, systemDisks, wholeDiskOf } from './system-disks.ts';
 
-/** A block device that may be a medium. */
 export interface Device {
   /** Kernel name: `sdb1`. */
   readonly name: string;
@@ -43,7 +42,6 @@ export interface MachinePaths {
   readonly ext4: string;
 }
 
-/** The real paths. */
 export const machinePaths: MachinePaths = {
   sysRoot: '/sys',
   mountinfo: '/proc/self/mountinfo',
@@ -89,7 +87,6 @@ export async function judgeDevice(
   return { kind: 'medium', device };
 }
 
-/** The current mounts of this process. */
 export async function readMounts(paths: MachinePaths): Promise<readonly MountEntry[]> {
   return parseMountinfo(await readText(paths.mountinfo));
 }

@@ -8,7 +8,6 @@ import { type MediaErrorCode, makePrivateFolder, openFolderMedium, type PluggedM
 import { type MountEntry, panicsOnError } from '../mounts.ts';
 import { type Device, type MachinePaths, readMounts, unitNameOfPath } from './device.ts';
 
-/** The options of {@link createPluggedDevice}. */
 export interface PluggedDeviceDeps {
   readonly units: DeviceUnits;
   /** Directory of our mount points: `/run/stickpin/media`. */
@@ -80,7 +79,6 @@ async function usableMount(
   return undefined;
 }
 
-/** The latest mount that can be read. */
 async function firstReadable(mounts: readonly MountEntry[]): Promise<string | undefined> {
   for (const { mountPoint } of [...mounts].reverse()) {
     if (await isReadable(mountPoint)) return mountPoint;

@@ -7,7 +7,6 @@ import { isInFstab, parseFstab } from '../mounts.ts';
 import { type MachinePaths, readMounts, type UdevProperties, type UdevQuery } from './device.ts';
 import { hasHolders, systemDisks, wholeDiskOf } from './system-disks.ts';
 
-/** Where the machine describes its disks. */
 export interface StickPaths extends MachinePaths {
   readonly swaps: string;
 }

@@ -31,7 +31,6 @@ export async function partitionsOf(sysfsPath: string): Promise<readonly string[]
   return below.filter((_path, index) => are[index]);
 }
 
-/** Whether device-mapper, md or a similar driver uses the block device. */
 export async function hasHolders(sysfsPath: string): Promise<boolean> {
   return (await namesIn(join(sysfsPath, 'holders'))).length > 0;
 }

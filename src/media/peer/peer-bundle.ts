@@ -12,9 +12,7 @@ import type { BlobSource } from '../../ports/blobs.ts';
 import type { ReadableBundle } from '../media-provider.ts';
 import type { PeerTurn } from './peer-turn.ts';
 
-/** How a peer is read. */
 export interface PeerAccess {
-  /** Its name, for messages. */
   readonly name: string;
   readonly client: OffersClient;
   readonly turn: PeerTurn;
@@ -23,12 +21,11 @@ export interface PeerAccess {
   readonly clock: Clock;
 }
 
-/** A peer, and the sizes that it lists. */
 interface PeerBlobs extends PeerAccess {
   readonly sizeOf: BlobSource['sizeOf'];
 }
 
-/** How long a peer that is busy is waited for before anything of a bundle is known. */
+/** How long a busy peer is waited for before anything of a bundle is known. */
 const PATIENCE_MS = 5 * 60_000;
 
 /** Longest name and version that are shown. Nobody has verified them. */

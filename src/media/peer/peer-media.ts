@@ -10,10 +10,8 @@ import type { MediaProvider, MediaSink, PluggedMedium } from '../media-provider.
 import { peerBundle } from './peer-bundle.ts';
 import { createPeerTurn, type PeerTurn } from './peer-turn.ts';
 
-/** The options of {@link createPeerMedia}. */
 interface PeerMediaOptions {
   readonly fleet: FleetPort;
-  /** The client of a peer, by its name. */
   readonly clientOf: (peer: string) => OffersClient;
   /** Whether this node needs a bundle of another one now. */
   readonly isWanted: (offered: OfferedBundle) => boolean;
@@ -31,11 +29,9 @@ export interface PeerMedia extends MediaProvider {
   reconsider(): void;
 }
 
-/** One peer that offers something that is needed. */
 interface PluggedPeer {
   readonly mediumId: MediumId;
   readonly turn: PeerTurn;
-  /** What is offered and needed. */
   bundles: readonly OfferedBundle[];
   /** Changes with what is offered. */
   revision: string;

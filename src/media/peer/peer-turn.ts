@@ -5,11 +5,9 @@ import { untilAborted, withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 
-/** The options of {@link createPeerTurn}. */
 interface PeerTurnOptions {
   /** Asks for one byte of a blob, to keep the place in the queue. Throws as the client does. */
   readonly ask: (digest: Digest, signal: AbortSignal) => Promise<void>;
-  /** Called when {@link PeerTurn.state} has changed. */
   readonly changed: () => void;
   readonly clock: Clock;
   /** A number from 0 to 1, so that many nodes don't ask at the same moment. */
@@ -23,11 +21,9 @@ export interface PeerTurn {
   busy(busy: Busy, digest: Digest): void;
   /** The peer did not answer. It counts as ready again after a pause that grows. */
   failed(): void;
-  /** The peer has given something. */
   worked(): void;
   /** Resolves when the peer is ready; at once while it is. @throws whatever aborted `signal` */
   untilReady(signal: AbortSignal): Promise<void>;
-  /** Ends all waits. */
   close(): void;
 }
 
@@ -43,7 +39,6 @@ interface Turn extends PeerTurnOptions {
 
 const READY: PeerState = { isReady: true };
 
-/** Creates a turn at a peer that is ready. */
 export function createPeerTurn(options: PeerTurnOptions): PeerTurn {
   const turn: Turn = { ...options, life: new AbortController(), state: READY, failures: 0, listeners: new Set() };
   return {

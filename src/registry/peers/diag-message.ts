@@ -1,7 +1,6 @@
 import { isIPv4 } from 'node:net';
 import type { TcpEndpoint } from './tcp-table.ts';
 
-/** What the kernel says of one connection. */
 export type DiagReply =
   | { readonly kind: 'found'; readonly uid: number }
   /** No process has the socket any more, or there is none. */
@@ -62,28 +61,27 @@ export function diagRequest(sequence: number, peer: TcpEndpoint, own: TcpEndpoin
   return message;
 }
 
-/** What `reply` says to `request`. */
 export function diagReply(request: Buffer, reply: Buffer): DiagReply {
   if (reply.length < HEADER + 4 || reply.readUInt32LE(8) !== request.readUInt32LE(8)) return { kind: 'unknown' };
   const type = reply.readUInt16LE(4);
   if (type === NLMSG_ERROR) return { kind: reply.readInt32LE(HEADER) === -ENOENT ? 'absent' : 'unknown' };
   if (type !== SOCK_DIAG_BY_FAMILY || reply.length < REPLY_BYTES) return { kind: 'unknown' };
-  const asked = request.subarray(ID_IN_REQUEST, ID_IN_REQUEST + ENDS_BYTES);
+  const wanted = request.subarray(ID_IN_REQUEST, ID_IN_REQUEST + ENDS_BYTES);
   const isOpen = OPEN_STATES.has(reply[HEADER + 1] ?? 0) && reply.readUInt32LE(INODE_AT) !== 0;
-  if (!isOpen || !isSameEnds(asked, reply.subarray(ID_IN_REPLY, ID_IN_REPLY + ENDS_BYTES))) return { kind: 'absent' };
+  if (!isOpen || !isSameEnds(wanted, reply.subarray(ID_IN_REPLY, ID_IN_REPLY + ENDS_BYTES))) return { kind: 'absent' };
   return { kind: 'found', uid: reply.readUInt32LE(UID_AT) };
 }
 
-/** A socket of IPv6 may have a connection of IPv4: its addresses are then mapped ones. */
-function isSameEnds(asked: Buffer, told: Buffer): boolean {
-  if (asked.equals(told)) return true;
-  const mapped = Buffer.from(asked);
+/** An IPv6 socket may have an IPv4 connection: its addresses are then mapped ones. */
+function isSameEnds(wanted: Buffer, reply: Buffer): boolean {
+  if (wanted.equals(reply)) return true;
+  const mapped = Buffer.from(wanted);
   for (const at of [4, 20]) {
-    asked.copy(mapped, at + 12, at, at + 4);
+    wanted.copy(mapped, at + 12, at, at + 4);
     mapped.fill(0, at, at + 10);
     mapped.fill(0xff, at + 10, at + 12);
   }
-  return mapped.equals(told);
+  return mapped.equals(reply);
 }
 
 interface Address {

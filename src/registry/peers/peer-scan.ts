@@ -3,7 +3,6 @@ import type { Clock } from '../../platform/clock.ts';
 import type { FindPeer } from './socket-diag.ts';
 import { findRows, readTable, rowKey, type TcpTable } from './tcp-table.ts';
 
-/** The used part of a `net.Socket`. */
 export interface PeerSocket {
   readonly destroyed: boolean;
   /**
@@ -25,7 +24,6 @@ export interface PeerScan {
   uidOf(socket: PeerSocket): Promise<number | undefined>;
 }
 
-/** The adapters of {@link createPeerScan}. */
 export interface PeerScanDeps {
   readonly clock: Clock;
   /**
@@ -128,7 +126,7 @@ async function pause({ clock, open, notBeforeMs }: ScanQueue): Promise<void> {
 
 /**
  * INVARIANT: this is the first use of the addresses of a socket. The first answer of the kernel
- * tells whether it was reset.
+ * says whether it was reset.
  */
 function dropClosed(open: Set<Lookup>): void {
   for (const lookup of open) {

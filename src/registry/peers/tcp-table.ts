@@ -2,7 +2,6 @@ import { closeSync, openSync, readSync } from 'node:fs';
 import { endianness } from 'node:os';
 import { setImmediate as immediate } from 'node:timers/promises';
 
-/** One end of a TCP connection as text: address and port. */
 export interface TcpEndpoint {
   readonly address: string;
   readonly port: number;

@@ -6,7 +6,6 @@ import { type DurableFile, readIfPresent, replaceFile } from '../../platform/fil
 import { tomlFault } from '../../platform/schema-fault.ts';
 import { configError, writeError } from '../cri/runtime-error.ts';
 
-/** A configuration file of another program: its text, or why it can't be read. */
 export type ConfigFile =
   | { readonly kind: 'read'; readonly path: string; readonly text: string }
   | {
@@ -43,14 +42,12 @@ type ParsedToml =
   | { readonly kind: 'table'; readonly table: TomlTable }
   | { readonly kind: 'fault'; readonly reason: string };
 
-/** A parsed TOML table. Check the type of each value. */
 export type TomlTable = Readonly<Record<string, unknown>>;
 
 /** The parser appends the name of the time zone (`[UTC]`), which TOML doesn't have. */
 const momentFrom = { from: (text: string) => new TomlMoment(text.replace(/\[.*$/, '')) };
 const MOMENTS = { ZonedDateTime: momentFrom, PlainDateTime: momentFrom, PlainDate: momentFrom, PlainTime: momentFrom };
 
-/** Parses TOML. Never throws. */
 export function parseToml(text: string): ParsedToml {
   try {
     const table = parse(text, { bigint: true, useTemporal: true, temporal: MOMENTS }) as TomlTable;
@@ -60,7 +57,6 @@ export function parseToml(text: string): ParsedToml {
   }
 }
 
-/** Whether a parsed value is a table. */
 export function isTable(value: unknown): value is TomlTable {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof TomlMoment);
 }
@@ -109,14 +105,14 @@ async function entriesOf(directory: string) {
 }
 
 /**
- * Where stickpin has put something for a container runtime, in a file with one absolute path a
- * line. Scripts read it when the daemon does not run.
+ * Where stickpin has put something for a container runtime: a file with one absolute path a line.
+ * Scripts read it when the daemon does not run.
  */
 export interface PathRecord {
-  /** In the order in which they were written. Empty when there is no file. */
+  /** In the order of writing. Empty when there is no file. */
   read(): Promise<readonly string[]>;
   /**
-   * Returns when the record would survive a power cut. A record that is the same is not written.
+   * Durable when it resolves. An equal record is not written.
    *
    * @throws AppError `runtime/config`, `runtime/write`, `runtime/no-space`
    */

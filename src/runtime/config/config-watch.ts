@@ -8,13 +8,12 @@ import { closeWatcher } from '../../platform/files/file-access.ts';
 import type { Log } from '../../platform/log.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 
-/** What the watch needs. */
 interface WatchOptions {
   /** Files that stickpin writes. They are ignored. */
   readonly ownPaths: readonly string[];
   readonly log: Log;
   /**
-   * How often, in milliseconds, is looked for changes that the kernel did not tell. Default 30 s.
+   * How often, in milliseconds, to check for changes that the kernel did not report. Default 30 s.
    */
   readonly lookMs?: number;
 }
@@ -23,7 +22,7 @@ interface WatchOptions {
  * Calls `listener` when a file at or below one of `paths` is added, removed or changed. Paths need
  * not exist yet. Links are not followed.
  *
- * The kernel does not tell everything: a file that is replaced twice at once may lose its watch,
+ * The kernel does not report everything: a file that is replaced twice at once may lose its watch,
  * and a mount hides a folder that is watched. So the files are compared now and then with those of
  * the last call.
  */
@@ -34,19 +33,22 @@ export function watchConfig(
 ): Unsubscribe {
   const own = new Set(ownPaths);
   let isStopped = false;
-  let told: string | undefined;
-  /** The listener reads the files only after they were noted, so that no later change is missed. */
-  const tell = shareRuns(async () => {
-    told = await stateOf(paths, own);
+  let seen: string | undefined;
+  /**
+   * The listener reads the files only after their state was noted, so that no later change is
+   * missed.
+   */
+  const report = shareRuns(async () => {
+    seen = await stateOf(paths, own);
     if (!isStopped) listener();
   });
   const look = async () => {
-    if (told !== undefined && (await stateOf(paths, own)) !== told) await tell();
+    if (seen !== undefined && (await stateOf(paths, own)) !== seen) await report();
   };
   const watcher = watch([...paths], { ignoreInitial: true, followSymlinks: false, ignored: (path) => own.has(path) });
   // Changes before the watch was ready are not reported otherwise.
-  watcher.on('ready', () => void tell());
-  watcher.on('all', () => void tell());
+  watcher.on('ready', () => void report());
+  watcher.on('all', () => void report());
   watcher.on('error', (error) => log.warn({ err: error, paths }, 'Configuration of the runtime can not be watched'));
   const timer = setInterval(() => void look(), lookMs);
   return () => {
@@ -62,11 +64,11 @@ async function stateOf(paths: readonly string[], own: ReadonlySet<string>): Prom
   return states.join('\n');
 }
 
-/** What can't be read has its error as state. */
+/** The state of what can't be read is its error. */
 async function entryState(path: string, own: ReadonlySet<string>): Promise<string> {
   try {
     const stats = await lstat(path, { bigint: true });
-    // A folder changes when our own files in it do, which is nothing to tell.
+    // A folder changes when our own files in it do, which is no change to report.
     if (!stats.isDirectory()) return fileState(path, stats);
     const names = (await readdir(path)).sort();
     return `${path}/\n${await stateOf(

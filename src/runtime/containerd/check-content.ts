@@ -9,10 +9,8 @@ import type { CriClient } from '../cri/cri-client.ts';
 import { callAgain, grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
 import type { ContentClient } from './content-client.ts';
 
-/** What containerd keeps of one blob. */
 type BlobState = 'whole' | 'absent' | Extract<ContentFault, { kind: 'blob' }>['why'];
 
-/** The clients of {@link openContentCheck}. */
 export interface ContentCheckClients {
   readonly cri: Pick<CriClient, 'imageStatus' | 'imageFilesystemPath'>;
   readonly content: Pick<ContentClient, 'sizeOf' | 'read' | 'hasSnapshot'>;
@@ -20,7 +18,6 @@ export interface ContentCheckClients {
 }
 
 interface Checking extends ContentCheckClients {
-  /** What was found so far. */
   readonly blobs: Map<Digest, BlobState>;
 }
 

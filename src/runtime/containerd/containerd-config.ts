@@ -4,15 +4,12 @@ import { systemCodeOf } from '../../platform/app-error.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
 
-/** What containerd's configuration files say of its registries. */
 export type ConfiguredRegistry =
   | ({ readonly kind: 'read' } & RegistrySettings)
   /** The main file is absent, so that containerd uses its defaults. */
   | { readonly kind: 'absent' }
-  /** A file can't be read or parsed. */
   | { readonly kind: 'unknown' };
 
-/** The settings that decide about mirrors. */
 interface RegistrySettings {
   /** '' when none is set. */
   readonly configPath: string;

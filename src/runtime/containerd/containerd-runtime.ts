@@ -19,7 +19,6 @@ import {
   findMirrorPlaces,
 } from './mirror-folders.ts';
 
-/** The options of the containerd adapter. */
 export interface ContainerdRuntimeOptions {
   /** Default `/run/containerd/containerd.sock`. */
   readonly socketPath?: string;
@@ -37,12 +36,10 @@ export interface ContainerdRuntimeOptions {
    * `/etc/containerd/config.toml`.
    */
   readonly configFile?: string;
-  /** The file that keeps the folders that mirrors were written to. */
   readonly foldersFile: string;
   /** Deadline of an observation. Default 15 s. */
   readonly observeTimeoutMs?: number;
   readonly protoRoot?: string;
-  /** Default: the system clock. */
   readonly clock?: Clock;
 }
 

@@ -40,7 +40,6 @@ const COLLECT_MS = 60_000;
 /** A lease that holds nothing: containerd collects garbage when it is deleted. */
 const LEASE = 'io.stickpin.collect-garbage';
 
-/** A {@link ContentClient} on containerd's socket. Nothing is connected before the first call. */
 export function createContentClient(options: {
   readonly socketPath: string;
   readonly protoRoot?: string;
@@ -96,7 +95,6 @@ export function createContentClient(options: {
   };
 }
 
-/** The content store as a source of blobs. */
 export function storedBlobs(content: Pick<ContentClient, 'sizeOf' | 'read'>): BlobSource {
   return {
     sizeOf: content.sizeOf,

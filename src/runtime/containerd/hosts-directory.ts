@@ -7,7 +7,6 @@ import type { MirrorAddress } from '../config/toml-text.ts';
 import { configError, writeError } from '../cri/runtime-error.ts';
 import { type HostsToml, parseHostsToml, readHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml.ts';
 
-/** Mirrors in one `certs.d` directory. */
 export interface HostsDirectory {
   /**
    * Makes our registry the first host of the registries of exactly these repositories. Every other
@@ -187,7 +186,6 @@ function groupByRegistry(repositories: readonly string[]): Map<string, string[]>
   return groups;
 }
 
-/** The file of a registry in its folder. */
 const FILE = 'hosts.toml';
 /** The user's file, while ours has its name. */
 const SAVED = 'hosts.toml.stickpin-saved';
@@ -197,7 +195,6 @@ const STAGED = `.${FILE}.stickpin-new`;
 const SCRATCH = '.stickpin-';
 const DEFAULT = '_default';
 
-/** The place of one file of ours. */
 interface Place {
   readonly certsDirectory: string;
   /** The further directories that the user's configuration for the registry may be in. */

@@ -3,7 +3,6 @@ import { mirrorPathOf } from '../../domain/model/reference.ts';
 import { isTable, type TomlTable } from '../config/config-file.ts';
 import { type MirrorAddress, mirrorBaseUrl, tomlString, tomlTableLines } from '../config/toml-text.ts';
 
-/** The content of a `hosts.toml` of ours. */
 export interface HostsToml {
   /** Host and port as images name it: `quay.io`, `localhost:5000`. */
   readonly registry: string;
@@ -64,7 +63,7 @@ export function parseHostsToml(
   return { ...content, current: text.includes(`\n[host.${tomlString(hostUrl(content.registry, address))}]\n`) };
 }
 
-/** As {@link parseHostsToml}, whatever address it points to. */
+/** Whatever address it points to. */
 export function readHostsToml(text: string): HostsToml | undefined {
   const [title, , facts = ''] = text.split('\n', 3);
   return title?.startsWith(TITLE_START) === true ? factsOf(facts.slice(FACTS.length)) : undefined;

@@ -17,11 +17,9 @@ interface ImagesClient {
   withDigest(digest: Digest, signal: AbortSignal): Promise<ImageRecord | undefined>;
   /** Makes a name point to a target. A record of that name points there afterwards. */
   point(record: ImageRecord, signal: AbortSignal): Promise<void>;
-  /** The record of one name, or undefined when there is none. */
   get(name: string, signal: AbortSignal): Promise<ImageRecord | undefined>;
-  /** Sets and removes single labels; the others stay. A missing record is not an error. */
+  /** Other labels stay. A missing record is not an error. */
   changeLabels(change: LabelChange, signal: AbortSignal): Promise<void>;
-  /** Removes one name. A missing one is not an error. */
   remove(name: string, signal: AbortSignal): Promise<void>;
   close(): void;
 }
@@ -35,10 +33,7 @@ const EXPECTED: Readonly<Record<string, number>> = {
   Create: GRPC_ALREADY_EXISTS,
 };
 
-/**
- * An {@link ImagesClient} on containerd's socket. `timeoutMs` is the deadline of each call. Default
- * 10 s.
- */
+/** `timeoutMs`: deadline of each call. Default 10 s. */
 export function createImagesClient(options: {
   readonly socketPath: string;
   readonly timeoutMs?: number;
@@ -89,7 +84,6 @@ export function createImagesClient(options: {
   };
 }
 
-/** The clients of {@link addTag}. */
 interface AddTagDependencies {
   readonly cri: Pick<CriClient, 'imageStatus'>;
   readonly images: Pick<ImagesClient, 'withDigest' | 'point'>;
@@ -131,7 +125,6 @@ export async function addTag(
  * The label that marks a pinned image for containerd's CRI plugin (docs/runtime-facts.md, fact 22).
  */
 export const PINNED_LABEL = 'io.cri-containerd.pinned';
-/** Value of {@link PINNED_LABEL} that means pinned. */
 const PINNED_VALUE = 'pinned';
 /**
  * Our own label: `true` when stickpin pinned the image, `kept` when it was pinned before and stays
@@ -139,7 +132,6 @@ const PINNED_VALUE = 'pinned';
  */
 export const MARK_LABEL = 'io.stickpin.pinned';
 
-/** A record of an image name in containerd. */
 export interface ImageRecord {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;

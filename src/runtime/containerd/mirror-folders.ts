@@ -132,7 +132,6 @@ async function removeLiteralDirectory(folder: string): Promise<void> {
 export const CONTAINERD_CONFIG_FILE = '/etc/containerd/config.toml';
 const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
 
-/** What the settings, or a distribution, say of containerd's configuration. */
 interface KnownConfiguration {
   readonly certsDirectory: string | undefined;
   /** Default {@link CONTAINERD_CONFIG_FILE}, and none where `certsDirectory` is known. */
@@ -160,13 +159,11 @@ export async function findMirrorPlaces(
   return literalDirectory === undefined ? [directories] : [directories, [literalDirectory, ...directories]];
 }
 
-/** What to do when containerd reads no mirrors. */
 const CONFIG_PATH_REMEDY =
   `Set config_path = "${DEFAULT_CERTS_DIRECTORY}" in /etc/containerd/config.toml, in the table ` +
   '[plugins."io.containerd.cri.v1.images".registry] of a file with version = 3, or ' +
   '[plugins."io.containerd.grpc.v1.cri".registry] of an older one, and restart containerd';
 
-/** There is no folder to write mirrors to. */
 export function configPathMissing() {
   return configError(`containerd reads no mirrors: its configuration sets no config_path. ${CONFIG_PATH_REMEDY}`);
 }
@@ -186,7 +183,6 @@ type RegistryConfigPath =
   | { readonly kind: 'unset' }
   | { readonly kind: 'unknown' };
 
-/** What is known of a containerd. */
 interface AskedContainerd {
   /** The verbose answer of CRI `Status`. */
   readonly info: Readonly<Record<string, string>>;

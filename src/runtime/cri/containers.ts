@@ -3,7 +3,6 @@ import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { ContainersPort } from '../../ports/runtime.ts';
 import type { ContainerTimes, CriClient, ListedContainer } from './cri-client.ts';
 
-/** Number of parallel `ContainerStatus` calls. */
 const PARALLEL = 4;
 
 /**

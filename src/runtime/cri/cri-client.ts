@@ -18,10 +18,7 @@ export interface CriClient {
   listImages(signal: AbortSignal): Promise<RuntimeImage[]>;
   /** The image with this name or id. Undefined when there is none. */
   imageStatus(reference: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
-  /**
-   * The folder of the runtime's images (`ImageFsInfo`, the first filesystem). Undefined when it
-   * reports none.
-   */
+  /** `ImageFsInfo`, the first filesystem. Undefined when it reports none. */
   imageFilesystemPath(signal: AbortSignal): Promise<string | undefined>;
   /** `Status`: resolves when the runtime is alive. */
   status(signal: AbortSignal): Promise<void>;
@@ -52,7 +49,6 @@ export interface CriClientOptions {
   readonly protoRoot?: string;
 }
 
-/** A container in `ListContainers`. */
 export interface ListedContainer {
   readonly id: string;
   readonly podSandboxId: string;
@@ -66,7 +62,6 @@ export interface ListedContainer {
   readonly state: string;
 }
 
-/** The additional data of `ContainerStatus`. */
 export interface ContainerTimes {
   /** Milliseconds since the epoch; 0 when it has not started. */
   readonly startedAt: number;
@@ -84,7 +79,6 @@ interface WireImage extends RuntimeImage {
   readonly id: string;
 }
 
-/** How one call is made. */
 interface CallOptions {
   /** Default the image service. */
   readonly service?: string;
@@ -102,7 +96,7 @@ type Call = <Response>(
   options?: CallOptions,
 ) => Promise<Response>;
 
-/** A {@link CriClient} on the runtime's Unix socket. Nothing is connected before the first call. */
+/** Nothing is connected before the first call. */
 export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: CriClientOptions): CriClient {
   const grpc = createGrpcClient({ socketPath, protoFile: 'runtime/v1/api.proto', ...(protoRoot && { protoRoot }) });
   const call: Call = async <Response>(

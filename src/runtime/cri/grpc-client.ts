@@ -16,7 +16,6 @@ interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Calls of one or more services over one Unix socket. */
 export interface GrpcClient {
   /**
    * Calls `method` of `service` (`runtime.v1.ImageService`). Rejects with the unchanged
@@ -32,7 +31,6 @@ export interface GrpcClient {
   close(): void;
 }
 
-/** The socket of the services and their description. */
 export interface GrpcClientOptions {
   readonly socketPath: string;
   /** Relative to the proto root. */
@@ -41,10 +39,7 @@ export interface GrpcClientOptions {
   readonly protoRoot?: string;
 }
 
-/**
- * A {@link GrpcClient}. Connects at the first call, and reconnects at most 2 s after the socket is
- * back.
- */
+/** Connects at the first call, and reconnects at most 2 s after the socket is back. */
 export function createGrpcClient({
   socketPath,
   protoFile,

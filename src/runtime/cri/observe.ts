@@ -14,15 +14,13 @@ import type { CriClient } from './cri-client.ts';
 import { type Call, callAgain } from './runtime-error.ts';
 import type { UnitStop } from './unit-stop.ts';
 
-/** The part of an observation that a runtime's own adapter adds. */
 export type Rendered = Pick<
   Extract<RuntimeObservation, { readonly kind: 'reachable' }>,
   'renderedPins' | 'foundPins' | 'arePinsUnread' | 'pinFault' | 'hiddenMirrors' | 'renderedMirrors'
 >;
 
-/** Properties of a runtime that do not depend on its version. */
 export interface RuntimeTraits {
-  /** Name for display while the runtime has not told its own. */
+  /** Name for display until the runtime has reported its own. */
   readonly title: string;
   readonly layerStorage: LayerStorage;
   readonly mirrorsTakeEffect: MirrorEffect;
@@ -37,15 +35,12 @@ export interface RuntimeTraits {
   readonly stagingPath?: string;
 }
 
-/** The adapters of a {@link CriObserver}. */
 export interface CriObserverOptions {
   readonly cri: Pick<CriClient, 'socketPath' | 'status' | 'version' | 'listImages' | 'imageFilesystemPath'>;
   readonly stop: Pick<UnitStop, 'unit'>;
   readonly traits: RuntimeTraits;
-  /** Deadline of one observation. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** The pins and mirrors that are now written for this runtime. */
   readonly rendered: (signal: AbortSignal) => Promise<Rendered>;
 }
 

@@ -16,14 +16,12 @@ export function pullError(code: PullErrorCode, what: string, cause?: unknown): A
   return new AppError({ code, message: `${what}. ${PULL_ADVICE[code]}`, disposition: PULL_DISPOSITIONS[code], cause });
 }
 
-/**
- * The configuration of the runtime prevents an action. `message` names the file and what to change.
- */
+/** `message` names the file and what to change. */
 export function configError(message: string, cause?: unknown): AppError<RuntimeErrorCode> {
   return new AppError({ code: 'runtime/config', message, disposition: 'wait', cause });
 }
 
-/** Our file at `path` could not be written. A full disk is `runtime/no-space`. */
+/** A full disk is `runtime/no-space`. */
 export function writeError(path: string, cause: unknown): AppError<RuntimeErrorCode> {
   const fault = diskFaultOf(cause);
   if (fault === 'full' || fault === 'quota') {
@@ -57,7 +55,7 @@ export function toRuntimeError(thrown: unknown, what: string, signal: AbortSigna
   return pullError(classifyPullError(status), `${what} failed: ${status.text}`, thrown);
 }
 
-/** The status code of an error of grpc-js. Undefined for any other error. */
+/** Undefined for any other error. */
 export function grpcCodeOf(thrown: unknown): number | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'number' ? thrown.code : undefined;
 }
@@ -69,10 +67,8 @@ function grpcStatusOf(thrown: unknown): { grpcCode: number; text: string } | und
   return { grpcCode, text: oneLine(details) };
 }
 
-/** A call to the runtime. */
 export type Call<T> = (signal: AbortSignal) => Promise<T>;
 
-/** Pauses between the tries of a call that fails. */
 const PAUSES_MS = [100, 200, 400];
 
 /**
@@ -94,7 +90,6 @@ export async function callAgain<T>(call: Call<T>, clock: Clock, signal: AbortSig
   return call(signal);
 }
 
-/** A gRPC status of a runtime: the numeric code of grpc/status.md and the runtime's text. */
 interface ForeignStatus {
   readonly grpcCode: number;
   readonly text: string;
@@ -146,7 +141,7 @@ export function classifyPullError({ grpcCode, text }: ForeignStatus): PullErrorC
   return 'runtime/pull-failed';
 }
 
-/** The disposition of each pull error. A damaged or missing blob waits for a medium that has it. */
+/** A damaged or missing blob waits for a medium that has it. */
 const PULL_DISPOSITIONS: Readonly<Record<PullErrorCode, Disposition>> = {
   'runtime/unreachable': 'retry',
   'runtime/stopping': 'retry',
@@ -159,7 +154,6 @@ const PULL_DISPOSITIONS: Readonly<Record<PullErrorCode, Disposition>> = {
   'runtime/pull-failed': 'retry',
 };
 
-/** What to do next, for the end of a message. */
 const PULL_ADVICE: Readonly<Record<PullErrorCode, string>> = {
   'runtime/stopping': 'It continues when the runtime runs again',
   'runtime/unreachable': 'See whether the runtime runs; the pull is tried again',

@@ -5,7 +5,7 @@ import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { UnitControl } from '../../ports/node.ts';
 import { type Call, pullError } from './runtime-error.ts';
 
-/** Tells whether systemd is stopping the runtime, and aborts long calls then. */
+/** Whether systemd is stopping the runtime; long calls are aborted then. */
 export interface UnitStop {
   /**
    * Watches the units of the runtime until the returned function is called. Calls `notify` for each
@@ -31,7 +31,6 @@ const NOTICE_MS = 500;
  */
 const LONGEST_STOP_MS = 120_000;
 
-/** A {@link UnitStop} for the units that may run the runtime. */
 export function createUnitStop(
   unitNames: readonly string[],
   { units, clock }: { readonly units: UnitControl; readonly clock: Clock },

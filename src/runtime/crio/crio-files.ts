@@ -260,7 +260,7 @@ async function isAsConfigured(
  */
 async function keepUnreadable({ persistentPinsFile, pinsFile }: CrioPaths): Promise<void> {
   for (const path of [persistentPinsFile, pinsFile]) {
-    const text = await readIfPresent(path).catch(() => undefined); // what can't be read is told by the write
+    const text = await readIfPresent(path).catch(() => undefined); // the write reports what can't be read
     if (text === undefined || parsePinsDropIn(text) !== undefined) continue;
     const name = hexOf(digestOf(text)).slice(0, 12);
     await writeDurably({ path: `${persistentPinsFile}.damaged-${name}` }, text);

@@ -17,7 +17,6 @@ import { createReload, type Reload } from './reload.ts';
 import { openContentCheck } from './storage/check-content.ts';
 import { createStoredDocuments } from './storage/stored-documents.ts';
 
-/** The options of the CRI-O adapter. */
 export interface CrioRuntimeOptions {
   /** Default `/var/run/crio/crio.sock`. */
   readonly socketPath?: string;
@@ -36,7 +35,6 @@ export interface CrioRuntimeOptions {
    */
   readonly reloadTimeoutMs?: number;
   readonly protoRoot?: string;
-  /** Default: the system clock. */
   readonly clock?: Clock;
 }
 
@@ -104,9 +102,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   };
 }
 
-/**
- * Listeners for state changes of the unit, and for changes of its configuration files except ours.
- */
+/** Our own configuration files don't count. */
 function listenersOf(paths: CrioPaths, stop: UnitStop, log: Log) {
   const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
   const ownPaths = [paths.pinsLink, paths.mirrorsLink];
@@ -145,7 +141,6 @@ function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & Mirrors
   };
 }
 
-/** What the drop-ins have now. */
 async function renderedBy(files: CrioFiles, paths: CrioPaths, signal: AbortSignal): Promise<Rendered> {
   const { rendered, fault } = await inspectPins(files, paths, signal);
   const found = await files.foundPins(signal).catch(() => {

@@ -10,7 +10,6 @@ import {
 } from '../config/config-file.ts';
 import { type MirrorAddress, tomlString } from '../config/toml-text.ts';
 
-/** The paths of containers-registries.conf(5), and our file in it. */
 interface RegistriesConfigPaths {
   /** `/etc/containers/registries.conf` */
   readonly configPath: string;
@@ -38,7 +37,6 @@ interface RegistryEntry {
   readonly mirrors: readonly RegistryMirror[];
 }
 
-/** The registries configuration without our own file. */
 interface RegistriesConfig {
   /**
    * One for each prefix, sorted by prefix. The entry of a later file replaces an earlier one
@@ -66,7 +64,6 @@ export async function readRegistriesConfig(paths: RegistriesConfigPaths, signal:
   return files;
 }
 
-/** The configuration that results from the files. Pure. */
 export function mergeRegistries(
   files: readonly ConfigFile[],
   { configPath, linkPath }: RegistriesConfigPaths,
@@ -151,7 +148,6 @@ function entriesOf(file: ConfigFile, isMain: boolean): FoundEntries {
   return reason === undefined ? { kind: 'entries', entries } : { kind: 'fault', reason };
 }
 
-/** The lists of version 1. */
 interface VersionOne {
   readonly search: readonly string[];
   readonly insecure: readonly string[];

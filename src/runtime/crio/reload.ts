@@ -32,7 +32,7 @@ export interface ReloadDependencies {
    */
   readonly isStopping: () => boolean;
   readonly reload: (signal: AbortSignal) => Promise<void>;
-  /** Whether CRI-O takes all files at a reload, as far as can be told. A broken one stops it. */
+  /** Whether CRI-O takes all files at a reload, as far as is known. A broken one stops it. */
   readonly isWhole: (signal: AbortSignal) => Promise<boolean>;
 }
 

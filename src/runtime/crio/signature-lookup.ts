@@ -4,7 +4,6 @@ import { writeDurably } from '../config/config-file.ts';
 import type { MirrorAddress } from '../config/toml-text.ts';
 import { writeError } from '../cri/runtime-error.ts';
 
-/** The paths of containers-policy.json(5) and containers-registries.d(5). */
 export interface SignatureLookupPaths {
   /** `/etc/containers/policy.json` */
   readonly policyPath: string;
@@ -31,7 +30,6 @@ export interface SignatureLookup {
   isCurrent(): Promise<boolean>;
 }
 
-/** The look-up of signatures on the registry at `address`. */
 export function createSignatureLookup(paths: SignatureLookupPaths, address: MirrorAddress): SignatureLookup {
   const file = paths.signatureLookupFile;
   const remove = async (): Promise<void> => {
@@ -52,7 +50,6 @@ export function createSignatureLookup(paths: SignatureLookupPaths, address: Mirr
   };
 }
 
-/** Text of the registries.d file for our registry. */
 export function renderSignatureLookup({ authority, token }: MirrorAddress): string {
   return `# Written by stickpin for the images of bundles, and removed with them. Don't edit.
 # policy.json demands sigstore signatures; those that travel with a bundle lie beside its images.

@@ -17,9 +17,8 @@ import { pullError, writeError } from '../cri/runtime-error.ts';
 const FRUITLESS_ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 100;
 
-/** Downloads blobs into an OCI image layout. */
 export interface BlobFetch {
-  /** The path of the blob, whether or not it is there. */
+  /** It may be absent. */
   pathOf(digest: Digest): string;
   /**
    * Makes sure that the blob is in the layout. A broken transfer is resumed from the exact byte,
@@ -31,7 +30,6 @@ export interface BlobFetch {
   fetch(reference: Reference, blob: Descriptor, signal: AbortSignal): Promise<void>;
 }
 
-/** A {@link BlobFetch} into the layout at `directory`. */
 export function createBlobFetch(directory: string, source: HttpSource, clock: Clock): BlobFetch {
   const running = new Map<Digest, Promise<void>>();
   const pathOf = (digest: Digest) => join(directory, 'blobs', 'sha256', hexOf(digest));

@@ -21,7 +21,6 @@ import { createListeners, type RuntimeAdapter } from '../runtime-adapter.ts';
 import { type BlobFetch, createBlobFetch, createHttpSource, type HttpSource } from './blob-fetch.ts';
 import { createImageLayout, type ImageLayout, openContentCheck } from './image-store.ts';
 
-/** The options of the embedded runtime. */
 export interface EmbeddedRuntimeOptions {
   /** Directory of the OCI image layout; created when missing. Used by one runtime at a time. */
   readonly directory: string;

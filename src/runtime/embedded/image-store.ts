@@ -22,7 +22,6 @@ const IMAGE_ID = 'io.stickpin.image.id';
 /** Annotation for the digest of the manifest that was selected from an index. */
 const PLATFORM_MANIFEST = 'io.stickpin.image.manifest';
 
-/** A name and its image. */
 interface NamedImage {
   readonly name: string;
   /** The target of the name: a manifest or an index. */
@@ -36,7 +35,6 @@ interface NamedImage {
  */
 export interface ImageLayout {
   list(): Promise<RuntimeImage[]>;
-  /** The image with this name (by tag or by digest). */
   find(name: string): Promise<RuntimeImage | undefined>;
   /** Gives an image a name. An image that had the name loses it. */
   setName(image: NamedImage, signal: AbortSignal): Promise<void>;
@@ -123,10 +121,8 @@ export interface IndexEntry extends Descriptor {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** Changes the entries by their names. */
 type Change = (entries: Map<string, IndexEntry>) => void;
 
-/** The file `index.json` of an image layout. */
 interface NameIndex {
   /** All entries by their names. Read again when the file was changed by others. */
   entries(): Promise<ReadonlyMap<string, IndexEntry>>;
@@ -201,7 +197,7 @@ async function readEntries(path: string): Promise<ReadonlyMap<string, IndexEntry
   return new Map(manifests.map((entry) => [entry.annotations[NAME] ?? '', entry]));
 }
 
-/** A file of the layout. Undefined when there is none. @throws AppError `runtime/config` */
+/** Undefined when there is none. @throws AppError `runtime/config` */
 async function readJson<T>(path: string): Promise<T | undefined> {
   const text = await readIfPresent(path);
   try {
@@ -211,7 +207,6 @@ async function readJson<T>(path: string): Promise<T | undefined> {
   }
 }
 
-/** What {@link openContentCheck} reads. */
 interface CheckedLayout {
   readonly layout: Pick<ImageLayout, 'find'>;
   readonly pathOf: (digest: Digest) => string;

@@ -14,7 +14,7 @@ import { append, type Recording, write, writeThrough } from './recording.ts';
 import type { BundleRows, CancellationRows, PulledImageRows } from './tables/bundle-rows.ts';
 import type { TrustRows, TrustState } from './tables/trust-rows.ts';
 
-/** A copy of the bundle tables in memory, so that a round needs no query. */
+/** So that a round needs no query. */
 export interface BundleMemory {
   /** In the order of adoption. */
   bundles: readonly StoredBundle[];
@@ -22,7 +22,7 @@ export interface BundleMemory {
   trust: TrustState;
 }
 
-/** The parts that the stores of this file share. `memory` changes after the commit. */
+/** `memory` changes after the commit. */
 export interface BundleParts {
   readonly recording: Recording;
   readonly memory: BundleMemory;
@@ -30,7 +30,6 @@ export interface BundleParts {
   readonly trustRows: TrustRows;
 }
 
-/** Stores adopted bundles and their signers. */
 export function createAdoptionStore({ recording, memory, bundleRows, trustRows }: BundleParts): AdoptionStore {
   return {
     adopt: (bundle, event, rotation = NO_ROTATION, isClaim = false) => {
@@ -55,7 +54,6 @@ export function createAdoptionStore({ recording, memory, bundleRows, trustRows }
   };
 }
 
-/** Stores bundles that are known again. */
 export function createRebuildStore(
   { recording, memory, bundleRows, trustRows }: BundleParts,
   cancellations: CancellationRows,
@@ -91,7 +89,6 @@ export function createRebuildStore(
   };
 }
 
-/** Resets streams. */
 export function createStreamStore({ recording, memory, bundleRows, trustRows }: BundleParts): StreamStore {
   return {
     resetStream: (stream, event) => {
@@ -108,7 +105,6 @@ export function createStreamStore({ recording, memory, bundleRows, trustRows }: 
   };
 }
 
-/** Stores activation requests and rollbacks. */
 export function createActivationStore({ recording, memory, bundleRows }: BundleParts): ActivationStore {
   return {
     requestActivation: (bundleId, overrides, event) => {
@@ -131,7 +127,6 @@ export function createActivationStore({ recording, memory, bundleRows }: BundleP
   };
 }
 
-/** Stores the milestones of bundles. */
 export function createMilestoneStore({ recording, memory, bundleRows }: BundleParts): MilestoneStore {
   return {
     mark: (bundleId, what, event) => {
@@ -156,7 +151,6 @@ export function createMilestoneStore({ recording, memory, bundleRows }: BundlePa
   };
 }
 
-/** Retires bundles. */
 export function createRetirementStore({ recording, memory, bundleRows }: BundleParts): RetirementStore {
   return {
     retire: (bundleId, removeImages, event) => {
@@ -169,7 +163,6 @@ export function createRetirementStore({ recording, memory, bundleRows }: BundleP
   };
 }
 
-/** Stores the progress of preloads. */
 export function createPreloadStore(
   { recording, memory, bundleRows }: BundleParts,
   cancellations: CancellationRows,

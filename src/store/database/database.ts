@@ -36,7 +36,7 @@ export function openDatabase(path: string): Database.Database {
   }
 }
 
-/** The error of a database that can't be opened; `store/open`, or the fault of its disk. */
+/** `store/open`, or the fault of its disk. */
 export function cannotOpen(path: string, cause: unknown): AppError {
   const fault = databaseDiskFault(path, cause);
   if (fault !== undefined) return diskFaultError(path, fault, cause);
@@ -82,9 +82,7 @@ function migrate(database: Database.Database, path: string): void {
   })();
 }
 
-/**
- * SQLite codes about the disk, permissions or other processes, not about the content of the file.
- */
+/** About the disk, permissions or other processes, not about the content of the file. */
 const NOT_DAMAGE = /^SQLITE_(CANTOPEN|IOERR|READONLY|PERM|FULL|BUSY|LOCKED|NOMEM|INTERRUPT|AUTH|PROTOCOL)/;
 const SHORT_READ = /^SQLITE_IOERR_(SHORT_READ|CORRUPTFS)/;
 const CORRUPT = /^SQLITE_(CORRUPT|NOTADB)/;
@@ -100,14 +98,13 @@ export function isDamage(thrown: unknown): boolean {
   return SHORT_READ.test(cause.code) || !NOT_DAMAGE.test(cause.code);
 }
 
-/** Whether an error on an open database means that its file was damaged. */
 export function isCorruption(thrown: unknown): boolean {
   return thrown instanceof Database.SqliteError && (CORRUPT.test(thrown.code) || SHORT_READ.test(thrown.code));
 }
 
 /**
- * The error for an open database whose files were removed: `store/damaged` (`wait`, for a restart).
- * What SQLite has open is gone with the next end of the daemon.
+ * `store/damaged` (`wait`, for a restart). What SQLite has open is gone with the next end of the
+ * daemon.
  */
 export function removedError(path: string, cause: unknown): AppError {
   return new AppError({
@@ -118,10 +115,7 @@ export function removedError(path: string, cause: unknown): AppError {
   });
 }
 
-/**
- * The error for a database that was damaged while it was open: `store/damaged` (`wait`, for a
- * restart).
- */
+/** `store/damaged` (`wait`, for a restart). */
 export function damagedError(path: string, cause: unknown): AppError {
   return new AppError({
     code: 'store/damaged',

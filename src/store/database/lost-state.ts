@@ -25,22 +25,20 @@ import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { walDamage } from './wal.ts';
 
 /**
- * Suffixes of the files of one database. The log is renamed first: if a crash left it behind,
- * SQLite would apply it to the new database.
+ * The log is renamed first: if a crash left it behind, SQLite would apply it to the new database.
  */
 const SUFFIXES = ['-wal', '-shm', ''] as const;
 
 /** Files that an earlier daemon leaves in the folder of its database. */
 const TRACES = ['floors.json', 'pins.json', 'status.json', 'crio/99-stickpin.conf'] as const;
 
-/** The options of {@link openOrRenew}. */
 export interface RenewOptions {
   readonly revive: BundleReviver;
   /** Milliseconds since the epoch, for the new name of a damaged database. */
   readonly now: number;
   /**
-   * The database of which the one that is opened is a temporary copy: its copies are tried, and it
-   * is the one that a loss names. Default: the one that is opened.
+   * The real database, when a temporary copy of it is opened: its copies are tried, and `loss`
+   * names it.
    */
   readonly of?: string;
 }
@@ -155,7 +153,7 @@ function makePrivate(path: string): void {
     try {
       chmodSync(`${path}${suffix}`, 0o600);
     } catch {
-      // absent, or on a disk that can't be written, which is told when it is opened
+      // absent, or on a disk that can't be written, which is reported when it is opened
     }
   }
 }

@@ -17,27 +17,22 @@ import { createStores, type Store } from './state-store.ts';
 import type { BundleReviver } from './tables/bundle-rows.ts';
 import { fileOf } from './wal.ts';
 
-/** The open state. */
 export interface OpenState {
   readonly store: Store;
-  /**
-   * A sentence about a database that could not be used. Undefined when the existing one is in use.
-   */
+  /** A sentence about a database that could not be used. */
   readonly loss?: string | undefined;
   close(): void;
 }
 
-/** The options of {@link openState}. */
 export interface OpenStateOptions {
-  /** Path of the database. */
   readonly path: string;
   readonly revive: BundleReviver;
   /** Folder for a temporary copy, on another filesystem that can be written. */
   readonly standbyDirectory: string;
   readonly log: Log;
-  /** How old events of the history may become, in milliseconds. Default any age. */
+  /** In milliseconds. Default any age. */
   readonly keptMs?: number | undefined;
-  /** Milliseconds since the epoch, for the new name of a damaged database. */
+  /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
@@ -56,7 +51,6 @@ export function openState(options: OpenStateOptions): OpenState {
   return { store: state.store, loss: state.loss, close: () => state.close() };
 }
 
-/** An open database. */
 interface Opened {
   readonly store: Store;
   readonly recording: Recording;
@@ -67,11 +61,10 @@ interface Opened {
 /** Shortest time between two tries to open the database. */
 const TRY_EVERY_MS = 1_000;
 
-/** Pause between two copies of a database whose syncs fail; doubled each time. */
+/** Doubled each time. */
 const RENEW_PAUSE_MS = 5_000;
 const RENEW_PAUSE_MAX_MS = 300_000;
 
-/** The state in the database that is open now. */
 class LiveState {
   readonly store: Store;
   readonly loss: string | undefined;
@@ -128,7 +121,7 @@ class LiveState {
     return this.opened.store;
   }
 
-  /** Where it can't be opened, every change throws the reason of before. */
+  /** If it can't be opened, every change throws the earlier reason. */
   private openAgain(): void {
     const { path, log } = this.options;
     const before = this.opened;
@@ -170,10 +163,10 @@ class LiveState {
   }
 
   /**
-   * Brings all that is recorded to the disk in a new file, which takes the place of the database.
-   * A crash in between leaves a whole copy.
+   * Writes all that is recorded into a new file, which replaces the database. A crash in between
+   * leaves a whole copy.
    *
-   * @throws the error of the sync that failed before, when it can't
+   * @throws the error of the failed sync when it can't
    */
   private async renew(): Promise<void> {
     const { log } = this.options;
@@ -246,10 +239,7 @@ function openStandby(options: OpenStateOptions, refusal: AppError): Opened {
   return { ...opened, loss, close };
 }
 
-/**
- * Copies the database and its write-ahead log unchanged. SQLite merges them when it opens the copy.
- * Returns the path of the copy.
- */
+/** Copies the database and its log unchanged. SQLite merges them when it opens the copy. */
 function copyTo(path: string, directory: string): string {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true, mode: 0o700 });

@@ -12,31 +12,24 @@ import { writeCopy } from './state-copies.ts';
 import { createEventRows, type EventRows } from './tables/event-rows.ts';
 import { createWalSync, syncLog, type WalSync } from './wal.ts';
 
-/** How to write to a database. */
 export interface RecordingOptions {
-  /** Number of history events that are kept. Default 20,000. */
   readonly keptEvents?: number;
-  /** How old events of the history may become, in milliseconds. Default any age. */
+  /** In milliseconds. Default any age. */
   readonly keptMs?: number | undefined;
   /** Writes the write-ahead log to the disk. Default {@link syncLog}. */
   readonly sync?: () => Promise<void>;
-  /**
-   * Every change throws this error instead of being made: the database is a temporary copy of the
-   * real one.
-   */
+  /** Every change throws this error: the database is a temporary copy of the real one. */
   readonly refusal?: AppError;
   /** Called once, when damage is found while the database is open. */
   readonly onDamage?: (error: AppError) => void;
 }
 
-/** An open database with the state of its writer. */
 export interface Recording {
   readonly database: Database;
   readonly events: EventRows;
   readonly walSync: WalSync;
   readonly disk: DiskWatch;
   readonly onDamage: (error: AppError) => void;
-  /** Every change throws this error instead of being made. */
   refusal: AppError | undefined;
   /** Number of the newest committed event. */
   revision: number;
@@ -52,13 +45,9 @@ export interface Recording {
   unsynced: AppError | undefined;
 }
 
-/**
- * Number of history events that are kept. A permanent fault adds one for each image every few
- * minutes.
- */
+/** A permanent fault adds one event for each image every few minutes. */
 const KEPT_EVENTS = 20_000;
 
-/** Prepares a database for writing. */
 export function createRecording(database: Database, options: RecordingOptions): Recording {
   const { keptEvents = KEPT_EVENTS, keptMs, sync = () => syncLog(database), refusal } = options;
   const { onDamage = () => undefined } = options;
@@ -87,10 +76,8 @@ export function append(recording: Recording, event: EventRow): void {
 }
 
 /**
- * Executes `work` in one transaction, and returns its result.
- *
  * @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`), `store/damaged`
- *   (`wait`); then nothing has changed
+ * (`wait`); then nothing has changed
  */
 export function write<T>(recording: Recording, work: () => T): T {
   if (recording.refusal !== undefined) throw recording.refusal;
@@ -119,28 +106,23 @@ function transact<T>(recording: Recording, work: () => T): T {
 }
 
 /**
- * Empties the log after a transaction that failed, as on a full disk. SQLite leaves the frames of
- * it there, and after a power cut they look like damage of the log. When the disk has no room for
- * that either, it is tried again.
+ * Empties the log after a failed transaction. SQLite leaves its frames in the log, and after a
+ * power cut they look like damage. A failure, as on a full disk, is retried.
  */
 function clearLog(recording: Recording): void {
   if (recording.isLogUnclean && checkpoint(recording)) recording.isLogUnclean = false;
 }
 
-/**
- * As {@link write}, then checkpoints: for changes that must not be only in the write-ahead log.
- * SQLite drops the end of a damaged log without an error.
- */
+/** As {@link write}, then checkpoints: SQLite drops the end of a damaged log without an error. */
 export function writeThrough<T>(recording: Recording, work: () => T): T {
   const result = write(recording, work);
   recording.isCopyDue = true;
-  // If it fails, the change is committed nevertheless, and the next checkpoint includes it. If the
-  // disk can't be written, the next change fails.
+  // A failure leaves the change committed; the next checkpoint includes it.
   checkpoint(recording);
   return result;
 }
 
-/** Moves the log into the database and empties it. @returns whether it was possible */
+/** Moves the log into the database and empties it. False: it failed. */
 function checkpoint(recording: Recording): boolean {
   try {
     recording.database.pragma('wal_checkpoint(TRUNCATE)');
@@ -156,10 +138,7 @@ function noteFailedSync(recording: Recording, thrown: unknown): void {
   if (/^SQLITE_IOERR_(DIR_)?FSYNC$/.test(systemCodeOf(thrown) ?? '')) recording.walSync.failed(thrown);
 }
 
-/**
- * Reads with `work`. @throws AppError `store/damaged` (`wait`) when the database is damaged; other
- * errors unchanged
- */
+/** @throws AppError `store/damaged` (`wait`); other errors unchanged */
 export function read<T>(recording: Recording, work: () => T): T {
   try {
     return work();
@@ -168,7 +147,6 @@ export function read<T>(recording: Recording, work: () => T): T {
   }
 }
 
-/** Implements `Durability`. */
 export function createDurability(recording: Recording): Durability {
   const { database, disk, walSync } = recording;
   return {
@@ -190,14 +168,13 @@ export function createDurability(recording: Recording): Durability {
 }
 
 /**
- * The log was removed: told once, as `trouble()` tells it from then on. There is nothing left that
- * could be written to the disk, and what is known stays in force.
+ * The log was removed. This is thrown once, and `trouble()` reports it from then on. What is known
+ * stays in force.
  */
 function logIsRemoved(recording: Recording, cause: unknown): void {
   if (recording.refusal === undefined) throw refuse(recording, removedError(recording.database.name, cause));
 }
 
-/** Implements `StateCopies`. */
 export function createStateCopies(recording: Recording): StateCopies {
   return {
     keepCopy: async (signal) => {
@@ -215,15 +192,15 @@ export function createStateCopies(recording: Recording): StateCopies {
 }
 
 /**
- * If `thrown` means that the database is damaged: the error that every later change throws. A write
- * to a damaged file could be lost or damage more of it.
+ * If `thrown` means damage: the error that every later change throws. A write to a damaged file
+ * could be lost or damage more of it.
  */
 function damageIn(recording: Recording, thrown: unknown): AppError | undefined {
   if (!isCorruption(thrown)) return undefined;
   return refuse(recording, damagedError(recording.database.name, thrown));
 }
 
-/** From now on every change throws the error; it is told the first time. */
+/** From now on every change throws the error. It is reported once. */
 export function refuse(recording: Recording, error: AppError): AppError {
   if (recording.refusal !== undefined) return recording.refusal;
   recording.refusal = error;
@@ -231,19 +208,17 @@ export function refuse(recording: Recording, error: AppError): AppError {
   return error;
 }
 
-/** Tells whether stickpin's own files can be written. */
+/** Whether stickpin's own files can be written. */
 interface DiskWatch {
-  /** Call when a write failed. @returns the same error, to be thrown */
+  /** Call when a write failed. Returns `error`. */
   failed(error: AppError): AppError;
-  /** Call when a write succeeded. */
   succeeded(): void;
-  /** As in `Durability.trouble`. */
   trouble(): Fault | undefined;
 }
 
 /**
- * Watches the filesystem of `directory`. A disk that was full or read-only counts as such until a
- * test write succeeds, any other failure until a write does.
+ * A disk that was full or read-only counts as such until a test write succeeds, any other failure
+ * until a write does.
  */
 function createDiskWatch(directory: string): DiskWatch {
   let failure: AppError | undefined;

@@ -1,11 +1,9 @@
 import type { Database } from 'better-sqlite3';
 import { digestOf } from '../../platform/digest.ts';
 
-/** Columns of one table, and the column that holds the checksum over them. */
 interface RowSum {
   readonly table: string;
   readonly column: string;
-  /** The columns that the checksum covers. */
   readonly covers: readonly string[];
 }
 
@@ -49,7 +47,7 @@ export function registerRowSum(database: Database): void {
   });
 }
 
-/** Adds checksums to rows without one, which are older than checksums. */
+/** Rows without a checksum are older than checksums. */
 export function fillRowSums(database: Database): void {
   for (const sum of sumsOf(database)) {
     database.exec(`UPDATE ${sum.table} SET ${sum.column} = ${expression(sum)} WHERE ${sum.column} IS NULL`);
@@ -67,7 +65,7 @@ export function keepRowSums(database: Database): void {
   }
 }
 
-/** The first table that has a row with a wrong checksum. Undefined when all checksums are right. */
+/** Undefined when all checksums are right. */
 export function tableWithWrongSum(database: Database): string | undefined {
   return sumsOf(database).find((sum) => {
     const isWrong = database.prepare(
@@ -91,7 +89,7 @@ function expression({ covers }: RowSum): string {
   return `row_sum(${covers.map((name) => `'${name}', ${name}`).join(', ')})`;
 }
 
-/** The condition with which a trigger finds its row: by the primary key, otherwise by the rowid. */
+/** How a trigger finds its row: by the primary key, otherwise by the rowid. */
 function keyMatch(database: Database, table: string): string {
   const keys = columnsOf(database, table).filter(({ pk }) => pk > 0);
   return keys.length === 0 ? 'rowid = NEW.rowid' : keys.map(({ name }) => `${name} = NEW.${name}`).join(' AND ');

@@ -9,20 +9,17 @@ import { damagedName, databaseWriteError, fileWriteError } from '../files/write-
 
 const MODE = 0o600;
 
-/**
- * The two copies of a database, the newer one first: of `state.db` these are `state.db.copy` and
- * `state.db.copy-before`.
- */
+/** The newer one first. */
 function copiesOf(path: string): readonly [string, string] {
   return [`${path}.copy`, `${path}.copy-before`];
 }
 
 /**
- * Writes a copy of an open database beside it, with mode 0600. The copy before it stays until the
- * next one is written, so that there are at most two. A power cut leaves at least one whole copy.
+ * Writes a copy of an open database beside it. At most two copies exist, and a power cut leaves at
+ * least one whole.
  *
  * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`); then the copies
- *   are as before
+ * are as before
  */
 export async function writeCopy(database: Database.Database): Promise<void> {
   const path = database.name;
@@ -45,26 +42,22 @@ export async function writeCopy(database: Database.Database): Promise<void> {
   }
 }
 
-/** What is no file and has the place of one is renamed, by the time at which it was made. */
+/** Renames what has the place of a file and is none, by the time at which it was made. */
 async function setAsideIfNoFile(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found !== undefined && !found.isFile()) await rename(path, damagedName(path, found.mtimeMs));
 }
 
-/** A copy that took the place of a database. */
 export interface RestoredCopy {
   readonly path: string;
-  /** When it was written, in milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly writtenAt: number;
 }
 
 /**
- * Puts the newest copy without damage in the place of a database that is gone. The copy itself
- * stays.
+ * Puts the newest copy without damage in the place of a lost database. The copy itself stays.
  *
  * @param of the database whose copies these are
- * @param damageOf why a database can't be used; undefined when it can
- * @returns undefined when there is no such copy
  * @throws system errors when the place can't be written; errors of `damageOf`
  */
 export function restoreCopy(
@@ -91,7 +84,7 @@ export function restoreCopy(
   return undefined;
 }
 
-/** Makes a file beside the database at `path` that may take its place: the newest copy of `of`. */
+/** Makes a file beside the database at `path` from the newest copy of `of`. */
 export function stageCopy(of: string, path: string): void {
   rmSync(`${path}.new`, { recursive: true, force: true });
   copyFileSync(copiesOf(of)[0], `${path}.new`);
@@ -99,8 +92,8 @@ export function stageCopy(of: string, path: string): void {
 }
 
 /**
- * Puts what {@link stageCopy} has made in the place of a closed database. The database goes first:
- * a start that finds none, after a crash, takes the newest copy, and no log that is left.
+ * Replaces a closed database by the file of {@link stageCopy}. The database is removed first: after
+ * a crash the next start finds none and takes the newest copy, without an old log.
  */
 export function putStaged(path: string): void {
   for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
@@ -108,7 +101,6 @@ export function putStaged(path: string): void {
   syncNow(dirname(path));
 }
 
-/** Whether there is a copy of the database. */
 export function hasCopy(path: string): boolean {
   return copiesOf(path).some(isFile);
 }
@@ -126,7 +118,7 @@ function isFile(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** How often a copy is made while the daemon writes. */
+/** While the daemon writes. */
 const ATTEMPTS = 20;
 
 /**
@@ -163,7 +155,6 @@ export async function withDatabaseCopy<T>(
   }
 }
 
-/** The sizes and the times of the last change of the database and of its log. */
 async function stateOf(path: string): Promise<string> {
   const states = [path, `${path}-wal`].map(async (file) => {
     const found = await stat(file, { bigint: true }).catch(unlessAbsent);

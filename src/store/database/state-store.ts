@@ -45,7 +45,6 @@ import { createIdentityRows, type IdentityRows } from './tables/identity-rows.ts
 import { createTagRows } from './tables/tag-rows.ts';
 import { createTrustRows } from './tables/trust-rows.ts';
 
-/** All stores of the database. */
 export type Store = StateStore & RevocationStore & StreamStore & FloorRecordStore;
 
 /**
@@ -66,7 +65,6 @@ export function createStateStore(database: Database, revive: BundleReviver, opti
   return createStores(createRecording(database, options), revive);
 }
 
-/** As {@link createStateStore}, over what writes to the database. */
 export function createStores(recording: Recording, revive: BundleReviver): Store {
   const { database } = recording;
   const identity = createIdentityRows(database);

@@ -6,16 +6,16 @@ import { shareRuns } from '../../platform/async/concurrency.ts';
 
 /** Writes commits of a database to the disk without blocking the event loop. */
 export interface WalSync {
-  /** Call after a commit. Starts to write it to the disk. */
+  /** Call after a commit. Starts to sync it. */
   committed(): void;
   /** Call when SQLite could not sync a file of the database. */
   failed(error: unknown): void;
-  /** Call with the sync of a connection that this one takes the place of: its failure counts. */
+  /** Call with the sync of the connection that this one replaces: its failure counts. */
   follow(earlier: WalSync): void;
   /**
-   * Resolves when all commits are on the disk, also those of an earlier process. After a sync that
-   * failed, it throws that error for ever: Linux marks the pages as written, so that another sync
-   * succeeds whether they are on the disk or not (fsync(2), "EIO").
+   * Resolves when all commits are on the disk, also those of an earlier process. After a failed
+   * sync it always throws that error: Linux marks the pages as written, so another sync succeeds
+   * whether they are on the disk or not (fsync(2), "EIO").
    */
   settled(): Promise<void>;
 }
@@ -54,7 +54,7 @@ export function createWalSync(sync: () => Promise<void>): WalSync {
   };
 }
 
-/** The file of an open database, beside which its log is: the target when its path is a link. */
+/** The path beside which the log is: the target when the path of the database is a link. */
 export function fileOf(database: Database): string {
   const [main] = database.pragma('database_list') as readonly { readonly file: string }[];
   return main?.file ?? database.name;
@@ -96,7 +96,7 @@ const MAGIC = 0x377f0682;
  * after a kill or on a full disk. SQLite writes frames in order, each with a checksum over all
  * before it. So a transaction was committed when its last frame fits the frame before it, or when
  * the frame after it fits. The last frame of all may be damaged or was never written as a whole:
- * nobody can tell, and the pin ledger knows more than such a database.
+ * nobody knows, and the pin ledger knows more than such a database.
  */
 export function walDamage(path: string): string | undefined {
   const log = readLog(path);
@@ -149,7 +149,7 @@ function checksum(bytes: Buffer, [first, second]: Sums, isBigEndian: boolean): S
   return [one, two];
 }
 
-/** The checksum of a frame that follows what has the checksum `before`. Undefined: it is cut. */
+/** The checksum of a frame that follows one with the checksum `before`. Undefined: it is cut. */
 function sumsAfter(log: Buffer, at: number, size: number, before: Sums, isBigEndian: boolean): Sums | undefined {
   if (at + size > log.length) return undefined;
   const head = checksum(log.subarray(at, at + 8), before, isBigEndian);

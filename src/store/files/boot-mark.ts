@@ -6,13 +6,12 @@ import type { Log } from '../../platform/log.ts';
 import type { BootMark } from '../../ports/image-content.ts';
 import { openSealed, type SealedFile } from './sealed-file.ts';
 
-/** A file that is there while the daemon runs, and stays when the node loses its power. */
+/** Exists while the daemon runs, and stays when the node loses its power. */
 export interface BootMarkFile extends BootMark {
-  /** Removes it, unless a check is due. Call at a stop in order. Never throws. */
+  /** Removes it, unless a check is due. Call at a clean shutdown. Never throws. */
   stopped(): Promise<void>;
 }
 
-/** The inputs of {@link openBootMark}. */
 export interface BootMarkOptions {
   /** `/var/lib/stickpin/running.json`. */
   readonly path: string;
@@ -26,12 +25,12 @@ const schema = v.object({ bootId: v.string(), isCheckDue: v.boolean() });
 type Mark = v.InferOutput<typeof schema>;
 
 /**
- * Reads the mark that the last run has left, and writes that of this one. A check of images is due
- * when the last run was in another boot and did not end in order, and stays due until it is done. A
- * damaged mark counts as such a run.
+ * Reads the mark of the last run, and writes that of this one. A check of images is due when the
+ * last run was in another boot without a clean shutdown, and stays due until it is done. A damaged
+ * mark counts as such a run.
  *
- * A mark that can't be read or written is reported, and the daemon starts all the same: the next
- * unclean boot is then not noticed.
+ * A mark that can't be read or written is reported, and the daemon starts: the next unclean boot is
+ * then not noticed.
  */
 export async function openBootMark(
   { path, bootId, now, log }: BootMarkOptions,

@@ -20,9 +20,8 @@ const LOCK = 'lock';
 const MAX_TRIES = 100;
 const PAUSE_MS = 100;
 
-/** What {@link lockFolders} needs. */
 export interface LockOptions {
-  /** What the program is called, for example `stickpin`. */
+  /** For example `stickpin`. */
   readonly program: string;
   readonly clock: Clock;
   readonly log: Log;
@@ -34,7 +33,6 @@ const SIGKILL_BIT = 0x100;
 /** The exit code for `store/in-use` (EX_TEMPFAIL of sysexits.h): systemd does not restart it. */
 const EXIT_IN_USE = 75;
 
-/** The exit code of a program that can't start. */
 export function exitCodeOf(thrown: unknown): number {
   return thrown instanceof AppError && thrown.code === 'store/in-use' ? EXIT_IN_USE : 1;
 }
@@ -97,13 +95,13 @@ async function lockFolder(
   return fd;
 }
 
-/** Whether it is the same file as one of these: two settings may name one folder. */
+/** Two settings may name one folder. */
 function isAmong(held: readonly number[], fd: number): boolean {
   const { dev, ino } = fstatSync(fd);
   return held.map((other) => fstatSync(other)).some((other) => other.dev === dev && other.ino === ino);
 }
 
-/** What is no file is renamed. */
+/** Renames what has this path and is no file. */
 async function openLock(path: string, now: number): Promise<number> {
   try {
     const fd = openSync(path, FLAGS, MODE);
@@ -166,12 +164,12 @@ function isDying(pid: string): boolean {
   }
 }
 
-/** For the message of another process. Only that needs it. */
+/** For the message of another process. */
 function noteOwner(fd: number): void {
   try {
     ftruncateSync(fd);
     writeSync(fd, `${process.pid}\n`, 0);
   } catch {
-    // a full disk, which is told elsewhere
+    // a full disk, which is reported elsewhere
   }
 }

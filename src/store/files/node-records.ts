@@ -33,17 +33,16 @@ const hooksSchema = v.array(
   }),
 );
 
-/** An opened record of hooks. `damage`: why an existing one could not be used. */
 interface OpenedHookLedger {
   readonly store: HookStore;
   readonly damage: string | undefined;
 }
 
 /**
- * Opens the record of hooks at `path` (`/var/lib/stickpin/hooks.json`). A damaged one counts as
- * missing: hooks tell of what happens from now on, and `before-activate` runs again for an
- * activation that is not done. It is renamed before a new one is written.
+ * A damaged record counts as missing: hooks run for what happens from now on, and `before-activate`
+ * runs again for an unfinished activation. The file is renamed before a new one is written.
  *
+ * @param path `/var/lib/stickpin/hooks.json`
  * @throws AppError `store/read` (`fatal`)
  */
 export async function openHookLedger(path: string, now: number): Promise<OpenedHookLedger> {
@@ -109,18 +108,16 @@ const pinsSchema = v.object({
   stamp: v.number(),
 });
 
-/**
- * An opened ledger. `damage`: why an existing ledger could not be used, with the path of its copy.
- */
 interface OpenedPinLedger {
   readonly ledger: PinLedgerStore;
   readonly damage: string | undefined;
 }
 
 /**
- * Opens the pin ledger at `path` (`/var/lib/stickpin/pins.json`). A damaged one counts as missing,
- * so that every pin of the runtime is kept. It is renamed before a new one is written.
+ * A damaged ledger counts as missing, so that every pin of the runtime is kept. The file is renamed
+ * before a new one is written.
  *
+ * @param path `/var/lib/stickpin/pins.json`
  * @throws AppError `store/read` (`fatal`)
  */
 export async function openPinLedger(path: string, now: number): Promise<OpenedPinLedger> {
@@ -133,8 +130,8 @@ export async function openPinLedger(path: string, now: number): Promise<OpenedPi
 
 const byStream = v.array(v.tuple([v.string(), v.number()]));
 /**
- * `newestCreated` is of any stream, as versions before floors by stream wrote it: it is written for
- * them, and not read, since nobody knows whose it was. The bundles have the times of their streams.
+ * `newestCreated` is that of any stream, for versions before floors by stream. It is not read: its
+ * stream is not known, and the bundles have the times of their streams.
  */
 const floorsSchema = v.object({
   sequences: byStream,
@@ -145,19 +142,14 @@ const floorsSchema = v.object({
   areLost: v.boolean(),
 });
 
-/**
- * The opened floors. `damage`: why an existing file could not be used, with the path of its copy.
- */
 interface OpenedFloors {
   readonly floors: FloorStore;
   readonly damage: string | undefined;
 }
 
-/** The options of {@link openFloors}. */
 interface FloorOptions {
   /** `/var/lib/stickpin/floors.json` */
   readonly path: string;
-  /** The same record in the database. */
   readonly record: FloorRecordStore;
   /** Whether the database is a new one after a loss, or an old copy. */
   readonly isStateLost: boolean;
@@ -249,8 +241,8 @@ const reportedSchema = v.object({
 });
 
 /**
- * The releases in the status document at `path`, as an earlier daemon wrote it. None when it is
- * absent, damaged, or can't be read: it is only one of several records of them.
+ * From the status document of an earlier daemon. Empty when it is absent, damaged, or can't be
+ * read: it is only one of several records.
  */
 export async function readReportedReleases(path: string): Promise<readonly ReportedRelease[]> {
   try {

@@ -75,7 +75,6 @@ export function createReleaseFiles(root: string): ReleaseFiles {
   };
 }
 
-/** Our folders below `root`, with the bundle of each. */
 async function listReleases(root: string, signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>> {
   const found = new Map<string, BundleId>();
   const look = async (folder: string): Promise<boolean> => {
@@ -91,7 +90,6 @@ async function listReleases(root: string, signal: AbortSignal): Promise<Readonly
   return found;
 }
 
-/** Checks and writes the files of a release and the marker into a hidden folder. */
 async function stage(
   staged: string,
   bundleId: BundleId,
@@ -120,7 +118,7 @@ async function copy({ name, digest, read }: ReleaseFile, path: string, signal: A
   if (found !== digest) throw damaged(name, digest, found);
 }
 
-/** The bundle of a folder. Undefined when the folder is not ours. */
+/** Undefined when the folder is not ours. */
 async function ownerOf(folder: string): Promise<BundleId | undefined> {
   const marker = (await readIfPresent(join(folder, MARKER)).catch(() => undefined))?.trim() ?? '';
   return isDigest(marker) ? (marker as BundleId) : undefined;
@@ -134,15 +132,14 @@ async function visibleNames(folder: string): Promise<readonly string[]> {
   return names.filter((name) => !name.startsWith('.'));
 }
 
-/** The path of a folder as one file name. The name of a stream contains no `@`. */
+/** The name of a stream contains no `@`. */
 function plainName(folder: string): string {
   return folder.replace('/', '@');
 }
 
 /**
- * Makes the folder of a stream. If an earlier version of stickpin made a release folder with this
- * name, it must be moved first; otherwise the removal of that release would remove the new folder
- * too.
+ * An earlier version of stickpin may have made a release folder with the name of the stream. It
+ * must be moved first; otherwise the removal of that release would remove the new folder too.
  */
 async function makeParent(root: string, folder: string): Promise<void> {
   const parent = dirname(join(root, folder));
@@ -160,7 +157,7 @@ function ignoreAbsent(error: unknown): void {
   if (systemCodeOf(error) !== 'ENOENT') throw error;
 }
 
-/** Hides one of our folders with one rename. */
+/** With one rename. */
 async function retreat(root: string, folder: string): Promise<void> {
   if ((await ownerOf(join(root, folder))) !== undefined)
     await rename(join(root, folder), join(root, `${STAGED}old-${plainName(folder)}`));

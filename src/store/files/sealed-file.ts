@@ -20,8 +20,6 @@ export interface SealedFile<T> {
 }
 
 /**
- * Opens the document at `path`.
- *
  * @param now milliseconds since the epoch, for the name of a damaged file
  * @param parse undefined when the value is not such a document
  * @throws AppError `store/read` (`fatal`) when the file can't be read; its content may be good
@@ -47,7 +45,6 @@ export async function openSealed<T>(
   return { loaded: undefined, damage: `${reason}; it is kept as ${damaged.aside}`, save };
 }
 
-/** The content of a sealed file. */
 type SealedContent =
   | { readonly kind: 'absent' }
   | { readonly kind: 'read'; readonly value: unknown }
@@ -81,11 +78,9 @@ async function writeSealed(path: string, value: unknown, signal: AbortSignal): P
   }
 }
 
-/** A damaged file that was not renamed yet. */
 interface DamagedFile {
-  /** Its new path. */
   readonly aside: string;
-  /** Renames it. Later calls do nothing. */
+  /** Renames it once. */
   setAside(): Promise<void>;
 }
 

@@ -5,17 +5,15 @@ import { systemCodeOf } from '../../platform/app-error.ts';
 import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import { blobError } from './write-error.ts';
 
-/** Folders of signed documents, one for each bundle. */
 export interface SignedFiles {
-  /** The folder of a bundle, whether it is there or not. */
+  /** It may be absent. */
   folderOf(bundleId: BundleId): string;
-  /**
-   * All bundles that have one. Reads the disk only the first time. @throws `store/blob` (`retry`)
-   */
+  /** Reads the disk only the first time. @throws `store/blob` (`retry`) */
   list(): Promise<ReadonlySet<BundleId>>;
   /**
-   * Makes the folder of a bundle. It appears with all its files, on the disk. One that is there is
-   * replaced. @throws AppError `store/no-space`, `store/blob` (`retry`)
+   * The folder appears with all its files, on the disk. An existing one is replaced.
+   *
+   * @throws AppError `store/no-space`, `store/blob` (`retry`)
    */
   put(bundleId: BundleId, files: ReadonlyMap<string, Buffer>): Promise<void>;
   /** Idempotent. @throws AppError `store/blob` (`retry`) */
@@ -24,7 +22,6 @@ export interface SignedFiles {
 
 const HEX = /^[0-9a-f]{64}$/;
 
-/** Folders below `folder` (`/var/lib/stickpin/blobs/bundles`). */
 export function createSignedFiles(folder: string): SignedFiles {
   let listed: Set<BundleId> | undefined;
   const folderOf = (bundleId: BundleId) => join(folder, hexOf(bundleId));
@@ -65,7 +62,7 @@ export function createSignedFiles(folder: string): SignedFiles {
   };
 }
 
-/** What a crash left half-written goes. */
+/** Removes what a crash left half-written. */
 async function listFolders(folder: string): Promise<Set<BundleId>> {
   try {
     const names = await readdir(folder);

@@ -4,19 +4,13 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { type DiskFault, diskFaultMessage, diskFaultOf, probeDisk } from '../../platform/files/disk-fault.ts';
 
-/**
- * The error for a filesystem that can't be written: `store/no-space` or `store/read-only`
- * (`retry`).
- */
+/** `store/no-space` or `store/read-only` (`retry`). */
 export function diskFaultError(path: string, fault: DiskFault, cause?: unknown): AppError {
   const code = fault === 'read-only' ? 'store/read-only' : 'store/no-space';
   return new AppError({ code, message: diskFaultMessage(path, fault), disposition: 'retry', cause });
 }
 
-/**
- * The error for a failed write of a file: {@link diskFaultError} if the disk is the cause,
- * otherwise `code` (`retry`) with `message`.
- */
+/** {@link diskFaultError} if the disk is the cause, otherwise `code` (`retry`) with `message`. */
 export function fileWriteError(path: string, cause: unknown, code: string, message: string): AppError {
   const fault = diskFaultOf(cause);
   return fault === undefined
@@ -24,12 +18,12 @@ export function fileWriteError(path: string, cause: unknown, code: string, messa
     : diskFaultError(path, fault, cause);
 }
 
-/** SQLite codes that may have a full or read-only filesystem as their cause. */
+/** A full or read-only filesystem may be the cause of these. */
 const AMBIGUOUS = /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/;
 
 /**
- * The disk fault that caused a SQLite error. SQLite gives `SQLITE_CANTOPEN` on a read-only
- * filesystem and `SQLITE_IOERR` on a full one, so the directory is probed.
+ * SQLite gives `SQLITE_CANTOPEN` on a read-only filesystem and `SQLITE_IOERR` on a full one, so the
+ * directory is probed.
  */
 export function databaseDiskFault(path: string, cause: unknown): DiskFault | undefined {
   const certain = diskFaultOf(cause);
@@ -37,10 +31,7 @@ export function databaseDiskFault(path: string, cause: unknown): DiskFault | und
   return probeDisk(dirname(path)) ?? certain;
 }
 
-/**
- * The error for a failed write to the database at `path`: {@link diskFaultError}, otherwise
- * `store/write` (`retry`).
- */
+/** {@link diskFaultError}, otherwise `store/write` (`retry`). */
 export function databaseWriteError(path: string, cause: unknown): AppError {
   const fault = databaseDiskFault(path, cause);
   if (fault !== undefined) return diskFaultError(path, fault, cause);
@@ -48,10 +39,7 @@ export function databaseWriteError(path: string, cause: unknown): AppError {
   return new AppError({ code: 'store/write', message, disposition: 'retry', cause });
 }
 
-/**
- * The error after a sync of the database at `path` that failed: {@link diskFaultError}, otherwise
- * `store/write` (`retry`).
- */
+/** After a failed sync: {@link diskFaultError}, otherwise `store/write` (`retry`). */
 export function unsyncedError(path: string, cause: unknown): AppError {
   const fault = databaseDiskFault(path, cause);
   if (fault !== undefined) return diskFaultError(path, fault, cause);
@@ -59,7 +47,6 @@ export function unsyncedError(path: string, cause: unknown): AppError {
   return new AppError({ code: 'store/write', message, disposition: 'retry', cause });
 }
 
-/** Bytes that came have another digest than the blob. */
 export function mismatch(path: string, digest: Digest, actual: Digest): AppError {
   return new AppError({
     code: 'store/blob',
@@ -68,12 +55,11 @@ export function mismatch(path: string, digest: Digest, actual: Digest): AppError
   });
 }
 
-/** A blob that is not there (any more). */
 export function absentBlob(path: string): AppError {
   return new AppError({ code: 'media/gone', message: `${path} is not there`, disposition: 'wait' });
 }
 
-/** `how`: what could not be done with `path`, as a participle. */
+/** `how`: a participle. */
 export function blobError(path: string, how: string, cause: unknown): AppError {
   return new AppError({
     code: 'store/blob',
@@ -84,8 +70,8 @@ export function blobError(path: string, how: string, cause: unknown): AppError {
 }
 
 /**
- * The new path of a damaged file, for example `state.db.damaged-20260310T120000Z`. A number is
- * added if that exists. @param now milliseconds since the epoch
+ * For example `state.db.damaged-20260310T120000Z`, with a number if that exists. `now`:
+ * milliseconds since the epoch.
  */
 export function damagedName(path: string, now: number): string {
   const time = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '');

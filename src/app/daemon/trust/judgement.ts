@@ -14,7 +14,6 @@ import type { ShownRole, TrustInForce } from '../../../domain/trust/trust-in-for
 import { digestOf } from '../../../platform/digest.ts';
 import { keysNow, type NodeKeys, noKeyText } from './node-keys.ts';
 
-/** The keys and rules for bundles on media, as of now. */
 export function trustOf(node: NodeKeys): Trust {
   const { require, threshold } = node.settings;
   return {
@@ -47,7 +46,6 @@ export function rolesOf(node: NodeKeys): readonly Role[] {
   }));
 }
 
-/** The revoked keys. */
 export function revocationsOf(node: NodeKeys): Revocations {
   const keys = keysNow(node);
   const cause = causeOf(keys);
@@ -68,7 +66,6 @@ function alarmOf({ settings }: NodeKeys, keys: TrustedKeys): Pick<TrustInForce, 
   return { alarm: noKeyText(keys, settings.keys_dir) };
 }
 
-/** The keys and rules of trust in use, for display. */
 export function trustInForce(node: NodeKeys): TrustInForce {
   const { require, threshold } = node.settings;
   const keys = keysNow(node);
@@ -153,7 +150,6 @@ function adoptedBundles(node: NodeKeys): readonly BundleId[] {
   return inForce.map(({ bundleId }) => bundleId);
 }
 
-/** Why revocations can't be read. Undefined when they can. */
 function causeOf({ problems }: TrustedKeys): string | undefined {
   const bad = problems.find(({ hidesRevocations }) => hidesRevocations);
   return bad === undefined ? undefined : keyProblemLine(bad);

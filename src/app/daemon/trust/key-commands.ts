@@ -21,7 +21,6 @@ import type { RevocationMemory } from './revocation-memory.ts';
  */
 export type KeyRevoker = (name: string, uid: number | undefined) => Promise<string>;
 
-/** As {@link KeyRevoker}. */
 export async function revokeKey(
   name: string,
   uid: number | undefined,
@@ -74,20 +73,16 @@ function revokeRefusal(code: 'no-key' | 'ambiguous', message: string): AppError 
  */
 export type KeyRestorer = (name: string, uid: number | undefined) => Promise<string>;
 
-/** The adapters of {@link restoreKey}. */
 interface RestoreKeyDependencies {
   /** Reads the folder of keys now. */
   readonly load: () => Promise<TrustedKeys>;
-  /** Uses the given content of the folder. */
   readonly take: (own: TrustedKeys) => void;
-  /** All keys and revocations in use. */
   readonly keysNow: () => TrustedKeys;
   readonly memory: Pick<RevocationMemory, 'lift'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Log;
 }
 
-/** As {@link KeyRestorer}. */
 export async function restoreKey(
   name: string,
   uid: number | undefined,
@@ -155,7 +150,6 @@ function restoreRefusal(code: 'no-key' | 'ambiguous' | 'file' | 'unreadable', me
  */
 export type StreamResetter = (stream: string, uid: number | undefined) => Promise<string>;
 
-/** The adapters of {@link resetStream}. */
 interface ResetStreamDependencies {
   readonly store: StateReader & StreamStore;
   readonly engine: Pick<Engine, 'resetFloors' | 'hasFloor'>;
@@ -163,7 +157,6 @@ interface ResetStreamDependencies {
   readonly log: Log;
 }
 
-/** As {@link StreamResetter}. */
 export async function resetStream(
   stream: string,
   uid: number | undefined,

@@ -42,7 +42,6 @@ interface DerivedKeys {
   readonly keys: TrustedKeys;
 }
 
-/** Reads the folder of keys now. */
 export function readFolder(
   { settings, ownUid, memory }: Pick<NodeKeys, 'settings' | 'ownUid' | 'memory'>,
   signal: AbortSignal,

@@ -13,7 +13,6 @@ const REREAD_MS = 1_500;
 /** The pause afterwards. Nothing signals that a disk works again. */
 const REREAD_LATER_MS = 30_000;
 
-/** The reloads of one daemon. */
 export interface KeyReloads {
   /** Calls so far. */
   calls: number;
@@ -23,7 +22,6 @@ export interface KeyReloads {
   unreadableSince: number | undefined;
 }
 
-/** No reload so far. */
 export const noReloads = (): KeyReloads => ({ calls: 0, takenCall: 0, unreadableSince: undefined });
 
 /**

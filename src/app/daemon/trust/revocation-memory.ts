@@ -34,9 +34,7 @@ export interface RevocationMemory {
   lift(change: (record: RevocationRecord) => RevocationRecord, event: EventRow): Promise<void>;
 }
 
-/** The adapters of {@link openRevocationMemory}. */
 export interface RevocationMemoryDependencies {
-  /** The file beside the pins. */
   readonly path: string;
   readonly store: RevocationStore;
   /**
@@ -57,7 +55,7 @@ export async function openRevocationMemory(deps: RevocationMemoryDependencies): 
   const opened = await openCopies(deps);
   let current = opened.record;
   let { trouble } = opened;
-  let told: string | undefined;
+  let logged: string | undefined;
   /** The content of each copy as text. Undefined when not known. */
   let [inFile, inStore]: [string | undefined, string | undefined] = [undefined, undefined];
   const inTurn = oneAtATime();
@@ -84,11 +82,11 @@ export async function openRevocationMemory(deps: RevocationMemoryDependencies): 
         }
         try {
           await write(current);
-          told = undefined;
+          logged = undefined;
         } catch (error) {
           const message = `Revoked keys could not be stored: ${reasonOf(error)}; they hold, and it is tried again`;
-          if (message !== told) log.warn({ err: error, messageId: messageIds.keyFileUnusable }, message);
-          told = message;
+          if (message !== logged) log.warn({ err: error, messageId: messageIds.keyFileUnusable }, message);
+          logged = message;
         }
       });
     },

@@ -25,7 +25,6 @@ export interface TrustKeeper extends TrustPort {
   readonly revoke: KeyRevoker;
 }
 
-/** The adapters of {@link createTrustKeeper}. */
 export interface TrustKeeperDependencies {
   readonly settings: Settings['trust'];
   readonly stateDirectory: string;

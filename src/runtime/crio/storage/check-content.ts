@@ -13,14 +13,13 @@ import type { CriClient } from '../../cri/cri-client.ts';
 import { callAgain } from '../../cri/runtime-error.ts';
 import { type ImageRecord, pathOfDocument, readStorageRecords, type StorageRecords } from './stored-documents.ts';
 
-/** The client of {@link openContentCheck}. */
 interface ContentCheckClients {
   readonly cri: Pick<CriClient, 'imageStatus' | 'imageFilesystemPath'>;
   readonly clock: Clock;
 }
 
 interface Checking extends ContentCheckClients {
-  /** The fault of each layer that was looked at, `undefined` of a good one. */
+  /** `undefined`: the layer is good. */
   readonly layers: Map<string, ContentFault | undefined>;
 }
 
@@ -72,8 +71,8 @@ async function checkImage(
 }
 
 /**
- * The image as CRI-O tells of it, or why it fails to: it has no answer for an image with a layer
- * that it does not know.
+ * The image as CRI-O reports it, or why it can't: CRI-O has no answer for an image with an unknown
+ * layer.
  */
 async function listedImage(
   { cri, clock }: Checking,
@@ -179,7 +178,6 @@ const FILE = 1;
 /** Longest line of the record. Those of files are short; others are headers of the archive. */
 const MAX_LINE = 64 * 1024;
 
-/** A file that is not as it was unpacked. */
 interface LostFile {
   /** Relative to the root of the layer. */
   readonly name: string;

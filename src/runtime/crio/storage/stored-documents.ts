@@ -9,7 +9,6 @@ import type { BlobSource } from '../../../ports/blobs.ts';
 import type { CriClient } from '../../cri/cri-client.ts';
 import { callAgain } from '../../cri/runtime-error.ts';
 
-/** The client of {@link createStoredDocuments}. */
 interface StoredDocumentClients {
   readonly cri: Pick<CriClient, 'imageFilesystemPath'>;
   readonly clock: Clock;

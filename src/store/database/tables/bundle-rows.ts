@@ -12,16 +12,13 @@ import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import type { BundleMark } from '../../../ports/state.ts';
 
 /**
- * The writers of the table of bundles; `loadBundles` reads it. Call them within a transaction; they
- * don't open one. Times are milliseconds since the epoch.
+ * Call the writers within a transaction; they don't open one. Times are milliseconds since the
+ * epoch.
  */
 export interface BundleRows {
-  /**
-   * Adds a bundle; a stored one stays as it is. @param claimedAt null when the node had no pins of
-   * it before
-   */
+  /** A stored bundle stays as it is. `claimedAt`: null when the node had no pins of it before. */
   insert(bundle: VerifiedBundle, adoptedAt: number, claimedAt: number | null): void;
-  /** Sets all times and what goes with them, except of retirement. */
+  /** Sets all times except that of retirement, and what belongs to them. */
   setMilestones(bundle: StoredBundle): void;
   setSigners(bundleId: BundleId, signers: Signers): void;
   setRequest(bundleId: BundleId, at: number, overrides: readonly RuleCode[]): void;
@@ -31,11 +28,10 @@ export interface BundleRows {
   setBadBlobs(bundleId: BundleId, badBlobs: readonly BadBlob[]): void;
   setRetired(bundleId: BundleId, at: number, removeImages: boolean): void;
   setRolledBack(bundleId: BundleId, at: number, reason: string): void;
-  /** Marks all bundles of a stream: what they say of sequence and time counts no more. */
+  /** The sequences and times of all bundles of the stream no longer count. */
   setReset(stream: string, at: number): void;
 }
 
-/** Prepares the statements that write the table `bundle`. */
 export function createBundleRows(database: Database): BundleRows {
   const insert = database.prepare(
     `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, signer_roles, adopted_at, claimed_at)
@@ -100,7 +96,7 @@ export function createBundleRows(database: Database): BundleRows {
   };
 }
 
-/** Takes the values in the order of `columns`, then the bundle. */
+/** The statement takes the values in the order of `columns`, then the bundle. */
 function prepareUpdate(database: Database, ...columns: readonly string[]): Statement {
   const values = columns.map((column) => `${column} = ?`).join(', ');
   return database.prepare(`UPDATE bundle SET ${values} WHERE bundle_id = ?`);
@@ -181,7 +177,7 @@ function lifecycleOf(row: BundleRow): Partial<StoredBundle> {
   };
 }
 
-/** The bundles of a database, in the order of adoption. @throws AppError `store/row` (`fatal`) */
+/** In the order of adoption. @throws AppError `store/row` (`fatal`) */
 export function loadBundles(database: Database, revive: BundleReviver): readonly StoredBundle[] {
   const rows = database
     .prepare<[], BundleRow>(
@@ -223,17 +219,13 @@ export function loadBundles(database: Database, revive: BundleReviver): readonly
   });
 }
 
-/**
- * The writers of the table of cancelled preloads; `loadBundles` reads it. Call them within a
- * transaction; they don't open one.
- */
+/** Call the writers within a transaction; they don't open one. */
 export interface CancellationRows {
-  /** Replaces the row of the bundle. @param at milliseconds since the epoch */
+  /** Replaces the row of the bundle. `at`: milliseconds since the epoch. */
   set(bundleId: BundleId, at: number, media: readonly MediumId[]): void;
   remove(bundleId: BundleId): void;
 }
 
-/** Prepares the statements that write the table `cancellation`. */
 export function createCancellationRows(database: Database): CancellationRows {
   const remove = database.prepare('DELETE FROM cancellation WHERE bundle_id = ?');
   const insert = database.prepare('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)');
@@ -247,15 +239,13 @@ export function createCancellationRows(database: Database): CancellationRows {
 }
 
 /**
- * The table of references that stickpin pulled. Call the writer within a transaction; it does not
- * open one.
+ * The references that stickpin pulled. Call the writer within a transaction; it does not open one.
  */
 export interface PulledImageRows {
   load(): ReadonlySet<string>;
   set(reference: string, isPulledByUs: boolean): void;
 }
 
-/** Prepares the statements over the table `brought_image`. */
 export function createPulledImageRows(database: Database): PulledImageRows {
   const select = database.prepare<[], string>('SELECT reference FROM brought_image').pluck();
   const insert = database.prepare('INSERT INTO brought_image (reference) VALUES (?)');

@@ -2,17 +2,15 @@ import type { Database } from 'better-sqlite3';
 import type { ConditionMarks, ConditionStatus, ConditionType } from '../../../domain/model/condition.ts';
 import type { BundleId } from '../../../domain/model/digest.ts';
 
-/** The condition marks of each bundle that has some. */
 export type StoredMarks = ReadonlyMap<BundleId, ConditionMarks>;
 
-/** The table of conditions. Call the writer within a transaction; it does not open one. */
+/** Call the writer within a transaction; it does not open one. */
 export interface ConditionRows {
   load(): StoredMarks;
   /** Writes the marks that differ from `before`. */
   set(changed: StoredMarks, before: StoredMarks): void;
 }
 
-/** Prepares the statements over the table `condition`. */
 export function createConditionRows(database: Database): ConditionRows {
   const upsert = database.prepare(
     `INSERT INTO condition (bundle_id, type, status, since) VALUES (?, ?, ?, ?)

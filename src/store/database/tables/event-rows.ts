@@ -2,13 +2,12 @@ import type { Database } from 'better-sqlite3';
 import type { BundleId } from '../../../domain/model/digest.ts';
 import type { EventRow } from '../../../ports/state.ts';
 
-/** The table of the history. Call the writer within a transaction; it does not open one. */
+/** Call the writer within a transaction; it does not open one. */
 export interface EventRows {
   /** Number of the newest event. 0 when there is none. */
   newest(): number;
   /** Adds an event, removes the oldest ones, and returns the number of the new event. */
   append(event: EventRow): number;
-  /** As `EventLog.events`. */
   list(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
 }
 
@@ -21,20 +20,16 @@ interface HistoryRow {
   readonly done_by: string | null;
 }
 
-/** Which events are kept. */
 export interface EventRetention {
-  /** At most as many. */
   readonly keptEvents: number;
-  /** How old they may become, in milliseconds. Default any age. */
   readonly keptMs?: number | undefined;
 }
 
 /** So many stay however old they are: a clock that was set wrong must not take the history away. */
 const ALWAYS_KEPT = 100;
-/** By age, events are removed when as many were added. */
+/** Events are removed by age once for so many new ones. */
 const PRUNE_EVERY = 64;
 
-/** Prepares the statements over the table `event`. */
 export function createEventRows(
   database: Database,
   { keptEvents, keptMs = Number.POSITIVE_INFINITY }: EventRetention,

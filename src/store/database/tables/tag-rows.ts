@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { TagGiven } from '../../../domain/state/memory.ts';
 
-/** The table of restored tags. Call the writer within a transaction; it does not open one. */
+/** Call the writer within a transaction; it does not open one. */
 export interface TagRows {
   /** Oldest first. */
   load(): readonly TagGiven[];
@@ -9,7 +9,6 @@ export interface TagRows {
   set(given: readonly TagGiven[]): void;
 }
 
-/** Prepares the statements over the table `tag_given`. */
 export function createTagRows(database: Database): TagRows {
   const select = database.prepare<[], TagGiven>('SELECT tag, at FROM tag_given ORDER BY rowid');
   const clear = database.prepare('DELETE FROM tag_given');

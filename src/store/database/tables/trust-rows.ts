@@ -2,14 +2,13 @@ import type { Database } from 'better-sqlite3';
 import type { BundleId } from '../../../domain/model/digest.ts';
 import type { KeyRotation, RejectedName, RevokedKey, Verdict } from '../../../domain/trust/approval.ts';
 
-/** The stored verdicts and key changes. */
 export interface TrustState {
   readonly verdicts: readonly Verdict[];
   readonly rejectedNames: readonly RejectedName[];
   readonly rotation: KeyRotation;
 }
 
-/** The tables about trust. Call the writers within a transaction; they don't open one. */
+/** Call the writers within a transaction; they don't open one. */
 export interface TrustRows {
   load(): TrustState;
   /** Adds the keys and revocations of a bundle. Those it has stay as they are. */
@@ -21,7 +20,6 @@ export interface TrustRows {
   rejectName(rejected: RejectedName): void;
   /** Takes the rejection of a name back, if there is one. */
   allowName(release: Pick<RejectedName, 'name' | 'version'>): void;
-  /** The record of revocations as text. Undefined when none is stored. */
   revocationRecord(): string | undefined;
   setRevocationRecord(document: string): void;
 }
@@ -41,10 +39,6 @@ interface RevokedRow extends Omit<KeyRow, 'pem' | 'name'> {
   readonly remade_at: number | null;
 }
 
-/**
- * Prepares the statements over the tables `verdict`, `rejected_name`, `rotated_key`, `revoked_key`
- * and `revocation_record`.
- */
 export function createTrustRows(database: Database): TrustRows {
   const insertKey = database.prepare(
     'INSERT INTO rotated_key (key_id, role, pem, name, bundle_id, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',

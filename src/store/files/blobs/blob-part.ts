@@ -5,13 +5,11 @@ import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.
 import { hashOf } from '../layers/layer-files.ts';
 import { mismatch } from '../write-error.ts';
 
-/** A blob that is copied from a medium. */
 export interface CopiedBlob {
   readonly digest: Digest;
   readonly sizeBytes: number;
 }
 
-/** The source of a copy, and the room for it. */
 export interface CopySource {
   /** The bytes from `startByte` to the end. */
   read(startByte: number): AsyncIterable<Buffer>;
@@ -19,21 +17,19 @@ export interface CopySource {
   requireRoom(sizeBytes: number): Promise<void>;
 }
 
-/** A part that nobody continued for so long is removed: its stick does not come back. */
+/** How long a part is kept that no copy continued. */
 const PART_MAX_AGE_MS = 7 * 24 * 60 * 60 * 1000;
 
-/** The name of a copy that is not complete. */
 export function partName(digest: Digest): string {
   return `.${hexOf(digest)}.part`;
 }
 
 /**
- * Copies a blob to `path`. Continues behind the bytes that an earlier copy left there; they are
- * read and hashed again. Bytes that come before the source fails stay for the next call. If the
- * digest is wrong and bytes of an earlier copy are in it, the copy begins anew, once.
+ * Copies a blob to `path`. Continues after the bytes of an earlier copy; they are hashed again. If
+ * the digest is wrong and bytes of an earlier copy are in it, the copy begins anew, once.
  *
- * @throws AppError `store/blob` (`retry`) when the digest is wrong, what `source` throws, system
- *   errors as they are. Only after a failure of `source` is a part left behind
+ * @throws AppError `store/blob` (`retry`) when the digest is wrong; what `source` throws; system
+ *   errors unchanged. Only a failure of `source` leaves a part
  */
 export async function copyBlob(path: string, blob: CopiedBlob, source: CopySource, signal: AbortSignal): Promise<void> {
   const first = await copyRest(path, blob, source, signal);
@@ -46,11 +42,9 @@ export async function copyBlob(path: string, blob: CopiedBlob, source: CopySourc
   throw mismatch(path, blob.digest, second.actual);
 }
 
-/** What one copy has made. */
 interface Copied {
-  /** The digest of the file; of its first bytes when more came than were asked for. */
+  /** Of the first bytes when more came than requested. */
   readonly actual: Digest;
-  /** Where the copy began. */
   readonly startByte: number;
 }
 
@@ -78,7 +72,6 @@ async function removeEmpty(path: string): Promise<void> {
   if (stats?.size === 0) await rm(path, { force: true }).catch(() => undefined); // the sweep removes it later
 }
 
-/** Opens a part at its end, or makes an empty one. */
 function openPart(path: string): Promise<FileHandle> {
   return open(path, 'a+', 0o644);
 }
@@ -101,8 +94,8 @@ async function append(
 }
 
 /**
- * After a failure of the node's own disk the part goes: its end is not known, and the disk may be
- * full.
+ * After a failure of the node's own disk the part is removed: its end is not known, and the disk
+ * may be full.
  */
 async function removedIfFailed<T>(path: string, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   try {
@@ -114,17 +107,15 @@ async function removedIfFailed<T>(path: string, work: () => Promise<T>, signal: 
 }
 
 /**
- * Removes parts in `folder` that nobody continued for seven days. Never throws: what stays is
- * looked at again before the next copy.
- *
- * @param inUse names of files that are being written
+ * Never throws: what stays is checked again before the next copy. `inUse`: names of files that are
+ * being written.
  */
 export async function sweepParts(folder: string, inUse: ReadonlySet<string>): Promise<void> {
   const oldest = Date.now() - PART_MAX_AGE_MS;
   await removeParts(folder, inUse, ({ mtimeMs }) => mtimeMs < oldest);
 }
 
-/** Removes all parts in `folder` that are not in use, since other bytes need their room. */
+/** Removes all parts that are not in use: other bytes need their room. */
 export async function dropParts(folder: string, inUse: ReadonlySet<string>): Promise<void> {
   await removeParts(folder, inUse, () => true);
 }

@@ -16,11 +16,9 @@ import { type CopiedBlob, type CopySource, copyBlob, dropParts, partName, sweepP
 import { largeSizeOf, requireRoom, SMALL_BYTES, statsOf, sweepStaged } from './large-blob.ts';
 
 /**
- * The local blob store: manifests, indexes and configs of kept releases, so that tags can be moved
- * without the stick, and attachments. Files are `<folder>/sha256/<hex>`; what is read back is
- * checked against its name, so a half-written file counts as absent. What was put is on the disk
- * when `put` resolves: a bundle is recorded as adopted after that, and its documents are not looked
- * for again.
+ * Manifests, indexes and configs of kept releases, so that tags can be moved without the stick, and
+ * attachments. Files are `<folder>/sha256/<hex>`. What is read is checked against its name, so a
+ * half-written file counts as absent. What was put is on the disk when `put` resolves.
  *
  * @param syncNames syncs a directory to the disk
  * @param minFreePercent share of the filesystem that a large blob leaves free, in percent
@@ -54,16 +52,14 @@ export function createBlobStore(
   };
 }
 
-/** The folder of blobs, and its list in memory. */
 interface BlobFolder {
   readonly folder: string;
-  /** The directory of the blobs, in `folder`. */
   readonly directory: string;
-  /** Syncs `directory` to the disk. Concurrent calls share a run. */
+  /** Concurrent calls share a run. */
   readonly namesSynced: () => Promise<void>;
   /** Undefined until the directory is listed. */
   listed: Promise<Set<Digest>> | undefined;
-  /** Names in `folder` of what is being written. */
+  /** Names in `folder` of files that are being written. */
   readonly staging: Set<string>;
   /** The {@link stampOf} of small files whose bytes were read and had the right digest. */
   readonly checked: Map<Digest, string>;
@@ -73,7 +69,7 @@ function pathOf({ directory }: BlobFolder, digest: Digest): string {
   return join(directory, hexOf(digest));
 }
 
-/** Digests of the file names. The directory is listed once. */
+/** The directory is listed once. */
 function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
   const { folder, directory, staging } = blobs;
   blobs.listed ??= sweepStaged(folder, staging)
@@ -87,7 +83,7 @@ function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
 }
 
 async function sizeOf(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
-  // Most blobs that are asked for are on a medium only.
+  // Most requested blobs are on a medium only.
   if (!(await untilAborted(heldNames(blobs), signal)).has(digest)) return undefined;
   const found = await statsOf(pathOf(blobs, digest));
   if (found === undefined) return undefined;
@@ -97,7 +93,6 @@ async function sizeOf(blobs: BlobFolder, digest: Digest, signal: AbortSignal): P
   return bytes?.length;
 }
 
-/** A text that changes when the file changes. */
 function stampOf({ size, mtimeMs, ctimeMs, ino }: Stats): string {
   return [size, mtimeMs, ctimeMs, ino].join();
 }
@@ -128,7 +123,7 @@ async function* read(
   }
 }
 
-/** The bytes of a small blob; undefined when it is absent or has changed. */
+/** Undefined when it is absent or has changed. */
 async function load(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
   const path = pathOf(blobs, digest);
   try {
@@ -152,7 +147,7 @@ async function linkTo(blobs: BlobFolder, digest: Digest, path: string, signal: A
     return true;
   } catch {
     signal.throwIfAborted();
-    return false; // it is read instead, and what can't be written then is told
+    return false; // it is read instead, and the write reports its failure
   }
 }
 
@@ -195,11 +190,10 @@ async function putStream(
 }
 
 /**
- * Gives a blob its name once `write` has made it under another one. Nothing is done for one that is
- * there.
+ * Gives a blob its name once `write` has made it under another one. An existing one is kept.
  *
- * @param partial the name under which it is made, and where `write` leaves what a later call
- *   continues. Default: a name of its own, of which nothing is left after a failure
+ * @param partial the name under which it is made; a later call continues what `write` leaves there.
+ *   Default: a random name, of which a failure leaves nothing
  */
 async function keep(
   blobs: BlobFolder,

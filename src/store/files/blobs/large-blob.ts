@@ -6,14 +6,12 @@ import { formatBytes } from '../../../platform/sizes.ts';
 import { blobError } from '../write-error.ts';
 
 /**
- * Up to this size a blob is read whole, and checked each time that it is read. A larger one is an
- * attachment: it is streamed, and checked when it is read from its beginning to its end.
+ * A blob up to this size is read whole, and checked at each read. A larger one is an attachment: it
+ * is streamed, and checked when it is read from its beginning to its end.
  */
 export const SMALL_BYTES = 16 * 1024 * 1024;
 
-/**
- * What the filesystem says of a file; undefined when it is not there. @throws AppError `store/blob`
- */
+/** Undefined when it is absent. @throws AppError `store/blob` */
 export async function statsOf(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path);
@@ -23,17 +21,15 @@ export async function statsOf(path: string): Promise<Stats | undefined> {
   }
 }
 
-/**
- * The size of a file that is too large to be read whole; undefined for any other and for none.
- */
+/** Undefined for a small file and for none. */
 export async function largeSizeOf(path: string): Promise<number | undefined> {
   const size = (await statsOf(path))?.size;
   return size !== undefined && size > SMALL_BYTES ? size : undefined;
 }
 
 /**
- * Looks whether `sizeBytes` more leave `minFreePercent` of the filesystem free. @throws AppError
- * `store/no-space`, `store/blob` (`retry`)
+ * @throws AppError `store/no-space`, `store/blob` (`retry`) when `sizeBytes` more don't leave
+ * `minFreePercent` of the filesystem free
  */
 export async function requireRoom(folder: string, sizeBytes: number, minFreePercent: number): Promise<void> {
   await mkdir(folder, { recursive: true }).catch((error: unknown) => {
@@ -50,7 +46,7 @@ export async function requireRoom(folder: string, sizeBytes: number, minFreePerc
   });
 }
 
-/** Removes what a crash has left half-written. Never throws: what stays goes at the next start. */
+/** Removes what a crash has left half-written. Never throws: the next start removes the rest. */
 export async function sweepStaged(folder: string, staging: ReadonlySet<string>): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   const left = names.filter((name) => /^\.[0-9a-f]{64}\.[0-9a-f]{8}$/.test(name) && !staging.has(name));

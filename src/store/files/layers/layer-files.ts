@@ -8,7 +8,7 @@ import type { Allocate } from '../../../platform/files/file-access.ts';
 const CHUNK_BYTES = 1024 * 1024;
 const PARTIAL = '.part';
 
-/** The part of a layer that was written, with its running hash. */
+/** With its running hash. */
 export interface Partial {
   readonly hash: Hash;
   lengthBytes: number;
@@ -16,17 +16,15 @@ export interface Partial {
   readonly ownFromByte: number;
 }
 
-/** The path of a complete layer. */
 export function layerPath(folder: string, digest: Digest): string {
   return join(folder, hexOf(digest));
 }
 
-/** The path of a layer that is being written. */
 export function partialPath(folder: string, digest: Digest): string {
   return layerPath(folder, digest) + PARTIAL;
 }
 
-/** Whether the hash of a complete layer matches `digest`. Ends the hash. */
+/** Ends the hash. */
 export function hasDigest({ hash }: Partial, digest: Digest): boolean {
   return digestFromHex(hash.digest('hex')) === digest;
 }
@@ -50,13 +48,12 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-/** Partially written layers. */
 export async function listPartials(folder: string): Promise<Digest[]> {
   const names = (await namesIn(folder)).filter((name) => /^[0-9a-f]{64}\.part$/.test(name));
   return names.map((name) => digestFromHex(name.slice(0, -PARTIAL.length)));
 }
 
-/** Complete layers and their sizes in bytes. */
+/** Sizes in bytes. */
 export async function listFolder(folder: string): Promise<Map<Digest, number>> {
   const found = new Map<Digest, number>();
   for (const name of (await namesIn(folder)).filter((one) => /^[0-9a-f]{64}$/.test(one))) {
@@ -66,7 +63,7 @@ export async function listFolder(folder: string): Promise<Map<Digest, number>> {
   return found;
 }
 
-/** Hashes the part of a layer from an earlier process. */
+/** Hashes what an earlier process wrote. */
 export async function hashOf(handle: FileHandle, signal: AbortSignal): Promise<Partial> {
   const hash = createHash('sha256');
   const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
@@ -79,7 +76,6 @@ export async function hashOf(handle: FileHandle, signal: AbortSignal): Promise<P
   }
 }
 
-/** Writes all bytes at a position. */
 export async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {
     const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, position + done);
@@ -90,7 +86,6 @@ export async function writeAll(handle: FileHandle, bytes: Buffer, position: numb
 /** Thrown by {@link readChecked} after the last byte: they are not those of the digest. */
 export const CHANGED = new Error('its bytes have changed; it was removed');
 
-/** A file of a blob, and the byte from which it is read. */
 export interface CheckedRead {
   readonly path: string;
   readonly digest: Digest;
@@ -98,11 +93,7 @@ export interface CheckedRead {
   readonly startByte: number;
 }
 
-/**
- * As {@link readFrom}. What is read from the first byte on is hashed meanwhile.
- *
- * @throws CHANGED when the digest is another one
- */
+/** Hashes meanwhile what is read from the first byte on. @throws {@link CHANGED} */
 export async function* readChecked(
   { path, digest, sizeBytes, startByte }: CheckedRead,
   signal: AbortSignal,

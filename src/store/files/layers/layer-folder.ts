@@ -7,10 +7,9 @@ import type { Log } from '../../../platform/log.ts';
 import { fileWriteError } from '../write-error.ts';
 import { hashOf, layerPath, listFolder, type Partial, partialPath } from './layer-files.ts';
 
-/** A folder of layers, and its state in memory. */
 export interface LayerFolder {
   readonly folder: string;
-  /** Share of the filesystem that must stay free, in percent. */
+  /** That must stay free, in percent of the filesystem. */
   readonly minFreePercent: number;
   readonly log: Log;
   readonly partials: Map<Digest, Partial>;
@@ -19,20 +18,15 @@ export interface LayerFolder {
   readonly listeners: Set<() => void>;
   /** Sizes in bytes of complete layers. Undefined until the folder is listed. */
   listed: Promise<Map<Digest, number>> | undefined;
-  /** Whether a message was logged that layers are not kept. */
   isFull: boolean;
 }
 
-/** A layer whose file is open for writing. */
 export interface OpenedLayer {
   readonly handle: FileHandle;
   readonly partial: Partial;
 }
 
-/**
- * Complete layers and their sizes in bytes. The folder is listed once. @throws AppError
- * `store/blob` (`retry`)
- */
+/** Lists the folder once. @throws AppError `store/blob` (`retry`) */
 export function heldLayers(layers: LayerFolder): Promise<Map<Digest, number>> {
   layers.listed ??= listFolder(layers.folder).catch((error: unknown) => {
     layers.listed = undefined;
@@ -41,7 +35,6 @@ export function heldLayers(layers: LayerFolder): Promise<Map<Digest, number>> {
   return layers.listed;
 }
 
-/** Removes a layer, complete or partial. */
 export async function forgetLayer(layers: LayerFolder, digest: Digest): Promise<void> {
   (await heldLayers(layers)).delete(digest);
   layers.partials.delete(digest);
@@ -50,7 +43,7 @@ export async function forgetLayer(layers: LayerFolder, digest: Digest): Promise<
   }
 }
 
-/** Keeps a complete layer if its digest is right, otherwise removes it. */
+/** Removes a layer whose digest is wrong. */
 export async function finishLayer(
   layers: LayerFolder,
   digest: Digest,
@@ -70,7 +63,6 @@ export async function finishLayer(
   for (const listener of [...listeners]) listener();
 }
 
-/** Opens the file of a layer to append to it. */
 export async function resumeLayer(
   { folder, partials }: LayerFolder,
   digest: Digest,
@@ -89,16 +81,14 @@ export async function resumeLayer(
 }
 
 /** Logs that layers are not kept, once until there is space again. */
-export function tellFull(layers: LayerFolder, error: unknown): void {
+export function logFull(layers: LayerFolder, error: unknown): void {
   if (!layers.isFull) {
     layers.log.warn({ err: error }, `Layers are not kept on this node for now: ${reasonOf(error)}`);
   }
   layers.isFull = true;
 }
 
-/**
- * Whether `sizeBytes` more fit without using the share that must stay free. Logs when they don't.
- */
+/** Whether `sizeBytes` more fit beside the share that must stay free. Logs when they don't. */
 export async function hasRoomFor(layers: LayerFolder, sizeBytes: number): Promise<boolean> {
   const { folder, minFreePercent } = layers;
   await mkdir(folder, { recursive: true });
@@ -107,12 +97,12 @@ export async function hasRoomFor(layers: LayerFolder, sizeBytes: number): Promis
   if (fits) layers.isFull = false;
   else {
     const message = `${folder} has no room for another ${sizeBytes} bytes beside the share that stays free`;
-    tellFull(layers, new Error(message));
+    logFull(layers, new Error(message));
   }
   return fits;
 }
 
-/** @param how the failed action as a participle */
+/** `how`: a participle. */
 export function storeError(path: string, how: string, error: unknown): AppError {
   return fileWriteError(path, error, 'store/blob', `${path} can't be ${how}: ${reasonOf(error)}`);
 }

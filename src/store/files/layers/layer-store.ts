@@ -12,16 +12,15 @@ import {
   hasRoomFor,
   heldLayers,
   type LayerFolder,
+  logFull,
   resumeLayer,
   storeError,
-  tellFull,
 } from './layer-folder.ts';
 import { createLayerWriter } from './layer-writer.ts';
 
-/** The options of {@link createLayerStore}. */
 export interface LayerStoreDeps {
   readonly folder: string;
-  /** Share of the filesystem that must stay free for the node, in percent. */
+  /** That must stay free for the node, in percent of the filesystem. */
   readonly minFreePercent: number;
   readonly log: Log;
 }
@@ -67,7 +66,6 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
   };
 }
 
-/** Whether `path` is on the filesystem of `folder`. */
 async function isBeside(folder: string, path: string): Promise<boolean> {
   try {
     const [own, other] = await Promise.all([deviceOf(folder), stat(path)]);
@@ -77,7 +75,6 @@ async function isBeside(folder: string, path: string): Promise<boolean> {
   }
 }
 
-/** What is to be written. */
 interface WantedBytes {
   readonly digest: Digest;
   readonly sizeBytes: number;
@@ -107,7 +104,7 @@ async function begin(
       await opened.handle.close();
     }
   } catch (error) {
-    if (!signal.aborted) tellFull(layers, error);
+    if (!signal.aborted) logFull(layers, error);
   }
   writing.delete(digest);
   signal.throwIfAborted();
@@ -133,7 +130,7 @@ async function* read(
   }
 }
 
-/** Removes all other layers. Resolves to the number of removed complete ones. */
+/** Removes all other layers. Returns the number of complete ones. */
 async function retain(layers: LayerFolder, digests: ReadonlySet<Digest>, signal: AbortSignal): Promise<number> {
   signal.throwIfAborted();
   const gone = [...(await heldLayers(layers)).keys()].filter((digest) => !digests.has(digest));

@@ -2,28 +2,23 @@ import type { Digest } from '../../../domain/model/digest.ts';
 import { type Allocate, newBuffer } from '../../../platform/files/file-access.ts';
 import type { LayerWriter } from '../../../ports/blobs.ts';
 import { hasDigest, partialPath, readFrom, writeAll } from './layer-files.ts';
-import { finishLayer, forgetLayer, type LayerFolder, type OpenedLayer, storeError, tellFull } from './layer-folder.ts';
+import { finishLayer, forgetLayer, type LayerFolder, logFull, type OpenedLayer, storeError } from './layer-folder.ts';
 
-/** A layer that is being written. */
 interface Writing {
   readonly layers: LayerFolder;
   readonly digest: Digest;
   readonly sizeBytes: number;
-  /** The offset of the first byte that the caller needs. */
+  /** The first byte that the caller needs. */
   readonly fromByte: number;
   readonly startByte: number;
   readonly opened: OpenedLayer;
-  /** The offset of the next byte. */
   position: number;
   isDamaged: boolean;
   /** Resolves when the file is closed. Undefined while it is open. */
   ended: Promise<void> | undefined;
 }
 
-/**
- * Creates a writer of a layer for a caller that needs the bytes from `fromByte`. `replay` reads the
- * bytes that this process has already written, but not those of an earlier process.
- */
+/** `replay` reads the bytes that this process has written, not those of an earlier process. */
 export function createLayerWriter(
   layers: LayerFolder,
   { digest, sizeBytes, fromByte }: Pick<Writing, 'digest' | 'sizeBytes' | 'fromByte'>,
@@ -86,17 +81,15 @@ async function take(writing: Writing, chunk: Buffer): Promise<void> {
 }
 
 /**
- * After a partial write the layer can't be resumed, because the end of the file does not match the
- * hash.
+ * After a partial write the layer can't be resumed: the end of the file does not match the hash.
  */
 async function giveUp(writing: Writing, error: unknown): Promise<void> {
   const { layers, digest } = writing;
-  tellFull(layers, error);
+  logFull(layers, error);
   await end(writing);
   await forgetLayer(layers, digest).catch(() => undefined);
 }
 
-/** Closes the file, once. */
 function end(writing: Writing): Promise<void> {
   if (writing.ended === undefined) {
     const { layers, digest, opened } = writing;
