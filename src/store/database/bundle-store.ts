@@ -109,14 +109,17 @@ export function createActivationStore({ recording, memory, bundleRows }: BundleP
   return {
     requestActivation: (bundleId, overrides, event) => {
       write(recording, () => {
-        bundleRows.setRequest(bundleId, event.at, overrides);
+        bundleRows.set(bundleId, {
+          activation_requested_at: event.at,
+          activation_overrides: JSON.stringify(overrides),
+        });
         append(recording, event);
       });
       change(memory, bundleId, { activationRequestedAt: event.at, activationOverrides: overrides });
     },
     rollBack: (bundleId, event, next, reason = event.message) => {
       writeThrough(recording, () => {
-        bundleRows.setRolledBack(bundleId, event.at, reason);
+        bundleRows.set(bundleId, { rolled_back_at: event.at, rolled_back_reason: reason });
         append(recording, event);
         bundleRows.setMark(next.bundleId, 'activationRequestedAt', next.event.at);
         append(recording, next.event);
@@ -137,11 +140,11 @@ export function createMilestoneStore({ recording, memory, bundleRows }: BundlePa
       change(memory, bundleId, { [what]: event.at });
     },
     setSoak: (bundleId, soak) => {
-      write(recording, () => bundleRows.setSoak(bundleId, soak));
+      write(recording, () => bundleRows.set(bundleId, { soak: JSON.stringify(soak) }));
       change(memory, bundleId, { soak });
     },
     setActivationBegun: (bundleId, at) => {
-      writeThrough(recording, () => bundleRows.setActivationBegun(bundleId, at));
+      writeThrough(recording, () => bundleRows.set(bundleId, { activation_begun_at: at }));
       memory.bundles = memory.bundles.map((bundle) => {
         if (bundle.bundleId !== bundleId) return bundle;
         const { activationBegunAt: _, ...others } = bundle;
@@ -155,7 +158,7 @@ export function createRetirementStore({ recording, memory, bundleRows }: BundleP
   return {
     retire: (bundleId, removeImages, event) => {
       writeThrough(recording, () => {
-        bundleRows.setRetired(bundleId, event.at, removeImages);
+        bundleRows.set(bundleId, { retired_at: event.at, remove_images: Number(removeImages) });
         append(recording, event);
       });
       change(memory, bundleId, { retiredAt: event.at, removeImages });
@@ -176,7 +179,8 @@ export function createPreloadStore(
       memory.pulledByUs = new Set(isPulledByUs ? [...others, reference] : others);
     },
     setBadBlobs: (bundleId, badBlobs) => {
-      write(recording, () => bundleRows.setBadBlobs(bundleId, badBlobs));
+      const stored = badBlobs.length === 0 ? null : JSON.stringify(badBlobs);
+      write(recording, () => bundleRows.set(bundleId, { bad_blobs: stored }));
       change(memory, bundleId, { badBlobs });
     },
     cancel: (bundleIds, media, event) => {

@@ -1,5 +1,8 @@
 import type { Database } from 'better-sqlite3';
 import { formatRevocationRecord, parseRevocationRecord } from '../../bundle/keys/revocation-record.ts';
+import type { ConditionMarks, ConditionStatus, ConditionType } from '../../domain/model/condition.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
+import type { TagGiven } from '../../domain/state/memory.ts';
 import type {
   ConditionStore,
   EventLog,
@@ -35,14 +38,11 @@ import {
 } from './recording.ts';
 import {
   type BundleReviver,
-  createBundleRows,
-  createCancellationRows,
-  createPulledImageRows,
+  BundleRows,
+  CancellationRows,
   loadBundles,
+  PulledImageRows,
 } from './tables/bundle-rows.ts';
-import { createConditionRows } from './tables/condition-rows.ts';
-import { createIdentityRows, type IdentityRows } from './tables/identity-rows.ts';
-import { createTagRows } from './tables/tag-rows.ts';
 import { createTrustRows } from './tables/trust-rows.ts';
 
 export type Store = StateStore & RevocationStore & StreamStore & FloorRecordStore;
@@ -67,17 +67,16 @@ export function createStateStore(database: Database, revive: BundleReviver, opti
 
 export function createStores(recording: Recording, revive: BundleReviver): Store {
   const { database } = recording;
-  const identity = createIdentityRows(database);
   const trustRows = createTrustRows(database);
-  const pulledImages = createPulledImageRows(database);
-  const cancellations = createCancellationRows(database);
+  const pulledImages = new PulledImageRows(database);
+  const cancellations = new CancellationRows(database);
   const memory: BundleMemory = {
     bundles: loadBundles(database, revive),
     pulledByUs: pulledImages.load(),
     trust: trustRows.load(),
   };
-  const age = { origin: identity.origin() };
-  const parts: BundleParts = { recording, memory, bundleRows: createBundleRows(database), trustRows };
+  const age = { origin: originOf(database) };
+  const parts: BundleParts = { recording, memory, bundleRows: new BundleRows(database), trustRows };
   return {
     load: () => ({
       bundles: memory.bundles,
@@ -99,7 +98,7 @@ export function createStores(recording: Recording, revive: BundleReviver): Store
     ...createConditionStore(recording),
     ...createTagStore(recording),
     ...createRevocationStore(parts),
-    ...createFloorRecordStore(recording, identity, age),
+    ...createFloorRecordStore(recording, age),
   };
 }
 
@@ -126,24 +125,57 @@ function createVerdictStore({ recording, memory, trustRows }: BundleParts): Verd
 }
 
 function createConditionStore(recording: Recording): ConditionStore {
-  const rows = createConditionRows(recording.database);
-  let conditions = rows.load();
+  const { database } = recording;
+  const upsert = database.prepare(
+    `INSERT INTO condition (bundle_id, type, status, since) VALUES (?, ?, ?, ?)
+     ON CONFLICT (bundle_id, type) DO UPDATE SET status = excluded.status, since = excluded.since`,
+  );
+  let conditions: ReadonlyMap<BundleId, ConditionMarks> = loadConditions(database);
   return {
     conditions: () => conditions,
     setConditions: (changed) => {
-      write(recording, () => rows.set(changed, conditions));
+      write(recording, () => {
+        for (const [bundleId, marks] of changed) {
+          for (const [type, mark] of Object.entries(marks)) {
+            const was = conditions.get(bundleId)?.[type as ConditionType];
+            if (was?.status === mark.status && was.since === mark.since) continue;
+            upsert.run(bundleId, type, mark.status, mark.since);
+          }
+        }
+      });
       conditions = new Map([...conditions, ...changed]);
     },
   };
 }
 
+function loadConditions(database: Database): Map<BundleId, ConditionMarks> {
+  const rows = database.prepare<[], { bundle_id: string; type: string; status: string; since: number }>(
+    'SELECT bundle_id, type, status, since FROM condition',
+  );
+  const conditions = new Map<BundleId, ConditionMarks>();
+  for (const { bundle_id, type, status, since } of rows.all()) {
+    const bundleId = bundle_id as BundleId;
+    const mark = { status: status as ConditionStatus, since };
+    conditions.set(bundleId, { ...conditions.get(bundleId), [type as ConditionType]: mark });
+  }
+  return conditions;
+}
+
 function createTagStore(recording: Recording): TagStore {
-  const rows = createTagRows(recording.database);
-  let tagsGiven = rows.load();
+  const { database } = recording;
+  const clear = database.prepare('DELETE FROM tag_given');
+  const insert = database.prepare('INSERT INTO tag_given (tag, at) VALUES (?, ?)');
+  // Oldest first.
+  let tagsGiven: readonly TagGiven[] = database
+    .prepare<[], TagGiven>('SELECT tag, at FROM tag_given ORDER BY rowid')
+    .all();
   return {
     tagsGiven: () => tagsGiven,
     setTagsGiven: (given) => {
-      write(recording, () => rows.set(given));
+      write(recording, () => {
+        clear.run();
+        for (const { tag, at } of given) insert.run(tag, at);
+      });
       tagsGiven = given;
     },
   };
@@ -163,15 +195,26 @@ function createRevocationStore({ recording, trustRows }: BundleParts): Revocatio
   };
 }
 
-function createFloorRecordStore(recording: Recording, rows: IdentityRows, age: { origin: string }): FloorRecordStore {
+function createFloorRecordStore(recording: Recording, age: { origin: string }): FloorRecordStore {
+  const { database } = recording;
+  const renew = database.prepare('UPDATE origin SET id = lower(hex(randomblob(16)))');
+  const select = database.prepare<[], string>('SELECT document FROM floor_record').pluck();
+  const upsert = database.prepare(
+    'INSERT INTO floor_record (id, document) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET document = excluded.document',
+  );
   return {
     renewOrigin: () => {
       age.origin = write(recording, () => {
-        rows.renewOrigin();
-        return rows.origin();
+        renew.run();
+        return originOf(database);
       });
     },
-    floorRecord: () => read(recording, rows.floors),
-    setFloorRecord: (document) => writeThrough(recording, () => rows.setFloors(document)),
+    floorRecord: () => read(recording, () => select.get()),
+    setFloorRecord: (document) => writeThrough(recording, () => void upsert.run(document)),
   };
+}
+
+/** 32 hexadecimal digits. Empty when there is none. */
+function originOf(database: Database): string {
+  return database.prepare<[], string>('SELECT id FROM origin').pluck().get() ?? '';
 }

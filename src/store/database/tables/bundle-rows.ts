@@ -4,102 +4,86 @@ import type { Signers } from '../../../domain/adoption/adoption.ts';
 import type { VerifiedBundle } from '../../../domain/model/bundle.ts';
 import type { BundleId } from '../../../domain/model/digest.ts';
 import type { MediumId } from '../../../domain/model/medium.ts';
-import { RULE_CODES, type RuleCode } from '../../../domain/model/reason.ts';
+import { RULE_CODES } from '../../../domain/model/reason.ts';
 import type { BadBlob } from '../../../domain/state/checks.ts';
 import type { Soak } from '../../../domain/state/release-record.ts';
 import type { StoredBundle } from '../../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import type { BundleMark } from '../../../ports/state.ts';
 
-/**
- * Call the writers within a transaction; they don't open one. Times are milliseconds since the
- * epoch.
- */
-export interface BundleRows {
-  /** A stored bundle stays as it is. `claimedAt`: null when the node had no pins of it before. */
-  insert(bundle: VerifiedBundle, adoptedAt: number, claimedAt: number | null): void;
-  /** Sets all times except that of retirement, and what belongs to them. */
-  setMilestones(bundle: StoredBundle): void;
-  setSigners(bundleId: BundleId, signers: Signers): void;
-  setRequest(bundleId: BundleId, at: number, overrides: readonly RuleCode[]): void;
-  setMark(bundleId: BundleId, what: BundleMark, at: number): void;
-  setSoak(bundleId: BundleId, soak: Soak): void;
-  setActivationBegun(bundleId: BundleId, at: number | undefined): void;
-  setBadBlobs(bundleId: BundleId, badBlobs: readonly BadBlob[]): void;
-  setRetired(bundleId: BundleId, at: number, removeImages: boolean): void;
-  setRolledBack(bundleId: BundleId, at: number, reason: string): void;
-  /** The sequences and times of all bundles of the stream no longer count. */
-  setReset(stream: string, at: number): void;
-}
+type Column = Exclude<keyof BundleRow, 'bundle_id' | 'cancelled_at' | 'cancelled_media'>;
 
-export function createBundleRows(database: Database): BundleRows {
-  const insert = database.prepare(
-    `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, signer_roles, adopted_at, claimed_at)
+const MARKS = {
+  readyAt: 'ready_at',
+  activationRequestedAt: 'activation_requested_at',
+  activatedAt: 'activated_at',
+  activeAt: 'active_at',
+  provenAt: 'proven_at',
+} as const satisfies Record<BundleMark, Column>;
+
+/**
+ * Writes the table `bundle`, which {@link loadBundles} reads. Call it within a transaction; it does
+ * not open one. Times are milliseconds since the epoch.
+ */
+export class BundleRows {
+  private readonly insertion: Statement;
+  private readonly reset: Statement;
+  private readonly updates = new Map<string, Statement>();
+  private readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+    this.insertion = database.prepare(
+      `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, signer_key_ids, signer_roles, adopted_at, claimed_at)
      VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @signerKeyIds, @signerRoles, @adoptedAt, @claimedAt)
      ON CONFLICT (bundle_id) DO NOTHING`,
-  );
-  const milestones = prepareUpdate(
-    database,
-    'ready_at',
-    'activation_requested_at',
-    'activation_overrides',
-    'activated_at',
-    'active_at',
-    'proven_at',
-    'rolled_back_at',
-    'rolled_back_reason',
-    'reset_at',
-  );
-  const signers = prepareUpdate(database, 'signed_by', 'signer_key_ids', 'signer_roles');
-  const request = prepareUpdate(database, 'activation_requested_at', 'activation_overrides');
-  const marks: Readonly<Record<BundleMark, Statement>> = {
-    readyAt: prepareUpdate(database, 'ready_at'),
-    activationRequestedAt: prepareUpdate(database, 'activation_requested_at'),
-    activatedAt: prepareUpdate(database, 'activated_at'),
-    activeAt: prepareUpdate(database, 'active_at'),
-    provenAt: prepareUpdate(database, 'proven_at'),
-  };
-  const soaks = prepareUpdate(database, 'soak');
-  const begun = prepareUpdate(database, 'activation_begun_at');
-  const bad = prepareUpdate(database, 'bad_blobs');
-  const retired = prepareUpdate(database, 'retired_at', 'remove_images');
-  const reset = database.prepare('UPDATE bundle SET reset_at = ? WHERE name = ?');
-  const rolledBack = prepareUpdate(database, 'rolled_back_at', 'rolled_back_reason');
-  return {
-    insert: (bundle, adoptedAt, claimedAt) => void insert.run({ ...columnsOf(bundle), adoptedAt, claimedAt }),
-    setMilestones: (bundle) => {
-      const { activationOverrides: overrides } = bundle;
-      milestones.run(
-        bundle.readyAt ?? null,
-        bundle.activationRequestedAt ?? null,
-        overrides === undefined ? null : JSON.stringify(overrides),
-        bundle.activatedAt ?? null,
-        bundle.activeAt ?? null,
-        bundle.provenAt ?? null,
-        bundle.rolledBackAt ?? null,
-        bundle.rolledBackReason ?? null,
-        bundle.resetAt ?? null,
-        bundle.bundleId,
-      );
-    },
-    setSigners: (bundleId, { signedBy, signerKeyIds, signerRoles }) =>
-      void signers.run(JSON.stringify(signedBy), JSON.stringify(signerKeyIds), rolesColumn(signerRoles), bundleId),
-    setRequest: (bundleId, at, overrides) => void request.run(at, JSON.stringify(overrides), bundleId),
-    setMark: (bundleId, what, at) => void marks[what].run(at, bundleId),
-    setSoak: (bundleId, soak) => void soaks.run(JSON.stringify(soak), bundleId),
-    setActivationBegun: (bundleId, at) => void begun.run(at ?? null, bundleId),
-    setBadBlobs: (bundleId, badBlobs) =>
-      void bad.run(badBlobs.length === 0 ? null : JSON.stringify(badBlobs), bundleId),
-    setRetired: (bundleId, at, removeImages) => void retired.run(at, Number(removeImages), bundleId),
-    setReset: (stream, at) => void reset.run(at, stream),
-    setRolledBack: (bundleId, at, reason) => void rolledBack.run(at, reason, bundleId),
-  };
-}
+    );
+    this.reset = database.prepare('UPDATE bundle SET reset_at = ? WHERE name = ?');
+  }
 
-/** The statement takes the values in the order of `columns`, then the bundle. */
-function prepareUpdate(database: Database, ...columns: readonly string[]): Statement {
-  const values = columns.map((column) => `${column} = ?`).join(', ');
-  return database.prepare(`UPDATE bundle SET ${values} WHERE bundle_id = ?`);
+  /** A stored bundle stays as it is. `claimedAt`: null when the node had no pins of it before. */
+  insert(bundle: VerifiedBundle, adoptedAt: number, claimedAt: number | null): void {
+    this.insertion.run({ ...columnsOf(bundle), adoptedAt, claimedAt });
+  }
+
+  /** Sets the given columns; undefined becomes NULL. */
+  set(bundleId: BundleId, values: Partial<Record<Column, string | number | null | undefined>>): void {
+    const columns = Object.keys(values);
+    const sql = `UPDATE bundle SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE bundle_id = ?`;
+    const statement = this.updates.get(sql) ?? this.database.prepare(sql);
+    this.updates.set(sql, statement);
+    statement.run(...Object.values(values).map((value) => value ?? null), bundleId);
+  }
+
+  setMark(bundleId: BundleId, what: BundleMark, at: number): void {
+    this.set(bundleId, { [MARKS[what]]: at });
+  }
+
+  /** Sets all times except that of retirement, and what belongs to them. */
+  setMilestones(bundle: StoredBundle): void {
+    const { activationOverrides: overrides } = bundle;
+    this.set(bundle.bundleId, {
+      ready_at: bundle.readyAt,
+      activation_requested_at: bundle.activationRequestedAt,
+      activation_overrides: overrides && JSON.stringify(overrides),
+      activated_at: bundle.activatedAt,
+      active_at: bundle.activeAt,
+      proven_at: bundle.provenAt,
+      rolled_back_at: bundle.rolledBackAt,
+      rolled_back_reason: bundle.rolledBackReason,
+      reset_at: bundle.resetAt,
+    });
+  }
+
+  setSigners(bundleId: BundleId, { signedBy, signerKeyIds, signerRoles }: Signers): void {
+    const [signed_by, signer_key_ids] = [JSON.stringify(signedBy), JSON.stringify(signerKeyIds)];
+    this.set(bundleId, { signed_by, signer_key_ids, signer_roles: rolesColumn(signerRoles) });
+  }
+
+  /** The sequences and times of all bundles of the stream no longer count. */
+  setReset(stream: string, at: number): void {
+    this.reset.run(at, stream);
+  }
 }
 
 function columnsOf(bundle: VerifiedBundle): Record<string, string | number | null> {
@@ -219,39 +203,44 @@ export function loadBundles(database: Database, revive: BundleReviver): readonly
   });
 }
 
-/** Call the writers within a transaction; they don't open one. */
-export interface CancellationRows {
+/** Cancelled preloads. Call it within a transaction; it does not open one. */
+export class CancellationRows {
+  private readonly removal: Statement;
+  private readonly insertion: Statement;
+
+  constructor(database: Database) {
+    this.removal = database.prepare('DELETE FROM cancellation WHERE bundle_id = ?');
+    this.insertion = database.prepare('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)');
+  }
+
   /** Replaces the row of the bundle. `at`: milliseconds since the epoch. */
-  set(bundleId: BundleId, at: number, media: readonly MediumId[]): void;
-  remove(bundleId: BundleId): void;
+  set(bundleId: BundleId, at: number, media: readonly MediumId[]): void {
+    this.remove(bundleId);
+    this.insertion.run(bundleId, at, JSON.stringify(media));
+  }
+
+  remove(bundleId: BundleId): void {
+    this.removal.run(bundleId);
+  }
 }
 
-export function createCancellationRows(database: Database): CancellationRows {
-  const remove = database.prepare('DELETE FROM cancellation WHERE bundle_id = ?');
-  const insert = database.prepare('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)');
-  return {
-    set: (bundleId, at, media) => {
-      remove.run(bundleId);
-      insert.run(bundleId, at, JSON.stringify(media));
-    },
-    remove: (bundleId) => void remove.run(bundleId),
-  };
-}
+/** The references that stickpin pulled. Call `set` within a transaction; it does not open one. */
+export class PulledImageRows {
+  private readonly selection: Statement<[], string>;
+  private readonly insertion: Statement;
+  private readonly removal: Statement;
 
-/**
- * The references that stickpin pulled. Call the writer within a transaction; it does not open one.
- */
-export interface PulledImageRows {
-  load(): ReadonlySet<string>;
-  set(reference: string, isPulledByUs: boolean): void;
-}
+  constructor(database: Database) {
+    this.selection = database.prepare<[], string>('SELECT reference FROM brought_image').pluck();
+    this.insertion = database.prepare('INSERT INTO brought_image (reference) VALUES (?)');
+    this.removal = database.prepare('DELETE FROM brought_image WHERE reference = ?');
+  }
 
-export function createPulledImageRows(database: Database): PulledImageRows {
-  const select = database.prepare<[], string>('SELECT reference FROM brought_image').pluck();
-  const insert = database.prepare('INSERT INTO brought_image (reference) VALUES (?)');
-  const remove = database.prepare('DELETE FROM brought_image WHERE reference = ?');
-  return {
-    load: () => new Set(select.all()),
-    set: (reference, isPulledByUs) => void (isPulledByUs ? insert : remove).run(reference),
-  };
+  load(): ReadonlySet<string> {
+    return new Set(this.selection.all());
+  }
+
+  set(reference: string, isPulledByUs: boolean): void {
+    (isPulledByUs ? this.insertion : this.removal).run(reference);
+  }
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
-import { link, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { link, mkdir, readdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
@@ -9,11 +9,11 @@ import { shareRuns } from '../../../platform/async/concurrency.ts';
 import { digestOf } from '../../../platform/digest.ts';
 import { syncFolder, writeNewFile } from '../../../platform/files/durable-file.ts';
 import { type Allocate, newBuffer, oneBuffer } from '../../../platform/files/file-access.ts';
+import { formatBytes } from '../../../platform/sizes.ts';
 import type { AttachmentStore, DocumentStore } from '../../../ports/blobs.ts';
 import { CHANGED, readChecked } from '../layers/layer-files.ts';
 import { absentBlob, blobError, fileWriteError, mismatch } from '../write-error.ts';
 import { type CopiedBlob, type CopySource, copyBlob, dropParts, partName, sweepParts } from './blob-part.ts';
-import { largeSizeOf, requireRoom, SMALL_BYTES, statsOf, sweepStaged } from './large-blob.ts';
 
 /**
  * Manifests, indexes and configs of kept releases, so that tags can be moved without the stick, and
@@ -238,4 +238,52 @@ async function listDirectory(directory: string): Promise<Set<Digest>> {
     if (systemCodeOf(error) === 'ENOENT') return new Set();
     throw error;
   }
+}
+
+/**
+ * A blob up to this size is read whole, and checked at each read. A larger one is an attachment: it
+ * is streamed, and checked when it is read from its beginning to its end.
+ */
+const SMALL_BYTES = 16 * 1024 * 1024;
+
+/** Undefined when it is absent. @throws AppError `store/blob` */
+async function statsOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
+    throw blobError(path, 'read', error);
+  }
+}
+
+/** Undefined for a small file and for none. */
+async function largeSizeOf(path: string): Promise<number | undefined> {
+  const size = (await statsOf(path))?.size;
+  return size !== undefined && size > SMALL_BYTES ? size : undefined;
+}
+
+/**
+ * @throws AppError `store/no-space`, `store/blob` (`retry`) when `sizeBytes` more don't leave
+ * `minFreePercent` of the filesystem free
+ */
+async function requireRoom(folder: string, sizeBytes: number, minFreePercent: number): Promise<void> {
+  await mkdir(folder, { recursive: true }).catch((error: unknown) => {
+    throw blobError(folder, 'made', error);
+  });
+  const { bavail, blocks, bsize } = await statfs(folder);
+  const reservedBytes = (blocks * bsize * minFreePercent) / 100;
+  if (bavail * bsize - sizeBytes >= reservedBytes) return;
+  const need = `needs ${formatBytes(sizeBytes)}, ${formatBytes(bavail * bsize)} are free of which ${formatBytes(reservedBytes)} are reserved`;
+  throw new AppError({
+    code: 'store/no-space',
+    message: `Not enough space in ${folder} for an attachment: it ${need}. Make room; it continues automatically`,
+    disposition: 'retry',
+  });
+}
+
+/** Removes what a crash has left half-written. Never throws: the next start removes the rest. */
+async function sweepStaged(folder: string, staging: ReadonlySet<string>): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  const left = names.filter((name) => /^\.[0-9a-f]{64}\.[0-9a-f]{8}$/.test(name) && !staging.has(name));
+  for (const name of left) await rm(join(folder, name), { force: true }).catch(() => undefined);
 }
