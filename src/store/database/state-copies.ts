@@ -9,7 +9,7 @@ import { damagedName, databaseWriteError, fileWriteError } from '../files/write-
 
 const MODE = 0o600;
 
-/** The newer one first. */
+/** The newer one first: of `state.db` these are `state.db.copy` and `state.db.copy-before`. */
 function copiesOf(path: string): readonly [string, string] {
   return [`${path}.copy`, `${path}.copy-before`];
 }
