@@ -7,8 +7,7 @@ import { type CreateOptions, sizeRulesOf } from './create-options.ts';
 import { checkAccess } from './images/registry-access.ts';
 import { checkTarget } from './output/staging.ts';
 import { checkAttachmentNames, checkAttachments } from './payload/attachments.ts';
-import { payloadOf } from './payload/new-payload.ts';
-import { checkReleaseSource } from './payload/release-payload.ts';
+import { checkReleaseSource, payloadOf } from './payload/release-payload.ts';
 import { jsonBytes } from './write-bundle.ts';
 
 /**

@@ -15,17 +15,16 @@ import { readArchives } from './archive/read-archives.ts';
 import { checkOptions } from './check-options.ts';
 import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts';
 import { fetchImages } from './images/fetch-images.ts';
-import type { ImageRequest } from './images/image-request.ts';
+import type { ImageRequest } from './images/images-file.ts';
 import { type Manifests, readManifests } from './images/manifests.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
 import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
-import { checkBlobSizes } from './layers/blob-sizes.ts';
+import { checkBlobSizes } from './layers/packed-file.ts';
 import { checkSpace } from './output/staging.ts';
 import { repeatedBytes } from './output/volumes.ts';
 import { volumeRules, writeOutput } from './output/write-output.ts';
 import { checkAttachments, writeAttachments } from './payload/attachments.ts';
-import { payloadOf, totalsOf, writeEnvelope } from './payload/new-payload.ts';
-import { readReleasePayload, requestPayload } from './payload/release-payload.ts';
+import { payloadOf, readReleasePayload, requestPayload, totalsOf, writeEnvelope } from './payload/release-payload.ts';
 import { neededBytes, writeTree } from './write-bundle.ts';
 
 /** A bundle that was made. */

@@ -3,9 +3,9 @@ import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
 import type { SigningKey } from '../keys/signing.ts';
 import { isBundleTar } from '../read/open-bundle.ts';
 import type { ImageFilesystem } from './image/image-layout.ts';
-import type { ImageRequest } from './images/image-request.ts';
+import type { ImageRequest } from './images/images-file.ts';
 import type { RegistryAccess } from './images/registry-access.ts';
-import type { FileSizeRules } from './layers/blob-sizes.ts';
+import type { FileSizeRules } from './layers/packed-file.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
 import type { ProgressListener } from './progress.ts';
 

@@ -11,7 +11,7 @@ import { type Descriptor, mediaTypes } from '../format/oci-schema.ts';
 import { REF_NAME } from './images/layout-source.ts';
 import type { Plan, PlannedImage, PlannedLayer } from './images/plan-images.ts';
 import { type BaseBundle, leaveToBase } from './layers/base-bundle.ts';
-import { copyLayer, moveLayer } from './layers/copy-layer.ts';
+import { copyLayer, moveLayer } from './layers/layer-file.ts';
 import { countBytes, type ProgressListener } from './progress.ts';
 
 /** What was written of a bundle but its envelope. */

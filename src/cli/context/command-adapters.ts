@@ -1,4 +1,4 @@
-import type { StickFacts } from '../../bundle/create/stick/judge-stick.ts';
+import type { StickFacts } from '../../bundle/create/stick/claim-stick.ts';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';

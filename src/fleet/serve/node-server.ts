@@ -10,11 +10,10 @@ import { messageIds } from '../../platform/message-ids.ts';
 import type { Identity } from '../identity/identity.ts';
 import { createTlsGate, type EnteredConnection } from '../identity/tls-ends.ts';
 import { fleetError, type TellOnce } from '../trouble.ts';
-import { createRequests } from './requests.ts';
 import { type Connections, createConnections } from './served-nodes.ts';
 
 /** The options of {@link serveNodes}. */
-export interface NodeServerOptions {
+interface NodeServerOptions {
   readonly endpoint: Endpoint;
   /** Who this node is; undefined with `fleet.auth = "none"`: plain TCP. */
   readonly identity: (() => Identity | undefined) | undefined;
@@ -128,4 +127,28 @@ async function listen(server: Server, endpoint: Endpoint): Promise<void> {
     const message = `${where} can't be listened on: ${reasonOf(cause)}; ${remedy}`;
     throw fleetError('fleet/listen', message, { cause });
   }
+}
+
+/** Counts the requests of each node: one connection can carry many at once. */
+interface Requests {
+  /** Counts one until its response ends. @returns false when the node has too many already */
+  begin(node: string, response: ServerResponse): boolean;
+}
+
+/** Makes a {@link Requests} without any. */
+function createRequests(): Requests {
+  const running = new Map<string, number>();
+  return {
+    begin: (node, response) => {
+      const count = running.get(node) ?? 0;
+      if (count >= wireLimits.ofNode) return false;
+      running.set(node, count + 1);
+      response.once('close', () => {
+        const left = (running.get(node) ?? 1) - 1;
+        if (left === 0) running.delete(node);
+        else running.set(node, left);
+      });
+      return true;
+    },
+  };
 }

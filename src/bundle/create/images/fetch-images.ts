@@ -15,13 +15,10 @@ import {
   parseIndex,
 } from '../../format/oci-schema.ts';
 import type { ProgressListener } from '../progress.ts';
-import { type ImageRequest, withOrigin } from './image-request.ts';
+import { type ImageRequest, withOrigin } from './images-file.ts';
 import { layoutBlobPath, REF_NAME } from './layout-source.ts';
-import type { LayoutRequest } from './plan-images.ts';
-import { accessFlags, type RegistryAccess } from './registry-access.ts';
-import { runSkopeo } from './run-skopeo.ts';
-import { signatureTagOf } from './signatures.ts';
-import { watchSize } from './watch-size.ts';
+import { type LayoutRequest, signatureTagOf } from './plan-images.ts';
+import { accessFlags, type RegistryAccess, runSkopeo, watchSize } from './registry-access.ts';
 
 /** Options of {@link fetchImages}. */
 interface FetchOptions {

@@ -1,8 +1,9 @@
 import { readFile, stat } from 'node:fs/promises';
+import { type Digest, isDigest } from '../../../domain/model/digest.ts';
+import { formatReference, parseReference, type Reference, withRegistry } from '../../../domain/model/reference.ts';
 import { AppError, FaultList, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { decodeText } from '../../../platform/plain-text.ts';
 import { bundleError } from '../../bundle-error.ts';
-import { type ImageRequest, parseImageRequest } from './image-request.ts';
 
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
@@ -83,4 +84,125 @@ function parsePin(settings: readonly string[]): { pin?: boolean } {
   }
   if (second !== undefined) throw bundleError('bundle/option', `'${second}': pin is given twice`);
   return first === undefined ? {} : { pin: first === 'pin=true' };
+}
+
+/**
+ * Which image of an OCI image layout: by its name (`org.opencontainers.image.ref.name`), by digest,
+ * by position, or the only one.
+ */
+export type LayoutSelector =
+  | { readonly kind: 'only' }
+  | { readonly kind: 'name'; readonly name: string }
+  | { readonly kind: 'digest'; readonly digest: Digest }
+  | { readonly kind: 'position'; readonly position: number };
+
+/** Where an image comes from. `skopeo` takes any transport of containers-transports(5). */
+export type ImageSource =
+  | {
+      readonly kind: 'layout';
+      readonly directory: string;
+      readonly selector: LayoutSelector;
+      /** Whether the layout is ours, so that its layers may be moved out of it. Default false. */
+      readonly isDisposable?: boolean;
+      /** What errors call the layout when its path is ours. Default `oci:` and the directory. */
+      readonly place?: string;
+    }
+  | { readonly kind: 'skopeo'; readonly location: string };
+
+/** An image that a bundle shall hold. */
+export interface ImageRequest {
+  readonly reference: Reference;
+  readonly source: ImageSource;
+  /**
+   * A short name such as `etcd`. Default: the last part of the repository's path, if that is
+   * unique.
+   */
+  readonly component?: string;
+  /** Default true. */
+  readonly pin?: boolean;
+  /** Whether an archive that has the image is taken instead of its source. Default false. */
+  readonly isReplaceable?: boolean;
+  /** Where it was requested, such as `images.txt:7`, for errors. Absent for the command line. */
+  readonly origin?: string;
+}
+
+/**
+ * Reads the argument of `--image`: `[COMPONENT=]REF[=SOURCE]`. REF is `registry/repo`, with a tag,
+ * a digest or both; SOURCE is in the syntax of containers-transports(5), by default `docker://REF`.
+ *
+ * @param shortNames the registry of a REF without one, which then has a tag or a digest where a
+ *   SOURCE follows; without it such a REF is a fault.
+ * @throws AppError `bundle/option`, `domain/reference` (`reject`)
+ */
+export function parseImageRequest(text: string, shortNames?: string): ImageRequest {
+  const [first = '', ...rest] = text.split('=');
+  const isNamed = !(shortNames === undefined ? /\// : /[/:@]/).test(first) && rest.length > 0;
+  const [reference = '', ...source] = isNamed ? rest : [first, ...rest];
+  if (isNamed && !/^[a-z0-9][a-z0-9._-]*$/.test(first)) {
+    throw bundleError('bundle/option', `component '${first}' must be a short name such as etcd (a-z 0-9 . _ -)`);
+  }
+  const parsed = parseReference(shortNames === undefined ? reference : withRegistry(reference, shortNames));
+  return {
+    reference: parsed,
+    source: source.length === 0 ? fromRegistry(parsed) : parseImageSource(source.join('=')),
+    ...(isNamed && { component: first }),
+  };
+}
+
+/**
+ * Runs `act` for an image that a file requests; its errors then begin with file and line.
+ *
+ * @throws whatever `act` throws, an AppError with its code and disposition.
+ */
+export async function withOrigin<T>(origin: string | undefined, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (cause) {
+    if (origin === undefined || !(cause instanceof AppError)) throw cause;
+    const { code, disposition, message } = cause;
+    throw new AppError({ code, disposition, message: `${origin}: ${message}`, cause });
+  }
+}
+
+/**
+ * Reads a source: `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. @throws
+ * AppError `bundle/option` (`reject`)
+ */
+function parseImageSource(text: string): ImageSource {
+  if (!/^[a-z][a-z0-9-]*:./.test(text)) {
+    throw bundleError(
+      'bundle/option',
+      `image source '${text}' must be a transport and a location, such as oci:DIR:TAG or docker://REFERENCE`,
+    );
+  }
+  if (!text.startsWith('oci:')) return { kind: 'skopeo', location: text };
+  const path = text.slice('oci:'.length);
+  const byDigest = /^(.+?):?@(sha256:[0-9a-f]{64})$/.exec(path);
+  if (byDigest?.[1] !== undefined && byDigest[2] !== undefined && isDigest(byDigest[2])) {
+    return { kind: 'layout', directory: byDigest[1], selector: { kind: 'digest', digest: byDigest[2] } };
+  }
+  if (/@[a-z0-9]+:[0-9a-f]{32,}$/.test(path)) {
+    throw bundleError(
+      'bundle/option',
+      `image source '${text}': bundles and nodes know no other digests than sha256:<64 lower-case hex digits>`,
+    );
+  }
+  const colon = path.indexOf(':');
+  if (colon < 0) return { kind: 'layout', directory: path, selector: { kind: 'only' } };
+  return { kind: 'layout', directory: path.slice(0, colon), selector: parseSelector(path.slice(colon + 1), text) };
+}
+
+function parseSelector(text: string, source: string): LayoutSelector {
+  if (text === '') throw bundleError('bundle/option', `image source '${source}' has no name after the last colon`);
+  const position = /^@([0-9]{1,6})$/.exec(text)?.[1];
+  return position === undefined ? { kind: 'name', name: text } : { kind: 'position', position: Number(position) };
+}
+
+/**
+ * The registry that a reference names, as a source. `docker://` takes a tag or a digest, not both.
+ */
+export function fromRegistry(reference: Reference): ImageSource {
+  const { repository, tag, digest } = reference;
+  const asked = digest !== undefined ? { repository, digest } : { repository, ...(tag !== undefined && { tag }) };
+  return { kind: 'skopeo', location: `docker://${formatReference(asked)}` };
 }

@@ -12,7 +12,7 @@ import { reasonOf } from '../../../platform/app-error.ts';
 import { decodeText, oneLine } from '../../../platform/plain-text.ts';
 import { bundleError } from '../../bundle-error.ts';
 import type { ManifestDocument } from '../../documents/kubernetes-manifest.ts';
-import { fromRegistry, type ImageRequest } from './image-request.ts';
+import { fromRegistry, type ImageRequest } from './images-file.ts';
 import { sourceError } from './layout-source.ts';
 import { MAX_MANIFEST_BYTES, manifestFiles, parseManifest, readManifestText } from './manifests.ts';
 

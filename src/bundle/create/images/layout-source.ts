@@ -12,7 +12,7 @@ import {
   type SourceEntry,
 } from '../../format/oci-schema.ts';
 import { limits } from '../../limits.ts';
-import type { LayoutSelector } from './image-request.ts';
+import type { LayoutSelector } from './images-file.ts';
 
 /** image-spec, annotations.md: what the name of an entry of a layout. */
 export const REF_NAME = 'org.opencontainers.image.ref.name';

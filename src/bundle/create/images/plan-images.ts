@@ -1,11 +1,14 @@
-import type { Image } from '../../../domain/model/bundle.ts';
+import type { AttachedTag, Image } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
-import { formatReference, lastPathPart, type Reference } from '../../../domain/model/reference.ts';
+import { formatReference, lastPathPart, parseReference, type Reference } from '../../../domain/model/reference.ts';
+import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../../domain/model/version.ts';
 import { bundleError } from '../../bundle-error.ts';
 import {
   configMediaTypes,
   type Descriptor,
+  type IndexEntry,
   indexMediaTypes,
+  manifestMediaTypes,
   manifestsForPlatform,
   parseConfig,
   parseIndex,
@@ -13,17 +16,16 @@ import {
   type SourceEntry,
 } from '../../format/oci-schema.ts';
 import { limits } from '../../limits.ts';
-import { deriveTags } from './derive-tags.ts';
-import { type ImageRequest, type LayoutSelector, withOrigin } from './image-request.ts';
+import { type ImageRequest, type LayoutSelector, withOrigin } from './images-file.ts';
 import {
   findInLayout,
   layoutBlobPath,
   leftOutNotes,
   readLayoutDocument,
   readLayoutIndex,
+  refNameOf,
   type SourceFile,
 } from './layout-source.ts';
-import { readSignatures } from './signatures.ts';
 
 /** A request whose source is an OCI image layout on disk. */
 export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
@@ -323,4 +325,103 @@ function nameComponents(images: readonly PlannedImage[], warnings: string[]): Pl
   const twice = explicit.find((component, at) => explicit.indexOf(component) !== at);
   if (twice !== undefined) throw bundleError('bundle/option', `two images have the component '${twice}'`);
   return named;
+}
+
+/**
+ * The tag under which cosign and podman keep the sigstore signatures of a manifest in its
+ * repository (containers-registries.d(5), `use-sigstore-attachments`).
+ */
+export function signatureTagOf(digest: Digest): string {
+  return `${digest.replace(':', '-')}.sig`;
+}
+
+/** Where signatures of an image are searched. */
+interface SignatureSource {
+  /** Of the image's reference, as `quay.io/coreos/etcd`. */
+  readonly repository: string;
+  /** All entries of the layout's `index.json`. */
+  readonly entries: readonly IndexEntry[];
+  /** Reads and keeps a document of the layout. */
+  readonly read: (of: Descriptor) => Promise<Buffer>;
+}
+
+/**
+ * The signatures of these manifests that a layout holds: entries named `sha256-<hex>.sig`, or the
+ * same after a repository, preferably that of the image. Their manifests and blobs are read.
+ *
+ * @throws AppError `bundle/source` (`reject`) when one is damaged, too large, or no image manifest.
+ */
+async function readSignatures(subjects: readonly Digest[], source: SignatureSource): Promise<AttachedTag[]> {
+  const attached: AttachedTag[] = [];
+  for (const subject of subjects) {
+    const tag = signatureTagOf(subject);
+    const found = findEntry(tag, source);
+    if (found !== undefined) attached.push(await readSignature(tag, found, source));
+  }
+  return attached;
+}
+
+function findEntry(tag: string, { repository, entries }: SignatureSource): IndexEntry | undefined {
+  const named = (isIt: (name: string) => boolean) =>
+    entries.find((entry) => manifestMediaTypes.has(entry.mediaType) && isIt(refNameOf(entry) ?? ''));
+  return (
+    named((name) => name === `${repository}:${tag}`) ??
+    named((name) => name === tag) ??
+    named((name) => name.endsWith(`:${tag}`))
+  );
+}
+
+async function readSignature(
+  tag: string,
+  entry: IndexEntry,
+  { repository, read }: SignatureSource,
+): Promise<AttachedTag> {
+  const what = `${repository}:${tag}`;
+  if (indexMediaTypes.has(entry.mediaType)) throw bundleError('bundle/source', `${what} is an index, not a signature`);
+  const { config, layers } = parseManifest(await read(entry), `manifest of ${what}`, 'bundle/source');
+  const blobs = new Map([config, ...layers].map((blob) => [blob.digest, blob]));
+  if (blobs.size > limits.attachedBlobs) {
+    throw bundleError('bundle/source', `${what} has ${blobs.size} blobs, and ${limits.attachedBlobs} are allowed`);
+  }
+  for (const blob of blobs.values()) await read(blob);
+  const { digest, size, mediaType } = entry;
+  return {
+    tag,
+    digest,
+    size,
+    mediaType,
+    blobs: [...blobs.values()].map((blob) => ({ digest: blob.digest, size: blob.size })),
+  };
+}
+
+/**
+ * Adds the intermediate and short tags that the long tags of images imply (bundle format 1,
+ * "Tags"), after the requested ones. A requested tag stays with its image. When several images
+ * imply the same tag of a repository, the one with the highest long tag gets it.
+ */
+export function deriveTags<Planned extends Image>(images: readonly Planned[]): Planned[] {
+  const asked = new Set(images.flatMap((image) => image.tags));
+  const winners = new Map<string, { readonly image: Planned; readonly long: string }>();
+  for (const image of images) {
+    for (const long of image.tags.map(tagOf)) {
+      for (const implied of impliedTags(long)) {
+        const name = `${parseReference(image.reference).repository}:${implied}`;
+        const known = winners.get(name);
+        if (!asked.has(name) && (known === undefined || isHigher(long, known.long))) winners.set(name, { image, long });
+      }
+    }
+  }
+  return images.map((image) => {
+    const derived = [...winners].filter(([, winner]) => winner.image === image).map(([name]) => name);
+    return derived.length === 0 ? image : { ...image, tags: [...image.tags, ...derived] };
+  });
+}
+
+function tagOf(name: string): string {
+  return name.slice(name.lastIndexOf(':') + 1);
+}
+
+function isHigher(tag: string, other: string): boolean {
+  const [a, b] = [parseSchemeTag(tag), parseSchemeTag(other)];
+  return a !== undefined && b !== undefined && compareSchemeTags(a, b) > 0;
 }

@@ -1,10 +1,14 @@
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import { createGunzip } from 'node:zlib';
+import { constants, createGunzip, createZstdDecompress } from 'node:zlib';
+import type { Digest } from '../../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
+import { limits } from '../../limits.ts';
+import type { ImageFilesystem } from '../image/image-layout.ts';
 import { type SourceFile, sourceError } from '../images/layout-source.ts';
-import { isZstd, unzstd } from './unzstd.ts';
+import type { Plan } from '../images/plan-images.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
 /** Buffers of 1 MiB for thousands of tiny layers would keep the garbage collector busy. */
@@ -91,4 +95,212 @@ function packedError(file: SourceFile, error: unknown): unknown {
   const packing = code?.startsWith('Z_') ? 'gzip' : code?.startsWith('ZSTD_') ? 'zstd' : undefined;
   if (packing === undefined && !(error instanceof RangeError)) return error;
   return damagedFile(file, `its ${packing ?? 'zstd'} can't be unpacked: ${reasonOf(error)}`, error);
+}
+
+/** Takes exact amounts of bytes from chunks that are cut anywhere. */
+interface ByteInput {
+  /**
+   * The next `count` bytes (at least 1).
+   *
+   * @returns undefined at the end of the input.
+   * @throws RangeError when the input ends before that many bytes.
+   */
+  take(count: number): Promise<Buffer | undefined>;
+}
+
+/** A {@link ByteInput}. It keeps what was read and not taken yet: less than a chunk. */
+function createByteInput(chunks: AsyncIterator<Buffer>): ByteInput {
+  let rest: Buffer = Buffer.alloc(0);
+  return {
+    take: async (count) => {
+      const parts: Buffer[] = [];
+      let missing = count;
+      while (missing > 0) {
+        if (rest.length === 0) {
+          const next = await chunks.next();
+          if (next.done) break;
+          rest = next.value;
+        }
+        const part = rest.subarray(0, missing);
+        parts.push(part);
+        missing -= part.length;
+        rest = rest.subarray(part.length);
+      }
+      if (missing === count) return undefined;
+      if (missing > 0) throw new RangeError('unexpected end of file');
+      return parts.length === 1 ? parts[0] : Buffer.concat(parts);
+    },
+  };
+}
+
+/** RFC 8878, section 3.1.1: the magic number of a frame, in little endian. */
+const FRAME = 0xfd2fb528;
+/** RFC 8878, section 3.1.2: skippable frames, as pzstd writes them. */
+const SKIPPABLE = 0x184d2a50;
+/** RFC 8878, section 3.1.1.2.4: the most bytes of a block. */
+const MAX_BLOCK_BYTES = 128 * 1024;
+const SKIP_AT_ONCE = 64 * 1024;
+/** The largest window, 2 GiB, which `zstd --long=31` makes. Memory is taken as it fills. */
+const WINDOW_LOG = 31;
+/**
+ * As much as gzip can reach. Blocks of one repeated byte reach 30,000, and would keep a processor
+ * busy for hours.
+ */
+const MAX_RATIO = 1032;
+/** What may be unpacked of few bytes. */
+const FREE_BYTES = 1024 * 1024 * 1024;
+
+/** A part of a frame. */
+interface Part {
+  readonly bytes: Buffer;
+  readonly isLast: boolean;
+}
+
+/**
+ * Unpacks zstd data (RFC 8878) of any number of frames, as zstd(1) does. A stream of node:zlib ends
+ * with its first frame, and ignores what is behind it. So the frames are told apart here, and each
+ * gets a stream of its own.
+ *
+ * @param chunkSize most bytes of a part that is passed on.
+ * @throws RangeError when the data is cut off, is not zstd, or unpacks to far too much; errors of
+ *   node:zlib.
+ */
+export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number): AsyncGenerator<Buffer> {
+  let packedBytes = 0;
+  let unpackedBytes = 0;
+  const parts = partsOf(createByteInput(chunks[Symbol.asyncIterator]()));
+  for (let next = await parts.next(); !next.done; next = await parts.next()) {
+    const first = next.value;
+    const unpacked = createZstdDecompress({ chunkSize, params: { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG } });
+    const frame = async function* () {
+      for (let part: Part = first; ; ) {
+        packedBytes += part.bytes.length;
+        yield part.bytes;
+        if (part.isLast) return;
+        const following = await parts.next();
+        if (following.done) return;
+        part = following.value;
+      }
+    };
+    const fed = pipeline(frame, unpacked);
+    // Without this an error would count as unhandled while the loop below waits.
+    fed.catch(() => undefined);
+    for await (const part of unpacked as AsyncIterable<Buffer>) {
+      unpackedBytes += part.length;
+      if (unpackedBytes > FREE_BYTES && unpackedBytes > packedBytes * MAX_RATIO) {
+        throw new RangeError(`it unpacks to more than ${MAX_RATIO} times its size`);
+      }
+      yield part;
+    }
+    await fed;
+  }
+}
+
+/** Whether a file begins with a frame, or with a frame to skip, which pzstd begins with. */
+function isZstd(head: Buffer): boolean {
+  if (head.length < 4) return false;
+  const magic = head.readUInt32LE();
+  return magic === FRAME || (magic & 0xfffffff0) >>> 0 === SKIPPABLE;
+}
+
+async function* partsOf(input: ByteInput): AsyncGenerator<Part, undefined> {
+  for (let magic = await input.take(4); magic !== undefined; magic = await input.take(4)) {
+    const number = magic.readUInt32LE();
+    if (number === FRAME) yield* partsOfFrame(magic, input);
+    else if ((number & 0xfffffff0) >>> 0 === SKIPPABLE) await skip((await whole(input, 4)).readUInt32LE(), input);
+    else throw new RangeError('it has bytes that are no zstd frame');
+  }
+  return undefined;
+}
+
+/** RFC 8878, section 3.1.1: header, blocks, checksum. */
+async function* partsOfFrame(magic: Buffer, input: ByteInput): AsyncGenerator<Part, undefined> {
+  const descriptor = await whole(input, 1);
+  const flags = descriptor[0] ?? 0;
+  const hasChecksum = (flags & 0x04) !== 0;
+  const headerBytes = headerBytesOf(flags);
+  const header = headerBytes === 0 ? [] : [await whole(input, headerBytes)];
+  yield { bytes: Buffer.concat([magic, descriptor, ...header]), isLast: false };
+  for (let isLast = false; !isLast; ) {
+    const head = await whole(input, 3);
+    const bits = head.readUIntLE(0, 3);
+    isLast = (bits & 1) === 1;
+    const type = (bits >>> 1) & 3;
+    const sizeBytes = type === 1 ? 1 : bits >>> 3;
+    if (type === 3 || sizeBytes > MAX_BLOCK_BYTES) throw new RangeError('a zstd block is malformed');
+    const block = sizeBytes === 0 ? [] : [await whole(input, sizeBytes)];
+    yield { bytes: Buffer.concat([head, ...block]), isLast: isLast && !hasChecksum };
+  }
+  if (hasChecksum) yield { bytes: await whole(input, 4), isLast: true };
+  return undefined;
+}
+
+/** RFC 8878, section 3.1.1.1: window, dictionary and content size, behind the descriptor. */
+function headerBytesOf(flags: number): number {
+  const isSingleSegment = (flags & 0x20) !== 0;
+  const sizeBytes = [isSingleSegment ? 1 : 0, 2, 4, 8][flags >>> 6] ?? 0;
+  const dictionaryBytes = [0, 1, 2, 4][flags & 3] ?? 0;
+  return (isSingleSegment ? 0 : 1) + dictionaryBytes + sizeBytes;
+}
+
+async function skip(sizeBytes: number, input: ByteInput): Promise<void> {
+  for (let left = sizeBytes; left > 0; left -= SKIP_AT_ONCE) await whole(input, Math.min(left, SKIP_AT_ONCE));
+}
+
+async function whole(input: ByteInput, count: number): Promise<Buffer> {
+  const bytes = await input.take(count);
+  if (bytes === undefined) throw new RangeError('unexpected end of file');
+  return bytes;
+}
+
+/** Limits for the size of one file. */
+export interface FileSizeRules {
+  /** The bundle becomes one tar file. */
+  readonly isTar: boolean;
+  /** Files of 4 GiB and more are allowed. */
+  readonly allowLargeBlobs: boolean;
+  /** The bundle becomes an image with this filesystem. Default: it does not. */
+  readonly filesystem?: ImageFilesystem;
+}
+
+/** Limits for the sizes of layers. */
+interface SizeRules extends FileSizeRules {
+  /** Layers that the base provides. */
+  readonly leftOut: { has(digest: Digest): boolean };
+}
+
+/**
+ * Checks before any copy that every layer fits into one file of the usual filesystems of sticks.
+ *
+ * @throws AppError `bundle/source` (`reject`) that names the layer, its image, and what to do.
+ */
+export function checkBlobSizes({ layers, images }: Pick<Plan, 'layers' | 'images'>, rules: SizeRules): void {
+  for (const [at, { digest, size }] of layers.entries()) {
+    if (rules.leftOut.has(digest) || size <= limits.blobBytes) continue;
+    const image = images.find((one) => one.layers.includes(at));
+    const what = `${image?.reference ?? 'an image'}: layer ${digest}`;
+    checkBlobSize(what, size, rules, ', or rebuild the image with smaller layers');
+  }
+}
+
+/**
+ * Checks that one blob fits. `what` begins the message, `orElse` ends its advice.
+ *
+ * @throws AppError `bundle/source` (`reject`)
+ */
+export function checkBlobSize(what: string, sizeBytes: number, rules: FileSizeRules, orElse = ''): void {
+  const has = `${what} has ${formatBytes(sizeBytes)}`;
+  if (sizeBytes > limits.blobBytes && !rules.allowLargeBlobs) {
+    const advice =
+      rules.filesystem === undefined
+        ? 'use sticks with exFAT or ext4, and give --allow-large-blobs'
+        : 'give --filesystem ext4';
+    throw bundleError('bundle/source', `${has}, but a file on FAT must be smaller than 4 GiB: ${advice}${orElse}`);
+  }
+  if (rules.isTar && sizeBytes > limits.tarMemberBytes) {
+    throw bundleError(
+      'bundle/source',
+      `${has}, but a file in a tar must be smaller than 8 GiB: make the bundle as a directory`,
+    );
+  }
 }

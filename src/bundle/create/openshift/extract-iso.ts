@@ -2,7 +2,7 @@ import { mkdir, open as openFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { reasonOf } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
-import { runTool, type Tool } from '../image/run-tool.ts';
+import { runTool, type Tool } from '../image/make-image.ts';
 import { checkSpace } from '../output/staging.ts';
 
 const xorriso: Tool = { name: 'xorriso', package: 'xorriso' };

@@ -7,12 +7,20 @@ import { reasonOf } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { parseJson } from '../../format/json.ts';
-import type { ImageRequest } from '../images/image-request.ts';
+import type { ImageRequest } from '../images/images-file.ts';
 import { layoutBlobPath } from '../images/layout-source.ts';
 import { readReleasePayload } from '../payload/release-payload.ts';
 import { extractIso } from './extract-iso.ts';
-import { type RegistryStorage, readRegistryStorage, type StoredRepository } from './registry-storage.ts';
-import { checkStoredImage, isAttachedTag, layoutOfStorage, readStored, readStoredBytes } from './storage-layout.ts';
+import {
+  checkStoredImage,
+  isAttachedTag,
+  layoutOfStorage,
+  type RegistryStorage,
+  readRegistryStorage,
+  readStored,
+  readStoredBytes,
+  type StoredRepository,
+} from './registry-storage.ts';
 
 /** What the user says about a medium; the rest is found on it. */
 export interface OpenshiftRequest {

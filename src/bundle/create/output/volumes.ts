@@ -1,8 +1,13 @@
 import { copyFile, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, hexOf } from '../../../domain/model/digest.ts';
+import { fillNewFile } from '../../../platform/files/durable-file.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
+import { readTarMembers, TAR_BLOCK_BYTES } from '../../format/tar-header.ts';
+import { limits } from '../../limits.ts';
+import { openRegularFile, streamFile } from '../../read/open-file.ts';
+import { countBytes, type ProgressListener } from '../progress.ts';
 
 /**
  * Files occupy whole clusters. FAT, exFAT and ext4 use at least 4 KiB on sticks of usual sizes.
@@ -133,4 +138,119 @@ async function sumOf(tree: string, names: readonly string[], rules: VolumeRules)
   let sum = 0;
   for (const name of names) sum += inClusters((await stat(join(tree, name))).size, rules);
   return sum;
+}
+
+const ENVELOPE = 'bundle.dsse.json';
+/** The largest size and time that eleven octal digits of a header can express. */
+const MAX_NUMBER = limits.tarMemberBytes;
+
+/**
+ * Moves a bundle directory into a new tar file (POSIX ustar) whose first member is the envelope;
+ * the blobs follow, sorted by digest. Each file is removed after it was archived, so that only the
+ * largest blob is on disk twice. The same tree gives the same bytes.
+ *
+ * @param options.created time of every member (RFC 3339).
+ * @throws system errors of the target as they are; AppError `media/read`, `media/gone` when the
+ *   tree can't be read.
+ */
+export async function packDirectory(
+  directory: string,
+  to: string,
+  { created, onProgress }: { readonly created: string; readonly onProgress: ProgressListener },
+  signal: AbortSignal,
+) {
+  const blobs = join('blobs', 'sha256');
+  const names = (await readdir(join(directory, blobs))).sort().map((name) => join(blobs, name));
+  const members = [ENVELOPE, 'oci-layout', 'index.json', 'blobs/', `${blobs}/`, ...names];
+  const onBytes = countBytes('pack', await sizeOf(directory, members), onProgress);
+  await fillNewFile(to, async (file) => {
+    for (const name of members) {
+      signal.throwIfAborted();
+      if (name.endsWith('/')) {
+        await file.writeFile(header({ name, sizeBytes: 0, created }));
+        continue;
+      }
+      const path = join(directory, name);
+      const { size } = await stat(path);
+      await file.writeFile(header({ name, sizeBytes: size, created }));
+      for await (const chunk of streamFile(path, 0, signal, size)) {
+        await file.writeFile(chunk);
+        onBytes(chunk.length);
+      }
+      await file.writeFile(padding(size));
+      await rm(path);
+    }
+    await file.writeFile(Buffer.alloc(2 * TAR_BLOCK_BYTES));
+  });
+}
+
+async function sizeOf(directory: string, members: readonly string[]): Promise<number> {
+  let sum = 0;
+  for (const name of members) if (!name.endsWith('/')) sum += (await stat(join(directory, name))).size;
+  return sum;
+}
+
+/**
+ * Writes a copy of the bundle in a tar file with another envelope; every byte after the envelope is
+ * unchanged.
+ *
+ * @throws AppError `bundle/tar`, `media/read`, `media/gone` for `from`; system errors of the target
+ *   as they are.
+ */
+export async function copyTarWithEnvelope(
+  from: string,
+  to: string,
+  envelope: { readonly bytes: Uint8Array; readonly created: string },
+  signal: AbortSignal,
+) {
+  const restAt = await endOfFirstMember(from, signal);
+  await fillNewFile(to, async (file) => {
+    const { bytes, created } = envelope;
+    await file.writeFile(header({ name: ENVELOPE, sizeBytes: bytes.length, created }));
+    await file.writeFile(bytes);
+    await file.writeFile(padding(bytes.length));
+    for await (const chunk of streamFile(from, restAt, signal)) await file.writeFile(chunk);
+  });
+}
+
+async function endOfFirstMember(path: string, signal: AbortSignal): Promise<number> {
+  const opened = await openRegularFile(path);
+  try {
+    if (opened !== undefined) {
+      for await (const { offset, sizeBytes } of readTarMembers(opened.handle, opened.sizeBytes, signal)) {
+        return offset + sizeBytes + padding(sizeBytes).length;
+      }
+    }
+  } finally {
+    await opened?.handle.close();
+  }
+  throw bundleError('bundle/tar', `${path} has no member`);
+}
+
+function padding(sizeBytes: number): Buffer {
+  return Buffer.alloc((TAR_BLOCK_BYTES - (sizeBytes % TAR_BLOCK_BYTES)) % TAR_BLOCK_BYTES);
+}
+
+/** A ustar header of a file, or of a directory if the name ends in `/`; owner 0:0. */
+function header(of: { readonly name: string; readonly sizeBytes: number; readonly created: string }): Buffer {
+  if (Buffer.byteLength(of.name) > 100 || of.sizeBytes > MAX_NUMBER) {
+    throw new RangeError(`${of.name} with ${of.sizeBytes} bytes does not fit into a ustar header`);
+  }
+  const isDirectory = of.name.endsWith('/');
+  const seconds = Math.min(Math.max(0, Math.floor(Date.parse(of.created) / 1000)), MAX_NUMBER);
+  const block = Buffer.alloc(TAR_BLOCK_BYTES);
+  block.write(of.name, 0);
+  block.write(`${octal(isDirectory ? 0o755 : 0o644, 7)}\0${octal(0, 7)}\0${octal(0, 7)}\0`, 100, 'latin1');
+  block.write(`${octal(of.sizeBytes, 11)}\0${octal(seconds, 11)}\0`, 124, 'latin1');
+  // POSIX: the checksum is computed with its own field filled with spaces.
+  block.write('        ', 148);
+  block.write(isDirectory ? '5' : '0', 156);
+  block.write('ustar\x0000', 257, 'latin1');
+  const sum = block.reduce((total, byte) => total + byte, 0);
+  block.write(`${octal(sum, 6)}\0 `, 148, 'latin1');
+  return block;
+}
+
+function octal(value: number, digits: number): string {
+  return value.toString(8).padStart(digits, '0');
 }

@@ -5,11 +5,9 @@ import { type BundleId, hexOf } from '../../../domain/model/digest.ts';
 import { isBundleTar } from '../../read/open-bundle.ts';
 import { type CreateOptions, listenerOf } from '../create-options.ts';
 import { type ImageFilesystem, roomInImage, unitOf } from '../image/image-layout.ts';
-import { imageTools, makeImage, ownMedium } from '../image/make-image.ts';
-import { requireTools } from '../image/run-tool.ts';
+import { imageTools, makeImage, ownMedium, requireTools } from '../image/make-image.ts';
 import { buildDirectory, buildFile } from './staging.ts';
-import { spreadOverVolumes, type VolumeRules } from './volumes.ts';
-import { packDirectory } from './write-tar.ts';
+import { packDirectory, spreadOverVolumes, type VolumeRules } from './volumes.ts';
 
 /** What every form of a bundle is made of. */
 export interface BuiltTree {

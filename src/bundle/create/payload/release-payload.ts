@@ -1,13 +1,23 @@
+import { join } from 'node:path';
 import * as v from 'valibot';
-import type { Digest } from '../../../domain/model/digest.ts';
+import type { Attachment, BundleTotals, Contents, Payload } from '../../../domain/model/bundle.ts';
+import type { BundleId, Digest } from '../../../domain/model/digest.ts';
 import { formatReference, parseReference, type Reference, repositoryOf } from '../../../domain/model/reference.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { writeTreeFile } from '../../../platform/files/durable-file.ts';
+import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { bundleError } from '../../bundle-error.ts';
+import { formatEnvelope } from '../../format/dsse.ts';
 import { parseJson } from '../../format/json.ts';
+import type { SigningKey } from '../../keys/signing.ts';
 import { limits } from '../../limits.ts';
-import type { ImageRequest, ImageSource } from '../images/image-request.ts';
-import { type LayoutRequest, planImages } from '../images/plan-images.ts';
+import { bundleIdOf } from '../../verify/verify-envelope.ts';
+import type { CreateOptions } from '../create-options.ts';
+import type { ImageRequest, ImageSource } from '../images/images-file.ts';
+import { type LayoutRequest, type Plan, planImages } from '../images/plan-images.ts';
 import { readFileInLayers } from '../layers/layer-file.ts';
+import { jsonBytes, type WrittenTree } from '../write-bundle.ts';
+import { signatureOver, unsignedEnvelope, withSignature } from './sign-envelope.ts';
 
 /** The file in an OpenShift release image that lists its payload. */
 const IMAGE_REFERENCES = 'release-manifests/image-references';
@@ -30,13 +40,13 @@ const imageStream = v.looseObject({
  * An image of a release: its component, made from its name in the release, and its reference, which
  * always has a digest.
  */
-export interface PayloadImage {
+interface PayloadImage {
   readonly component: string;
   readonly reference: Reference & { readonly digest: Digest };
 }
 
 /** What a release consists of. */
-export interface ReleasePayload {
+interface ReleasePayload {
   readonly images: readonly PayloadImage[];
   /** Warnings, one line each. */
   readonly warnings: readonly string[];
@@ -193,4 +203,92 @@ function mirrored(repository: string, release: Reference, image: Reference): str
   const path = release.repository.slice(release.registry.length);
   const isMirror = repository.endsWith(path) && image.registry === release.registry;
   return isMirror ? `${repository.slice(0, -path.length)}${image.repository.slice(image.registry.length)}` : repository;
+}
+
+/** The payload of a new bundle. Of `warnings` it holds as many as it may. */
+export function payloadOf(
+  options: Omit<CreateOptions, 'update' | 'annotations'> & Pick<Payload, 'update' | 'annotations'>,
+  tree: Pick<WrittenTree, 'indexPointer' | 'contentsPointer'>,
+  totals: BundleTotals,
+  attachments: readonly Attachment[],
+  warnings: readonly string[],
+): Payload {
+  return {
+    schemaVersion: 1,
+    name: options.name,
+    version: options.version,
+    ...(options.versionScheme !== undefined && { versionScheme: options.versionScheme }),
+    arch: options.arch,
+    sequence: options.sequence,
+    created: options.created,
+    ...(options.expires !== undefined && { expires: options.expires }),
+    index: tree.indexPointer,
+    contents: tree.contentsPointer,
+    totals,
+    ...(options.update !== undefined && { update: options.update }),
+    ...(options.schedule !== undefined && { schedule: options.schedule }),
+    ...(options.advisories !== undefined && { advisories: options.advisories }),
+    ...(options.trust !== undefined && { trust: options.trust }),
+    ...(attachments.length > 0 && { attachments }),
+    ...(warnings.length > 0 && { warnings: payloadWarnings(warnings) }),
+    ...(options.annotations !== undefined && { annotations: options.annotations }),
+  };
+}
+
+/**
+ * The sums of a new bundle. An attachment is counted as an attachment only, even if it is a blob of
+ * an image too.
+ */
+export function totalsOf(plan: Plan, { layers, images }: Contents, attachments: readonly Attachment[]): BundleTotals {
+  const blobs = new Map<Digest, number>(layers.map((layer) => [layer.digest, layer.sizeBytes]));
+  for (const [digest, bytes] of plan.documents) blobs.set(digest, bytes.length);
+  for (const { digest } of attachments) blobs.delete(digest);
+  const sizes = [...blobs.values()];
+  return {
+    images: images.length,
+    blobs: sizes.length,
+    sizeBytes: sizes.reduce((sum, size) => sum + size, 0),
+    diskBytes: layers.reduce((sum, layer) => sum + layer.diskBytes, 0),
+    inodes: layers.reduce((sum, layer) => sum + layer.inodes, 0),
+  };
+}
+
+/**
+ * Signs the payload with all keys and writes `bundle.dsse.json`. @throws AppError `bundle/option`
+ * (`reject`) when the payload is too large; `bundle/signer`
+ */
+export async function writeEnvelope(
+  directory: string,
+  payload: Payload,
+  keys: readonly SigningKey[],
+  signal: AbortSignal,
+): Promise<BundleId> {
+  const bytes = jsonBytes(payload);
+  if (bytes.length > limits.payloadBytes) {
+    throw bundleError(
+      'bundle/option',
+      `the payload would have ${bytes.length} bytes, and ${limits.payloadBytes} are allowed`,
+    );
+  }
+  let envelope = unsignedEnvelope(bytes);
+  for (const key of keys) envelope = withSignature(envelope, await signatureOver(envelope, key, signal));
+  await writeTreeFile(join(directory, 'bundle.dsse.json'), formatEnvelope(envelope));
+  return bundleIdOf(bytes);
+}
+
+/** A quarter of the payload, so that enough room is left for the rest. */
+const MAX_BYTES = limits.payloadBytes / 4;
+
+/**
+ * Warnings as a payload may hold them: a line of at most 1,024 characters each, at most 256 and 64
+ * KiB together. If there are more, the last line says how many are left out.
+ */
+export function payloadWarnings(warnings: readonly string[]): string[] {
+  const lines = warnings.map((warning) => clip(oneLine(warning), limits.textLength));
+  let left = MAX_BYTES;
+  const fitting = lines.findIndex((line, at) => {
+    left -= Buffer.byteLength(line);
+    return left < 0 || (at >= limits.payloadItems - 1 && lines.length > limits.payloadItems);
+  });
+  return fitting < 0 ? lines : [...lines.slice(0, fitting), `… and ${lines.length - fitting} more warnings`];
 }

@@ -1,7 +1,13 @@
 import type { Stats } from 'node:fs';
-import { constants, type FileHandle, open } from 'node:fs/promises';
+import { constants, type FileHandle, mkdir, open, readdir, stat, symlink } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { Payload } from '../../../domain/model/bundle.ts';
 import { type AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { formatBytes } from '../../../platform/sizes.ts';
 import { bundleError } from '../../bundle-error.ts';
+import { isBundleTar } from '../../read/open-bundle.ts';
+import { PARTITION_OFFSET } from '../image/image-layout.ts';
+import type { Medium } from '../image/make-image.ts';
 
 /** A stick that was judged. */
 export interface StickDevice {
@@ -12,7 +18,7 @@ export interface StickDevice {
 }
 
 /** A stick that nothing else can claim, as a mount does. */
-export interface ClaimedStick {
+interface ClaimedStick {
   /** Open for reading and writing. */
   readonly target: FileHandle;
   close(): Promise<void>;
@@ -83,4 +89,135 @@ export function stickError(message: string, cause?: unknown): AppError {
 /** `major:minor`, as makedev(3) does it, for the numbers of Linux. */
 function numberOf({ rdev }: Stats): string {
   return `${((rdev >> 8) & 0xfff) >>> 0}:${((rdev & 0xff) | ((rdev >> 12) & 0xfff00)) >>> 0}`;
+}
+
+/** A partition of a stick, or the filesystem on the bare disk. */
+export interface StickPart {
+  /** `sdb1`. */
+  readonly name: string;
+  readonly sizeBytes: number;
+  /** Empty when there is none, or it is unknown. */
+  readonly filesystem: string;
+  readonly label: string;
+}
+
+/** What the machine says of a block device. */
+export interface StickFacts {
+  /** `/dev/sdb`. */
+  readonly node: string;
+  /** `major:minor`. */
+  readonly number: string;
+  /** A partition can't be written to: it has no room for a partition table. */
+  readonly kind: 'disk' | 'partition';
+  /** The whole disk, for a partition. */
+  readonly disk: string;
+  readonly sizeBytes: number;
+  /** Vendor and model, for people; may be empty. */
+  readonly model: string;
+  readonly serial: string;
+  /** The kernel calls it removable, it is on USB, or it is an SD card. */
+  readonly isRemovable: boolean;
+  readonly isReadOnly: boolean;
+  /** Filesystems of this machine are on it, whatever it is plugged into. */
+  readonly isSystem: boolean;
+  /** fstab(5) says what it is for. */
+  readonly isInFstab: boolean;
+  /** Mounted filesystems, and swap, of the disk and of its partitions. */
+  readonly uses: readonly { readonly name: string; readonly what: string }[];
+  /** Partitions that device-mapper, md or a similar driver uses. */
+  readonly held: readonly string[];
+  /** What would be lost. */
+  readonly parts: readonly StickPart[];
+}
+
+/**
+ * Why an image must not be written to a device, as a sentence with what to do; undefined when it
+ * may.
+ */
+export function refusalOf(facts: StickFacts, imageBytes: number): string | undefined {
+  const { node, disk } = facts;
+  const [use] = facts.uses;
+  const [held] = facts.held;
+  if (facts.isSystem) return `${node} holds filesystems of this machine: name the device of the stick`;
+  if (facts.kind === 'partition') return `${node} is a partition: name the whole stick, /dev/${disk}`;
+  if (!facts.isRemovable) return `${node} is not removable, not on USB and no SD card: name the device of a stick`;
+  if (facts.isInFstab) return `${node} is in /etc/fstab, so this machine needs it: name another stick`;
+  if (use !== undefined) return `${use.name} is ${use.what}: run umount or swapoff first, or use another stick`;
+  if (held !== undefined) return `device-mapper or md uses ${held}: stop that first, or use another stick`;
+  if (facts.isReadOnly) return `${node} is read-only: move its switch, or use another stick`;
+  if (facts.sizeBytes === 0) return `${node} has no medium: plug in a stick`;
+  if (facts.sizeBytes >= imageBytes) return undefined;
+  return `${node} has ${formatBytes(facts.sizeBytes)}, and ${formatBytes(imageBytes)} are needed: use a larger stick, or make volumes`;
+}
+
+/** What a device is and what is on it, in lines for people. */
+export function describeStick({ node, model, serial, sizeBytes, parts }: StickFacts): string[] {
+  const name = model === '' ? 'unknown model' : model;
+  const number = serial === '' ? '' : `, serial ${serial}`;
+  const first = `${node}: ${name}, ${formatBytes(sizeBytes)}${number}`;
+  if (parts.length === 0) return [first, '  no partition and no known filesystem'];
+  return [
+    first,
+    ...parts.map((part) => {
+      const words = [part.filesystem || 'unknown content', part.label === '' ? '' : `'${part.label}'`];
+      return `  ${part.name}: ${formatBytes(part.sizeBytes)}, ${words.filter((word) => word !== '').join(' ')}`;
+    }),
+  ];
+}
+
+const MiB = 1024 * 1024;
+
+/** The size of a finished image of a stick. @throws AppError `bundle/source` (`reject`) */
+export async function imageSizeOf(path: string): Promise<number> {
+  try {
+    const file = await open(path, 'r');
+    try {
+      const { size } = await file.stat();
+      const sector = Buffer.alloc(512);
+      await file.read(sector, 0, sector.length, 0);
+      const isImage = size > PARTITION_OFFSET && size % MiB === 0 && sector.readUInt16LE(510) === 0xaa55;
+      if (isImage) return size;
+    } finally {
+      await file.close();
+    }
+  } catch (cause) {
+    throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
+  }
+  throw bundleError(
+    'bundle/source',
+    `${path} is not an image of a stick: make one with bundle create --filesystem, or name a bundle`,
+  );
+}
+
+/**
+ * The files of a medium with this bundle alone, below a new folder `root`, which gets a link to the
+ * bundle. Other files beside it stay away.
+ *
+ * @throws AppError `bundle/source` (`reject`) when a file can't be read
+ */
+export async function mediumOf(bundle: string, { name, version, arch }: Payload, root: string): Promise<Medium> {
+  const folder = `stickpin/${name}-${version}-${arch}`;
+  await mkdir(join(root, 'stickpin'), { recursive: true });
+  if (isBundleTar(bundle)) {
+    const path = `${folder}.stickpin.tar`;
+    await symlink(resolve(bundle), join(root, path));
+    return { root, folders: ['stickpin'], files: [await fileOf(root, path)] };
+  }
+  await symlink(resolve(bundle), join(root, folder));
+  const blobs = `${folder}/blobs/sha256`;
+  const files = [];
+  for (const file of (await readdir(join(root, folder))).sort()) {
+    if (DOCUMENTS.has(file)) files.push(await fileOf(root, `${folder}/${file}`));
+  }
+  for (const blob of (await readdir(join(root, blobs))).sort()) {
+    if (/^[0-9a-f]{64}$/.test(blob)) files.push(await fileOf(root, `${blobs}/${blob}`));
+  }
+  return { root, folders: ['stickpin', folder, `${folder}/blobs`, blobs], files };
+}
+
+/** Files of a bundle beside its blobs. */
+const DOCUMENTS = new Set(['bundle.dsse.json', 'oci-layout', 'index.json', 'contents.json']);
+
+async function fileOf(root: string, path: string): Promise<Medium['files'][number]> {
+  return { path, sizeBytes: (await stat(join(root, path))).size };
 }

@@ -4,7 +4,7 @@ import { checkOptions } from '../../../bundle/create/check-options.ts';
 import { createBundle } from '../../../bundle/create/create-bundle.ts';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { IMAGE_FILESYSTEMS, type ImageFilesystem } from '../../../bundle/create/image/image-layout.ts';
-import { parseImageRequest } from '../../../bundle/create/images/image-request.ts';
+import { parseImageRequest } from '../../../bundle/create/images/images-file.ts';
 import { parseAttachmentRequest } from '../../../bundle/create/payload/attachments.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';

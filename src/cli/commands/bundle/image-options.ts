@@ -1,8 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
-import { type ImageRequest, parseImageRequest } from '../../../bundle/create/images/image-request.ts';
-import { readImagesFile } from '../../../bundle/create/images/images-file.ts';
+import { type ImageRequest, parseImageRequest, readImagesFile } from '../../../bundle/create/images/images-file.ts';
 import { type ImagesFrom, merged, readImagesFrom, untakenNotes } from '../../../bundle/create/images/images-from.ts';
 import type { RegistryAccess } from '../../../bundle/create/images/registry-access.ts';
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
 import { readOpenshiftMedium } from '../../../bundle/create/openshift/openshift-medium.ts';
-import { removeStale, stagingPrefix } from '../../../bundle/create/output/staging-name.ts';
+import { removeStale, stagingPrefix } from '../../../bundle/create/output/staging.ts';
 import { formatReference } from '../../../domain/model/reference.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import type { ImageOptions } from './image-options.ts';

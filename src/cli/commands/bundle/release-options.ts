@@ -2,7 +2,7 @@ import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import type { CreateOptions } from '../../../bundle/create/create-options.ts';
-import { readAdvisories } from '../../../bundle/create/payload/advisories.ts';
+import { readAdvisories } from '../../../bundle/create/payload/attachments.ts';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';
 import { limits } from '../../../bundle/limits.ts';

@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
-import { generateKey } from '../../../bundle/create/payload/generate-key.ts';
-import { signVolumes } from '../../../bundle/create/payload/sign-envelope.ts';
+import { generateKey, signVolumes } from '../../../bundle/create/payload/sign-envelope.ts';
 import { takeEnvelope } from '../../../bundle/create/payload/take-envelope.ts';
 import { type SignatureAlgorithm, shortKeyId } from '../../../bundle/keys/keys.ts';
 import type { SigningKey } from '../../../bundle/keys/signing.ts';

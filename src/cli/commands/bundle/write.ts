@@ -3,11 +3,15 @@ import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { IMAGE_FILESYSTEMS, type ImageFilesystem } from '../../../bundle/create/image/image-layout.ts';
-import { imageLayoutOf, imageTools, makeImage } from '../../../bundle/create/image/make-image.ts';
-import { requireTools } from '../../../bundle/create/image/run-tool.ts';
+import { imageLayoutOf, imageTools, makeImage, requireTools } from '../../../bundle/create/image/make-image.ts';
 import { checkSpace } from '../../../bundle/create/output/staging.ts';
-import { describeStick, refusalOf, type StickFacts } from '../../../bundle/create/stick/judge-stick.ts';
-import { imageSizeOf, mediumOf } from '../../../bundle/create/stick/stick-source.ts';
+import {
+  describeStick,
+  imageSizeOf,
+  mediumOf,
+  refusalOf,
+  type StickFacts,
+} from '../../../bundle/create/stick/claim-stick.ts';
 import { writeStick } from '../../../bundle/create/stick/write-stick.ts';
 import { openBundle } from '../../../bundle/read/open-bundle.ts';
 import { readUntrusted } from '../../../bundle/verify/judge-bundle.ts';

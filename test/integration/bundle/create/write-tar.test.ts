@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
 import type { CreateOptions } from '../../../../src/bundle/create/create-options.ts';
-import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
+import { parseImageRequest } from '../../../../src/bundle/create/images/images-file.ts';
 import { signBundle } from '../../../../src/bundle/create/payload/sign-envelope.ts';
 import type { CreateProgress } from '../../../../src/bundle/create/progress.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';

@@ -4,8 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { buildDirectory, replaceOutput } from '../../../../src/bundle/create/output/staging.ts';
-import { stagingPrefix } from '../../../../src/bundle/create/output/staging-name.ts';
+import { buildDirectory, replaceOutput, stagingPrefix } from '../../../../src/bundle/create/output/staging.ts';
 import { writeNewFile } from '../../../../src/platform/files/durable-file.ts';
 
 let root: string;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
 import type { CreateOptions } from '../../../../src/bundle/create/create-options.ts';
-import { parseImageRequest } from '../../../../src/bundle/create/images/image-request.ts';
+import { parseImageRequest } from '../../../../src/bundle/create/images/images-file.ts';
 import { parseAttachmentRequest } from '../../../../src/bundle/create/payload/attachments.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { hostArch } from '../../../support/bundles/sample-bundle.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { deriveTags } from '../../../../../src/bundle/create/images/derive-tags.ts';
+import { deriveTags } from '../../../../../src/bundle/create/images/plan-images.ts';
 import type { Image } from '../../../../../src/domain/model/bundle.ts';
 import { digestFromHex } from '../../../../../src/domain/model/digest.ts';
 

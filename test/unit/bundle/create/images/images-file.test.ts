@@ -2,8 +2,11 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseImageRequest } from '../../../../../src/bundle/create/images/image-request.ts';
-import { parseImagesFile, readImagesFile } from '../../../../../src/bundle/create/images/images-file.ts';
+import {
+  parseImageRequest,
+  parseImagesFile,
+  readImagesFile,
+} from '../../../../../src/bundle/create/images/images-file.ts';
 
 const DIGEST = `sha256:${'a'.repeat(64)}`;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Plan } from '../../../../../src/bundle/create/images/plan-images.ts';
-import { checkBlobSizes } from '../../../../../src/bundle/create/layers/blob-sizes.ts';
+import { checkBlobSizes } from '../../../../../src/bundle/create/layers/packed-file.ts';
 import { digestFromHex } from '../../../../../src/domain/model/digest.ts';
 
 const GIB = 1024 ** 3;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createTarMeter } from '../../../../../src/bundle/create/layers/tar-meter.ts';
+import { createTarMeter } from '../../../../../src/bundle/create/layers/tar-walker.ts';
 import { AppError } from '../../../../../src/platform/app-error.ts';
 import { tarArchive } from '../../../../support/bundles/tar-archive.ts';
 

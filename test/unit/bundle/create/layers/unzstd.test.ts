@@ -1,7 +1,7 @@
 import { zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { unzstd } from '../../../../../src/bundle/create/layers/unzstd.ts';
+import { unzstd } from '../../../../../src/bundle/create/layers/packed-file.ts';
 import { seededBytes } from '../../../../support/bundles/sample-image.ts';
 
 const content = Buffer.concat([seededBytes('a', 200_000), Buffer.alloc(400_000, 'abc'), seededBytes('b', 1000)]);

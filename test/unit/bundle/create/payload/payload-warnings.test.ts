@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { payloadWarnings } from '../../../../../src/bundle/create/payload/payload-warnings.ts';
+import { payloadWarnings } from '../../../../../src/bundle/create/payload/release-payload.ts';
 
 describe('payloadWarnings', () => {
   it('keeps what fits', () => {

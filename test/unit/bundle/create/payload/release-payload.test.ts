@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseImageRequest } from '../../../../../src/bundle/create/images/image-request.ts';
+import { parseImageRequest } from '../../../../../src/bundle/create/images/images-file.ts';
 import {
   checkReleaseSource,
   parseImageReferences,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { describeStick, refusalOf, type StickFacts } from '../../../../../src/bundle/create/stick/judge-stick.ts';
+import { describeStick, refusalOf, type StickFacts } from '../../../../../src/bundle/create/stick/claim-stick.ts';
 
 const GiB = 1024 ** 3;
 const stick: StickFacts = {
