@@ -11,11 +11,10 @@ import { checkReleaseSource, payloadOf } from './payload/release-payload.ts';
 import { jsonBytes } from './write-bundle.ts';
 
 /**
- * Checks options before anything is copied, so that all that is wrong is reported at once: the
- * payload with the reader's own checks (its totals are still empty), and the files they name.
+ * Checks options before anything is copied and reports all faults at once: the payload with the
+ * reader's own checks (its totals are still empty), and the files.
  *
- * @throws AppError `bundle/option`, `bundle/source`, `bundle/target` (`reject`) that names the
- *   option or the file
+ * @throws AppError `bundle/option`, `bundle/source`, `bundle/target` (`reject`)
  */
 export async function checkOptions(options: CreateOptions): Promise<void> {
   const { attachments = [], access = {}, release, out } = options;
@@ -51,7 +50,6 @@ async function checkDraft(options: CreateOptions, faults: FaultList): Promise<vo
   }
 }
 
-/** @throws AppError `bundle/option` (`reject`) when the bundle would hold nothing */
 function checkCarried(options: CreateOptions): void {
   if (carriesNothing(options)) {
     throw bundleError(
@@ -62,7 +60,6 @@ function checkCarried(options: CreateOptions): void {
   if (!hasImages(options)) checkNoticeOptions(options);
 }
 
-/** @throws AppError `bundle/option` (`reject`) that names what is about a release of its own */
 function checkNoticeOptions({ base, ...options }: CreateOptions): void {
   const found = [...releaseMembers(options).map(({ flag }) => flag), ...(base === undefined ? [] : ['--base'])];
   if (found.length === 0) return;
@@ -73,8 +70,8 @@ function checkNoticeOptions({ base, ...options }: CreateOptions): void {
 }
 
 /**
- * @throws AppError `bundle/option` (`reject`) when it is empty, ends like an archive that no reader
- *   would find, or is one file where volumes are asked for
+ * Refuses a name that is empty, ends like an archive that no reader finds, or is one file where
+ * volumes are requested.
  */
 function checkOut({ out, volumeBytes }: CreateOptions): void {
   if (out === '') throw bundleError('bundle/option', 'out: it is empty; name a directory, or FILE.stickpin.tar');
@@ -92,7 +89,6 @@ function checkOut({ out, volumeBytes }: CreateOptions): void {
   );
 }
 
-/** @throws AppError `bundle/option` (`reject`) */
 function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: CreateOptions): void {
   const isNamedImage = /\.img$/i.test(out);
   const fault =

@@ -27,17 +27,15 @@ import { checkAttachments, writeAttachments } from './payload/attachments.ts';
 import { payloadOf, readReleasePayload, requestPayload, totalsOf, writeEnvelope } from './payload/release-payload.ts';
 import { neededBytes, writeTree } from './write-bundle.ts';
 
-/** A bundle that was made. */
 export interface CreatedBundle {
   readonly path: string;
   readonly bundleId: BundleId;
   readonly payload: Payload;
   readonly contents: Contents;
-  /** Over how many directories or images it is spread; absent where it is not. */
+  /** Number of directories or images; absent for one. */
   readonly volumes?: number;
   /** All warnings, one line each; the payload holds as many as its limit allows. */
   readonly warnings: readonly string[];
-  /** The digests to which references without a digest were resolved. */
   readonly resolved: ReadonlyMap<string, Digest>;
 }
 
@@ -45,11 +43,8 @@ export interface CreatedBundle {
  * Makes a bundle, all or nothing. The same options over the same images give the same payload, and
  * the same bytes of a tar or an image.
  *
- * @throws AppError `bundle/option` a wrong option; `bundle/source` a bad image; `bundle/skopeo` an
- *   image can't be fetched; `bundle/target`, `bundle/no-space` (`wait`) the bundle can't be
- *   written; `bundle/tool` a program for images of sticks is missing or fails; `bundle/signer`
- *   another program gives no good signature; `bundle/warnings` (`reject`) there are warnings, and
- *   `strict` makes them errors.
+ * @throws AppError `bundle/option`, `bundle/source`, `bundle/skopeo`, `bundle/target`,
+ *   `bundle/tool`, `bundle/signer`, `bundle/warnings` (`reject`); `bundle/no-space` (`wait`)
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   await checkOptions(options);
@@ -65,7 +60,6 @@ export async function createBundle(options: CreateOptions, signal: AbortSignal):
   return { path: options.out, ...made };
 }
 
-/** Checked options. `attachedBytes`: total size of the attachments in bytes. */
 type CheckedOptions = CreateOptions & { readonly attachedBytes: number };
 
 async function buildTree(
@@ -98,7 +92,6 @@ async function buildTree(
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
 }
 
-/** A warning about a version that sets another scheme for its stream than its maker may think. */
 function versionWarnings({ name, version, versionScheme }: CreateOptions, { images }: Plan): string[] {
   if (versionScheme !== undefined || images.length === 0 || !looksMistaken(version)) return [];
   const order = /^[0-9]/.test(version) ? '' : ', where it comes after every version that begins with a digit';
@@ -107,17 +100,13 @@ function versionWarnings({ name, version, versionScheme }: CreateOptions, { imag
   ];
 }
 
-/** @throws AppError `bundle/warnings` (`reject`) when there are any and they are errors */
 function refuseWarnings(warnings: readonly string[], { strict = false }: CreateOptions): void {
   if (!strict || warnings.length === 0) return;
   const are = warnings.length === 1 ? '1 warning is an error' : `${warnings.length} warnings are errors`;
   throw bundleError('bundle/warnings', `${are} with --strict, and no bundle was made: ${warnings.join('; ')}`);
 }
 
-/**
- * Finds what can't be made before gigabytes are copied. @throws AppError `bundle/source`,
- * `bundle/option`, `bundle/no-space`
- */
+/** Finds what can't be made before gigabytes are copied. */
 async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: CheckedOptions): Promise<void> {
   const { out, volumeBytes, filesystem, attachedBytes } = options;
   const rules = sizeRulesOf(options);
@@ -172,7 +161,6 @@ async function fetchAll(
   };
 }
 
-/** Size in bytes of the largest layer: it is on disk twice while a tar is made. */
 function largest({ layers }: Plan): number {
   return layers.reduce((most, layer) => Math.max(most, layer.size), 0);
 }

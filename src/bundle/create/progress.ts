@@ -1,9 +1,6 @@
-/** Progress of making a bundle. Sizes in bytes. */
+/** Sizes in bytes. */
 export type CreateProgress =
-  /**
-   * An image is being fetched through skopeo: the `position`th (from 1) of `total`, of which
-   * `bytes` have come so far.
-   */
+  /** skopeo fetches the `position`th image (from 1) of `total`. */
   | {
       readonly kind: 'fetch';
       readonly image: string;
@@ -12,8 +9,7 @@ export type CreateProgress =
       readonly bytes: number;
     }
   /**
-   * Archives are being unpacked, layers measured and copied, or packed into the tar file or image;
-   * or an image is written to a stick, or read back.
+   * Archives are unpacked, layers copied, a tar or image packed, or a stick written or read back.
    */
   | {
       readonly kind: 'unpack' | 'copy' | 'pack' | 'write' | 'verify';
@@ -24,7 +20,6 @@ export type CreateProgress =
 /** Called often, after each chunk that was read; must be quick and must not throw. */
 export type ProgressListener = (progress: CreateProgress) => void;
 
-/** Adds up bytes for a listener. */
 export function countBytes(
   kind: 'unpack' | 'copy' | 'pack' | 'write' | 'verify',
   totalBytes: number,

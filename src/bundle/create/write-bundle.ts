@@ -14,7 +14,6 @@ import { type BaseBundle, leaveToBase } from './layers/base-bundle.ts';
 import { copyLayer, moveLayer } from './layers/layer-file.ts';
 import { countBytes, type ProgressListener } from './progress.ts';
 
-/** What was written of a bundle but its envelope. */
 export interface WrittenTree {
   readonly contents: Contents;
   readonly contentsPointer: ContentPointer;
@@ -22,10 +21,10 @@ export interface WrittenTree {
 }
 
 /**
- * Writes `blobs/` without what is left to the base, `contents.json` among them, `index.json` and
- * `oci-layout` into an empty directory. Small files are not synced to disk yet.
+ * Writes `blobs/` without the layers of the base, `contents.json`, `index.json` and `oci-layout`
+ * into an empty directory. Small files are not synced yet.
  *
- * @throws AppError `bundle/source`; system errors of the target as they are.
+ * @throws AppError `bundle/source`; system errors of the target as they are
  */
 export async function writeTree(
   directory: string,
@@ -51,11 +50,11 @@ export async function writeTree(
   return { contents, contentsPointer, indexPointer: pointerTo(indexBytes) };
 }
 
-/** Layers below this size are copied side by side, since waiting for the disk takes longest. */
+/** Smaller layers are copied side by side: waiting for the disk takes longest. */
 const SMALL_BYTES = 1024 * 1024;
 const SMALL_AT_ONCE = 8;
 
-/** Copies or moves all layers that are not left to the base. @returns them in their order */
+/** In their order. */
 async function takeLayers(
   blobs: string,
   planned: readonly PlannedLayer[],
@@ -93,10 +92,7 @@ async function takeLayer(
   );
 }
 
-/**
- * The layout's index: an entry for each name, so that any OCI tool finds the images by the names
- * people use, and signatures by theirs.
- */
+/** An entry for each name, so that any OCI tool finds images and signatures. */
 function indexOf(images: readonly PlannedImage[]) {
   const manifests = images.flatMap(({ reference, digest, mediaType, sizeBytes, tags }) =>
     (tags.length === 0 ? [reference] : tags).map((name) => namedEntry(name, { mediaType, digest, size: sizeBytes })),
@@ -105,7 +101,7 @@ function indexOf(images: readonly PlannedImage[]) {
     const { repository } = parseReference(reference);
     return attached.map(({ tag, ...of }) => [`${repository}:${tag}`, of] as const);
   });
-  // Two images of a repository may share what is attached.
+  // Two images of a repository may share signatures.
   for (const [name, of] of new Map(attached)) manifests.push(namedEntry(name, of));
   return { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests };
 }
@@ -118,10 +114,7 @@ function layerBytes({ layers }: Plan, base: BaseBundle | undefined): number {
   return layers.reduce((sum, { digest, size }) => sum + (base?.layers.has(digest) ? 0 : size), 0);
 }
 
-/**
- * How many bytes are to be written; layers that are only moved are there already, those of the base
- * stay there.
- */
+/** Bytes to write, without layers that are only moved and those of the base. */
 export function neededBytes({ layers, documents }: Plan, base: BaseBundle | undefined): number {
   const ofDocuments = [...documents.values()].reduce((sum, bytes) => sum + bytes.length, 0);
   return layers

@@ -14,7 +14,6 @@ import { limits } from '../../limits.ts';
 import { REF_NAME } from '../images/layout-source.ts';
 import { type ArchiveMembers, badArchive, fileOf } from './unpack-archive.ts';
 
-/** An image of an archive. */
 export interface ArchiveImage {
   readonly descriptor: Descriptor;
   /** As the archive names it. */
@@ -23,7 +22,6 @@ export interface ArchiveImage {
   readonly architecture?: string;
 }
 
-/** What an archive lists. */
 export interface ArchiveIndex {
   readonly images: readonly ArchiveImage[];
   /** Signatures of images, attestations and SBOMs, which are no images themselves. */
@@ -70,11 +68,9 @@ const dockerManifest = v.array(
 );
 
 /**
- * The images of an archive: of its OCI layout (`index.json`) where it has one, else of Docker's
- * `manifest.json`.
+ * The images of an archive: of its `index.json` (OCI layout), else of Docker's `manifest.json`.
  *
- * @param read the bytes of one of its files, at most `maxBytes`.
- * @throws AppError `bundle/source` (`reject`) when it has neither, or an image has no name.
+ * @throws AppError `bundle/source` (`reject`) when it has neither, or an image has no name
  */
 export async function archiveIndexOf(
   members: ArchiveMembers,
@@ -92,8 +88,7 @@ export async function archiveIndexOf(
 }
 
 /**
- * image-spec, image-layout.md, as skopeo, podman, containerd, hauler and Docker from version 25 on
- * write it.
+ * image-spec, image-layout.md: skopeo, podman, containerd, hauler and Docker from 25 on write it.
  */
 async function imagesOfLayout(
   { path, files }: ArchiveMembers,
@@ -142,10 +137,7 @@ function unnamed(path: string, digest: Digest, name: string | undefined) {
   );
 }
 
-/**
- * The media type of what is no container image: a chart, a file, a signature under the name of its
- * image, and other artifacts. Undefined for an image.
- */
+/** The media type of a chart, a file, a signature or another artifact; undefined for an image. */
 async function artifactTypeOf(
   { mediaType, digest }: Descriptor,
   reference: Reference | undefined,
@@ -190,8 +182,8 @@ interface Blob {
 }
 
 /**
- * The manifest of an image that was saved without one: the same bytes, and so the same digest, as
- * skopeo makes for the transport `docker-archive:` where layers are not compressed.
+ * The manifest of an image without one: the same bytes, so the same digest, as skopeo makes for
+ * `docker-archive:` with plain layers.
  */
 function manifestOf(config: Blob, layers: readonly Blob[]): Buffer {
   const descriptor = (mediaType: string, { digest, sizeBytes }: Blob) => ({ mediaType, size: sizeBytes, digest });
@@ -206,17 +198,15 @@ function manifestOf(config: Blob, layers: readonly Blob[]): Buffer {
 }
 
 /**
- * A name in an archive. Docker leaves out its own registry: `rancher/pause:3.6` is
- * `docker.io/rancher/pause:3.6`. A tag alone is no name.
+ * Docker leaves out its own registry: `rancher/pause:3.6` is `docker.io/rancher/pause:3.6`. A tag
+ * alone is no name.
  */
 function referenceOf(name: string): Reference | undefined {
   if (/^sha256:/.test(name) || !/[/:@]/.test(name)) return undefined;
   for (const text of [name, `docker.io/${name}`]) {
     try {
       return parseReference(text);
-    } catch {
-      // The next form, or none.
-    }
+    } catch {}
   }
   return undefined;
 }

@@ -11,11 +11,10 @@ import { type ArchiveImage, archiveIndexOf } from './archive-images.ts';
 import { badArchive, unpackArchive } from './unpack-archive.ts';
 
 /**
- * Unpacks archives of images (`docker save`, air-gap archives of k3s and RKE2, OCI layouts; plain,
- * gzip or zstd), each into a layout of its own below `folder`, and requests all of their images.
- * Notes name what else is in them.
+ * Unpacks archives (`docker save`, k3s and RKE2 air-gap, OCI layouts; plain, gzip or zstd), each
+ * into a layout below `folder`, and requests all their images. Notes name other content.
  *
- * @param folder on the filesystem of the bundle; the caller removes it.
+ * @param folder on the filesystem of the bundle; the caller removes it
  * @throws AppError `bundle/source`, `bundle/no-space`
  */
 export async function readArchives(
@@ -76,9 +75,9 @@ function leftOutNote(path: string, leftOut: readonly string[]): string {
 }
 
 /**
- * One image for each name: where several have one name, that for `arch`.
+ * One image for each name: of several, that for `arch`.
  *
- * @throws AppError `bundle/source` (`reject`) when there is no image, or a name still has several.
+ * @throws AppError `bundle/source` (`reject`) without an image, or when a name still has several
  */
 function chooseImages(images: readonly ArchiveImage[], arch: string, path: string): ArchiveImage[] {
   const byName = new Map<string, ArchiveImage[]>();

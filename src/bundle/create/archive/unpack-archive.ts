@@ -11,13 +11,12 @@ import { layoutBlobPath, type SourceFile, sourceError } from '../images/layout-s
 import { damagedFile, streamPacked } from '../layers/packed-file.ts';
 import { createTarWalker } from '../layers/tar-walker.ts';
 
-/** A file of an archive, which is a blob of the layout now. */
 export interface StoredFile {
   readonly digest: Digest;
   readonly sizeBytes: number;
 }
 
-/** The names of an archive. They are names only: nothing is ever written under one of them. */
+/** Names of an archive. INVARIANT: nothing is ever written under one of them. */
 export interface ArchiveMembers {
   /** Of the archive itself, for errors. */
   readonly path: string;
@@ -27,12 +26,11 @@ export interface ArchiveMembers {
 }
 
 /**
- * Unpacks an archive of images into the blobs of an OCI layout at `folder`: each file under its own
- * digest. Folders and devices are left out, and of several members of one name the last counts, as
- * tar does.
+ * Unpacks an archive into the blobs of a layout at `folder`, each file under its digest. Folders
+ * and devices are left out; of members with one name the last counts, as in tar.
  *
  * @throws AppError `bundle/source` (`reject`) when it is no archive, damaged, cut off or hostile;
- *   `bundle/no-space` (`wait`) before it fills the filesystem.
+ *   `bundle/no-space` (`wait`) before it fills the filesystem
  */
 export async function unpackArchive(
   path: string,
@@ -69,7 +67,6 @@ export async function unpackArchive(
   return unpacking;
 }
 
-/** A file that is being written. */
 interface OpenFile {
   readonly name: string;
   readonly temporary: string;
@@ -83,9 +80,7 @@ interface Unpacking {
   readonly files: Map<string, StoredFile>;
   readonly links: Map<string, string | undefined>;
   members: number;
-  /** How much space is left on the filesystem of the layout. */
   leftBytes: number;
-  /** What is to be written of the current chunk, in order. */
   steps: (() => Promise<void>)[];
   file: OpenFile | undefined;
 }
@@ -151,10 +146,10 @@ async function finish(unpacking: Unpacking, sizeBytes: number): Promise<void> {
 }
 
 /**
- * The file that a name of the archive stands for. Links are followed within the archive.
+ * The file behind a name. Links are followed within the archive.
  *
  * @throws AppError `bundle/source` (`reject`) when there is none, or links lead outside or in a
- *   circle.
+ *   circle
  */
 export function fileOf({ path, files, links }: ArchiveMembers, name: string): StoredFile {
   const seen = new Set<string>();
@@ -205,7 +200,6 @@ function endOf(walker: ReturnType<typeof createTarWalker>, file: SourceFile): vo
   }
 }
 
-/** `bundle/source` (`reject`) for an archive that is damaged, or none. */
 export function badArchive(path: string, why: string): AppError {
   return bundleError('bundle/source', `archive ${path}: ${why}`);
 }

@@ -1,57 +1,48 @@
-/** Filesystems that images of sticks are made with. */
 export const IMAGE_FILESYSTEMS = ['vfat', 'ext4'] as const;
 
-/** One of {@link IMAGE_FILESYSTEMS}. */
 export type ImageFilesystem = (typeof IMAGE_FILESYSTEMS)[number];
 
-/** The name of the filesystem of every image. Nodes don't look at it. */
+/** Nodes don't read it. */
 export const IMAGE_LABEL = 'STICKPIN';
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
 const GiB = 1024 * MiB;
 
-/** Where the partition begins, as all common tools place it. Size in bytes. */
+/** Where all common tools begin a partition. */
 export const PARTITION_OFFSET = MiB;
-/** Of all sticks. Size in bytes. */
 export const SECTOR_BYTES = 512;
 
-/** The files and folders that go into an image. */
 export interface ImageContent {
   readonly folders: number;
-  /** Size of each file in bytes. */
+  /** Sizes in bytes. */
   readonly files: readonly number[];
 }
 
-/** The size of an image and of the parts of its filesystem, in bytes. */
+/** Sizes in bytes. */
 export interface ImageLayout {
-  /** All of the image, whole MiB. */
+  /** Whole MiB. */
   readonly imageBytes: number;
-  /** The filesystem, from {@link PARTITION_OFFSET} to the end. */
+  /** From {@link PARTITION_OFFSET} to the end. */
   readonly partitionBytes: number;
-  /** Of vfat: its cluster; of ext4: its block. */
+  /** Of vfat its cluster, of ext4 its block. */
   readonly unitBytes: number;
-  /** Of ext4: the files that it has room for. */
+  /** Of ext4. */
   readonly inodes: number;
 }
 
 /**
- * The smallest layout that holds the content, with room for 1 % more, at least 16 MiB. Each file
- * takes whole clusters or blocks.
+ * The smallest layout with room for 1 % more, at least 16 MiB. Files take whole clusters or blocks.
  */
 export function layoutOf(filesystem: ImageFilesystem, content: ImageContent): ImageLayout {
   return filesystem === 'ext4' ? ext4Layout(content) : vfatLayout(content);
 }
 
-/**
- * Bytes for a volume's files so that its image has at most `imageBytes`: a part is left for the
- * tables of the filesystem.
- */
+/** Bytes for a volume's files in an image of `imageBytes`, without the tables of the filesystem. */
 export function roomInImage(imageBytes: number): number {
   return Math.max(0, Math.floor(imageBytes * 0.96) - 28 * MiB);
 }
 
-/** The unit in which files of an image of this size take space. */
 export function unitOf(filesystem: ImageFilesystem, imageBytes: number): number {
   return filesystem === 'ext4' ? EXT4_BLOCK : (CLUSTERS.find(({ upTo }) => imageBytes <= upTo)?.bytes ?? 32 * KiB);
 }
@@ -64,7 +55,7 @@ const CLUSTERS = [
   { bytes: 16 * KiB, upTo: 32 * GiB },
   { bytes: 32 * KiB, upTo: 2 * 1024 * GiB },
 ];
-/** FAT32 has at least 65,525 clusters. Some are for what rounding takes. */
+/** FAT32 has at least 65,525 clusters; the rest is for rounding. */
 const MIN_CLUSTERS = 66_000;
 /** Two tables with four bytes for each cluster. */
 const FAT_BYTES = 8;
@@ -112,8 +103,8 @@ function sized(bytes: number, rest: Pick<ImageLayout, 'unitBytes' | 'inodes'>): 
 const MAX_FAT_ENTRIES = 65_536;
 
 /**
- * Whether a folder with files of these names is too large for FAT, which Linux and Windows limit to
- * 2 MiB. A long name takes an entry for each 13 letters, and one more.
+ * Whether a folder with files of these names is larger than 2 MiB, the limit of Linux and Windows.
+ * A long name takes an entry for each 13 letters, and one more.
  */
 export function isTooManyForFat(names: readonly string[]): boolean {
   const entries = names.reduce((sum, name) => sum + Math.ceil(name.length / 13) + 1, 2);
@@ -121,10 +112,10 @@ export function isTooManyForFat(names: readonly string[]): boolean {
 }
 
 /**
- * The first sector of an image: a partition table (MBR) with one partition, which fills the image.
- * MBR is read everywhere, and unlike GPT it has no copy at the end of the stick.
+ * The first sector: an MBR with one partition, which fills the image. MBR is read everywhere, and
+ * unlike GPT it has no copy at the end of the stick.
  *
- * @param id any four bytes, which name the disk.
+ * @param id four bytes that name the disk
  */
 export function partitionTable(filesystem: ImageFilesystem, partitionBytes: number, id: Uint8Array): Buffer {
   const sector = Buffer.alloc(SECTOR_BYTES);

@@ -24,28 +24,22 @@ const mcopy: Tool = { name: 'mcopy', package: 'mtools' };
 const mkfsExt4: Tool = { name: 'mkfs.ext4', package: 'e2fsprogs' };
 const debugfs: Tool = { name: 'debugfs', package: 'e2fsprogs' };
 
-/** The programs that make an image of a filesystem. */
 export const imageTools: Readonly<Record<ImageFilesystem, readonly Tool[]>> = {
   vfat: [mkfsVfat, mmd, mcopy],
   ext4: [mkfsExt4, debugfs],
 };
 
-/** How an image is made. */
 interface ImageOptions {
   readonly filesystem: ImageFilesystem;
   /** Time of every file (RFC 3339). */
   readonly created: string;
   /** Ids of disk and filesystem are made from it. */
   readonly seed: string;
-  /** The image must not be larger. Default: no limit. */
   readonly maxBytes?: number;
   readonly onProgress: ProgressListener;
 }
 
-/**
- * What goes into an image. Paths are relative to `root`, sorted, folders before what is in them,
- * and have no characters but `A-Za-z0-9._+/-`.
- */
+/** Paths are relative to `root`, sorted, folders first, with no characters but `A-Za-z0-9._+/-`. */
 export interface Medium {
   readonly root: string;
   readonly folders: readonly string[];
@@ -53,11 +47,11 @@ export interface Medium {
 }
 
 /**
- * Makes the image of a stick: a partition table, and a filesystem with the medium. No root rights
- * are needed. The same content, modes, options and versions of the tools give the same bytes.
+ * Makes the image of a stick: a partition table and a filesystem with the medium, without root. The
+ * same content, modes, options and versions of tools give the same bytes.
  *
  * @throws AppError `bundle/tool` when a program is missing or fails; `bundle/option` when FAT can't
- *   hold the content, or the image would be larger than allowed; system errors as they are
+ *   hold the content or the image is too large; system errors as they are
  */
 export async function makeImage(
   medium: Medium,
@@ -94,21 +88,17 @@ export async function makeImage(
 interface Making {
   readonly medium: Medium;
   /**
-   * Relative to the medium, where all tools run. They find parameters behind `?` and `@@` in a
+   * Relative to the medium, where all tools run: they read parameters behind `?` and `@@` in a
    * path.
    */
   readonly image: string;
   readonly layout: ImageLayout;
   /** At least 32 bytes. */
   readonly id: Buffer;
-  /** Time of all files. */
   readonly seconds: number;
 }
 
-/**
- * The layout of an image with this medium. @throws AppError `bundle/option` (`reject`) when FAT
- * can't hold it
- */
+/** @throws AppError `bundle/option` (`reject`) when FAT can't hold it */
 export function imageLayoutOf(medium: Medium, filesystem: ImageFilesystem): ImageLayout {
   if (filesystem === 'vfat') checkFat(medium);
   return layoutOf(filesystem, {
@@ -118,10 +108,10 @@ export function imageLayoutOf(medium: Medium, filesystem: ImageFilesystem): Imag
 }
 
 /**
- * Everything in the folder `root` as a medium. Modes and times of its files are changed, so that
- * nothing of this machine and of this moment gets into an image.
+ * The folder `root` as a medium. Changes modes and times of its files, so that the image has
+ * nothing of this machine and moment.
  *
- * @param created time of every file (RFC 3339).
+ * @param created time of every file (RFC 3339)
  */
 export async function ownMedium(root: string, created: string): Promise<Medium> {
   const medium = await listMedium(root);
@@ -141,7 +131,6 @@ async function listMedium(root: string): Promise<Medium> {
   return { root, folders, files };
 }
 
-/** @throws AppError `bundle/option` (`reject`) */
 function checkFat({ folders, files }: Medium): void {
   const large = files.find(({ sizeBytes }) => sizeBytes > limits.blobBytes);
   if (large !== undefined) {
@@ -199,8 +188,8 @@ async function makeVfat({ medium, image, layout, id, seconds }: Making, signal: 
 }
 
 /**
- * debugfs fills the filesystem in a fixed order and with fixed times. mkfs.ext4 -d would take the
- * order of the folder and the times of its inodes.
+ * debugfs keeps a fixed order and fixed times; mkfs.ext4 -d takes those of the folder and its
+ * inodes.
  */
 async function makeExt4({ medium, image, layout, id, seconds }: Making, signal: AbortSignal): Promise<void> {
   const env = { E2FSPROGS_FAKE_TIME: `${Math.max(1, seconds)}`, SOURCE_DATE_EPOCH: `${seconds}` };
@@ -248,21 +237,18 @@ export interface Tool {
   readonly package: string;
 }
 
-/** What a program is run with. */
 interface ToolRun {
   readonly args: readonly string[];
-  /** Default: that of this process. */
   readonly directory?: string;
-  /** In addition to the environment of this process. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
 const MAX_TEXT = 64 * 1024;
 
 /**
- * Runs a program and waits until it ends; an abort kills it.
+ * Runs a program; an abort kills it.
  *
- * @returns what it wrote to standard output and standard error, the last 64 KiB of each.
+ * @returns the last 64 KiB of each output
  * @throws AppError `bundle/tool` (`reject`) when it is missing or fails, with its last line
  */
 export async function runTool(
@@ -296,14 +282,13 @@ export async function runTool(
   throw toolError(tool, lastLine(ended.stderr) || lastLine(ended.stdout) || `exit code ${ended.code}`);
 }
 
-/** @throws AppError `bundle/tool` (`reject`) that names all missing programs and their packages */
+/** @throws AppError `bundle/tool` (`reject`) with all missing programs and their packages */
 export async function requireTools(tools: readonly Tool[]): Promise<void> {
   const missing: Tool[] = [];
   for (const tool of tools) if ((await findTool(tool)) === undefined) missing.push(tool);
   if (missing.length > 0) throw notInstalled(missing);
 }
 
-/** A failure of a program. */
 function toolError({ name }: Tool, why: string) {
   return bundleError('bundle/tool', `${name}: ${why}`);
 }
@@ -347,11 +332,7 @@ const INTERVAL_MS = 250;
 const BLOCK_BYTES = 512;
 
 /**
- * Reports how much of a sparse file is written while `act` fills it, since the programs that do so
- * have no machine-readable progress.
- *
- * @returns what `act` returns.
- * @throws whatever `act` throws.
+ * Reports the written part of a sparse file while `act` fills it: the programs report no progress.
  */
 async function watchWritten<T>(
   path: string,

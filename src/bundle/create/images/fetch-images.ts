@@ -20,7 +20,6 @@ import { layoutBlobPath, REF_NAME } from './layout-source.ts';
 import { type LayoutRequest, signatureTagOf } from './plan-images.ts';
 import { accessFlags, type RegistryAccess, runSkopeo, watchSize } from './registry-access.ts';
 
-/** Options of {@link fetchImages}. */
 interface FetchOptions {
   readonly withSignatures: boolean;
   readonly access: RegistryAccess;
@@ -28,14 +27,13 @@ interface FetchOptions {
 }
 
 /**
- * Fetches every image that does not come from an OCI layout into one layout at `folder`, with
- * skopeo and `--preserve-digests`. Of an index only the manifests are fetched that runtimes choose
- * for `linux/arch`; the index itself keeps its bytes. Signatures of an image in its registry are
- * fetched too, unless `withSignatures` is false. Credentials, mirrors and TLS are as
- * containers-registries.conf(5) and containers-auth.json(5) say, unless `access` says otherwise.
+ * Fetches every image that is not in an OCI layout into one layout at `folder`, with skopeo and
+ * `--preserve-digests`. Of an index only the manifests are fetched that runtimes choose for
+ * `linux/arch`; its bytes stay. Signatures are fetched unless `withSignatures` is false.
+ * Credentials, mirrors and TLS follow containers-registries.conf(5) and containers-auth.json(5),
+ * unless `access` differs.
  *
- * @param folder is created when it is needed, on the filesystem of the bundle; the caller removes
- *   it.
+ * @param folder on the filesystem of the bundle; the caller removes it
  * @throws AppError `bundle/skopeo`, `bundle/source` (`reject`)
  */
 export async function fetchImages(
@@ -82,13 +80,9 @@ export async function fetchImages(
   return requests;
 }
 
-/**
- * Transports that can hold an index. The others hold single images, and reading their manifest is
- * slow.
- */
+/** Transports that can hold an index. In the others, reading a manifest is slow. */
 const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
 
-/** Where skopeo puts what it fetches. */
 const INCOMING = 'incoming';
 
 interface Fetch {
@@ -101,10 +95,7 @@ interface Fetch {
   readonly isSignature?: true;
 }
 
-/**
- * What was fetched for one request: the target of its reference, and the digests that may be signed
- * (an index and its manifest).
- */
+/** `subjects` may be signed: an index and its manifest. */
 interface FetchedImage {
   readonly top: Descriptor;
   readonly subjects: readonly Digest[];
@@ -137,7 +128,6 @@ function repositoryIn({ location }: Fetch): string {
   return repositoryOf(location.slice('docker://'.length));
 }
 
-/** The signatures of an image in its registry, by their tags. */
 async function fetchSignatures(
   fetch: Fetch,
   subjects: readonly Digest[],
@@ -172,10 +162,7 @@ async function inspectIfThere(
   }
 }
 
-/**
- * The index at a location, or undefined when it is a single manifest. Skopeo alone would copy the
- * manifest and drop the index.
- */
+/** Undefined for a single manifest. Skopeo alone would copy the manifest and drop the index. */
 async function fetchIndex(
   { name, location, arch, folder, access }: Fetch,
   signal: AbortSignal,
@@ -189,10 +176,7 @@ async function fetchIndex(
   return { descriptor: await keepDocument(folder, bytes, mediaType), children };
 }
 
-/**
- * Copies one manifest with its blobs. It uses the `dir:` transport, which keeps Docker's schema 2
- * unchanged; for an OCI layout skopeo would rewrite it.
- */
+/** The `dir:` transport keeps Docker's schema 2; for an OCI layout skopeo would rewrite it. */
 async function copyManifest(
   { name, arch, folder, access, isSignature }: Fetch,
   location: string,

@@ -8,10 +8,10 @@ import { bundleError } from '../../bundle-error.ts';
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 /**
- * Reads a list of images, see {@link parseImagesFile}; at most 4 MiB.
+ * At most 4 MiB.
  *
- * @throws AppError `bundle/option` (`reject`) that names the file, and the line where one is wrong;
- *   `bundle/source` when it can't be read.
+ * @throws AppError `bundle/option` (`reject`) with file and line; `bundle/source` when it can't be
+ *   read
  */
 export async function readImagesFile(path: string, signal: AbortSignal, shortNames?: string): Promise<ImageRequest[]> {
   try {
@@ -36,12 +36,11 @@ function textOf(bytes: Buffer, path: string): string {
 }
 
 /**
- * Parses a list of images. Each line has the argument of `--image`, then options (`pin=false`),
- * separated by spaces. `#` at the beginning of a line or after a space begins a comment.
+ * Parses a list of images. A line has the argument of `--image`, then options (`pin=false`),
+ * separated by spaces. `#` at the start or after a space begins a comment.
  *
- * @param path names the file in errors and in {@link ImageRequest.origin}.
- * @param shortNames the registry of names without one; without it they are faults.
- * @throws AppError `bundle/option` (`reject`) as `FILE:LINE: why`.
+ * @param shortNames the registry of names without one; without it they are faults
+ * @throws AppError `bundle/option` (`reject`) as `FILE:LINE: why`
  */
 export function parseImagesFile(text: string, path: string, shortNames?: string): ImageRequest[] {
   const lines = text.replace(/^\ufeff/, '').split('\n');
@@ -86,52 +85,45 @@ function parsePin(settings: readonly string[]): { pin?: boolean } {
   return first === undefined ? {} : { pin: first === 'pin=true' };
 }
 
-/**
- * Which image of an OCI image layout: by its name (`org.opencontainers.image.ref.name`), by digest,
- * by position, or the only one.
- */
+/** `name` is `org.opencontainers.image.ref.name`. */
 export type LayoutSelector =
   | { readonly kind: 'only' }
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'digest'; readonly digest: Digest }
   | { readonly kind: 'position'; readonly position: number };
 
-/** Where an image comes from. `skopeo` takes any transport of containers-transports(5). */
+/** `skopeo` takes any transport of containers-transports(5). */
 export type ImageSource =
   | {
       readonly kind: 'layout';
       readonly directory: string;
       readonly selector: LayoutSelector;
-      /** Whether the layout is ours, so that its layers may be moved out of it. Default false. */
+      /** The layout is ours: its layers may be moved out. Default false. */
       readonly isDisposable?: boolean;
       /** What errors call the layout when its path is ours. Default `oci:` and the directory. */
       readonly place?: string;
     }
   | { readonly kind: 'skopeo'; readonly location: string };
 
-/** An image that a bundle shall hold. */
 export interface ImageRequest {
   readonly reference: Reference;
   readonly source: ImageSource;
-  /**
-   * A short name such as `etcd`. Default: the last part of the repository's path, if that is
-   * unique.
-   */
+  /** Such as `etcd`. Default: the last part of the repository's path, if unique. */
   readonly component?: string;
   /** Default true. */
   readonly pin?: boolean;
-  /** Whether an archive that has the image is taken instead of its source. Default false. */
+  /** An archive with the image is taken instead of its source. Default false. */
   readonly isReplaceable?: boolean;
-  /** Where it was requested, such as `images.txt:7`, for errors. Absent for the command line. */
+  /** Such as `images.txt:7`, for errors. Absent for the command line. */
   readonly origin?: string;
 }
 
 /**
- * Reads the argument of `--image`: `[COMPONENT=]REF[=SOURCE]`. REF is `registry/repo`, with a tag,
- * a digest or both; SOURCE is in the syntax of containers-transports(5), by default `docker://REF`.
+ * Reads the argument of `--image`: `[COMPONENT=]REF[=SOURCE]`. REF is `registry/repo` with a tag, a
+ * digest or both; SOURCE as in containers-transports(5), by default `docker://REF`.
  *
- * @param shortNames the registry of a REF without one, which then has a tag or a digest where a
- *   SOURCE follows; without it such a REF is a fault.
+ * @param shortNames the registry of a REF without one, which then needs a tag or digest before a
+ *   SOURCE; without it such a REF is a fault
  * @throws AppError `bundle/option`, `domain/reference` (`reject`)
  */
 export function parseImageRequest(text: string, shortNames?: string): ImageRequest {
@@ -149,11 +141,7 @@ export function parseImageRequest(text: string, shortNames?: string): ImageReque
   };
 }
 
-/**
- * Runs `act` for an image that a file requests; its errors then begin with file and line.
- *
- * @throws whatever `act` throws, an AppError with its code and disposition.
- */
+/** Errors of `act` begin with file and line of the request; code and disposition stay. */
 export async function withOrigin<T>(origin: string | undefined, act: () => Promise<T>): Promise<T> {
   try {
     return await act();
@@ -164,10 +152,7 @@ export async function withOrigin<T>(origin: string | undefined, act: () => Promi
   }
 }
 
-/**
- * Reads a source: `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. @throws
- * AppError `bundle/option` (`reject`)
- */
+/** Reads `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. */
 function parseImageSource(text: string): ImageSource {
   if (!/^[a-z][a-z0-9-]*:./.test(text)) {
     throw bundleError(
@@ -198,9 +183,7 @@ function parseSelector(text: string, source: string): LayoutSelector {
   return position === undefined ? { kind: 'name', name: text } : { kind: 'position', position: Number(position) };
 }
 
-/**
- * The registry that a reference names, as a source. `docker://` takes a tag or a digest, not both.
- */
+/** `docker://` takes a tag or a digest, not both. */
 export function fromRegistry(reference: Reference): ImageSource {
   const { repository, tag, digest } = reference;
   const asked = digest !== undefined ? { repository, digest } : { repository, ...(tag !== undefined && { tag }) };

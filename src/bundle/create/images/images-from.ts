@@ -16,43 +16,38 @@ import { fromRegistry, type ImageRequest } from './images-file.ts';
 import { sourceError } from './layout-source.ts';
 import { MAX_MANIFEST_BYTES, manifestFiles, parseManifest, readManifestText } from './manifests.ts';
 
-/** A text that looks like an image and was not taken. */
 interface Untaken {
-  /** As {@link ImageRequest.origin}. */
   readonly origin: string;
   readonly image: string;
 }
 
-/** What Kubernetes manifests say about images. */
 export interface ImagesFrom {
-  /** Each image once, in the order in which they are found, from its own registry. */
+  /** Each image once, in order, from its own registry. */
   readonly requests: readonly ImageRequest[];
-  /** Every place of a pod that asks for an image. */
+  /** Every image of a pod. */
   readonly used: readonly ManifestImage[];
-  /** Texts outside of pods that look like images, each image once. */
+  /** Texts outside pods that look like images, each once. */
   readonly untaken: readonly Untaken[];
   /**
-   * A sentence for each document that is no Kubernetes object, for each image that is a pattern,
-   * and for each file that repeats keys or is left out.
+   * A sentence for each document that is no Kubernetes object, each image that is a pattern, and
+   * each file that repeats keys or is left out.
    */
   readonly notes: readonly string[];
 }
 
-/** How the text of stdin is called in messages. */
 const STDIN = 'standard input';
 const MAX_FAULTS = 20;
 /** What most charts mean by a short name. */
 const DOCKER = 'docker.io';
 
 /**
- * Takes the images out of Kubernetes manifests and rendered charts (YAML or JSON, several
- * documents, lists): those of every pod that an object of any kind describes.
+ * Takes the images of every pod out of Kubernetes manifests and rendered charts (YAML or JSON,
+ * several documents, lists).
  *
- * @param source a folder (its `*.yaml`, `*.yml` and `*.json`), a file of any name, or `-` for
- *   `stdin`.
- * @param shortNames the registry of names without one; without it they are faults.
- * @throws AppError `bundle/source` (`reject`) when it can't be read, is malformed or asks for no
- *   image; `bundle/option` that names all references that are malformed or short.
+ * @param source a folder (its `*.yaml`, `*.yml`, `*.json`), a file, or `-` for `stdin`
+ * @param shortNames the registry of names without one; without it they are faults
+ * @throws AppError `bundle/source` (`reject`) when it can't be read, is malformed or has no image;
+ *   `bundle/option` with all references that are malformed or short
  */
 export async function readImagesFrom(
   { source, shortNames }: { readonly source: string; readonly shortNames?: string | undefined },
@@ -70,11 +65,7 @@ export async function readImagesFrom(
   throw bundleError('bundle/source', `no pod with an image is in ${where}`);
 }
 
-/**
- * One sentence for each image that was found outside of pods and is not requested.
- *
- * @param requests all images of the bundle.
- */
+/** One sentence for each image outside pods that is not requested. */
 export function untakenNotes({ untaken }: ImagesFrom, requests: readonly ImageRequest[]): string[] {
   const known = new Set(requests.flatMap(({ reference }) => [formatReference(reference)]));
   return untaken
@@ -86,7 +77,6 @@ export function untakenNotes({ untaken }: ImagesFrom, requests: readonly ImageRe
     );
 }
 
-/** Joins what was found; an image that comes again is left out. */
 export function merged(found: readonly ImagesFrom[]): ImagesFrom {
   return {
     requests: firstOfEach(
@@ -136,7 +126,6 @@ function imagesOf(
   };
 }
 
-/** @throws AppError `bundle/option` (`reject`) that names every reference that is wrong */
 function requestsOf(placed: readonly { readonly image: PlacedPodImage; readonly origin: string }[]): ImageRequest[] {
   const faults: string[] = [];
   let isShort = false;

@@ -17,25 +17,23 @@ import type { LayoutSelector } from './images-file.ts';
 /** image-spec, annotations.md: what the name of an entry of a layout. */
 export const REF_NAME = 'org.opencontainers.image.ref.name';
 
-/** A layer, a document or an archive. */
 export interface SourceFile {
   readonly path: string;
-  /** How errors call it. */
+  /** Its name in errors. */
   readonly what: string;
 }
 
-/** The path of a blob in an OCI image layout. */
 export function layoutBlobPath(directory: string, digest: Digest): string {
   return join(directory, 'blobs', 'sha256', hexOf(digest));
 }
 
-/** All entries of a layout's `index.json`. @throws AppError `bundle/source` (`reject`) */
+/** @throws AppError `bundle/source` (`reject`) */
 export async function readLayoutIndex(directory: string, signal: AbortSignal): Promise<readonly SourceEntry[]> {
   const path = join(directory, 'index.json');
   return parseSourceIndex(await readLimited(path, limits.indexBytes, signal), path, 'bundle/source');
 }
 
-/** A sentence for each entry of a layout that is left out, since its digest is not a SHA-256. */
+/** A sentence for each entry that is left out, since its digest is not a SHA-256. */
 export function leftOutNotes(place: string, entries: readonly SourceEntry[]): string[] {
   return entries.flatMap((found) =>
     found.kind === 'usable' ? [] : [`${place}: ${shownEntry(found)} is left out: ${NOT_SHA256}`],
@@ -49,22 +47,18 @@ function shownEntry({ digest, name }: Extract<SourceEntry, { kind: 'other-algori
   return name === undefined ? short : `${name} (${short})`;
 }
 
-/** The name of an entry of a layout (`org.opencontainers.image.ref.name`), if it has one. */
 export function refNameOf(entry: IndexEntry): string | undefined {
   return entry.annotations?.[REF_NAME];
 }
 
 /**
- * The selected entry of a layout's `index.json` (image-spec, image-layout.md).
+ * The selected entry (image-spec, image-layout.md).
  *
- * @param place what errors call it.
- * @param entries all of its entries.
- * @throws AppError `bundle/source` (`reject`) that lists the names to choose from.
+ * @throws AppError `bundle/source` (`reject`) that lists the names to choose from
  */
 export function findInLayout(place: string, selector: LayoutSelector, entries: readonly SourceEntry[]): IndexEntry {
   const selected = entries.filter((entry, at) => isSelected(entry, at, selector));
-  // Without a name, an entry that can't be taken does not stand in the way of the only one that
-  // can.
+  // An entry that can't be taken does not hide the only one that can.
   const found = selector.kind === 'only' ? selected.filter(({ kind }) => kind === 'usable') : selected;
   const [first] = found.length === 0 ? selected : found;
   const usable = found.flatMap((one) => (one.kind === 'usable' ? one.entry : []));
@@ -102,10 +96,10 @@ function nameOf(found: SourceEntry): string | undefined {
 }
 
 /**
- * Reads a manifest, index or config of a layout and checks it.
+ * Reads a manifest, index or config.
  *
  * @throws AppError `bundle/source` (`reject`) when it is absent, too large, or has another size or
- *   digest.
+ *   digest
  */
 export async function readLayoutDocument(
   { path, what }: SourceFile,
@@ -132,10 +126,7 @@ async function readLimited(path: string, maxBytes: number, signal: AbortSignal, 
   }
 }
 
-/**
- * A failed system call on a source as `bundle/source` (`reject`); an AppError is returned
- * unchanged.
- */
+/** A system error as `bundle/source` (`reject`); an AppError stays. */
 export function sourceError(what: string, cause: unknown): unknown {
   if (cause instanceof AppError) return cause;
   // Without the path, which may be ours.

@@ -12,25 +12,21 @@ import {
 } from '../../documents/kubernetes-manifest.ts';
 import { sourceError } from './layout-source.ts';
 
-/** What a folder of manifests says. */
 export interface Manifests {
   readonly images: readonly ManifestImage[];
-  /** Warnings, one line each. */
   readonly notes: readonly string[];
 }
 
-/** The most bytes of one manifest. */
 export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
 const MAX_FILES = 20_000;
 const MANIFEST = /\.(?:ya?ml|json)$/i;
 
 /**
- * Reads the images that Kubernetes manifests ask for: every document of every `*.yaml`, `*.yml` and
- * `*.json` (YAML 1.2 with merge keys) below `directory`, in the order of their paths. Hidden files
- * and folders, and links to folders, are left out. At most 20,000 files of 16 MiB each.
+ * Reads the images of every document of every `*.yaml`, `*.yml` and `*.json` (YAML 1.2 with merge
+ * keys) below `directory`, by path. Hidden entries and links to folders are left out. At most
+ * 20,000 files of 16 MiB each.
  *
- * @throws AppError `bundle/source` (`reject`) as {@link parseManifest}; also when there is no
- *   manifest.
+ * @throws AppError `bundle/source` (`reject`) as {@link parseManifest}; also without a manifest
  */
 export async function readManifests(directory: string, signal: AbortSignal): Promise<Manifests> {
   const images: ManifestImage[] = [];
@@ -47,8 +43,8 @@ export async function readManifests(directory: string, signal: AbortSignal): Pro
 const NAMES_IMAGE = /image["']?\s*:/i;
 
 /**
- * The documents of one file, with notes. A malformed file of a folder is left out with a note where
- * it names no image: people keep all kinds of files beside their manifests.
+ * A malformed file that names no image is left out with a note: people keep all kinds of files
+ * beside their manifests.
  *
  * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`
  */
@@ -67,9 +63,9 @@ export function parseManifest(
 }
 
 /**
- * The paths of all manifests below a folder, sorted: as {@link readManifests} reads them.
+ * Sorted.
  *
- * @throws AppError `bundle/source` (`reject`) when there is none, or too many.
+ * @throws AppError `bundle/source` (`reject`) when there is none, or too many
  */
 export async function manifestFiles(directory: string, signal: AbortSignal): Promise<string[]> {
   const files = await filesBelow(directory, signal);
@@ -95,8 +91,7 @@ async function filesBelow(directory: string, signal: AbortSignal): Promise<strin
 }
 
 /**
- * The text of one manifest. @throws AppError `bundle/source` (`reject`) when it is larger than 16
- * MiB, no file, or can't be read
+ * @throws AppError `bundle/source` (`reject`) when it is larger than 16 MiB, no file, or unreadable
  */
 export async function readManifestText(path: string, signal: AbortSignal): Promise<string> {
   try {

@@ -27,65 +27,55 @@ import {
   type SourceFile,
 } from './layout-source.ts';
 
-/** A request whose source is an OCI image layout on disk. */
 export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
   readonly directory: string;
   readonly selector: LayoutSelector;
-  /** Whether the layout is ours, so that its layers may be moved out of it. Default false. */
+  /** The layout is ours: its layers may be moved out. Default false. */
   readonly isDisposable?: boolean;
   /** What errors call the layout when its path is ours. Default `oci:` and the directory. */
   readonly place?: string;
 }
 
-/** A layer that is to be copied, and the expected digest of its unpacked content. */
+/** `diffId` is the expected digest of the unpacked layer. */
 export interface PlannedLayer extends Descriptor, SourceFile {
   readonly diffId: Digest;
-  /** Whether it may be moved instead of copied. */
   readonly isDisposable: boolean;
 }
 
-/**
- * An image as `contents.json` will list it, with the size of the document that its digest names.
- */
+/** `sizeBytes` is that of the document that its digest names. */
 export interface PlannedImage extends Image {
   readonly sizeBytes: number;
 }
 
-/**
- * All that a bundle will hold. Documents are manifests, indexes, configs and signatures with their
- * bytes; each blob is listed once.
- */
+/** Documents are manifests, indexes, configs and signatures with their bytes; each blob once. */
 export interface Plan {
   readonly images: readonly PlannedImage[];
   readonly documents: ReadonlyMap<Digest, Buffer>;
   readonly layers: readonly PlannedLayer[];
   readonly warnings: readonly string[];
-  /**
-   * The digests to which references without a digest were resolved, in the order of the requests.
-   */
+  /** Digests of references without one, in the order of the requests. */
   readonly resolved: ReadonlyMap<string, Digest>;
 }
 
 interface Draft {
   readonly images: Map<string, PlannedImage>;
   readonly documents: Map<Digest, Buffer>;
-  /** Each layer with its place in {@link Plan.layers}. */
+  /** `at`: its place in {@link Plan.layers}. */
   readonly layers: Map<Digest, PlannedLayer & { readonly at: number }>;
   readonly warnings: string[];
   readonly resolved: Map<string, Digest>;
-  /** By folder of each layout, its entries. */
+  /** By folder. */
   readonly indexes: Map<string, readonly SourceEntry[]>;
-  /** By reference of each image, where it was requested first. */
+  /** By reference: where it was requested first. */
   readonly origins: Map<string, string>;
 }
 
 /**
  * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must
- * be copied. An index keeps its digest; the manifests of other platforms are left out. Requests for
- * the same digest in the same repository become one image with all their tags. Long tags imply
- * others, see {@link deriveTags}.
+ * be copied. An index keeps its digest; other platforms are left out. Requests for the same digest
+ * in one repository become one image with all their tags.
  *
- * @throws AppError `bundle/source`, `bundle/option` (`reject`) that names the image.
+ * @throws AppError `bundle/source`, `bundle/option` (`reject`) that names the image
  */
 export async function planImages(requests: readonly LayoutRequest[], arch: string, signal: AbortSignal): Promise<Plan> {
   const draft: Draft = {
@@ -171,7 +161,7 @@ async function planImage(
   };
 }
 
-/** The entries of a layout, which is read once however many images it has. */
+/** Each layout is read once. */
 async function entriesOf(draft: Draft, request: LayoutRequest, signal: AbortSignal): Promise<readonly SourceEntry[]> {
   const { directory } = request;
   const known = draft.indexes.get(directory);
@@ -191,7 +181,7 @@ function selectorOf({ selector, reference }: LayoutRequest): LayoutSelector {
   return { kind: 'digest', digest: reference.digest };
 }
 
-/** The manifests for `arch`: the document itself, or those of an index that runtimes choose. */
+/** The document itself, or the manifests of an index that runtimes choose. */
 async function chooseManifests(
   top: Descriptor,
   name: string,
@@ -283,10 +273,7 @@ function firstAskedIn({ origins }: Draft, { reference }: PlannedImage): string {
   return origin === undefined ? '' : ` (first in ${origin})`;
 }
 
-/**
- * Kubernetes uses the pull policy `Always` for the tag `latest`, and for a reference with neither
- * tag nor digest.
- */
+/** Kubernetes uses the pull policy `Always` for `latest`, and without tag and digest. */
 function warnOfTag({ warnings }: Draft, { tag, digest }: Reference, name: string): void {
   const always =
     'with it Kubernetes uses imagePullPolicy Always and asks the registry at each start; use a version as tag';
@@ -305,10 +292,7 @@ function warnOfAddress({ warnings }: Draft, { registry }: Reference): void {
   if (registry.startsWith('[') && !warnings.includes(warning)) warnings.push(warning);
 }
 
-/**
- * Gives each image without a component the last part of its path, unless two images would get the
- * same one.
- */
+/** The default is the last part of the path, unless two images would share it. */
 function nameComponents(images: readonly PlannedImage[], warnings: string[]): PlannedImage[] {
   const wanted = images.map((image) => image.component ?? lastPathPart(image.reference.split('@')[0] ?? ''));
   const named = images.map((image, at) => {
@@ -328,28 +312,25 @@ function nameComponents(images: readonly PlannedImage[], warnings: string[]): Pl
 }
 
 /**
- * The tag under which cosign and podman keep the sigstore signatures of a manifest in its
- * repository (containers-registries.d(5), `use-sigstore-attachments`).
+ * The tag of a manifest's sigstore signatures in cosign and podman (containers-registries.d(5),
+ * `use-sigstore-attachments`).
  */
 export function signatureTagOf(digest: Digest): string {
   return `${digest.replace(':', '-')}.sig`;
 }
 
-/** Where signatures of an image are searched. */
 interface SignatureSource {
-  /** Of the image's reference, as `quay.io/coreos/etcd`. */
+  /** As `quay.io/coreos/etcd`. */
   readonly repository: string;
-  /** All entries of the layout's `index.json`. */
   readonly entries: readonly IndexEntry[];
-  /** Reads and keeps a document of the layout. */
   readonly read: (of: Descriptor) => Promise<Buffer>;
 }
 
 /**
- * The signatures of these manifests that a layout holds: entries named `sha256-<hex>.sig`, or the
- * same after a repository, preferably that of the image. Their manifests and blobs are read.
+ * Signatures in a layout: entries named `sha256-<hex>.sig`, or so after a repository, preferably
+ * that of the image.
  *
- * @throws AppError `bundle/source` (`reject`) when one is damaged, too large, or no image manifest.
+ * @throws AppError `bundle/source` (`reject`) when one is damaged, too large, or no image manifest
  */
 async function readSignatures(subjects: readonly Digest[], source: SignatureSource): Promise<AttachedTag[]> {
   const attached: AttachedTag[] = [];
@@ -395,9 +376,8 @@ async function readSignature(
 }
 
 /**
- * Adds the intermediate and short tags that the long tags of images imply (bundle format 1,
- * "Tags"), after the requested ones. A requested tag stays with its image. When several images
- * imply the same tag of a repository, the one with the highest long tag gets it.
+ * Adds the shorter tags that long tags imply (bundle format 1, "Tags"). A requested tag stays with
+ * its image; of several images the one with the highest long tag gets an implied tag.
  */
 export function deriveTags<Planned extends Image>(images: readonly Planned[]): Planned[] {
   const asked = new Set(images.flatMap((image) => image.tags));

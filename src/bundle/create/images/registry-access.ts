@@ -5,20 +5,16 @@ import { reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { bundleError } from '../../bundle-error.ts';
 import { limits } from '../../limits.ts';
 
-/** How skopeo reaches registries. What is absent is as skopeo has it by default. */
+/** Absent values are skopeo's defaults. */
 export interface RegistryAccess {
-  /** File with credentials (containers-auth.json(5)). */
+  /** containers-auth.json(5). */
   readonly authfile?: string;
-  /** Whether HTTPS with a valid certificate is required. */
   readonly tlsVerify?: boolean;
-  /** How often a request that failed is tried again, with growing pauses. */
+  /** Pauses grow. */
   readonly retries?: number;
 }
 
-/**
- * The flags of `skopeo inspect` or `skopeo copy` (skopeo-inspect(1), skopeo-copy(1)) for this
- * access.
- */
+/** skopeo-inspect(1), skopeo-copy(1). */
 export function accessFlags({ authfile, tlsVerify, retries }: RegistryAccess, command: 'inspect' | 'copy'): string[] {
   const tls = command === 'copy' ? '--src-tls-verify' : '--tls-verify';
   return [
@@ -29,8 +25,7 @@ export function accessFlags({ authfile, tlsVerify, retries }: RegistryAccess, co
 }
 
 /**
- * Checks that the file with credentials is there, since skopeo is asked for it only when an image
- * comes from a registry.
+ * Checks the file with credentials early: skopeo reads it only for an image in a registry.
  *
  * @throws AppError `bundle/option` (`reject`)
  */
@@ -44,12 +39,12 @@ export async function checkAccess({ authfile }: RegistryAccess): Promise<void> {
 }
 
 /**
- * Runs skopeo and waits until it ends; an abort kills it.
+ * Runs skopeo; an abort kills it.
  *
- * @param what what is being fetched, for the error.
- * @returns its stdout, at most 4 MiB.
- * @throws AppError `bundle/skopeo` (`reject`) with skopeo's own last line, or another way to give
- *   the image.
+ * @param what the image, for the error
+ * @returns its stdout, at most 4 MiB
+ * @throws AppError `bundle/skopeo` (`reject`) with skopeo's last line, or another way to give the
+ *   image
  */
 export async function runSkopeo(args: readonly string[], what: string, signal: AbortSignal): Promise<Buffer> {
   signal.throwIfAborted();
@@ -112,11 +107,8 @@ function lastMessage(stderr: string): string {
 const INTERVAL_MS = 250;
 
 /**
- * Reports the size of a folder's files repeatedly while `act` fills it, since skopeo has no
- * machine-readable progress. A missing folder counts as 0.
- *
- * @returns what `act` returns.
- * @throws whatever `act` throws.
+ * Reports the size of a folder while `act` fills it: skopeo has no machine-readable progress. A
+ * missing folder counts as 0.
  */
 export async function watchSize<T>(
   folder: string,

@@ -9,25 +9,23 @@ import { readBlob } from '../../read/open-file.ts';
 import { readUntrusted } from '../../verify/judge-bundle.ts';
 import type { PlannedLayer } from '../images/plan-images.ts';
 
-/** What a delta needs to know of the bundle that it builds on. */
 export interface BaseBundle {
   readonly bundleId: BundleId;
   /** `ocp@4.13.6`. */
   readonly name: string;
   /**
-   * The layers that every node with its images has, even if the bundle does not hold them (a
-   * volume, or a delta itself): those of images of which all nodes take the same manifest.
+   * Layers that every node with its images has, though the bundle may lack them (a volume, a
+   * delta): those of images of which all nodes take the same manifest.
    */
   readonly layers: ReadonlyMap<Digest, Layer>;
 }
 
 /**
- * Reads the base of a new delta. Its signature is not checked: the base only determines which
- * layers can be left out.
+ * Reads the base of a delta. Its signature is not checked: it only decides which layers are left
+ * out.
  *
- * @throws AppError `bundle/option` (`reject`) when there is no bundle of the same stream for
- *   `arch` at `path`;
- *   `media/read`, `media/gone`.
+ * @throws AppError `bundle/option` (`reject`) without a bundle of the same stream for `arch`;
+ *   `media/read`, `media/gone`
  */
 export async function readBase(
   path: string,
@@ -55,7 +53,7 @@ export async function readBase(
   return { bundleId, name: bundleName(payload), layers };
 }
 
-/** Whether all nodes take the same manifest of an image; false when its index can't be read. */
+/** False when its index can't be read. */
 async function isSameEverywhere(
   reader: BundleReader,
   { digest, size, mediaType }: Descriptor,
@@ -68,11 +66,7 @@ async function isSameEverywhere(
   return entriesForPlatform(parseIndex(read.bytes, `index ${digest}`, 'bundle/option'), arch).length === 1;
 }
 
-/**
- * The layer as `contents.json` lists it when the base provides it.
- *
- * @throws AppError `bundle/source` (`reject`) when the base lists another unpacked digest for it.
- */
+/** @throws AppError `bundle/source` (`reject`) when the base lists another unpacked digest */
 export function leaveToBase({ digest, size, diffId }: PlannedLayer, known: Layer): Layer {
   if (known.diffId !== diffId || known.sizeBytes !== size) {
     throw bundleError(
@@ -83,10 +77,7 @@ export function leaveToBase({ digest, size, diffId }: PlannedLayer, known: Layer
   return { ...known, inBase: true };
 }
 
-/**
- * The base as the payload names it; undefined when the base provides no layer, since the bundle is
- * then complete.
- */
+/** Names no base when it provides no layer: the bundle is then complete. */
 export function baseMembers(
   base: BaseBundle | undefined,
   { layers }: Pick<Contents, 'layers'>,
@@ -103,7 +94,6 @@ export function baseMembers(
   };
 }
 
-/** Warnings about a base that provides nothing. */
 export function baseWarnings(base: BaseBundle | undefined, { layers }: Pick<Contents, 'layers'>): string[] {
   if (base === undefined || layers.some((layer) => layer.inBase)) return [];
   return [`no layer can be left to the base ${base.name}: the bundle is complete without it`];

@@ -11,25 +11,21 @@ import type { SourceFile } from '../images/layout-source.ts';
 import { damagedFile, streamPacked } from './packed-file.ts';
 import { createTarMeter, createTarWalker, type TarMeter } from './tar-walker.ts';
 
-/**
- * What one layer does to a path: it adds a file, removes the file of lower layers, or leaves it
- * alone.
- */
+/** What one layer does to a path: `hidden` removes the file of lower layers. */
 type LayerEffect =
   | { readonly kind: 'file'; readonly bytes: Buffer }
   | { readonly kind: 'hidden' }
   | { readonly kind: 'untouched' };
 
 /**
- * The content of a regular file in the combined filesystem of layers (image-spec, layer.md). The
- * last layer that has the file wins; whiteouts and opaque whiteouts hide lower layers. Layers are
- * gzip, zstd or plain. They are read from the last one down, as far as needed.
+ * The content of a regular file in the combined filesystem of layers (image-spec, layer.md): the
+ * last layer with the file wins; whiteouts and opaque whiteouts hide lower layers. Read from the
+ * last layer down, as far as needed.
  *
- * @param layers the blobs, the lowest layer first.
- * @param path relative, as `release-manifests/image-references`.
- * @returns undefined when there is no such file.
+ * @param layers the lowest first; gzip, zstd or plain
+ * @param path relative, as `release-manifests/image-references`
  * @throws AppError `bundle/source` (`reject`) when a layer can't be read, or the file is larger
- *   than `maxBytes` or no regular one.
+ *   than `maxBytes` or not regular
  */
 export async function readFileInLayers(
   layers: readonly SourceFile[],
@@ -86,19 +82,17 @@ function foldersAbove(path: string): string[] {
   return parts.slice(1).map((_, at) => parts.slice(0, at + 1).join('/'));
 }
 
-/** The expected layer, and who is told of each chunk that was read. */
 interface LayerOptions {
   readonly expected: Descriptor;
   readonly onBytes: (bytes: number) => void;
 }
 
 /**
- * Copies a layer blob to another file and measures it in the same pass: digest and size of
- * the blob, `diffId`, size and content of the tar inside. Gzip, zstd and plain tar. A small
- * copy is not synced to disk yet.
+ * Copies a layer (gzip, zstd, plain tar) and measures it in the same pass: digests and sizes of
+ * blob and tar. A small copy is not synced yet.
  *
- * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, no tar or
- *   compressed otherwise; system errors of the target (`ENOSPC`, …) as they are.
+ * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, or no such tar;
+ *   system errors of the target as they are
  */
 export async function copyLayer(
   from: SourceFile,
@@ -109,12 +103,7 @@ export async function copyLayer(
   return fillTreeFile(to, (target) => measureLayer(from, options, (chunk) => target.writeFile(chunk), signal));
 }
 
-/**
- * Like {@link copyLayer}, for a blob on the same filesystem that nobody else needs: it is measured
- * and moved.
- *
- * @throws AppError as {@link copyLayer}
- */
+/** Like {@link copyLayer}, but measures and moves a blob of the same filesystem. */
 export async function moveLayer(
   from: SourceFile,
   to: string,

@@ -16,24 +16,22 @@ const LEAST_CHUNK_BYTES = 16 * 1024;
 /** How much a layer grows when it is unpacked, for the size of a buffer only. */
 const UNPACKED_FACTOR = 4;
 
-/** Receives the content of a packed file while it is read. */
 interface PackedSink {
-  /** The expected size of the file; buffers of a small one are small. Default: a large one. */
+  /** For the size of buffers. Default: a large one. */
   readonly sizeBytes?: number;
-  /** The first bytes of the file; empty when it is empty. */
   readonly onHead?: (head: Buffer) => void;
-  /** The bytes as they are in the file; the next ones come when the promise is fulfilled. */
+  /** The bytes of the file; the next ones wait for the promise. */
   readonly onFile?: (chunk: Buffer) => Promise<void>;
-  /** The bytes of the tar inside; the next ones come when the promise is fulfilled. */
+  /** The bytes of the tar; the next ones wait for the promise. */
   readonly onTar: (chunk: Buffer) => void | Promise<void>;
 }
 
 /**
- * Reads a file once, from its beginning to its end, and unpacks it: gzip, zstd and plain tar, told
- * apart by their first bytes as runtimes do, since media types are often wrong about compression.
+ * Reads a file once and unpacks gzip, zstd and plain tar. Like runtimes, it knows them by their
+ * first bytes: media types are often wrong about compression.
  *
  * @throws AppError `bundle/source` (`reject`) when it can't be read or unpacked; `bundle/tar` of
- *   the sink as `bundle/source`; other errors of the sink unchanged.
+ *   the sink as `bundle/source`; other errors of the sink unchanged
  */
 export async function streamPacked(file: SourceFile, sink: PackedSink, signal: AbortSignal): Promise<void> {
   const { sizeBytes, onHead, onFile, onTar } = sink;
@@ -64,7 +62,6 @@ export async function streamPacked(file: SourceFile, sink: PackedSink, signal: A
   }
 }
 
-/** `bundle/source` (`reject`) for a file that is damaged or of another kind. */
 export function damagedFile({ what }: SourceFile, why: string, cause?: unknown): AppError {
   return bundleError('bundle/source', `${what} is damaged: ${why}`, { cause });
 }
@@ -100,15 +97,14 @@ function packedError(file: SourceFile, error: unknown): unknown {
 /** Takes exact amounts of bytes from chunks that are cut anywhere. */
 interface ByteInput {
   /**
-   * The next `count` bytes (at least 1).
+   * The next `count` bytes (at least 1); undefined at the end.
    *
-   * @returns undefined at the end of the input.
-   * @throws RangeError when the input ends before that many bytes.
+   * @throws RangeError when the input ends before that many bytes
    */
   take(count: number): Promise<Buffer | undefined>;
 }
 
-/** A {@link ByteInput}. It keeps what was read and not taken yet: less than a chunk. */
+/** Keeps less than a chunk. */
 function createByteInput(chunks: AsyncIterator<Buffer>): ByteInput {
   let rest: Buffer = Buffer.alloc(0);
   return {
@@ -142,28 +138,22 @@ const MAX_BLOCK_BYTES = 128 * 1024;
 const SKIP_AT_ONCE = 64 * 1024;
 /** The largest window, 2 GiB, which `zstd --long=31` makes. Memory is taken as it fills. */
 const WINDOW_LOG = 31;
-/**
- * As much as gzip can reach. Blocks of one repeated byte reach 30,000, and would keep a processor
- * busy for hours.
- */
+/** As gzip. Blocks of one repeated byte reach 30,000, and would block a processor for hours. */
 const MAX_RATIO = 1032;
 /** What may be unpacked of few bytes. */
 const FREE_BYTES = 1024 * 1024 * 1024;
 
-/** A part of a frame. */
 interface Part {
   readonly bytes: Buffer;
   readonly isLast: boolean;
 }
 
 /**
- * Unpacks zstd data (RFC 8878) of any number of frames, as zstd(1) does. A stream of node:zlib ends
- * with its first frame, and ignores what is behind it. So the frames are told apart here, and each
- * gets a stream of its own.
+ * Unpacks any number of zstd frames (RFC 8878), as zstd(1) does. A stream of node:zlib ends with
+ * its first frame and ignores the rest, so each frame gets its own stream.
  *
- * @param chunkSize most bytes of a part that is passed on.
  * @throws RangeError when the data is cut off, is not zstd, or unpacks to far too much; errors of
- *   node:zlib.
+ *   node:zlib
  */
 export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number): AsyncGenerator<Buffer> {
   let packedBytes = 0;
@@ -196,7 +186,7 @@ export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number):
   }
 }
 
-/** Whether a file begins with a frame, or with a frame to skip, which pzstd begins with. */
+/** A frame to skip counts: pzstd begins with one. */
 function isZstd(head: Buffer): boolean {
   if (head.length < 4) return false;
   const magic = head.readUInt32LE();
@@ -253,26 +243,23 @@ async function whole(input: ByteInput, count: number): Promise<Buffer> {
   return bytes;
 }
 
-/** Limits for the size of one file. */
 export interface FileSizeRules {
-  /** The bundle becomes one tar file. */
   readonly isTar: boolean;
-  /** Files of 4 GiB and more are allowed. */
+  /** Of 4 GiB and more. */
   readonly allowLargeBlobs: boolean;
-  /** The bundle becomes an image with this filesystem. Default: it does not. */
+  /** Default: no image. */
   readonly filesystem?: ImageFilesystem;
 }
 
-/** Limits for the sizes of layers. */
 interface SizeRules extends FileSizeRules {
-  /** Layers that the base provides. */
+  /** Provided by the base. */
   readonly leftOut: { has(digest: Digest): boolean };
 }
 
 /**
  * Checks before any copy that every layer fits into one file of the usual filesystems of sticks.
  *
- * @throws AppError `bundle/source` (`reject`) that names the layer, its image, and what to do.
+ * @throws AppError `bundle/source` (`reject`) with the layer, its image, and what to do
  */
 export function checkBlobSizes({ layers, images }: Pick<Plan, 'layers' | 'images'>, rules: SizeRules): void {
   for (const [at, { digest, size }] of layers.entries()) {
@@ -284,7 +271,7 @@ export function checkBlobSizes({ layers, images }: Pick<Plan, 'layers' | 'images
 }
 
 /**
- * Checks that one blob fits. `what` begins the message, `orElse` ends its advice.
+ * `what` begins the message, `orElse` ends its advice.
  *
  * @throws AppError `bundle/source` (`reject`)
  */

@@ -9,23 +9,16 @@ import {
 } from '../../format/tar-header.ts';
 
 /**
- * Called for each member of an archive, with the name and sizes of its extended headers. Its data
- * goes to the returned function in chunks of any size; without such a function it is skipped. Of a
- * sparse file only the stored data is passed.
+ * Called for each member, with the name and sizes of its extended headers. Its data goes to the
+ * returned function in chunks of any size, or is skipped. Of a sparse file only stored data is
+ * passed.
  */
 type TarVisitor = (member: TarHeader) => ((data: Uint8Array) => void) | undefined;
 
-/** Walks through a tar archive while its bytes are read. */
 interface TarWalker {
-  /**
-   * The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are not a tar
-   * archive
-   */
+  /** Bytes cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar archive */
   write(chunk: Uint8Array): void;
-  /**
-   * Once all bytes were written. @throws AppError `bundle/tar` (`reject`) when the archive is cut
-   * off
-   */
+  /** @throws AppError `bundle/tar` (`reject`) when the archive is cut off */
   end(): void;
 }
 
@@ -35,23 +28,21 @@ const SKIPPED = new Set(['g', 'X']);
 /** Extended headers of the next member: pax's, GNU's long name and long link name. */
 const EXTENDED = new Set(['x', 'L', 'K']);
 
-/** The state of a walk between two blocks of an archive. */
 interface Walk {
   readonly visit: TarVisitor;
-  /** Bytes of a member's data that are still to come, without and with padding. */
+  /** Of a member's data, without and with padding. */
   dataLeft: number;
   paddedLeft: number;
-  /** Takes the data of the current member. */
   sink: ReturnType<TarVisitor>;
-  /** The extended header that is being read. */
+  /** The one that is being read. */
   extended: ExtendedHeader | undefined;
-  /** What extended headers say about the next member. */
+  /** Of the next member. */
   pax: ReadonlyMap<string, string> | undefined;
   longName: string | undefined;
   longLink: string | undefined;
-  /** The member whose sparse map is being read. */
+  /** The member whose map is being read. */
   sparse: TarHeader | undefined;
-  /** Whether the end marker was read. Everything after it is ignored. */
+  /** Everything after the end marker is ignored. */
   ended: boolean;
 }
 
@@ -61,7 +52,7 @@ interface ExtendedHeader {
   left: number;
 }
 
-/** A {@link TarWalker}: ustar, pax and GNU archives, sparse files included. */
+/** Reads ustar, pax and GNU archives, sparse files included. */
 export function createTarWalker(visit: TarVisitor): TarWalker {
   const walk: Walk = {
     visit,
@@ -98,9 +89,7 @@ export function createTarWalker(visit: TarVisitor): TarWalker {
   };
 }
 
-/**
- * Passes on the data of the current member. @returns how many bytes of the chunk belong to it
- */
+/** @returns how many bytes of the chunk belong to the current member */
 function takeData(walk: Walk, chunk: Uint8Array): number {
   if (walk.ended) return chunk.length;
   const taken = Math.min(chunk.length, walk.paddedLeft);
@@ -111,10 +100,7 @@ function takeData(walk: Walk, chunk: Uint8Array): number {
   return taken;
 }
 
-/**
- * Processes a block that is not a member's data: a part of an extended header or of a sparse map,
- * or a header.
- */
+/** A block of a header or a sparse map. */
 function takeBlock(walk: Walk, block: Buffer): void {
   if (walk.extended !== undefined) extend(walk, walk.extended, block);
   else if (walk.sparse === undefined) takeHeader(walk, block);
@@ -160,10 +146,7 @@ function extend(walk: Walk, extended: ExtendedHeader, part: Buffer): void {
   walk.extended = undefined;
 }
 
-/**
- * Whether the archive is incomplete: data, the rest of a header, or the member of an extended
- * header is still to come.
- */
+/** Whether data, the rest of a header, or the member of an extended header is still to come. */
 function isInMember({ paddedLeft, sparse, extended, pax, longName, longLink }: Walk): boolean {
   return paddedLeft > 0 || [sparse, extended, pax, longName, longLink].some((part) => part !== undefined);
 }
@@ -174,7 +157,7 @@ function startExtended({ type, storedBytes }: TarHeader): ExtendedHeader {
 }
 
 /**
- * pax: `path`, `linkpath` and `size` replace the header's own, GNU's records tell the size of a
+ * pax: `path`, `linkpath` and `size` replace the header's own; GNU's records have the size of a
  * sparse file.
  */
 function withPax(header: TarHeader, { pax: records, longName, longLink }: Walk): TarHeader {
@@ -200,32 +183,21 @@ function paxNumber(records: ReadonlyMap<string, string>, key: string): number | 
   return Number(text);
 }
 
-/**
- * The size of an unpacked layer. `diskBytes` counts regular files rounded up to 4 KiB
- * each.
- */
+/** `diskBytes` counts each regular file rounded up to 4 KiB. */
 interface TarTotals {
   readonly diskBytes: number;
   readonly inodes: number;
 }
 
-/** Sums up the content of a tar archive while its bytes are read. */
 export interface TarMeter {
-  /**
-   * The next bytes, cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are not a tar
-   * archive
-   */
+  /** Bytes cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar archive */
   write(chunk: Uint8Array): void;
-  /**
-   * The sums, after all bytes were written. @throws AppError `bundle/tar` (`reject`) when the
-   * archive is cut off
-   */
+  /** @throws AppError `bundle/tar` (`reject`) when the archive is cut off */
   end(): TarTotals;
 }
 
 const DISK_BLOCK_BYTES = 4096;
 
-/** A {@link TarMeter}: ustar, pax and GNU archives, sparse files included. */
 export function createTarMeter(): TarMeter {
   let inodes = 0;
   let diskBytes = 0;

@@ -7,21 +7,17 @@ import { checkSpace } from '../output/staging.ts';
 
 const xorriso: Tool = { name: 'xorriso', package: 'xorriso' };
 
-/** What was taken out of an ISO image. */
 export interface ExtractedIso {
-  /** The folder with the files, at the paths that they have in the image. */
+  /** Holds the files at their paths in the image. */
   readonly folder: string;
-  /** The name of the volume. */
   readonly label: string;
 }
 
 /**
- * Takes the container storage (`docker/registry/v2`) and `release.env` out of an ISO9660 image or a
- * drive with one, without mounting it and without root. Device files are not made; links are made
- * as links, so don't follow any.
+ * Takes the container storage (`docker/registry/v2`) and `release.env` out of an ISO9660 image or
+ * drive, without mount and root. Device files are not made; links stay links: don't follow any.
  *
- * @param to a folder that is made.
- * @throws AppError `bundle/source` (`reject`) when there is no such storage; `bundle/tool`;
+ * @throws AppError `bundle/source` (`reject`) without such a storage; `bundle/tool`;
  *   `bundle/no-space`
  */
 export async function extractIso(path: string, to: string, signal: AbortSignal): Promise<ExtractedIso> {
@@ -43,8 +39,8 @@ export async function extractIso(path: string, to: string, signal: AbortSignal):
   );
   const wanted = [...found, ...env].flatMap((one) => ['-extract', one, join(to, one)]);
   for (const one of [...found, ...env]) await mkdir(dirname(join(to, one)), { recursive: true });
-  // Folders of an image are often read-only (mkisofs -r), and nobody but root could remove anything
-  // from their copies. The modes are changed in memory alone, hence -rollback_end.
+  // Folders of an image are often read-only (mkisofs -r), and only root could empty their copies.
+  // The modes change in memory alone, hence -rollback_end.
   const writable = ['-chmod_r', 'u+rwx', '/', '--'];
   await runTool(xorriso, { args: ['-osirrox', 'on', ...open, ...writable, ...wanted, '-rollback_end'] }, signal);
   return { folder: to, label: /^Volume Id {4}: (.*)$/m.exec(volume)?.[1]?.trim() ?? '' };
@@ -55,7 +51,7 @@ const SECTOR_BYTES = 2048;
 const DESCRIPTOR_AT = 16 * SECTOR_BYTES;
 const SPACE_SIZE_AT = 80;
 
-/** How large the volume says that it is. Of a drive the file has no size. 0: there is no volume. */
+/** The size in the volume; the file of a drive has none. 0: there is no volume. */
 async function volumeBytes(path: string): Promise<number> {
   const handle = await openFile(path).catch((cause: unknown) => {
     throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
@@ -71,7 +67,7 @@ async function volumeBytes(path: string): Promise<number> {
   }
 }
 
-/** Paths as xorriso prints them, one a line in quotes. Those with a quote inside are left out. */
+/** Paths as xorriso prints them, one a line in quotes. Paths with a quote inside are left out. */
 function pathsIn(text: string): string[] {
   return [...text.matchAll(/^'(\/[^'\n]*)'$/gm)].flatMap(([, path = '']) =>
     path.split('/').includes('..') ? [] : [path],

@@ -22,24 +22,20 @@ import {
   type StoredRepository,
 } from './registry-storage.ts';
 
-/** What the user says about a medium; the rest is found on it. */
 export interface OpenshiftRequest {
-  /** An ISO image, a drive with one, or the folder with its files. */
+  /** An ISO image, a drive with one, or a folder. */
   readonly path: string;
-  /** Where files are put meanwhile: an empty folder on the filesystem of the bundle. */
+  /** An empty folder on the filesystem of the bundle. */
   readonly folder: string;
-  /** Name of the release image on nodes. */
   readonly reference?: Reference;
   readonly version?: string;
   readonly arch?: string;
 }
 
-/** The release on a medium. */
 export interface OpenshiftRelease {
   readonly request: ImageRequest;
   readonly version: string;
   readonly arch: string;
-  /** Warnings, one line each. */
   readonly notes: readonly string[];
 }
 
@@ -47,12 +43,11 @@ export interface OpenshiftRelease {
 const PUBLISHED = 'quay.io/openshift-release-dev/ocp-release';
 
 /**
- * Finds the release on an OpenShift medium: the storage of a distribution registry with the release
- * image in `…/release-images` and its payload anywhere. Every blob of the release is checked to be
- * there; digests of layers are checked when they are copied.
+ * Finds the release on a medium: registry storage with the release image in `…/release-images` and
+ * its payload anywhere. Checks that every blob is present; copying checks digests of layers.
  *
  * @throws AppError `bundle/source` (`reject`) when there is no release, several, or a part is
- *   absent or damaged; `bundle/option` when the options contradict the medium; `bundle/tool`;
+ *   absent or damaged; `bundle/option` when options contradict the medium; `bundle/tool`;
  *   `bundle/no-space`
  */
 export async function readOpenshiftMedium(request: OpenshiftRequest, signal: AbortSignal): Promise<OpenshiftRelease> {
@@ -86,7 +81,6 @@ export async function readOpenshiftMedium(request: OpenshiftRequest, signal: Abo
   };
 }
 
-/** The storage after its blobs were moved into a layout. */
 function movedTo(storage: RegistryStorage, directory: string): RegistryStorage {
   const blobs = [...storage.blobs].map(
     ([digest, { sizeBytes }]) => [digest, { path: layoutBlobPath(directory, digest), sizeBytes }] as const,
@@ -94,9 +88,7 @@ function movedTo(storage: RegistryStorage, directory: string): RegistryStorage {
   return { ...storage, blobs: new Map(blobs) };
 }
 
-/**
- * Folders of storage below the top; media have it at the root, in `oc-mirror/install` or deeper.
- */
+/** Media have their storage at the root, in `oc-mirror/install` or deeper. */
 const MAX_DEPTH = 5;
 
 async function findStorage(top: string, path: string): Promise<string> {
@@ -124,7 +116,6 @@ async function findStorage(top: string, path: string): Promise<string> {
   throw bundleError('bundle/source', `${path} has several storages, ${names}: name the folder of one of them`);
 }
 
-/** Neither the folder nor its parents up to `top` are links. */
 async function isPlainFolder(path: string, top: string): Promise<boolean> {
   for (let part = path; part.length > top.length; part = dirname(part)) {
     const found = await lstat(part).catch(() => undefined);
@@ -155,7 +146,6 @@ async function readReleaseEnv(
   return {};
 }
 
-/** A release image and what it says of itself. */
 interface Candidate {
   readonly digest: Digest;
   readonly tag: string | undefined;
@@ -189,20 +179,19 @@ async function chooseRelease(
   return release;
 }
 
-/** Tagged ones, each once; those without a tag only where none has one. */
+/** Tagged ones once each; those without a tag only if none has one. */
 function releasesIn({ tags, revisions }: StoredRepository): Map<Digest, string | undefined> {
   const own = [...tags].filter(([tag]) => !isAttachedTag(tag));
   if (own.length === 0) return new Map([...revisions].map((digest) => [digest, undefined]));
   const found = new Map<Digest, string | undefined>();
   for (const [tag, digest] of own) {
-    // A tag that is only the digest says nothing.
+    // A tag that is only the digest has no name.
     const name = digest.endsWith(tag) ? undefined : tag;
     found.set(digest, found.get(digest) ?? name);
   }
   return found;
 }
 
-// Loose: of a config only what names the release is read here.
 const releaseConfig = v.looseObject({
   architecture: v.exactOptional(v.string()),
   config: v.exactOptional(v.looseObject({ Labels: v.nullish(v.record(v.string(), v.string())) })),
@@ -235,9 +224,7 @@ async function describe(
   return { digest, tag, version, arch: own };
 }
 
-/**
- * What the release image is called on nodes: as asked for, as `release.env` says, or as published.
- */
+/** The name on nodes: as requested, as in `release.env`, or as published. */
 function nameOf(asked: Reference | undefined, image: string | undefined, { digest, tag }: Candidate): Reference {
   if (asked !== undefined) return asked;
   const published = parseReference(tag === undefined ? PUBLISHED : `${PUBLISHED}:${tag}`);
@@ -250,7 +237,7 @@ function nameOf(asked: Reference | undefined, image: string | undefined, { diges
   );
 }
 
-/** Images of the medium that are not in the release are not silently lost. */
+/** Other images of the medium get a warning. */
 async function leftOver(storage: RegistryStorage, payload: ReadonlySet<Digest>, path: string): Promise<string[]> {
   const counts: string[] = [];
   for (const { name, tags, revisions } of storage.repositories) {

@@ -14,32 +14,29 @@ import { limits } from '../../limits.ts';
 import { openRegularFile } from '../../read/open-file.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
 
-/** One repository in the storage of a registry. */
 export interface StoredRepository {
   /** Without a registry: `openshift/release-images`. */
   readonly name: string;
   readonly tags: ReadonlyMap<string, Digest>;
-  /** All manifests and indexes, tagged or not. */
+  /** Manifests and indexes, tagged or not. */
   readonly revisions: ReadonlySet<Digest>;
 }
 
 /**
- * The storage of a registry of the distribution project (filesystem driver, `docker/registry/v2`).
- * Nothing in it is trusted.
+ * The storage of a distribution registry (filesystem driver, `docker/registry/v2`). Not trusted.
  */
 export interface RegistryStorage {
   readonly repositories: readonly StoredRepository[];
-  /** The file of each blob that is there. */
   readonly blobs: ReadonlyMap<Digest, { readonly path: string; readonly sizeBytes: number }>;
 }
 
-/** Folders in a folder; a limit against endless media. */
+/** Entries of a folder; a limit against endless media. */
 const MAX_ENTRIES = 100_000;
 const MAX_DEPTH = 12;
 const MAX_LINK_BYTES = 256;
 
 /**
- * Lists the storage below `root`, which holds `blobs` and `repositories`.
+ * Lists the storage with `blobs` and `repositories` below `root`.
  *
  * @throws AppError `bundle/source` (`reject`) when it has links, is damaged or too large
  */
@@ -118,9 +115,7 @@ async function openSource(path: string) {
   });
 }
 
-/**
- * Names of folders, sorted. A missing folder is empty. @throws AppError `bundle/source` for a link
- */
+/** Sorted. A missing folder is empty. @throws AppError `bundle/source` for a link */
 async function foldersIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   if (entries.length > MAX_ENTRIES) throw bad(folder, `it has more than ${MAX_ENTRIES} entries`);
@@ -136,7 +131,7 @@ function bad(path: string, why: string, cause?: unknown) {
   return bundleError('bundle/source', `${path}: ${why}`, { ...(cause !== undefined && { cause }) });
 }
 
-/** A document of the storage whose digest is right. */
+/** Its digest was checked. */
 interface StoredDocument {
   readonly descriptor: Descriptor;
   readonly document: ImageDocument;
@@ -145,13 +140,12 @@ interface StoredDocument {
 /** `sha256-<hex>.sig` and the like. */
 const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.[a-z]+$/;
 
-/** Whether a tag names something that belongs to an image, such as its signature. */
 export function isAttachedTag(tag: string): boolean {
   return ATTACHED_TAG.test(tag);
 }
 
 /**
- * Reads a manifest or an index of the storage.
+ * Reads a manifest or an index.
  *
  * @throws AppError `bundle/source` (`reject`) when it is absent, damaged, or neither of both
  */
@@ -161,7 +155,7 @@ export async function readStored(storage: RegistryStorage, digest: Digest, what:
   return { document, descriptor: { mediaType: document.mediaType, digest, size: bytes.length } };
 }
 
-/** The bytes of a small blob. @throws AppError as {@link readStored} */
+/** @throws AppError as {@link readStored} */
 export async function readStoredBytes(storage: RegistryStorage, digest: Digest, what: string): Promise<Buffer> {
   const blob = storage.blobs.get(digest);
   if (blob === undefined) throw lacking(what, digest);
@@ -177,8 +171,8 @@ export async function readStoredBytes(storage: RegistryStorage, digest: Digest, 
 }
 
 /**
- * The manifest for `arch` of an image. @throws AppError `bundle/source` (`reject`) also when a blob
- * of the image is absent or has another size
+ * The manifest for `arch`. @throws AppError `bundle/source` (`reject`) also when a blob is absent
+ * or has another size
  */
 export async function checkStoredImage(
   storage: RegistryStorage,
@@ -204,10 +198,10 @@ export async function checkStoredImage(
 }
 
 /**
- * Makes an OCI image layout of the storage in a new folder: all its blobs, and an index with all
- * manifests that can be read. Attached tags have their names in it.
+ * Makes an OCI layout of the storage: all its blobs, and an index with all readable manifests.
+ * Attached tags keep their names.
  *
- * @param isOwn the storage is a copy, so its blobs are moved; otherwise the layout links to them.
+ * @param isOwn the storage is a copy: its blobs are moved; otherwise the layout links to them
  */
 export async function layoutOfStorage(
   storage: RegistryStorage,
@@ -225,7 +219,7 @@ export async function layoutOfStorage(
   await writeFile(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
 }
 
-/** A revision that can't be read is left out: it is reported where it is needed. */
+/** An unreadable revision is left out: it is reported where it is needed. */
 async function indexEntries({ repositories, blobs }: RegistryStorage, signal: AbortSignal): Promise<unknown[]> {
   const entries = new Map<string, unknown>();
   for (const { name, tags, revisions } of repositories) {

@@ -24,14 +24,11 @@ import { bundleError } from '../../bundle-error.ts';
 
 /**
  * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which is
- * then synced and renamed to `target`. An error or abort leaves nothing behind, no parent directory
- * of `target` either. Unfinished work of a killed process for the same target is removed.
- * Everything is synced to disk when this returns.
+ * synced and renamed. An error or abort leaves nothing, no new parent directory either. Unfinished
+ * work of a killed process for the same target is removed.
  *
- * @returns what `build` returns.
- * @throws AppError `bundle/target` (`reject`) when `target` is there and not empty, is a link or a
- *   mount point, can't be written, or is being written by another process; `bundle/no-space`
- *   (`wait`); whatever `build` throws.
+ * @throws AppError `bundle/target` (`reject`) when `target` is not empty, a link or a mount point,
+ *   can't be written, or another process writes it; `bundle/no-space` (`wait`); errors of `build`
  */
 export async function buildDirectory<T>(
   target: string,
@@ -47,7 +44,6 @@ export async function buildDirectory<T>(
   });
 }
 
-/** What was built, and where below the staging directory. */
 interface BuiltFile<T> {
   readonly path: string;
   readonly built: T;
@@ -55,17 +51,16 @@ interface BuiltFile<T> {
 
 /**
  * Like {@link buildDirectory}, for one file: `build` makes it anywhere in the hidden directory and
- * returns its path; all other files there are removed.
+ * returns its path; other files are removed.
  *
- * @returns what `build` returns as built.
- * @throws AppError as {@link buildDirectory}; `bundle/target` (`reject`) when `target` is there.
+ * @throws AppError as {@link buildDirectory}; `bundle/target` (`reject`) when `target` exists
  */
 export async function buildFile<T>(target: string, build: (staging: string) => Promise<BuiltFile<T>>): Promise<T> {
   return buildBeside(target, refuseExisting, build);
 }
 
 /**
- * Refuses a target before long work, as {@link buildDirectory} or {@link buildFile} would.
+ * Refuses a target early, as {@link buildDirectory} or {@link buildFile} would.
  *
  * @throws AppError `bundle/target` (`reject`)
  */
@@ -108,7 +103,7 @@ async function buildBeside<T>(
   }
 }
 
-/** Removes the directory `from` and those above it up to `to`, as long as they are empty. */
+/** Removes empty directories from `from` up to `to`. */
 async function removeEmpty(from: string, to: string): Promise<void> {
   for (let path = from; path.length >= to.length; path = dirname(path)) {
     const isRemoved = await rmdir(path).then(
@@ -119,10 +114,7 @@ async function removeEmpty(from: string, to: string): Promise<void> {
   }
 }
 
-/**
- * Refuses early when the filesystem of `directory` has less than `neededBytes` free. @throws
- * AppError `bundle/no-space` (`wait`)
- */
+/** @throws AppError `bundle/no-space` (`wait`) */
 export async function checkSpace(directory: string, neededBytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(directory);
   const freeBytes = bavail * bsize;
@@ -135,9 +127,9 @@ export async function checkSpace(directory: string, neededBytes: number): Promis
 }
 
 /**
- * Replaces or makes a file atomically: `write` makes it, synced, under another name.
+ * Replaces or makes a file atomically and synced.
  *
- * @throws AppError `bundle/target`, `bundle/no-space`; whatever `write` throws.
+ * @throws AppError `bundle/target`, `bundle/no-space`; errors of `write`
  */
 export async function replaceOutput(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
   const temporary = `${await stagingPrefix(resolve(path))}staged`;
@@ -210,37 +202,28 @@ function targetError(path: string, error: unknown): unknown {
   return bundleError('bundle/target', `${path} can't be written: ${reasonOf(error)}`, { cause: error });
 }
 
-/**
- * The process that works in a hidden directory: enough to find out later whether it still runs.
- */
+/** Of a hidden directory: shows later whether its process still runs. */
 interface Owner {
-  /** Identifies the machine and its PID namespace; 8 hex digits. */
+  /** The machine and its PID namespace; 8 hex digits. */
   readonly host: string;
-  /** Identifies the boot; 8 hex digits. */
+  /** The boot; 8 hex digits. */
   readonly boot: string;
   readonly pid: number;
-  /**
-   * Clock ticks from boot to the start of the process (proc(5), `starttime`); 0 where it can't be
-   * known.
-   */
+  /** Clock ticks since boot (proc(5), `starttime`); 0 where unknown. */
   readonly startedAt: number;
 }
 
-/**
- * Prefix of the name of unfinished work for `path`: `.NAME.partial-HOST-BOOT-PID-START-`.
- * Hidden, so that no program takes it for a bundle.
- */
+/** `.NAME.partial-HOST-BOOT-PID-START-`: hidden, so that no program takes it for a bundle. */
 export async function stagingPrefix(path: string): Promise<string> {
   const { host, boot, pid, startedAt } = await thisProcess();
   return join(dirname(path), `.${basename(path)}.partial-${host}-${boot}-${pid}-${startedAt}-`);
 }
 
 /**
- * Removes unfinished work for `path` that killed processes left. Work of another machine and of
- * this process stays.
+ * Removes unfinished work of killed processes. Work of another machine and of this process stays.
  *
  * @throws AppError `bundle/target` (`reject`) when another process is writing it: the later one
- *   would replace the result of the earlier one. System errors unchanged.
+ *   would replace the result of the earlier one; system errors unchanged
  */
 export async function removeStale(path: string): Promise<void> {
   const folder = dirname(path);

@@ -14,38 +14,32 @@ import { countBytes, type ProgressListener } from '../progress.ts';
  */
 const CLUSTER_BYTES = 4096;
 
-/** How large volumes may be. */
 export interface VolumeRules {
-  /** Of each volume, with every file rounded up to whole clusters. */
+  /** Every file counts as whole clusters. */
   readonly volumeBytes: number;
   /** Default 4096. */
   readonly clusterBytes?: number;
-  /** The size that was asked for, for errors. Default: `volumeBytes`. */
+  /** The requested size, for errors. Default: `volumeBytes`. */
   readonly givenBytes?: number;
 }
 
 const BLOBS = join('blobs', 'sha256');
 
-/**
- * The files that each volume holds besides its share of the blobs. Names are relative to
- * the bundle.
- */
 interface SpreadOptions extends VolumeRules {
   /**
-   * Names below `blobs/sha256` in the order in which the node needs them; every other file is
-   * copied to each volume.
+   * Names below `blobs/sha256` in the order in which nodes need them; other files go to each
+   * volume.
    */
   readonly spread: readonly string[];
 }
 
 /**
- * Spreads the bundle at `tree` over `<directory>/1`, `<directory>/2` …, each of at most
- * `volumeBytes` with every file rounded up to whole clusters. A blob goes whole into the first
- * volume that has room for it. `tree` is gone afterwards.
+ * Spreads the bundle at `tree` over `<directory>/1`, `<directory>/2` …, each blob whole into the
+ * first volume with room. `tree` is gone afterwards.
  *
- * @returns the number of volumes.
- * @throws AppError `bundle/option` (`reject`) when a blob, or the files that each volume needs, are
- *   too large; system errors as they are.
+ * @returns the number of volumes
+ * @throws AppError `bundle/option` (`reject`) when a blob or the common files are too large; system
+ *   errors as they are
  */
 export async function spreadOverVolumes(
   tree: string,
@@ -68,12 +62,11 @@ export async function spreadOverVolumes(
 }
 
 /**
- * How many bytes volumes need beyond one copy of everything: the common files exist once per
- * volume, and once more while the volumes are made.
+ * Bytes that volumes need beyond one copy: common files exist once a volume, and once more while
+ * volumes are made.
  *
- * @param documents manifests and configs, which each volume holds.
- * @throws AppError `bundle/option` (`reject`) when a blob, or the files that each volume needs, are
- *   too large.
+ * @param documents manifests and configs, which each volume holds
+ * @throws AppError `bundle/option` (`reject`) when a blob or the common files are too large
  */
 export function repeatedBytes(
   layers: readonly { readonly digest: Digest; readonly size: number }[],
@@ -91,7 +84,6 @@ interface Sized {
   readonly sizeBytes: number;
 }
 
-/** Names for each volume: every one goes into the first that has room for it. */
 function assignToVolumes(sizes: readonly Sized[], commonBytes: number, rules: VolumeRules): string[][] {
   const { volumeBytes } = rules;
   if (commonBytes > volumeBytes) {
@@ -114,7 +106,6 @@ function assignToVolumes(sizes: readonly Sized[], commonBytes: number, rules: Vo
   return volumes.map(({ names }) => names);
 }
 
-/** @throws AppError `bundle/option` (`reject`) that names a blob that fits into no volume. */
 function checkFits(name: string, sizeBytes: number, commonBytes: number, rules: VolumeRules): void {
   const { volumeBytes, givenBytes = volumeBytes } = rules;
   if (commonBytes + sizeBytes <= volumeBytes) return;
@@ -141,17 +132,16 @@ async function sumOf(tree: string, names: readonly string[], rules: VolumeRules)
 }
 
 const ENVELOPE = 'bundle.dsse.json';
-/** The largest size and time that eleven octal digits of a header can express. */
+/** Eleven octal digits of a header. */
 const MAX_NUMBER = limits.tarMemberBytes;
 
 /**
- * Moves a bundle directory into a new tar file (POSIX ustar) whose first member is the envelope;
- * the blobs follow, sorted by digest. Each file is removed after it was archived, so that only the
- * largest blob is on disk twice. The same tree gives the same bytes.
+ * Moves a bundle directory into a new tar file (POSIX ustar): the envelope, then blobs by digest.
+ * Each file is removed once archived, so only the largest blob is on disk twice. The same tree
+ * gives the same bytes.
  *
- * @param options.created time of every member (RFC 3339).
- * @throws system errors of the target as they are; AppError `media/read`, `media/gone` when the
- *   tree can't be read.
+ * @param options.created time of every member (RFC 3339)
+ * @throws system errors of the target as they are; AppError `media/read`, `media/gone` for the tree
  */
 export async function packDirectory(
   directory: string,
@@ -191,11 +181,9 @@ async function sizeOf(directory: string, members: readonly string[]): Promise<nu
 }
 
 /**
- * Writes a copy of the bundle in a tar file with another envelope; every byte after the envelope is
- * unchanged.
+ * Copies a tar with another envelope; every byte behind it is unchanged.
  *
  * @throws AppError `bundle/tar`, `media/read`, `media/gone` for `from`; system errors of the target
- *   as they are.
  */
 export async function copyTarWithEnvelope(
   from: string,
@@ -231,7 +219,7 @@ function padding(sizeBytes: number): Buffer {
   return Buffer.alloc((TAR_BLOCK_BYTES - (sizeBytes % TAR_BLOCK_BYTES)) % TAR_BLOCK_BYTES);
 }
 
-/** A ustar header of a file, or of a directory if the name ends in `/`; owner 0:0. */
+/** A name that ends in `/` is a directory; owner 0:0. */
 function header(of: { readonly name: string; readonly sizeBytes: number; readonly created: string }): Buffer {
   if (Buffer.byteLength(of.name) > 100 || of.sizeBytes > MAX_NUMBER) {
     throw new RangeError(`${of.name} with ${of.sizeBytes} bytes does not fit into a ustar header`);

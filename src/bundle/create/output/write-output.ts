@@ -9,14 +9,12 @@ import { imageTools, makeImage, ownMedium, requireTools } from '../image/make-im
 import { buildDirectory, buildFile } from './staging.ts';
 import { packDirectory, spreadOverVolumes, type VolumeRules } from './volumes.ts';
 
-/** What every form of a bundle is made of. */
 export interface BuiltTree {
   readonly bundleId: BundleId;
   readonly payload: Payload;
   readonly contents: Contents;
 }
 
-/** How the files of the bundle are made and checked. */
 export interface TreeBuilder<Built extends BuiltTree> {
   /** Fills an empty folder. */
   readonly fill: (tree: string) => Promise<Built>;
@@ -25,11 +23,11 @@ export interface TreeBuilder<Built extends BuiltTree> {
 }
 
 /**
- * Makes a bundle in the form that the options name: a folder, a tar, an image, or several volumes
- * of folders or images. All or nothing.
+ * Makes a bundle in the form that the options name: a folder, a tar, an image, or volumes. All or
+ * nothing.
  *
- * @throws AppError `bundle/tool` when a program is missing or fails; as `buildDirectory()`;
- *   whatever `fill` and `check` throw
+ * @throws AppError `bundle/tool` when a program is missing or fails; as `buildDirectory()`; errors
+ *   of `fill` and `check`
  */
 export async function writeOutput<Built extends BuiltTree>(
   options: CreateOptions,
@@ -74,7 +72,6 @@ function writeTar<Built extends BuiltTree>(
   });
 }
 
-/** Makes the folder `tree`, fills and checks it. */
 async function buildTree<Built extends BuiltTree>(tree: string, { fill, check }: TreeBuilder<Built>): Promise<Built> {
   await mkdir(tree, { recursive: true });
   const built = await fill(tree);
@@ -124,7 +121,7 @@ function writeVolumes<Built extends BuiltTree>(
   );
 }
 
-/** Makes an image and removes what it was made of. @returns its path */
+/** Makes an image and removes its source. @returns its path */
 async function imageOf(
   medium: string,
   image: string,
@@ -145,7 +142,6 @@ async function imageOf(
   return image;
 }
 
-/** How blobs are spread so that folders, or their images, have at most `volumeBytes`. */
 export function volumeRules({
   filesystem,
   volumeBytes,
@@ -158,7 +154,6 @@ export function volumeRules({
   return { volumeBytes: roomInImage(volumeBytes), givenBytes: volumeBytes, clusterBytes };
 }
 
-/** Where nodes look for a bundle on a medium. */
 function bundleFolder(medium: string, { name, version, arch }: CreateOptions): string {
   return join(medium, 'stickpin', `${name}-${version}-${arch}`);
 }

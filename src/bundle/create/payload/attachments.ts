@@ -13,7 +13,7 @@ import { sourceError } from '../images/layout-source.ts';
 import { checkBlobSize, type FileSizeRules } from '../layers/packed-file.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
 
-/** A file that is delivered with a bundle. `name`: its name on the node. */
+/** `name`: on the node. */
 export interface AttachmentRequest {
   readonly path: string;
   readonly name: string;
@@ -22,10 +22,7 @@ export interface AttachmentRequest {
 
 const CHUNK_BYTES = 1024 * 1024;
 const DEFAULT_MEDIA_TYPE = 'application/octet-stream';
-/**
- * RFC 6838, with the top-level types that are registered, so that a path with a colon is rarely
- * taken for one.
- */
+/** RFC 6838, with the registered top-level types: a path with a colon is rarely taken for one. */
 const WITH_MEDIA_TYPE =
   /^(.+):((?:application|audio|font|image|message|model|multipart|text|video)\/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})$/s;
 
@@ -36,9 +33,9 @@ export function parseAttachmentRequest(text: string): AttachmentRequest {
 }
 
 /**
- * Checks that the names of the files are allowed on a node and distinct.
+ * Names must be allowed on a node and distinct.
  *
- * @throws AppError `bundle/option` (`reject`) that names the files.
+ * @throws AppError `bundle/option` (`reject`)
  */
 export function checkAttachmentNames(requests: readonly AttachmentRequest[]): void {
   const paths = new Map<string, string>();
@@ -49,7 +46,7 @@ export function checkAttachmentNames(requests: readonly AttachmentRequest[]): vo
         `attachment ${path}: its name on a node would be ${JSON.stringify(name)}, which is not a plain file name (A-Z a-z 0-9 . _ -, beginning with a letter or digit): rename it`,
       );
     }
-    // Regardless of case, as the format requires.
+    // Without case, as the format requires.
     const other = paths.get(name.toLowerCase());
     if (other !== undefined) {
       throw bundleError(
@@ -62,10 +59,10 @@ export function checkAttachmentNames(requests: readonly AttachmentRequest[]): vo
 }
 
 /**
- * Checks before any copy that all files exist, and that each fits into one file of the medium.
+ * Checks before any copy that each file exists and fits into one file of the medium.
  *
- * @returns their total size in bytes.
- * @throws AppError `bundle/source` (`reject`) that names the file.
+ * @returns their total size in bytes
+ * @throws AppError `bundle/source` (`reject`) that names the file
  */
 export async function checkAttachments(requests: readonly AttachmentRequest[], rules: FileSizeRules): Promise<number> {
   let sumBytes = 0;
@@ -82,17 +79,16 @@ export async function checkAttachments(requests: readonly AttachmentRequest[], r
   return sumBytes;
 }
 
-/** What {@link writeAttachments} needs besides the files. */
 interface WriteOptions extends FileSizeRules {
-  /** Their total size in bytes, from {@link checkAttachments}. */
+  /** From {@link checkAttachments}. */
   readonly totalBytes: number;
   readonly onProgress: ProgressListener;
 }
 
 /**
- * Streams files as blobs into the folder `blobs`, each content once.
+ * Copies files into the folder `blobs`, each content once.
  *
- * @throws AppError `bundle/source` (`reject`); system errors of the target as they are.
+ * @throws AppError `bundle/source` (`reject`); system errors of the target as they are
  */
 export async function writeAttachments(
   blobs: string,
@@ -153,11 +149,11 @@ async function isThere(path: string): Promise<boolean> {
 }
 
 /**
- * Reads advisories from JSON files. Each has one object `{version, deadend? | barrier?, reason}`,
- * or a list of them. An object with neither withdraws what an earlier bundle said.
+ * Reads JSON files with `{version, deadend?
+ * barrier?, reason}` or a list of them. An object with neither withdraws an earlier advisory.
  *
- * @throws AppError `bundle/option` (`reject`) that names the file, and the member that is wrong;
- *   `bundle/source` when it can't be read.
+ * @throws AppError `bundle/option` (`reject`) with file and member; `bundle/source` when it can't
+ *   be read
  */
 export async function readAdvisories(paths: readonly string[], signal: AbortSignal): Promise<Advisory[]> {
   const all = new Map<string, Advisory>();

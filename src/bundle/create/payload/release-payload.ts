@@ -19,11 +19,9 @@ import { readFileInLayers } from '../layers/layer-file.ts';
 import { jsonBytes, type WrittenTree } from '../write-bundle.ts';
 import { signatureOver, unsignedEnvelope, withSignature } from './sign-envelope.ts';
 
-/** The file in an OpenShift release image that lists its payload. */
 const IMAGE_REFERENCES = 'release-manifests/image-references';
 
-// Loose: OpenShift's ImageStream (image.openshift.io/v1) has many more fields, and may get new
-// ones.
+// Loose: ImageStream (image.openshift.io/v1) has many more fields, and may get new ones.
 const imageStream = v.looseObject({
   kind: v.literal('ImageStream', "must be 'ImageStream'"),
   spec: v.looseObject({
@@ -36,25 +34,19 @@ const imageStream = v.looseObject({
   }),
 });
 
-/**
- * An image of a release: its component, made from its name in the release, and its reference, which
- * always has a digest.
- */
+/** `component` is made from its name in the release. */
 interface PayloadImage {
   readonly component: string;
   readonly reference: Reference & { readonly digest: Digest };
 }
 
-/** What a release consists of. */
 interface ReleasePayload {
   readonly images: readonly PayloadImage[];
-  /** Warnings, one line each. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Checks that the source of the release can hold its payload too: other transports hold a single
- * image.
+ * Other transports hold a single image, not a payload.
  *
  * @throws AppError `bundle/option` (`reject`)
  */
@@ -67,11 +59,10 @@ export function checkReleaseSource({ reference, source }: ImageRequest): void {
 }
 
 /**
- * Reads the payload of an OpenShift release image, for `linux/arch`, out of the layers of that
- * image; at most 4 MiB.
+ * Reads the payload of a release image for `linux/arch` from its layers; at most 4 MiB.
  *
- * @param release the release image in a layout on disk.
- * @throws AppError `bundle/source` (`reject`) that names the release.
+ * @param release the image in a layout on disk
+ * @throws AppError `bundle/source` (`reject`)
  */
 export async function readReleasePayload(
   release: LayoutRequest,
@@ -89,11 +80,10 @@ export async function readReleasePayload(
 }
 
 /**
- * Parses `image-references`, see {@link readReleasePayload}. If an image has several names, the
- * first one is used.
+ * If an image has several names, the first one is used.
  *
- * @param release names the release in errors.
- * @throws AppError `bundle/source` (`reject`) that names the member which is wrong.
+ * @param release names the release in errors
+ * @throws AppError `bundle/source` (`reject`) that names the wrong member
  */
 export function parseImageReferences(bytes: Uint8Array, release: string): ReleasePayload {
   const what = `${IMAGE_REFERENCES} of ${release}`;
@@ -150,11 +140,8 @@ function componentOf(name: string, what: string): string {
 }
 
 /**
- * The requests that complete a payload, each image from the source of its release, see {@link
- * payloadSource}. An image that was requested with the same digest keeps its own source, and gets
- * the component unless it has one.
- *
- * @returns `asked`, completed, and the payload images that are not among them.
+ * Completes requests with a payload, each image from the source of its release. An image that was
+ * requested by the same digest keeps its source, and gets the component unless it has one.
  */
 export function requestPayload(
   release: ImageRequest,
@@ -235,10 +222,7 @@ export function payloadOf(
   };
 }
 
-/**
- * The sums of a new bundle. An attachment is counted as an attachment only, even if it is a blob of
- * an image too.
- */
+/** An attachment counts only as such, even if it is a blob of an image too. */
 export function totalsOf(plan: Plan, { layers, images }: Contents, attachments: readonly Attachment[]): BundleTotals {
   const blobs = new Map<Digest, number>(layers.map((layer) => [layer.digest, layer.sizeBytes]));
   for (const [digest, bytes] of plan.documents) blobs.set(digest, bytes.length);
@@ -254,8 +238,8 @@ export function totalsOf(plan: Plan, { layers, images }: Contents, attachments: 
 }
 
 /**
- * Signs the payload with all keys and writes `bundle.dsse.json`. @throws AppError `bundle/option`
- * (`reject`) when the payload is too large; `bundle/signer`
+ * Signs with all keys and writes `bundle.dsse.json`. @throws AppError `bundle/option` (`reject`)
+ * when the payload is too large; `bundle/signer`
  */
 export async function writeEnvelope(
   directory: string,
@@ -276,13 +260,10 @@ export async function writeEnvelope(
   return bundleIdOf(bytes);
 }
 
-/** A quarter of the payload, so that enough room is left for the rest. */
+/** A quarter leaves enough room for the rest. */
 const MAX_BYTES = limits.payloadBytes / 4;
 
-/**
- * Warnings as a payload may hold them: a line of at most 1,024 characters each, at most 256 and 64
- * KiB together. If there are more, the last line says how many are left out.
- */
+/** At most 256 lines of 1,024 characters, 64 KiB together; a last line counts those left out. */
 export function payloadWarnings(warnings: readonly string[]): string[] {
   const lines = warnings.map((warning) => clip(oneLine(warning), limits.textLength));
   let left = MAX_BYTES;

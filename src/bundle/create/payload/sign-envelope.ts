@@ -19,21 +19,16 @@ import { readEnvelope } from '../../verify/judge-bundle.ts';
 import { checkSpace, replaceOutput } from '../output/staging.ts';
 import { copyTarWithEnvelope } from '../output/volumes.ts';
 
-/** An envelope of bundle format 1 around a payload, without signatures. */
 export function unsignedEnvelope(payload: Buffer): Envelope {
   return { payloadType: PAYLOAD_TYPE, payload, signatures: [] };
 }
 
-/**
- * The envelope with a signature by `key` at its end; an earlier one by the same key is replaced.
- */
+/** The signature goes to the end; an earlier one by the same key is replaced. */
 export function signEnvelope(envelope: Envelope, key: PrivateKey): Envelope {
   return withSignature(envelope, { keyId: key.keyId, signature: makeSignature(key, coveredBy(envelope)) });
 }
 
-/**
- * A new signature by `key` over the envelope's payload. @throws AppError `bundle/signer` (`reject`)
- */
+/** @throws AppError `bundle/signer` (`reject`) */
 export async function signatureOver(
   envelope: Envelope,
   key: SigningKey,
@@ -42,7 +37,6 @@ export async function signatureOver(
   return { keyId: key.keyId, signature: await signMessage(key, coveredBy(envelope), signal) };
 }
 
-/** The envelope with `signature` at its end, in place of an earlier one by the same key. */
 export function withSignature(envelope: Envelope, signature: EnvelopeSignature): Envelope {
   const others = envelope.signatures.filter(({ keyId }) => keyId !== signature.keyId);
   return { ...envelope, signatures: [...others, signature] };
@@ -53,13 +47,12 @@ function coveredBy({ payloadType, payload }: Envelope): Buffer {
 }
 
 /**
- * Adds a signature to the bundle at `path`, or to every volume `path/1`, `path/2` … of one that is
- * spread. The key is used once. Volumes that got the signature before an error keep it; signing
- * them again is no harm.
+ * Signs the bundle at `path`, or every volume `path/1`, `path/2` …, using the key once. Volumes
+ * that were signed before an error stay so; signing again is no harm.
  *
- * @returns the paths that were signed, and the envelope as it is now in all of them.
- * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when the volumes belong
- *   to different bundles.
+ * @returns the signed paths, and their envelope
+ * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when volumes belong to
+ *   different bundles
  */
 export async function signVolumes(
   path: string,
@@ -84,10 +77,7 @@ export async function signVolumes(
   return { paths: volumes, envelope: await writeSignature(first, envelope, signature, signal) };
 }
 
-/**
- * Paths of the volumes in a folder that is not a bundle itself, by number; none when it is one, or
- * a file.
- */
+/** By number; none for a bundle or a file. */
 async function volumesIn(path: string): Promise<string[]> {
   const names = await readdir(path).catch(() => []); // reading the bundle reports what is wrong
   if (names.some((name) => name.toLowerCase() === 'bundle.dsse.json')) return [];
@@ -96,12 +86,11 @@ async function volumesIn(path: string): Promise<string[]> {
 }
 
 /**
- * Adds a signature to the bundle at `path`, replacing `bundle.dsse.json` atomically. A tar file is
- * rewritten as a whole, beside the old one.
+ * Adds a signature, replacing `bundle.dsse.json` atomically. A tar file is rewritten whole, beside
+ * the old one.
  *
- * @returns the envelope as it is now.
  * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is not a bundle;
- *   `bundle/target`, `bundle/no-space`; `bundle/signer`.
+ *   `bundle/target`, `bundle/no-space`; `bundle/signer`
  */
 export async function signBundle(path: string, key: SigningKey, signal: AbortSignal): Promise<Envelope> {
   const envelope = await readEnvelope(openBundle(path), signal);
@@ -127,7 +116,6 @@ async function writeSignature(
   return signed;
 }
 
-/** The files of a new key pair. */
 interface GeneratedKey {
   readonly keyId: string;
   readonly algorithm: SignatureAlgorithm;
@@ -138,8 +126,7 @@ interface GeneratedKey {
 }
 
 /**
- * Makes a key pair and writes `<prefix>.key` and `<prefix>.pub`, both or neither. Existing files
- * are never overwritten.
+ * Writes `<prefix>.key` and `<prefix>.pub`, both or neither; never overwrites.
  *
  * @throws AppError `bundle/option`, `bundle/target` (`reject`)
  */

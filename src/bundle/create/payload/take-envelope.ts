@@ -13,7 +13,6 @@ import { type ExpectedBlob, readBlob } from '../../read/open-file.ts';
 import { readContents, readUntrusted } from '../../verify/judge-bundle.ts';
 import { buildDirectory } from '../output/staging.ts';
 
-/** An envelope that was taken out of a bundle. */
 export interface TakenEnvelope {
   readonly bundle: VerifiedBundle;
   readonly files: number;
@@ -21,12 +20,12 @@ export interface TakenEnvelope {
 }
 
 /**
- * Copies a bundle without its layers to the directory `out`, all or nothing: the signed files, with
- * `contents.json` beside them, and the manifests, configs, signatures and attachments, which is
- * enough for setting its tags. Digests are checked, signatures are not.
+ * Copies a bundle without its layers to `out`, all or nothing: signed files, `contents.json` beside
+ * them, manifests, configs, signatures and attachments: enough to set its tags. Checks digests, not
+ * signatures.
  *
  * @throws AppError `bundle/option` (`reject`) when `out` names a tar; `bundle/source` when a
- *   document is absent or damaged; as `readUntrusted()` and `buildDirectory()`.
+ *   document is absent or damaged; as `readUntrusted()` and `buildDirectory()`
  */
 export async function takeEnvelope(reader: BundleReader, out: string, signal: AbortSignal): Promise<TakenEnvelope> {
   if (isBundleTar(out)) throw bundleError('bundle/option', `out: ${out} is one file: give a directory`);
@@ -68,7 +67,7 @@ export async function takeEnvelope(reader: BundleReader, out: string, signal: Ab
   return { bundle, files, sizeBytes };
 }
 
-/** Streams an attachment, which may be as large as a layer. @returns its size in bytes */
+/** May be as large as a layer. @returns its size in bytes */
 async function copyBlob(
   reader: BundleReader,
   { digest, sizeBytes }: ExpectedBlob,

@@ -9,17 +9,14 @@ import { isBundleTar } from '../../read/open-bundle.ts';
 import { PARTITION_OFFSET } from '../image/image-layout.ts';
 import type { Medium } from '../image/make-image.ts';
 
-/** A stick that was judged. */
 export interface StickDevice {
-  /** Path of the block device. */
   readonly device: string;
-  /** `major:minor` of the device that was judged. */
+  /** `major:minor` of the device that was checked. */
   readonly number: string;
 }
 
-/** A stick that nothing else can claim, as a mount does. */
+/** Nothing else can claim it meanwhile, as a mount does. */
 interface ClaimedStick {
-  /** Open for reading and writing. */
   readonly target: FileHandle;
   close(): Promise<void>;
 }
@@ -27,9 +24,9 @@ interface ClaimedStick {
 /**
  * Opens a stick for writing, and claims it.
  *
- * When a descriptor for writing is closed, udev has the kernel read the partition table and tells
- * everybody. The kernel refuses that while the device is claimed. So the claim is that of a
- * descriptor for reading, which is closed first.
+ * When a descriptor for writing is closed, udev has the kernel read the partition table and inform
+ * everybody. The kernel refuses that while the device is claimed, so a descriptor for reading holds
+ * the claim and is closed first.
  *
  * @throws AppError `bundle/stick` (`reject`) when it can't be opened, is in use or was swapped
  */
@@ -64,10 +61,7 @@ async function openAs(flags: number, { device, number }: StickDevice): Promise<F
   throw stickError(`${device} is another device than a moment ago: look at it again`);
 }
 
-/**
- * Whether the stick was pulled out. Its node in /dev goes with it, or is another device's; a reader
- * stays and has no medium.
- */
+/** Pulled out: its node in /dev is gone or another device's; a reader stays and has no medium. */
 export async function isGone({ device, number }: StickDevice): Promise<boolean> {
   try {
     const still = await open(device, constants.O_RDONLY);
@@ -81,33 +75,30 @@ export async function isGone({ device, number }: StickDevice): Promise<boolean> 
   }
 }
 
-/** An {@link AppError} `bundle/stick` (`reject`). */
 export function stickError(message: string, cause?: unknown): AppError {
   return bundleError('bundle/stick', message, { ...(cause !== undefined && { cause }) });
 }
 
-/** `major:minor`, as makedev(3) does it, for the numbers of Linux. */
+/** `major:minor` as in makedev(3). */
 function numberOf({ rdev }: Stats): string {
   return `${((rdev >> 8) & 0xfff) >>> 0}:${((rdev & 0xff) | ((rdev >> 12) & 0xfff00)) >>> 0}`;
 }
 
-/** A partition of a stick, or the filesystem on the bare disk. */
 export interface StickPart {
   /** `sdb1`. */
   readonly name: string;
   readonly sizeBytes: number;
-  /** Empty when there is none, or it is unknown. */
+  /** Empty when unknown. */
   readonly filesystem: string;
   readonly label: string;
 }
 
-/** What the machine says of a block device. */
 export interface StickFacts {
   /** `/dev/sdb`. */
   readonly node: string;
   /** `major:minor`. */
   readonly number: string;
-  /** A partition can't be written to: it has no room for a partition table. */
+  /** A partition has no room for a partition table. */
   readonly kind: 'disk' | 'partition';
   /** The whole disk, for a partition. */
   readonly disk: string;
@@ -115,25 +106,21 @@ export interface StickFacts {
   /** Vendor and model, for people; may be empty. */
   readonly model: string;
   readonly serial: string;
-  /** The kernel calls it removable, it is on USB, or it is an SD card. */
+  /** Removable for the kernel, on USB, or an SD card. */
   readonly isRemovable: boolean;
   readonly isReadOnly: boolean;
   /** Filesystems of this machine are on it, whatever it is plugged into. */
   readonly isSystem: boolean;
   /** fstab(5) says what it is for. */
   readonly isInFstab: boolean;
-  /** Mounted filesystems, and swap, of the disk and of its partitions. */
+  /** Mounted filesystems and swap of the disk and its partitions. */
   readonly uses: readonly { readonly name: string; readonly what: string }[];
-  /** Partitions that device-mapper, md or a similar driver uses. */
+  /** Partitions in use by device-mapper, md or a similar driver. */
   readonly held: readonly string[];
-  /** What would be lost. */
   readonly parts: readonly StickPart[];
 }
 
-/**
- * Why an image must not be written to a device, as a sentence with what to do; undefined when it
- * may.
- */
+/** A sentence with what to do; undefined when the image may be written. */
 export function refusalOf(facts: StickFacts, imageBytes: number): string | undefined {
   const { node, disk } = facts;
   const [use] = facts.uses;
@@ -150,7 +137,6 @@ export function refusalOf(facts: StickFacts, imageBytes: number): string | undef
   return `${node} has ${formatBytes(facts.sizeBytes)}, and ${formatBytes(imageBytes)} are needed: use a larger stick, or make volumes`;
 }
 
-/** What a device is and what is on it, in lines for people. */
 export function describeStick({ node, model, serial, sizeBytes, parts }: StickFacts): string[] {
   const name = model === '' ? 'unknown model' : model;
   const number = serial === '' ? '' : `, serial ${serial}`;
@@ -167,7 +153,7 @@ export function describeStick({ node, model, serial, sizeBytes, parts }: StickFa
 
 const MiB = 1024 * 1024;
 
-/** The size of a finished image of a stick. @throws AppError `bundle/source` (`reject`) */
+/** @throws AppError `bundle/source` (`reject`) */
 export async function imageSizeOf(path: string): Promise<number> {
   try {
     const file = await open(path, 'r');
@@ -190,8 +176,7 @@ export async function imageSizeOf(path: string): Promise<number> {
 }
 
 /**
- * The files of a medium with this bundle alone, below a new folder `root`, which gets a link to the
- * bundle. Other files beside it stay away.
+ * A medium with this bundle alone: a new folder `root` with a link to the bundle.
  *
  * @throws AppError `bundle/source` (`reject`) when a file can't be read
  */
@@ -215,7 +200,6 @@ export async function mediumOf(bundle: string, { name, version, arch }: Payload,
   return { root, folders: ['stickpin', folder, `${folder}/blobs`, blobs], files };
 }
 
-/** Files of a bundle beside its blobs. */
 const DOCUMENTS = new Set(['bundle.dsse.json', 'oci-layout', 'index.json', 'contents.json']);
 
 async function fileOf(root: string, path: string): Promise<Medium['files'][number]> {

@@ -12,9 +12,8 @@ const CHUNK_BYTES = 4 * MiB;
 /** Bytes between syncs, so that the progress is that of the stick and not that of the cache. */
 const SYNC_BYTES = 32 * MiB;
 
-/** An image and where it goes. */
 export interface StickWrite extends StickDevice {
-  /** Path of the image, whose size is a whole number of MiB. */
+  /** Its size is a whole number of MiB. */
   readonly image: string;
   readonly imageBytes: number;
   readonly deviceBytes: number;
@@ -24,10 +23,9 @@ export interface StickWrite extends StickDevice {
 /**
  * Writes an image to a stick, reads it back past the cache and compares.
  *
- * INVARIANTS: The device is claimed from before the first write until the comparison, so that
- * nothing mounts it meanwhile. The first MiB with the partition table is zero until everything
- * else is written, and again after a fault or an abort: a stick that is not complete has no
- * filesystem.
+ * INVARIANTS: The device is claimed from the first write to the comparison, so that nothing mounts
+ * it. The first MiB with the partition table is zero until everything else is written, and again
+ * after a fault or an abort: an incomplete stick has no filesystem.
  *
  * @throws AppError `bundle/stick` (`reject`) when the device can't be used or does not keep what
  *   was written
@@ -42,7 +40,7 @@ export async function writeStick(write: StickWrite, signal: AbortSignal): Promis
     if (found === expected) return;
     throw stickError(`${device} does not keep what is written to it: it is worn out or a fake; use another stick`);
   } catch (error) {
-    // A stick that takes no more writes has told so already.
+    // A stick that takes no more writes has reported so.
     await clearStart(target).catch(() => undefined);
     signal.throwIfAborted();
     // A write to a stick that is gone may fail for any reason, also for lack of space.
@@ -70,7 +68,6 @@ async function writeExactly(target: FileHandle, bytes: Buffer, at: number): Prom
   }
 }
 
-/** @returns the SHA-256 of the image in hex */
 async function copyImage(
   { image, imageBytes, deviceBytes, onProgress }: StickWrite,
   target: FileHandle,
@@ -119,10 +116,7 @@ async function readExactly(file: FileHandle, at: number, size: number, path: str
   throw bundleError('bundle/source', `${path} was changed while it was read: make the image again`);
 }
 
-/**
- * The SHA-256 of what is on the stick, read past the cache. dd(1) does it, since O_DIRECT needs
- * memory at aligned addresses.
- */
+/** Read past the cache by dd(1): O_DIRECT needs memory at aligned addresses. */
 async function hashOnStick({ device, imageBytes, onProgress }: StickWrite, signal: AbortSignal): Promise<string> {
   const onBytes = countBytes('verify', imageBytes, onProgress);
   const args = [`if=${device}`, 'bs=4M', `count=${imageBytes}`, 'iflag=direct,fullblock,count_bytes', 'status=none'];
