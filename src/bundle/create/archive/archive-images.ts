@@ -206,7 +206,9 @@ function referenceOf(name: string): Reference | undefined {
   for (const text of [name, `docker.io/${name}`]) {
     try {
       return parseReference(text);
-    } catch {}
+    } catch {
+      // The next form, or none.
+    }
   }
   return undefined;
 }
