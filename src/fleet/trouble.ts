@@ -8,32 +8,25 @@ import { formatBytes, formatCount } from '../platform/sizes.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 import type { ServedNode } from './serve/served-nodes.ts';
 
-/** Something that is wrong for a while. */
 export interface Trouble {
-  /** The sentence, while it lasts. */
   current(): string | undefined;
   /**
-   * It is so now. Logged once, when it begins or has lasted: tries that fail in another way change
-   * what `current` says.
+   * Logged once, when it begins or has lasted: further failures change what `current` says.
    *
    * @returns whether that changed
    */
   begin(text: string, error?: unknown): boolean;
-  /** It is over; logged with `text` if its begin was. @returns whether it had begun */
+  /** Logged with `text` if the begin was. @returns whether it had begun */
   end(text: string): boolean;
 }
 
 /**
- * What is awaited at each start is logged when it is still so after this time, in milliseconds: the
- * daemon, the API server and the Node come up meanwhile.
+ * In milliseconds: daemon, API server and Node start at the same time, so only longer waits are
+ * logged.
  */
 export const USUAL_MS = 30_000;
 
-/**
- * A {@link Trouble} that has not begun.
- *
- * @param quiet how long it may last before a further `begin` logs it; default: it is logged at once
- */
+/** @param quiet how long it may last before a further `begin` logs it; default: logged at once */
 export function createTrouble(log: Log, quiet?: { readonly clock: Clock; readonly forMs: number }): Trouble {
   let current: string | undefined;
   let sinceMs = 0;
@@ -61,54 +54,43 @@ export function createTrouble(log: Log, quiet?: { readonly clock: Clock; readonl
   };
 }
 
-/**
- * A node of the cluster, as the metadata of its Node object tells. Whether its kubelet lives is not
- * among that.
- */
+/** The metadata has no state of the kubelet. */
 export interface ClusterNode {
   readonly name: string;
-  /** Where it gives bundles to others; absent when it does not. */
+  /** Absent when it gives no bundles. */
   readonly endpoint?: Endpoint;
-  /** What it gives. */
   readonly serves: readonly BundleId[];
-  /** What it told last about its releases; absent when it told nothing that can be read. */
+  /** Absent when none can be read. */
   readonly status?: NodeStatus;
 }
 
-/** The cluster as the Kubernetes API shows it. */
+/** As the Kubernetes API shows it. */
 export interface Cluster {
-  /** The name of the own Node. */
   self(): string;
-  /** The first `InternalIP` of the own Node; undefined while that is not known. */
+  /** The first `InternalIP`; undefined while unknown. */
   address(): string | undefined;
   /**
-   * All nodes by name, the own one included. While the API server does not answer: those that were
-   * known last. Empty until it answered once.
+   * By name, with the own one. While the API server does not answer: the last known ones. Empty
+   * until it answered once.
    */
   nodes(): readonly ClusterNode[];
-  /** Why this is not everything, or not up to date, as one sentence; undefined when it is. */
+  /** Why this is incomplete or old, as one sentence. */
   trouble(): string | undefined;
-  /** Calls `listener` after any of the above has changed. */
+  /** Called after any change of the above. */
   onChange(listener: () => void): Unsubscribe;
-  /**
-   * Follows the cluster until `signal` aborts, then resolves. Never throws: what is wrong is
-   * `trouble()`, and one line in the log when it begins and one when it ends.
-   */
+  /** Never throws: faults are `trouble()`, with one line in the log at begin and end. */
   run(signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Codes of the fleet process.
- *
  * - `fleet/identity`: the kubelet's certificate, its key or its authorities can't be used;
  * - `fleet/refused`: the other end did not prove that it is a node of this cluster;
  * - `fleet/unreachable`: the other end does not answer, or not in time;
- * - `fleet/answer`: it answers with something that is no answer;
- * - `fleet/listen`: an address or socket can't be listened on.
+ * - `fleet/answer`: the answer is malformed;
+ * - `fleet/listen`: an address or socket can't be opened.
  */
 type FleetErrorCode = 'fleet/identity' | 'fleet/refused' | 'fleet/unreachable' | 'fleet/answer' | 'fleet/listen';
 
-/** An error of the fleet process. `message` says what, which, why, and what to do next. */
 export function fleetError(
   code: FleetErrorCode,
   message: string,
@@ -117,21 +99,19 @@ export function fleetError(
   return new AppError({ code, message, disposition, cause });
 }
 
-/** Says the same thing about the same peer once, however often it happens. */
+/** Logs the same warning about a peer once, however often it happens. */
 export interface TellOnce {
-  /** Logs a warning, unless the same was said about `peer` within the last hour. */
+  /** At most once an hour. */
   warn(peer: string, cause: string, fields: LogFields, message: string): void;
-  /** The trouble with `peer` is over: the next time it is said again. */
+  /** The next warning is logged again. */
   over(peer: string): void;
 }
 
-/** What still lasts is said again after this time. */
 const AGAIN_MS = 60 * 60_000;
 
-/** Peers and causes that are remembered. Strangers can make up any number of them. */
+/** Strangers can make up any number of peers and causes. */
 const MOST_REMEMBERED = 1_000;
 
-/** Makes a {@link TellOnce} that has said nothing. */
 export function createTellOnce(log: Log, clock: Clock): TellOnce {
   const told = new Map<string, Map<string, number>>();
   return {
@@ -151,22 +131,20 @@ export function createTellOnce(log: Log, clock: Clock): TellOnce {
   };
 }
 
-/** What the status of the fleet process is made of. */
 interface FleetStatus {
   readonly served: readonly ServedNode[];
   readonly waiting: number;
-  /** Where other nodes reach this one; undefined while they don't. */
+  /** Undefined while other nodes can't reach this one. */
   readonly endpoint: Endpoint | undefined;
-  /** How many bundles this node offers. */
+  /** Number of bundles. */
   readonly offered: number;
   readonly peers: readonly Pick<Peer, 'trouble'>[];
   readonly apiTrouble: string | undefined;
 }
 
-/** Nodes that are named. */
 const NAMED = 4;
 
-/** `STATUS=` of the fleet process: whom it serves, at what rate, and whom it reaches. */
+/** `STATUS=` of the fleet process: served nodes, rate, reachable nodes. */
 export function fleetStatusLine(status: FleetStatus): string {
   const { peers, apiTrouble } = status;
   const answering = peers.filter(({ trouble }) => trouble === undefined).length;

@@ -5,27 +5,25 @@ import { AppError } from '../platform/app-error.ts';
 import { respondJson } from '../platform/http.ts';
 import { wireLimits } from './documents.ts';
 
-/** Codes of errors of the room offers. */
 export type OffersErrorCode =
-  /** The node serves as many others as it may (`wait`). See {@link queueOf}. */
+  /** The node serves its maximum of others (`wait`). */
   | 'offers/busy'
-  /** What the other end sent is no answer of this form (`reject`). */
+  /** The answer is not of this form (`reject`). */
   | 'offers/answer'
-  /** It answers, and can't give what was asked for: its read failed (`retry`). */
+  /** It answers, but its read failed (`retry`). */
   | 'offers/failed'
-  /** It does not answer, or not in time (`retry`). */
+  /** It does not answer in time (`retry`). */
   | 'offers/unreachable'
   | 'offers/listen';
 
-/** The answer of a node that serves as many others as it may. */
+/** From a node that serves its maximum of others. */
 export interface Busy {
-  /** Absent when the node did not tell it. */
   readonly queue?: QueuePlace;
-  /** When to ask again, in milliseconds from the answer. */
+  /** In milliseconds from the answer. */
   readonly retryMs: number;
 }
 
-/** An error with the {@link Busy} of `who` as its cause. */
+/** Its cause is the {@link Busy} of `who`. */
 export function busyError(who: string, busy: Busy): AppError<OffersErrorCode> {
   const { queue } = busy;
   const place = queue === undefined ? '' : `: place ${queue.place} of ${queue.waiting}`;
@@ -37,7 +35,7 @@ export function busyError(who: string, busy: Busy): AppError<OffersErrorCode> {
   });
 }
 
-/** What a node told that is busy; undefined for any other error. */
+/** Undefined for any other error. */
 export function busyOf(error: unknown): Busy | undefined {
   if (!(error instanceof AppError) || error.code !== 'offers/busy') return undefined;
   return error.cause as Busy;
@@ -46,13 +44,13 @@ export function busyOf(error: unknown): Busy | undefined {
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const queueSchema = v.object({ place: count, waiting: count, waitMs: v.optional(count), mostMs: v.optional(count) });
 
-/** Answers 503 with `Retry-After` (in whole seconds, RFC 9110, section 10.2.3) and the place. */
+/** `Retry-After` is in whole seconds (RFC 9110, section 10.2.3). */
 export function respondBusy(response: ServerResponse, { queue, retryMs }: Busy): void {
   const body = queue ?? { error: 'this node serves as many others as it may' };
   respondJson(response, 503, body, { 'retry-after': String(Math.max(1, Math.ceil(retryMs / 1_000))) });
 }
 
-/** Reads what {@link respondBusy} sends. What can't be read counts as absent. */
+/** What can't be read counts as absent. */
 export function parseBusy(retryAfter: string | undefined, body: string): Busy {
   const seconds = retryAfter !== undefined && /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined;
   const retryMs = seconds === undefined ? wireLimits.retryMs : Math.max(1, seconds) * 1_000;

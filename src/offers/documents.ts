@@ -15,20 +15,17 @@ import type { Settings } from '../domain/settings/settings.ts';
 export interface OffersDocument {
   readonly version: 1;
   readonly bundles: readonly OfferedBundle[];
-  /** The own name and status of the node; the fleet process adds it for other nodes. */
+  /** Of the node; the fleet process adds it for other nodes. */
   readonly node?: { readonly name: string; readonly status?: NodeStatus };
 }
 
-/**
- * `GET /v1/bundles/sha256:<hex>/blobs.json`: the blobs of a bundle that are there, with their
- * sizes.
- */
+/** `GET /v1/bundles/sha256:<hex>/blobs.json`: the present blobs of a bundle with their sizes. */
 export interface BlobsDocument {
   readonly version: 1;
   readonly blobs: Readonly<Record<Digest, number>>;
 }
 
-/** `GET /v1/fleet` on `peers.sock`: what the fleet process tells the daemon. */
+/** `GET /v1/fleet` on `peers.sock`: reports of the fleet process to the daemon. */
 export interface FleetDocument extends FleetView {
   readonly version: 1;
 }
@@ -53,14 +50,13 @@ const offeredBundle = v.object({
 
 const bundles = v.pipe(v.array(offeredBundle), v.maxLength(1_000));
 
-/** Reads `offers`. Unknown members are ignored; a status that can't be read is left out. */
+/** Unknown members are ignored; an unreadable status is left out. */
 export const offersSchema: v.GenericSchema<unknown, OffersDocument> = v.object({
   version: v.literal(1),
   bundles,
   node: v.optional(v.object({ name: shortText, status: v.optional(status) })),
 }) as v.GenericSchema<unknown, OffersDocument>;
 
-/** Reads `blobs.json`. */
 export const blobsSchema = v.object({ version: v.literal(1), blobs: v.record(digest, count) });
 
 const peer = v.object({
@@ -70,7 +66,6 @@ const peer = v.object({
   bundles,
 });
 
-/** Reads `fleet`. */
 export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   version: v.literal(1),
   self: shortText,
@@ -87,7 +82,6 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   search: v.optional(v.picklist(SEARCHES)),
 }) as v.GenericSchema<unknown, FleetDocument>;
 
-/** What a path of the wire form names. */
 export type WireRoute =
   | { readonly kind: 'offers' }
   | { readonly kind: 'file'; readonly bundleId: BundleId; readonly name: OfferedFile }
@@ -95,20 +89,19 @@ export type WireRoute =
   | { readonly kind: 'blob'; readonly digest: Digest }
   | { readonly kind: 'unknown' };
 
-/** The paths of the wire form. */
 export const wirePaths = {
   offers: '/v1/offers',
   fleet: '/v1/fleet',
   file: (bundleId: BundleId, name: OfferedFile) => `/v1/bundles/${bundleId}/${name}`,
   blobs: (bundleId: BundleId) => `/v1/bundles/${bundleId}/blobs.json`,
   blob: (digest: Digest) => `/v1/blobs/${digest}`,
-  /** What stands before the paths of a peer on `peers.sock`. */
+  /** Prefix of the paths of a peer on `peers.sock`. */
   peer: (name: string) => `/v1/peers/${encodeURIComponent(name)}`,
 } as const;
 
 const UNKNOWN: WireRoute = { kind: 'unknown' };
 
-/** Parses a path. A query is ignored. */
+/** A query is ignored. */
 export function parseWirePath(target: string): WireRoute {
   const [path = ''] = target.split('?', 1);
   if (path === wirePaths.offers) return { kind: 'offers' };
@@ -121,10 +114,7 @@ export function parseWirePath(target: string): WireRoute {
   return offered === undefined ? UNKNOWN : { kind: 'file', bundleId: digest, name: offered };
 }
 
-/**
- * Splits `/v1/peers/<name>/v1/…` of `peers.sock`: the peer, and the path that it is asked for.
- * Undefined for any other path.
- */
+/** Splits `/v1/peers/<name>/v1/…` of `peers.sock`. Undefined for any other path. */
 export function parsePeerPath(target: string): { readonly peer: string; readonly path: string } | undefined {
   const [, name, path] = /^\/v1\/peers\/([^/?]+)(\/.*)$/.exec(target) ?? [];
   const peer = name === undefined ? '' : decoded(name);
@@ -143,9 +133,9 @@ function decoded(text: string): string {
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
-/** Limits of the wire form, for both ends. Sizes in bytes, times in milliseconds. */
+/** For both ends. Sizes in bytes, times in milliseconds. */
 export const wireLimits = {
-  /** All headers of a request or an answer. */
+  /** Of a request or an answer. */
   headerBytes: 8 * KiB,
   /** `/v1/offers`: 1,000 bundles and a status. */
   offersBytes: MiB,
@@ -161,28 +151,26 @@ export const wireLimits = {
     'contents.json': limits.contentsBytes,
     'index.json': limits.indexBytes,
   },
-  /** Until a connection is open, and until the head of an answer is there. */
+  /** Until a connection is open, and until the head of an answer. */
   answerMs: 30_000,
-  /** Until a document is there as a whole. */
+  /** Until a document is whole. */
   documentMs: 60_000,
   /** How long a body may bring no byte. */
   stallMs: 20_000,
-  /** While a body is waited for so long, it brings at least `progressBytes`. */
+  /** Time for at least `progressBytes` of an awaited body. */
   progressMs: 60_000,
   progressBytes: 16 * KiB,
-  /** How long a client may take no byte. A runtime that unpacks may pause. */
+  /** How long a client may read no byte. A runtime that unpacks may pause. */
   clientStallMs: 60_000,
-  /** How long a request for a document may wait for a change (RFC 7240, `wait`). */
+  /** Long poll for a document (RFC 7240, `wait`). */
   longestWaitMs: 60_000,
-  /** Connections of one node to another, and its requests at once. */
   ofNode: 16,
-  /** How long a connection without a request stays open. */
   idleMs: 5_000,
-  /** How long a client waits that was told no time by 503. */
+  /** Pause of a client after 503 without a time. */
   retryMs: 10_000,
 } as const;
 
-/** What every server of the wire form sets. A response may take as long as its client reads. */
+/** A response may take as long as its client reads. */
 export const WIRE_SERVER_OPTIONS: ServerOptions = {
   maxHeaderSize: wireLimits.headerBytes,
   headersTimeout: 10_000,
@@ -191,25 +179,18 @@ export const WIRE_SERVER_OPTIONS: ServerOptions = {
   keepAliveTimeout: wireLimits.idleMs,
 };
 
-/** Where the daemon and the fleet process meet, and what belongs to the fleet process. */
 interface FleetPaths {
-  /**
-   * The socket on which the daemon offers what this node has, by default
-   * `/run/stickpin/offers.sock`.
-   */
+  /** Of the daemon, by default `/run/stickpin/offers.sock`. */
   readonly offersSocket: string;
-  /**
-   * The socket on which the fleet process offers its peers, by default
-   * `/run/stickpin-fleet/peers.sock`.
-   */
+  /** Of the fleet process, by default `/run/stickpin-fleet/peers.sock`. */
   readonly peersSocket: string;
-  /** The `RuntimeDirectory=` of the fleet process. */
+  /** Of the fleet process. */
   readonly runDir: string;
-  /** The `StateDirectory=` of the fleet process. */
+  /** Of the fleet process. */
   readonly stateDir: string;
 }
 
-/** The paths of both processes: those of the fleet process lie beside those of the daemon. */
+/** The fleet process has its paths beside those of the daemon. */
 export function fleetPaths({ run_dir, state_dir }: Settings['paths']): FleetPaths {
   const runDir = `${run_dir}-fleet`;
   return {
@@ -220,8 +201,7 @@ export function fleetPaths({ run_dir, state_dir }: Settings['paths']): FleetPath
   };
 }
 
-/** The files of a bundle that are offered besides its blobs. */
+/** Offered besides blobs. */
 export const OFFERED_FILES = ['bundle.dsse.json', 'contents.json', 'index.json'] as const;
 
-/** One of {@link OFFERED_FILES}. */
 export type OfferedFile = (typeof OFFERED_FILES)[number];

@@ -11,44 +11,41 @@ import { type Listeners, listen, notifyAll, type Unsubscribe } from '../platform
 import type { BlobSource, ChangingBlobSource } from '../ports/blobs.ts';
 import type { OfferedFile, OffersDocument } from './documents.ts';
 
-/** The options of {@link createKeptBundles}. */
 interface KeptBundlesOptions {
-  /** Folders of signed documents. */
   readonly signed: { list(): Promise<ReadonlySet<BundleId>>; folderOf(bundleId: BundleId): string };
-  /** Manifests, configs and attachments on the node's own disk. */
+  /** On the node's own disk. */
   readonly documents: BlobSource;
-  /** Kept layers. */
   readonly layers: ChangingBlobSource;
-  /** The blobs that the runtime still has. Default none. */
+  /** Blobs that the runtime still has. Default none. */
   readonly content?: BlobSource | undefined;
   readonly trust: () => { readonly trust: Trust; readonly revision: string };
   readonly parsers?: Documents;
   readonly log: Log;
 }
 
-/** The bundles of which this node keeps signed documents, with all blobs on its own disk. */
+/** Bundles whose signed documents this node keeps, with all blobs on its own disk. */
 export interface KeptBundles extends HeldBundles {
   /**
-   * Call when images came or went, or bundles were adopted or dropped. @param isLost the runtime
-   * may have lost blobs, so that it is asked for all of them again
+   * Call when images or bundles changed. @param isLost the runtime may have lost blobs: all are
+   * checked again
    */
   changed(isLost: boolean): void;
 }
 
-/** How long changes are collected: each one is followed by a look at all layers. */
+/** Changes are collected: each one needs a check of all layers. */
 const SETTLE_MS = 500;
 
 interface Kept extends KeptBundlesOptions {
   readonly judged: Map<BundleId, { readonly revision: string; readonly held: HeldBundle | undefined }>;
-  /** Sizes of documents: a look at one reads it. */
+  /** The size of a document needs a read. */
   readonly documentSizes: Map<Digest, number>;
-  /** Sizes of blobs that the runtime was seen to have. */
+  /** Sizes of blobs in the runtime. */
   readonly contentSizes: Map<Digest, number>;
 }
 
 /**
- * Each bundle is judged with the keys in force, as on a stick, when it is listed for the first time
- * and when the keys change.
+ * Each bundle is judged with the keys in force, as on a stick, when it is first listed and when the
+ * keys change.
  */
 export function createKeptBundles(options: KeptBundlesOptions): KeptBundles {
   const kept: Kept = { ...options, judged: new Map(), documentSizes: new Map(), contentSizes: new Map() };
@@ -107,8 +104,8 @@ async function judge(kept: Kept, bundleId: BundleId, trust: Trust, signal: Abort
   try {
     const options = { trust, documents: kept.parsers ?? documentsHere };
     const [found] = await judgeBundles([{ kind: 'bundle', path, reader }], options, signal);
-    // Layers come and go, so that what is missing now says nothing; nor does it make an envelope of
-    // a bundle whose documents lie here as those of an envelope do.
+    // Layers come and go, so missing ones mean nothing; nor do they make an envelope of a bundle
+    // whose documents are stored like those of one.
     if (found?.kind === 'verified') return heldBundle({ ...found, missing: [], isEnvelope: false }, reader);
     const why = found?.kind === 'rejected' ? found.reason.message : 'it waits for an approval';
     kept.log.debug({ bundleId }, `Offers: a kept bundle is not offered: ${why}`);
@@ -144,7 +141,7 @@ function ownBlobs({ documents, documentSizes, layers, content, contentSizes }: K
   };
 }
 
-/** A size that was found is not asked for again. */
+/** Each size is read once. */
 async function sizeOnce(
   source: BlobSource,
   sizes: Map<Digest, number>,
@@ -162,31 +159,26 @@ export interface HeldBundle {
   readonly name: string;
   readonly version: string;
   readonly sequence: number;
-  /** The blobs that the bundle itself carries, with their sizes in bytes where these are known. */
+  /** Carried by the bundle itself; sizes in bytes where known. */
   readonly blobs: ReadonlyMap<Digest, number | undefined>;
-  /** The digest of `contents.json`. It need not be among the blobs: it may lie beside them. */
+  /** Of `contents.json`, which need not be among the blobs: it may be beside them. */
   readonly contents: Digest;
-  /** Those of {@link blobs} that are layers. */
   readonly layers: ReadonlySet<Digest>;
-  /** Blobs that are known to be missing or bad here. */
+  /** Missing or bad. */
   readonly missing: ReadonlySet<Digest>;
-  /** It is made to carry no layers. */
+  /** Made without layers. */
   readonly isEnvelope: boolean;
-  /** Its documents and blobs. A blob is there when its size is right. */
+  /** A blob is present when its size is right. */
   readonly reader: Pick<BundleReader, 'readFile' | 'sizeOf' | 'read'>;
 }
 
-/** Where a node has bundles. */
 export interface HeldBundles {
-  /**
-   * All of them. A bundle of which something changed is another object. Never throws but an abort.
-   */
+  /** A changed bundle is another object. Never throws but an abort. */
   list(signal: AbortSignal): Promise<readonly HeldBundle[]>;
-  /** Calls `listener` when the list may have changed. */
+  /** Called when the list may have changed. */
   onChange(listener: () => void): Unsubscribe;
 }
 
-/** A bundle that was judged, as one that is held. */
 export function heldBundle(
   found: Extract<FoundBundle, { kind: 'verified' }>,
   reader: HeldBundle['reader'],
@@ -212,23 +204,21 @@ export function heldBundle(
 }
 
 /**
- * Bundles that one node gives to another: what the wire form carries. The daemon has one over its
- * media and disk, and a client is one over a connection to another node.
+ * What the wire form carries: bundles that one node gives to another. The daemon has one over its
+ * media and disk; a client is one over a connection.
  *
  * Every method may throw `offers/busy` (`wait`), see `busyError`, and what {@link BlobSource}
  * throws.
  */
 interface OfferedBundles extends BlobSource {
-  /** What is offered now. */
   offers(signal: AbortSignal): Promise<Pick<OffersDocument, 'bundles' | 'node'>>;
-  /** A file of an offered bundle, as it is on the medium; undefined when it is not offered. */
+  /** As on the medium; undefined when it is not offered. */
   file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal): Promise<Buffer | undefined>;
-  /** The blobs of an offered bundle with their sizes in bytes; undefined when it is not offered. */
+  /** Sizes in bytes; undefined when it is not offered. */
   blobs(bundleId: BundleId, signal: AbortSignal): Promise<ReadonlyMap<Digest, number> | undefined>;
 }
 
-/** Offered bundles that change. */
 export interface ChangingOffers extends OfferedBundles {
-  /** Calls `listener` when the answer of {@link OfferedBundles.offers} may have changed. */
+  /** Called when the answer of {@link OfferedBundles.offers} may have changed. */
   onChange(listener: () => void): Unsubscribe;
 }

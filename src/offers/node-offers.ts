@@ -6,38 +6,33 @@ import { inOrder } from '../platform/async/concurrency.ts';
 import { wireLimits } from './documents.ts';
 import type { ChangingOffers, HeldBundle, HeldBundles } from './kept-bundles.ts';
 
-/** The options of {@link createNodeOffers}. */
 export interface NodeOffersOptions {
-  /** Where this node has bundles; a blob is read from the first that has it. */
+  /** A blob is read from the first source that has it. */
   readonly sources: readonly HeldBundles[];
-  /** Whether a bundle may be given to others now. */
   readonly isOffered: (bundle: Pick<HeldBundle, 'bundleId' | 'name'>) => boolean;
 }
 
-/** Number of sizes that are asked for at once. */
 const SIZES_AT_ONCE = 16;
 
-/** One place of a bundle, with the sizes of the blobs that are there. */
+/** With the sizes of the present blobs. */
 interface Place {
   readonly held: HeldBundle;
   readonly sizes: ReadonlyMap<Digest, number>;
 }
 
-/** All that is offered at one time. */
 interface Shown {
   readonly places: ReadonlyMap<BundleId, readonly Place[]>;
   readonly offered: readonly OfferedBundle[];
 }
 
 interface NodeOffers extends NodeOffersOptions {
-  /** Sizes of a bundle that did not change since. */
+  /** Of unchanged bundles. */
   readonly sizes: WeakMap<HeldBundle, ReadonlyMap<Digest, number>>;
 }
 
 /**
- * What this node offers: all bundles of its sources of which a layer is there, and envelopes. What
- * is there is looked at again with each call of `offers`; the other methods use the same look until
- * something changes.
+ * Offers all bundles with a present layer, and envelopes. Each call of `offers` checks blobs again;
+ * the other methods use its result until something changes.
  */
 export function createNodeOffers(options: NodeOffersOptions): ChangingOffers {
   const node: NodeOffers = { ...options, sizes: new WeakMap() };
@@ -118,7 +113,7 @@ async function sizesOf(node: NodeOffers, held: HeldBundle, signal: AbortSignal):
   return sizes;
 }
 
-/** The documents alone help nobody: whoever adopted the bundle could not load an image of it. */
+/** Documents alone are useless: no image could be loaded from them. */
 function isWorthIt(places: readonly Place[]): boolean {
   return places.some(({ held, sizes }) => held.isEnvelope || [...held.layers].some((digest) => sizes.has(digest)));
 }

@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { reasonOf } from '../../platform/app-error.ts';
 
-/** Why the other end is not taken for a node of this cluster. */
+/** Why the other end is not accepted as a node of this cluster. */
 export type RefusalCause =
   | 'no-certificate'
   | 'foreign'
@@ -13,7 +13,7 @@ export type RefusalCause =
   | 'wrong-node'
   | 'resumed';
 
-/** What a certificate says about the other end. `reason` continues a sentence that names it. */
+/** `reason` continues a sentence that names the certificate. */
 export type PeerVerdict =
   | { readonly kind: 'node'; readonly node: string }
   | { readonly kind: 'refused'; readonly cause: RefusalCause; readonly reason: string };
@@ -35,15 +35,15 @@ const MOST_INTERMEDIATES = 4;
 const NODE_NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
 
 /**
- * Judges the certificate of the other end as kube-apiserver judges that of a kubelet: signed by one
- * of the authorities, valid now, for the use by a client, and with the subject of a node
- * (kubernetes.io, "Using Node Authorization").
+ * Judges a certificate as kube-apiserver does for a kubelet: signed by one of the authorities,
+ * valid now, for use by a client, and with the subject of a node (kubernetes.io, "Using Node
+ * Authorization").
  *
- * @param leaf with the certificates that were sent with it as its `issuerCertificate`
+ * @param leaf with the other certificates that were sent as its `issuerCertificate`
  * @param now milliseconds since the epoch
- * @param proof for the end that was called: OpenSSL's own verdict about the chain, which must be
- *   good. Node.js does not show that end the certificates in between. The end that calls has no
- *   such verdict: for OpenSSL a kubelet's certificate is not for the use by a server.
+ * @param proof for the end that was called: OpenSSL's verdict about the chain, which must be good,
+ *   since Node.js shows no certificates in between. The calling end has no such verdict: for
+ *   OpenSSL a kubelet's certificate is not for use by a server.
  */
 export function checkPeer(
   leaf: X509Certificate | undefined,
@@ -60,7 +60,7 @@ export function checkPeer(
   return refused('wrong-subject', `is no node: its certificate is for ${subjectText(leaf)}`);
 }
 
-/** The name of the Node that a certificate of a kubelet is for; undefined for any other subject. */
+/** Undefined for any other subject than a kubelet. */
 export function nodeOf({ subject }: X509Certificate): string | undefined {
   const parts = subject?.split('\n') ?? [];
   const node = parts.find((part) => part.startsWith('CN=system:node:'))?.slice('CN=system:node:'.length);
@@ -68,7 +68,7 @@ export function nodeOf({ subject }: X509Certificate): string | undefined {
   return isNode ? node : undefined;
 }
 
-/** The subject of a certificate in one line: `O=system:masters, CN=admin`. */
+/** In one line: `O=system:masters, CN=admin`. */
 export function subjectText({ subject }: X509Certificate): string {
   return subject?.split('\n').join(', ') || 'nobody';
 }

@@ -4,21 +4,20 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { fleetError } from '../trouble.ts';
 import { clientCaFileOf, type PemSource, parseKubeconfig } from './kubeconfig.ts';
 
-/** What a node proves itself with, as PEM. */
+/** As PEM. */
 export interface IdentityText {
-  /** The certificate of the node, and those between it and its authority, if there are any. */
+  /** The node's certificate, then those up to its authority. */
   readonly certificate: string;
   readonly key: string;
-  /** The authorities that sign the certificates of kubelets. */
+  /** They sign the certificates of kubelets. */
   readonly authorities: string;
-  /** Where the certificate and the authorities come from, for messages. */
+  /** For messages. */
   readonly certificateFrom: string;
   readonly authoritiesFrom: string;
-  /** All files that were read. A change of one is a change of the identity. */
+  /** A change of one of them is a change of the identity. */
   readonly files: readonly string[];
 }
 
-/** The settings that name the files. */
 export type IdentitySettings = Pick<Settings['fleet'], 'kubeconfig' | 'client_ca'>;
 
 /** Most bytes of any of the files: a bundle of authorities has some 10 KiB. */
@@ -27,8 +26,8 @@ const FILE_BYTES = 1024 * 1024;
 /**
  * Finds and reads the files of the kubelet.
  *
- * @param root where the files of the machine begin, for tests; default `/`
- * @throws AppError `fleet/identity`: which file lacks, or can't be used
+ * @param root for tests; default `/`
+ * @throws AppError `fleet/identity`: which file is missing or can't be used
  */
 export async function findIdentity(
   { kubeconfig, client_ca }: IdentitySettings,
@@ -49,7 +48,6 @@ export async function findIdentity(
   };
 }
 
-/** Reads files, and remembers which. */
 interface Reader {
   readonly files: readonly string[];
   /** @throws AppError `fleet/identity` */
@@ -98,13 +96,12 @@ async function distributionOf(kubeconfig: string, reader: Reader): Promise<Distr
   return undefined;
 }
 
-/** The certificate and the key of a node. */
 interface ClientKeyPair {
   readonly certificate: PemSource;
   readonly key: PemSource;
 }
 
-/** Of the kubeconfig; of the kubelet's own file, where the kubeconfig names none yet. */
+/** Of the kubeconfig, else of the kubelet's own file. */
 async function keyPair(kubeconfig: string | undefined, reader: Reader): Promise<ClientKeyPair> {
   const pair = kubeconfig === undefined ? undefined : keyPairOf(await reader.text(kubeconfig), kubeconfig);
   if (pair !== undefined) return pair;
@@ -116,7 +113,7 @@ async function keyPair(kubeconfig: string | undefined, reader: Reader): Promise<
   throw fleetError('fleet/identity', message, { disposition: 'wait' });
 }
 
-/** Undefined when the user signs in with something else than a certificate. */
+/** Undefined when the user has no certificate. */
 function keyPairOf(text: string, path: string): ClientKeyPair | undefined {
   const parsed = parseKubeconfig(text, path);
   if (parsed.kind === 'unusable') {
@@ -147,20 +144,19 @@ async function pemText(source: PemSource, reader: Reader): Promise<string> {
   return 'pem' in source ? source.pem : reader.text(source.file);
 }
 
-/** Where a distribution of Kubernetes keeps what a kubelet proves itself with. */
+/** Where a distribution of Kubernetes keeps the kubelet's files. */
 interface Distribution {
   readonly name: string;
   readonly kubeconfig: string;
-  /** Files of kind `KubeletConfiguration`, of which the last one with a `clientCAFile` counts. */
+  /** `KubeletConfiguration`: the last one with a `clientCAFile` counts. */
   readonly kubeletConfigs: readonly string[];
   /** The usual `clientCAFile`, where the kubelet gets it in another way. */
   readonly clientCa: string;
 }
 
 /**
- * The distributions, in the order in which they are looked for. Each has a kubeconfig of its own.
- * The files of k3s and RKE2 tell a kubelet's settings from version 1.32 on; before that they are
- * arguments.
+ * In the order of the search. k3s and RKE2 have files of kubelet settings from 1.32 on, and only
+ * arguments before.
  */
 export const DISTRIBUTIONS: readonly Distribution[] = [
   {
@@ -201,5 +197,5 @@ export const DISTRIBUTIONS: readonly Distribution[] = [
   },
 ];
 
-/** The certificate that a kubelet rotates, with its key in the same file. */
+/** A kubelet rotates this certificate with its key in the same file. */
 const KUBELET_CERTIFICATE = '/var/lib/kubelet/pki/kubelet-client-current.pem';

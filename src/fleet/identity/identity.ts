@@ -8,33 +8,30 @@ import { fleetError } from '../trouble.ts';
 import { nodeOf, subjectText } from './check-peer.ts';
 import { findIdentity, type IdentitySettings, type IdentityText } from './find-identity.ts';
 
-/** What this node proves itself with, and what it believes of others. */
 export interface Identity {
   /** The name of the own Node. */
   readonly node: string;
   readonly authorities: readonly X509Certificate[];
-  /** For both ends of a connection: TLS 1.3 only, without tickets. */
+  /** TLS 1.3 only, without tickets. */
   readonly options: SecureContextOptions;
-  /** Made from them, for the end that calls. */
+  /** For the end that calls. */
   readonly context: SecureContext;
 }
 
-/** The identity as it is now. */
 export interface IdentityKeeper {
   /** Undefined until the files can be used. */
   current(): Identity | undefined;
-  /** Reads the files again if one of them changed. Errors are logged. */
+  /** Reads changed files again. Errors are logged. */
   refresh(signal: AbortSignal): Promise<void>;
   /** Refreshes every 10 s until `signal` aborts. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** The options of {@link createIdentityKeeper}. */
 export interface IdentityKeeperOptions {
   readonly settings: IdentitySettings;
   readonly clock: Clock;
   readonly log: Log;
-  /** Where the files of the machine begin; default `/`. */
+  /** For tests; default `/`. */
   readonly root?: string;
 }
 
@@ -47,11 +44,10 @@ interface Keeper extends IdentityKeeperOptions {
   identity?: Identity | undefined;
   files: readonly string[];
   seen?: string | undefined;
-  /** The trouble that was logged last. */
+  /** Was logged last. */
   trouble?: string | undefined;
 }
 
-/** Makes an {@link IdentityKeeper} that has read nothing yet. */
 export function createIdentityKeeper(options: IdentityKeeperOptions): IdentityKeeper {
   const keeper: Keeper = { ...options, files: [] };
   return {
@@ -66,14 +62,12 @@ export function createIdentityKeeper(options: IdentityKeeperOptions): IdentityKe
   };
 }
 
-/**
- * The last good identity stays in use while new files can't be used, as in the midst of a rotation.
- */
+/** The last good identity stays in use while new files can't be used, as during a rotation. */
 async function refresh(keeper: Keeper, signal: AbortSignal): Promise<void> {
   if (keeper.identity !== undefined && (await stateOf(keeper.files)) === keeper.seen) return;
   try {
     const text = await findIdentity(keeper.settings, signal, keeper.root);
-    // Of the files before they were read: a change in between is seen the next time.
+    // Read before the files: a change in between is noticed the next time.
     const seen = await stateOf(text.files);
     keeper.identity = identityOf(text);
     keeper.files = text.files;
@@ -99,10 +93,10 @@ async function stateOf(files: readonly string[]): Promise<string> {
 }
 
 /**
- * Reads the identity once: for a look at it.
+ * Reads the identity once, for a check.
  *
- * @returns it, and the end of its validity in milliseconds since the epoch
- * @throws AppError `fleet/identity`: which file lacks, or can't be used
+ * @returns with the end of its validity in milliseconds since the epoch
+ * @throws AppError `fleet/identity`: which file is missing or can't be used
  */
 export async function readIdentity(
   settings: IdentitySettings,
@@ -149,7 +143,7 @@ function privateKey({ key, certificateFrom }: IdentityText) {
   }
 }
 
-/** All certificates of a PEM text that can be read; others of a bundle do not concern us. */
+/** Unreadable certificates are skipped. */
 function certificatesOf(pem: string): X509Certificate[] {
   return (pem.match(CERTIFICATE) ?? []).flatMap((block) => {
     try {

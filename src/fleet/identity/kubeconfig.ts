@@ -6,10 +6,9 @@ import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
 import { fleetError } from '../trouble.ts';
 
-/** PEM text, or the file that has it. */
 export type PemSource = { readonly file: string } | { readonly pem: string };
 
-/** The cluster and the user of the current context. */
+/** Of the current context. */
 export interface Kubeconfig {
   readonly cluster: {
     /** Begins with `https://`. */
@@ -24,12 +23,11 @@ export interface Kubeconfig {
     readonly key?: PemSource;
     readonly token?: string;
     readonly tokenFile?: string;
-    /** It names a program that gives credentials, by `exec` or `auth-provider`. */
+    /** A program gives credentials, by `exec` or `auth-provider`. */
     readonly program?: 'exec' | 'auth-provider';
   };
 }
 
-/** A kubeconfig, or why a text is none that can be used. */
 type ParsedKubeconfig =
   | { readonly kind: 'kubeconfig'; readonly kubeconfig: Kubeconfig }
   | { readonly kind: 'unusable'; readonly why: string; readonly cause?: unknown };
@@ -40,7 +38,7 @@ const optionalText = v.nullish(v.string());
 const named = <Name extends string, Schema extends v.GenericSchema>(name: Name, schema: Schema) =>
   v.array(v.object({ name: text, [name]: schema } as { name: typeof text } & Record<Name, Schema>));
 
-/** The parts of `Config` (v1 of client-go's `clientcmd`) that a kubelet's kubeconfig has. */
+/** The part of `Config` (v1 of client-go's `clientcmd`) that kubelets use. */
 const config = v.object({
   kind: v.optional(v.literal('Config')),
   'current-context': text,
@@ -75,11 +73,8 @@ const config = v.object({
 });
 
 /**
- * Reads the current context of a kubeconfig (kubernetes.io, "Organizing Cluster Access Using
- * kubeconfig Files"). `…-data` wins over a file, and a relative path begins at the kubeconfig, as
- * in client-go.
- *
- * @param path of the kubeconfig, where relative paths begin
+ * Reads the current context (kubernetes.io, "Organizing Cluster Access Using kubeconfig Files"). As
+ * in client-go, `…-data` wins over a file, and relative paths begin at the kubeconfig.
  */
 export function parseKubeconfig(content: string, path: string): ParsedKubeconfig {
   let document: unknown;
@@ -144,7 +139,7 @@ const kubeletConfiguration = v.object({
 
 /**
  * `authentication.x509.clientCAFile` of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1);
- * undefined where it is not set, and for any other file.
+ * undefined for any other file.
  *
  * @throws AppError `fleet/identity` when it is no YAML
  */

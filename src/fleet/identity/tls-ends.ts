@@ -9,47 +9,42 @@ import { fleetError } from '../trouble.ts';
 import { type ChainProof, checkPeer, type PeerVerdict, type RefusalCause } from './check-peer.ts';
 import type { Identity } from './identity.ts';
 
-/** How long a handshake may take, at either end. */
+/** At either end. */
 const HANDSHAKE_MS = 10_000;
 
-/** A connection whose other end is known. */
 export interface KnownConnection {
   readonly socket: TLSSocket;
-  /** The name of the Node at the other end, of its certificate. */
+  /** From its certificate. */
   readonly node: string;
 }
 
-/** A connection that came in. */
 export interface EnteredConnection extends KnownConnection {
-  /** What it was made of. */
   readonly raw: Socket;
-  /** Whether it would be taken now too: its certificate and the authorities may have ended. */
+  /** Its certificate and the authorities may have expired. */
   isStillKnown(): boolean;
 }
 
-/** What happens to a connection that {@link createTlsGate} takes. */
 export interface TlsGateOptions {
-  /** The own identity now; while there is none, connections are closed. */
+  /** Connections are closed while it is undefined. */
   readonly identity: () => Identity | undefined;
   readonly clock: Clock;
-  /** Takes a connection from which no byte of a request was read. */
+  /** No byte of a request was read yet. */
   readonly onKnown: (connection: EnteredConnection) => void;
-  /** Told why one was closed. `address` is that of the other end. */
+  /** `address` is that of the other end. */
   readonly onRefused: (
     address: string,
     verdict: { readonly cause: RefusalCause | 'handshake'; readonly reason: string },
   ) => void;
 }
 
-/** The end of TLS that is called. */
 export interface TlsGate {
-  /** Takes a connection from which nothing was read. */
+  /** Nothing was read from it yet. */
   accept(socket: Socket): void;
 }
 
 /**
- * Makes the end that is called. INVARIANT: `onKnown` is called after the certificate was checked,
- * and until then no byte of a request is read.
+ * INVARIANT: `onKnown` is called after the certificate was checked; no byte of a request is read
+ * before.
  */
 export function createTlsGate({ identity, clock, onKnown, onRefused }: TlsGateOptions): TlsGate {
   let inUse: Identity | undefined;
@@ -96,17 +91,16 @@ export function createTlsGate({ identity, clock, onKnown, onRefused }: TlsGateOp
   };
 }
 
-/** Whom to call. */
 export interface TlsCall {
   readonly endpoint: Endpoint;
   readonly identity: Identity;
-  /** The names of the Nodes of which one must be there; none: any node of the cluster. */
+  /** Names of Nodes, one of which must answer; none: any node of the cluster. */
   readonly expected: readonly string[];
   readonly clock: Clock;
 }
 
 /**
- * Calls another node. Resolves when its certificate has been checked; nothing was sent yet.
+ * Resolves when the other node's certificate was checked; nothing was sent yet.
  *
  * @throws AppError `fleet/unreachable`, `fleet/refused`: each names the endpoint
  */
@@ -133,7 +127,7 @@ export async function callPeer(call: TlsCall, signal: AbortSignal): Promise<Know
   throw fleetError('fleet/refused', `${where} ${verdict.reason}`, { disposition: 'wait' });
 }
 
-/** A session that is resumed brings the certificate of an earlier day; none is ever offered. */
+/** A resumed session would bring an old certificate; none is ever offered. */
 function verdictOf(socket: TLSSocket, identity: Identity | undefined, now: number, proof?: ChainProof): PeerVerdict {
   if (socket.isSessionReused()) return { kind: 'refused', cause: 'resumed', reason: 'resumed an earlier TLS session' };
   return checkPeer(socket.getPeerX509Certificate(), identity?.authorities ?? [], now, proof);
@@ -152,7 +146,7 @@ function connectFault(error: unknown): string {
   return `can't be reached: ${reasonOf(error)}`;
 }
 
-/** The other end: unique among the connections to one port. */
+/** Unique among the connections to one port. */
 function endOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }

@@ -1,20 +1,17 @@
 import { AppError, type Disposition } from '../../platform/app-error.ts';
 
 /**
- * What can go wrong between this node and the Kubernetes API.
- *
  * - `kubernetes/kubeconfig` (`wait`): no kubeconfig, or one that can't be used.
  * - `kubernetes/unreachable` (`retry`): no connection, no answer in time, or a broken answer.
  * - `kubernetes/unauthorized` (`retry`): 401; the kubelet's certificate was not accepted.
  * - `kubernetes/forbidden` (`wait`): 403; a rule of the cluster refuses it.
  * - `kubernetes/not-found` (`wait`): 404.
  * - `kubernetes/conflict` (`retry`): 409.
- * - `kubernetes/gone` (`retry`): 410, or a watch that asked for changes that are forgotten.
- * - `kubernetes/no-bookmarks` (`retry`): the watch asked for bookmarks, which its storage can't
- *   give.
- * - `kubernetes/busy` (`retry`): 429 or 503; `retryAfterMs` says when to come again, if they do.
+ * - `kubernetes/gone` (`retry`): 410, or a watch of changes that are forgotten.
+ * - `kubernetes/no-bookmarks` (`retry`): the storage of this watch has no bookmarks.
+ * - `kubernetes/busy` (`retry`): 429 or 503, maybe with `retryAfterMs`.
  * - `kubernetes/refused` (`reject`): any other refusal, such as 422.
- * - `kubernetes/answer` (`retry`): something answered that is no Kubernetes API, such as a proxy.
+ * - `kubernetes/answer` (`retry`): no Kubernetes API answered, but a proxy for example.
  */
 export type KubernetesErrorCode =
   | 'kubernetes/kubeconfig'
@@ -43,13 +40,11 @@ const DISPOSITIONS: Readonly<Record<KubernetesErrorCode, Disposition>> = {
   'kubernetes/answer': 'retry',
 };
 
-/** An {@link AppError} of this room. */
 export type KubernetesError = AppError<KubernetesErrorCode> & {
-  /** After which time to ask again, in milliseconds, when the API said so (`Retry-After`). */
+  /** `Retry-After` in milliseconds. */
   readonly retryAfterMs?: number;
 };
 
-/** Makes a {@link KubernetesError}. */
 export function kubernetesError(
   code: KubernetesErrorCode,
   message: string,
@@ -60,7 +55,7 @@ export function kubernetesError(
   return retryAfterMs === undefined ? error : Object.assign(error, { retryAfterMs });
 }
 
-/** Whether `thrown` is a {@link KubernetesError}, of one of `codes` if there are any. */
+/** Without `codes`: any of them. */
 export function isKubernetesError(
   thrown: unknown,
   ...codes: readonly KubernetesErrorCode[]

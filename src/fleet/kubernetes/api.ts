@@ -8,15 +8,14 @@ import { clip, oneLine } from '../../platform/plain-text.ts';
 import { isKubernetesError, type KubernetesError, type KubernetesErrorCode, kubernetesError } from './api-error.ts';
 import type { Credentials } from './credentials.ts';
 
-/** Requests with the kubelet's credentials as they are at that time. */
+/** Requests with the kubelet's current credentials. */
 export interface KubernetesApi {
   /** @throws KubernetesError `kubernetes/kubeconfig` */
   credentials(signal: AbortSignal): Promise<Credentials>;
-  /** The parsed answer. @throws KubernetesError */
+  /** @throws KubernetesError */
   send(request: ApiRequest, signal: AbortSignal): Promise<unknown>;
   /**
-   * The lines of a watch, parsed, until the server ends it or `forMs` milliseconds have passed,
-   * after which the server should have ended it.
+   * The parsed lines of a watch, until the server ends it or `forMs` milliseconds have passed.
    *
    * @throws KubernetesError
    */
@@ -31,8 +30,8 @@ const ANSWER_BYTES = 64 * 1024 * 1024;
 const LINE_BYTES = 4 * 1024 * 1024;
 
 /**
- * Makes a {@link KubernetesApi}. Each request opens a connection and closes it, so that an idle
- * cluster keeps none but its watch, and a rotated certificate is used at once.
+ * Each request opens and closes a connection: an idle cluster keeps only its watch, and a rotated
+ * certificate is used at once.
  */
 export function createKubernetesApi(read: (signal: AbortSignal) => Promise<Credentials>): KubernetesApi {
   return {
@@ -77,8 +76,6 @@ async function* watchLines(
 }
 
 /**
- * The beginning of an answer.
- *
  * @param signal aborts until the answer begins
  * @param whole aborts the body too
  */
@@ -151,7 +148,7 @@ function parsedAnswer(request: ApiRequest, response: IncomingMessage, text: stri
   const { statusCode = 0, headers } = response;
   if (!isJson(response)) {
     const type = headers['content-type'] ?? 'no content type';
-    // 429 and 503 come from load balancers too, with a text for people.
+    // Load balancers send 429 and 503 too, with a text for people.
     if (statusCode === 429 || statusCode === 503) throw refusalOf(request, statusCode, headers, undefined);
     const what = `${request.method} ${request.path} was answered with status ${statusCode} and ${oneLine(type)} instead of JSON`;
     throw kubernetesError('kubernetes/answer', `${what}: something else than the Kubernetes API answers there`);
@@ -177,13 +174,12 @@ function parseJson(request: ApiRequest, text: string): unknown {
 function rethrow(error: unknown, { server }: Credentials, signal: AbortSignal): never {
   signal.throwIfAborted();
   if (isKubernetesError(error)) throw error;
-  // All that Node.js says of an answer that breaks off is "aborted".
+  // Node.js reports a broken answer only as "aborted".
   const why = systemCodeOf(error) === 'ECONNRESET' ? 'the connection was cut' : oneLine(reasonOf(error));
   const message = `${server} is not reached: ${why}`;
   throw kubernetesError('kubernetes/unreachable', message, { cause: error });
 }
 
-/** `Status` (meta/v1), as far as it is read. */
 const status = v.object({
   kind: v.literal('Status'),
   message: v.optional(v.string(), ''),
@@ -195,7 +191,7 @@ const MESSAGE_CHARACTERS = 400;
 
 const LONGEST_WAIT_S = 3_600;
 
-/** The error for a refused request. @param answer its body, parsed, if it is JSON */
+/** @param answer the parsed body, if it is JSON */
 function refusalOf(
   request: Pick<ApiRequest, 'method' | 'path'>,
   code: number,
@@ -212,12 +208,12 @@ function refusalOf(
 }
 
 /**
- * "RequestWatchProgress is disabled": an old etcd has no bookmarks. Nothing but the text of the
- * `Status` tells that.
+ * "RequestWatchProgress is disabled": an old etcd has no bookmarks. Only the text of the `Status`
+ * shows it.
  */
 const NO_BOOKMARKS = 'RequestWatchProgress';
 
-/** The error for an event `ERROR` of a watch, whose object is a `Status`. */
+/** The object of an event `ERROR` is a `Status`. */
 export function watchErrorOf(path: string, object: unknown): KubernetesError {
   const { message, code = 500 } = readStatus(object);
   const text = `the watch of ${path} ended with status ${code}: ${clip(oneLine(message), MESSAGE_CHARACTERS)}`;
@@ -249,7 +245,6 @@ function codeOf(code: number): KubernetesErrorCode {
   }
 }
 
-/** One request to the Kubernetes API. */
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PATCH';
   /** `/api/v1/nodes`. */
@@ -268,9 +263,8 @@ const FIRST_MS = 1_000;
 const LONGEST_MS = 60_000;
 
 /**
- * How long to wait after a failure, in milliseconds: 1 s, doubled with each failure in a row up to
- * 60 s, less up to a half by chance, so that the nodes of a cluster don't come together. Never less
- * than the API asked for.
+ * The pause after a failure in milliseconds: 1 s, doubled with each failure up to 60 s, less up to
+ * a half by chance, so that nodes don't come together. Never less than `Retry-After`.
  *
  * @param failures in a row, 1 or more
  * @param random 0 to 1
@@ -279,6 +273,6 @@ export function backoffMs(failures: number, error: unknown, random: number): num
   const asked = isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0;
   const full = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures - 1, 10));
   const own = full * (1 - random / 2);
-  // Later than asked for by chance, too.
+  // By chance later than `Retry-After`, too.
   return asked === 0 ? own : Math.max(own, asked * (1 + random / 10));
 }

@@ -8,36 +8,32 @@ import { DISTRIBUTIONS } from '../identity/find-identity.ts';
 import { type Kubeconfig, type PemSource, parseKubeconfig } from '../identity/kubeconfig.ts';
 import { type KubernetesError, kubernetesError } from './api-error.ts';
 
-/** How to reach the Kubernetes API, and as whom. Certificates and keys are PEM. */
+/** Certificates and keys are PEM. */
 export interface Credentials {
   /** The kubeconfig. */
   readonly path: string;
-  /** `https://10.0.0.1:6443`, with no slash at its end. */
+  /** `https://10.0.0.1:6443`, without a slash at its end. */
   readonly server: string;
-  /** The name that the server's certificate must have, where it is not that of `server`. */
+  /** Of the certificate, where it differs from `server`. */
   readonly serverName?: string;
-  /** The authorities that may sign the server's certificate; absent: those of the system. */
+  /** Absent: those of the system. */
   readonly ca?: string;
-  /** The server's certificate is not checked. */
   readonly isUnverified: boolean;
   readonly certificate?: string;
   readonly key?: string;
   readonly token?: string;
-  /**
-   * The name of the own Node, from the subject of the certificate; absent when it is not a
-   * kubelet's.
-   */
+  /** From the subject of the certificate; absent when it is not a kubelet's. */
   readonly nodeName?: string;
 }
 
 const KUBECONFIGS = DISTRIBUTIONS.map(({ kubeconfig }) => kubeconfig);
 
 /**
- * The kubeconfig of the kubelet with the files that it names, as they are now: the kubelet replaces
- * its certificate while it runs.
+ * The kubelet's kubeconfig with its files as they are now: the kubelet replaces its certificate
+ * while it runs.
  *
  * @param setting `fleet.kubeconfig`
- * @param root put before the paths of `auto`; for tests
+ * @param root before the paths of `auto`; for tests
  * @throws KubernetesError `kubernetes/kubeconfig`
  */
 export async function readCredentials(setting: 'auto' | string, signal: AbortSignal, root = '/'): Promise<Credentials> {
@@ -87,7 +83,6 @@ async function readKubeconfig(
   throw kubernetesError('kubernetes/kubeconfig', message);
 }
 
-/** What a source has now. */
 async function textOf(source: PemSource | undefined, signal: AbortSignal): Promise<string | undefined> {
   if (source === undefined) return undefined;
   if ('pem' in source) return source.pem;
@@ -99,7 +94,7 @@ async function textOf(source: PemSource | undefined, signal: AbortSignal): Promi
   }
 }
 
-/** As in client-go, a file that can be read wins: its token is renewed. */
+/** As in client-go, a readable file wins: its token is renewed. */
 async function tokenOf({ token, tokenFile }: Kubeconfig['user'], signal: AbortSignal): Promise<string | undefined> {
   if (tokenFile === undefined) return token;
   try {
@@ -111,7 +106,7 @@ async function tokenOf({ token, tokenFile }: Kubeconfig['user'], signal: AbortSi
   }
 }
 
-/** Undefined for the certificate of somebody else than a kubelet. */
+/** Undefined for any other certificate than a kubelet's. */
 function nodeNameOf(path: string, certificate: string): string | undefined {
   try {
     return nodeOf(new X509Certificate(certificate));

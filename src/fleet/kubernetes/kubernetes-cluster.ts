@@ -28,19 +28,17 @@ import {
   type WatchEvent,
 } from './objects.ts';
 
-/** The file that lets nodes see each other, where packages put it. */
+/** Where packages put the rights for nodes to see each other. */
 const FLEET_YAML = '/usr/share/doc/stickpin/fleet.yaml';
 
-/** A {@link Cluster} with what the writer of the own Node needs. */
 export interface KubernetesCluster extends Cluster {
-  /** What stickpin wrote into the metadata of the own Node; undefined until it was read. */
+  /** Stickpin's metadata of the own Node; undefined until it was read. */
   ownFields(): OwnFields | undefined;
 }
 
-/** What {@link createKubernetesCluster} needs. */
 interface KubernetesClusterOptions {
   readonly api: KubernetesApi;
-  /** The name of the own Node where the credentials don't tell it: the name of the host. */
+  /** Names the own Node where the credentials don't. */
   readonly hostname: string;
   readonly clock: Clock;
   /** 0 to 1, for jitter. */
@@ -48,16 +46,16 @@ interface KubernetesClusterOptions {
   readonly log: Log;
 }
 
-/** How long a watch lasts, as in client-go: 5 to 10 minutes by chance. */
+/** Up to twice as long by chance, as in client-go. */
 const WATCH_MS = 300_000;
 
-/** One of the own Node only: when it ends, it is looked whether all are shown now. */
+/** Of the own Node only; then all nodes are tried again. */
 const OWN_WATCH_MS = 30_000;
 
 /** A watch that ends with an error after this time has worked. */
 const STEADY_MS = 30_000;
 
-/** So many times in a row the changes since a list may be forgotten. */
+/** So many in a row are no trouble. */
 const USUAL_GONE = 3;
 
 type Scope = 'all' | 'own';
@@ -69,25 +67,24 @@ interface State extends KubernetesClusterOptions {
   nodes: Map<string, ClusterNode>;
   hasAnswered: boolean;
   readonly listeners: Listeners;
-  /** The API does not answer as it should. */
+  /** The API does not answer properly. */
   readonly away: Trouble;
-  /** It answers, but ends each watch at once. */
+  /** The API ends each watch at once. */
   readonly unwatched: Trouble;
-  /** Only the own Node is shown. */
+  /** Only the own Node is visible. */
   readonly limited: Trouble;
-  /** Addresses at which nodes are not asked. */
+  /** Addresses that are not used. */
   readonly refusals: TellOnce;
-  /** An API server without them ends each watch that asks for them. */
+  /** Some API servers end each watch that requests bookmarks. */
   hasBookmarks: boolean;
 }
 
-/** Where a watch begins. */
 interface Position {
   readonly scope: Scope;
   resourceVersion: string;
 }
 
-/** Follows the Nodes of the cluster, as metadata only. */
+/** Metadata only. */
 export function createKubernetesCluster(options: KubernetesClusterOptions): KubernetesCluster {
   const state: State = {
     ...options,
@@ -130,7 +127,7 @@ async function run(state: State, signal: AbortSignal): Promise<void> {
       if (signal.aborted) return;
       const wasSteady = listedAt !== undefined && state.clock.monotonic() - listedAt >= STEADY_MS;
       failures = wasSteady ? 1 : failures + 1;
-      // Changes that are forgotten are no trouble, unless that goes on: all nodes are listed again.
+      // Forgotten changes are no trouble at first: all nodes are listed again.
       const isUsual = isKubernetesError(error, 'kubernetes/gone') && failures <= USUAL_GONE;
       if (listedAt === undefined && !isUsual) tellAway(state, error);
       if (listedAt !== undefined && !isUsual && failures > 1) tellUnwatched(state, error);
@@ -140,7 +137,6 @@ async function run(state: State, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Reads everything once. */
 async function begin(state: State, signal: AbortSignal): Promise<Position> {
   const credentials = await state.api.credentials(signal);
   await readOwnNode(state, credentials, signal);
@@ -157,7 +153,7 @@ async function begin(state: State, signal: AbortSignal): Promise<Position> {
   return { scope, resourceVersion };
 }
 
-/** Its addresses are not among the metadata. */
+/** Addresses are not in the metadata. */
 async function readOwnNode(state: State, credentials: Credentials, signal: AbortSignal): Promise<void> {
   const self = credentials.nodeName ?? state.hostname;
   const isRenamed = self !== state.self;
@@ -191,7 +187,7 @@ async function listVisible(state: State, signal: AbortSignal): Promise<Listed> {
   }
 }
 
-/** Watches until everything has to be read again. */
+/** Ends when everything has to be read again. */
 async function follow(state: State, position: Position, signal: AbortSignal): Promise<void> {
   for (;;) {
     const leastMs = position.scope === 'own' ? OWN_WATCH_MS : WATCH_MS;
@@ -265,16 +261,15 @@ function endUnwatched(state: State): void {
   if (state.unwatched.end('The Kubernetes API tells changes of nodes again')) notifyAll(state.listeners);
 }
 
-/** The part of the metadata of a Node that tells about stickpin. */
 interface NodeAnnotations {
   readonly name: string;
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
 /**
- * What the metadata of a Node tells. An annotation that can't be read counts as absent.
+ * Unreadable annotations count as absent.
  *
- * @param onRefused called with an address at which the node is not asked; see {@link parseServes}
+ * @param onRefused called with an address that is not used; see {@link parseServes}
  */
 export function clusterNodeOf(
   { name, annotations = {} }: NodeAnnotations,
@@ -298,21 +293,20 @@ const PAGE = 500;
 /** How long the client waits after the server should have ended a watch. */
 const GRACE_MS = 30_000;
 
-/** The path of a Node. */
 export function nodePath(name: string): string {
   return `${NODES}/${encodeURIComponent(name)}`;
 }
 
-/** The metadata of Nodes, and the version at which a watch goes on. */
+/** The version is where a watch continues. */
 interface NodeList {
   readonly nodes: readonly NodeMetadata[];
   readonly resourceVersion: string;
 }
 
 /**
- * The metadata of all Nodes, or of one, page by page.
+ * Page by page.
  *
- * @param only the name of the only one
+ * @param only the name of a single Node
  * @throws KubernetesError
  */
 export async function listNodes(api: KubernetesApi, only: string | undefined, signal: AbortSignal): Promise<NodeList> {
@@ -328,16 +322,15 @@ export async function listNodes(api: KubernetesApi, only: string | undefined, si
   }
 }
 
-/** What {@link watchNodes} asks for. */
 interface WatchOptions {
   readonly only: string | undefined;
   readonly resourceVersion: string;
   readonly hasBookmarks: boolean;
-  /** How long the server lets it last, in milliseconds. */
+  /** For the server, in milliseconds. */
   readonly forMs: number;
 }
 
-/** The changes of the metadata of Nodes since a version. @throws KubernetesError */
+/** Since a version. @throws KubernetesError */
 async function* watchNodes(
   api: KubernetesApi,
   { only, resourceVersion, hasBookmarks, forMs }: WatchOptions,

@@ -7,7 +7,7 @@ import { kubernetesError } from './api-error.ts';
 const texts = v.nullish(v.record(v.string(), v.string()), {});
 const optionalText = v.nullish(v.string(), '');
 
-/** `ObjectMeta` (meta/v1), as far as it is read. */
+/** `ObjectMeta` (meta/v1). */
 const metadata = v.object({
   name: v.string(),
   uid: optionalText,
@@ -20,10 +20,7 @@ const metadata = v.object({
   ),
 });
 
-/**
- * What is kept of another Node: other programs write far more into the metadata, and a cluster may
- * have 5,000 of them.
- */
+/** Kept of other Nodes: a cluster may have 5,000, with far more metadata of other programs. */
 const ownTexts = v.pipe(texts, v.transform(prefixed));
 const keptMetadata = v.object({
   name: v.string(),
@@ -32,7 +29,7 @@ const keptMetadata = v.object({
   labels: ownTexts,
 });
 
-/** The metadata of a Node: of annotations and labels those that begin with `stickpin.io/`. */
+/** Only annotations and labels that begin with `stickpin.io/`. */
 export type NodeMetadata = v.InferOutput<typeof keptMetadata>;
 
 const condition = v.object({
@@ -54,7 +51,6 @@ const node = v.object({
   ),
 });
 
-/** A Node, as far as it is read. */
 export type OwnNode = v.InferOutput<typeof node>;
 
 const metadataList = v.object({
@@ -68,7 +64,6 @@ const watchEvent = v.variant('type', [
   v.object({ type: v.literal('ERROR'), object: v.unknown() }),
 ]);
 
-/** An event of a watch of metadata. */
 export type WatchEvent = v.InferOutput<typeof watchEvent>;
 
 /** @throws KubernetesError `kubernetes/answer` */
@@ -79,15 +74,14 @@ export const readMetadataList = (answer: unknown): v.InferOutput<typeof metadata
 /** @throws KubernetesError `kubernetes/answer` */
 export const readWatchEvent = (answer: unknown): WatchEvent => read(watchEvent, 'WatchEvent', answer);
 
-/** What stickpin wrote into the metadata of a Node. */
 export interface OwnFields {
   readonly annotations: Readonly<Record<string, string>>;
   readonly labels: Readonly<Record<string, string>>;
 }
 
 /**
- * The keys of `f:metadata` that a field manager has applied, as `annotations` or `labels`
- * (`FieldsV1` of meta/v1). Others of the same prefix belong to somebody else.
+ * Keys of `f:metadata` that a field manager has applied, as `annotations` or `labels` (`FieldsV1`
+ * of meta/v1). Other keys of the prefix are not ours.
  */
 export function appliedKeys(
   { managedFields }: Pick<OwnNode['metadata'], 'managedFields'>,

@@ -24,7 +24,6 @@ import {
   rememberPeer,
 } from './peer.ts';
 
-/** The adapters of peers. */
 export interface PeersOptions extends PeerWays {
   readonly settings: Pick<Settings['fleet'], 'peers' | 'activate'>;
   readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange'>;
@@ -33,23 +32,23 @@ export interface PeersOptions extends PeerWays {
   readonly ownStatus: () => NodeStatus | undefined;
 }
 
-/** All known peers, and what they are asked with. */
+/** All known peers, and how they are queried. */
 export interface Crowd extends PeersOptions, Pick<RememberedNodes, 'inTurn' | 'stored'> {
-  /** By `formatEndpoint()` of their endpoint. */
+  /** By `formatEndpoint()`. */
   readonly byAddress: Map<string, KnownPeer>;
   readonly listeners: Listeners;
-  /** Aborted to have the loop look again. */
+  /** Its abort starts the loop's next pass. */
   wake: AbortController;
 }
 
-/** How long a peer may hold its answer until it has news, in milliseconds. */
+/** Long poll, in milliseconds. */
 const WAIT_MS = 30_000;
 
-/** The pause after an answer that was held, in milliseconds: a peer may have news at any time. */
+/** After a long poll, in milliseconds: a peer may have news at any time. */
 const WAITED_PAUSE_MS = 500;
 
 /**
- * Asks a peer what it offers. Never throws.
+ * Queries the offers of a peer. Never throws.
  *
  * @param waits whether the peer may hold its answer until it has news
  */
@@ -70,15 +69,15 @@ export async function askPeer(crowd: Crowd, peer: KnownPeer, waits: boolean, sig
 }
 
 /**
- * Whether this node waits for something that other nodes have or tell, or follows a peer that does
- * and of which the Kubernetes API tells nothing: people ask any node how far all of them are.
+ * Whether this node waits for others, or follows a peer that does and that the Kubernetes API does
+ * not announce: any node may be queried for the progress of all.
  */
 export function isNewsWanted({ ownStatus, settings }: Crowd, { target, status }: KnownPeer): boolean {
   const isOrdered = settings.activate === 'ordered';
   return isNeedy(ownStatus(), isOrdered) || (!target.isAnnounced && isNeedy(status, isOrdered));
 }
 
-/** Notes that a request to a peer failed. The same cause is told once. */
+/** The same cause is logged once. */
 export function fail(crowd: Crowd, peer: KnownPeer, error: unknown): void {
   const trouble = `${reasonOf(error)}${hintOf(crowd, peer, error)}`;
   const code = error instanceof AppError ? error.code : 'unknown';
@@ -105,7 +104,6 @@ function hintOf({ identity }: Crowd, { hasAnswered }: KnownPeer, error: unknown)
   return '; it may refuse the certificate of this node, and its journal says why';
 }
 
-/** How long a peer is left alone, as things are. */
 export function pauseNow(crowd: Crowd, peer: KnownPeer): number {
   const { quiet, trouble, target } = peer;
   const { isAnnounced } = target;
@@ -139,7 +137,6 @@ function schedule(crowd: Crowd, peer: KnownPeer): void {
   peer.nextAskMs = crowd.clock.monotonic() + jitter * pauseNow(crowd, peer);
 }
 
-/** What answers to the daemon need. */
 interface DaemonAnswers {
   readonly fleet: WatchedDocument;
   readonly peers: Pick<Peers, 'find' | 'failed'>;
@@ -147,7 +144,7 @@ interface DaemonAnswers {
   readonly log: Log;
 }
 
-/** Answers a request on `peers.sock`. Never rejects. */
+/** Answers on `peers.sock`. Never rejects. */
 export async function answerDaemon(
   request: IncomingMessage,
   response: ServerResponse,
@@ -178,34 +175,32 @@ async function passOn(
   }
 }
 
-/** Pauses after failures and after answers without news, in milliseconds; the last one goes on. */
+/** Pauses after failures and answers without news, in milliseconds; the last one repeats. */
 const PAUSES_MS = [5_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000];
 
-/** How often all peers are asked while this node needs something. */
+/** While this node needs something. */
 const NEEDY_MS = 30_000;
 
-/** Images that are there already can be lacking again. */
+/** Images that were complete can be missing again. */
 const KEPT: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded']);
 
-/** What decides when a peer is asked again. */
 interface AskState {
-  /** Times in a row that it did not answer, or told nothing new. */
+  /** Failures or answers without news in a row. */
   readonly quiet: number;
   readonly hasFailed: boolean;
-  /** The Kubernetes API tells when there is something new. */
+  /** The Kubernetes API announces news. */
   readonly isAnnounced: boolean;
-  /** This node needs something. */
   readonly isNeedy: boolean;
 }
 
-/** How long a peer is left alone, in milliseconds; infinite when its announcement is waited for. */
+/** In milliseconds; infinite while the Kubernetes API announces news. */
 export function pauseOf({ quiet, hasFailed, isAnnounced, isNeedy }: AskState): number {
   if (isAnnounced && !hasFailed && !isNeedy) return Number.POSITIVE_INFINITY;
   const pause = PAUSES_MS[Math.min(Math.max(quiet, 1), PAUSES_MS.length) - 1] ?? 0;
   return isNeedy ? Math.min(pause, NEEDY_MS) : pause;
 }
 
-/** Reasons of kept releases that mean: images are lacking, and another node may give them. */
+/** Of kept releases: images are missing, and another node may have them. */
 const LACKING: ReadonlySet<string> = new Set<(ImageReason | MediaReason)['code']>([
   'engine/image-missing',
   'engine/image-damaged',
@@ -219,7 +214,7 @@ const LACKING: ReadonlySet<string> = new Set<(ImageReason | MediaReason)['code']
   'media/reading',
 ]);
 
-/** Reasons that a person ends, or that end on this node. No other node can end them. */
+/** A person or this node ends these; no other node can. */
 const OWN_REASONS: ReadonlySet<string> = new Set<ActivationHold['code'] | Reason['code']>([
   'engine/manual',
   'engine/denied',
@@ -238,8 +233,8 @@ const OWN_REASONS: ReadonlySet<string> = new Set<ActivationHold['code'] | Reason
 ]);
 
 /**
- * Whether a node lacks images, or waits for others to be ready. A release that waits for its window
- * counts: how long others are silent is measured before the window opens.
+ * Whether a node lacks images or waits for others. A release that waits for its window counts: the
+ * silence of others is measured before the window opens.
  *
  * @param isOrdered `fleet.activate` is `"ordered"`
  */

@@ -6,7 +6,6 @@ import type { Cluster, ClusterNode } from '../trouble.ts';
 import type { Peers, ToldStatus } from './peer.ts';
 import type { Silence } from './targets.ts';
 
-/** What `/v1/fleet` is made of. */
 interface FleetParts {
   readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>;
   readonly peers: Pick<Peers, 'list' | 'statuses' | 'nodeNames'>;
@@ -17,9 +16,8 @@ interface FleetParts {
 }
 
 /**
- * All that the daemon is told. A node tells its status on the wire, and writes it to the API
- * server. What came last counts: either way may be blocked, and a node that needs nothing asks
- * nobody.
+ * Reports the fleet to the daemon. A node reports its status on the wire and to the API server; the
+ * later one counts, since either way may be blocked, and a node that needs nothing queries nobody.
  */
 export function fleetDocument(parts: FleetParts): FleetDocument {
   const { cluster, peers, written, silence, ownStatus, search } = parts;
@@ -53,19 +51,18 @@ function later(one: ToldStatus | undefined, other: ToldStatus | undefined): Told
   return one.atMs > other.atMs ? one : other;
 }
 
-/** What the other nodes wrote into their Nodes, and when this node read it. */
+/** What other nodes wrote into their Nodes, and when this node read it. */
 export interface WrittenStatuses {
-  /** As of the last look. Undefined for a node that wrote nothing yet. */
+  /** Undefined for a node that wrote nothing yet. */
   of(node: string): ToldStatus | undefined;
   /** Reads the cluster, which may have changed. */
   look(): void;
 }
 
-/** The adapters of {@link createWrittenStatuses}. */
 interface WrittenStatusesOptions {
   readonly cluster: Pick<Cluster, 'nodes' | 'self'>;
   readonly clock: Clock;
-  /** Told for each other node that wrote something new since it was read first. */
+  /** Called for each other node whose annotations changed since they were first read. */
   readonly onHeard: (node: string) => void;
 }
 
@@ -74,7 +71,6 @@ interface Seen {
   readonly told: ToldStatus | undefined;
 }
 
-/** Notes when the annotations of each node change. */
 export function createWrittenStatuses(options: WrittenStatusesOptions): WrittenStatuses {
   let seen: ReadonlyMap<string, Seen> = new Map();
   const look = () => {
@@ -90,7 +86,7 @@ export function createWrittenStatuses(options: WrittenStatusesOptions): WrittenS
 function next(node: ClusterNode, before: Seen | undefined, options: WrittenStatusesOptions): Seen {
   const { cluster, clock, onHeard } = options;
   if (before !== undefined && isDeepStrictEqual(before.node, node)) return before;
-  // What is read first may have been written long ago.
+  // The first text may be old.
   if (before !== undefined && node.name !== cluster.self()) onHeard(node.name);
   const isSame = isDeepStrictEqual(before?.node.status, node.status);
   return { node, told: isSame ? before?.told : { status: node.status, atMs: clock.monotonic() } };

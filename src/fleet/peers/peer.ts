@@ -18,43 +18,42 @@ import { callPeer } from '../identity/tls-ends.ts';
 import { isLocal } from '../publish/own-report.ts';
 import { type Cluster, fleetError } from '../trouble.ts';
 
-/** How peers are reached. */
 export interface PeerWays {
-  /** Who this node is; undefined with `fleet.auth = "none"`: plain TCP. */
+  /** Undefined with `fleet.auth = "none"`: plain TCP. */
   readonly identity: (() => Identity | undefined) | undefined;
   readonly clock: Clock;
-  /** Told for each sign of life of a node. */
+  /** Called for each sign of life of a node. */
   readonly onHeard: (node: string) => void;
 }
 
-/** Another node, and what it told last. Times are monotonic. */
+/** Times are monotonic. */
 export interface KnownPeer {
   target: Target;
   readonly connection: WireConnection;
   readonly client: OffersClient;
-  /** Of its certificate, or of its own word where nodes do not prove who they are. */
+  /** From its certificate; self-declared without authentication. */
   node?: string | undefined;
   bundles: OffersDocument['bundles'];
   status?: NodeStatus | undefined;
-  /** When it said so last: an answer without news says that nothing has changed. */
+  /** An answer without news renews it. */
   statusAtMs: number;
   etag?: string | undefined;
   trouble?: string | undefined;
   hasAnswered: boolean;
   isAsked: boolean;
-  /** It may hold its answer until it has news. */
+  /** A long poll may be running. */
   isWaitedFor: boolean;
   quiet: number;
   nextAskMs: number;
 }
 
 /**
- * Connections to one peer: one for each layer that a runtime pulls at once, or the others wait and
- * count as stalled. One less than the peer allows, which may not have seen the end of another yet.
+ * Connections to one peer: one for each layer that a runtime pulls at once, or the others count as
+ * stalled. One less than the peer allows, which may notice a closed one later.
  */
 const MOST_CONNECTIONS = wireLimits.ofNode - 1;
 
-/** A peer that was not asked yet. Nothing is opened before it is. */
+/** Opens nothing before the first query. */
 export function createPeer(target: Target, ways: PeerWays, nextAskMs: number): KnownPeer {
   const where = formatEndpoint(target.endpoint);
   const who = target.name === undefined ? where : `${target.name} (${where})`;
@@ -78,7 +77,7 @@ export function createPeer(target: Target, ways: PeerWays, nextAskMs: number): K
   return peer;
 }
 
-/** The name of a peer: that of its Node where it is known, else its address. */
+/** Its address until its Node is known. */
 export function nameOf({ target, node }: Pick<KnownPeer, 'target' | 'node'>): string {
   return target.name ?? node ?? formatEndpoint(target.endpoint);
 }
@@ -93,15 +92,14 @@ async function open(peer: KnownPeer, { identity, clock, onHeard }: PeerWays) {
       "this node can't prove who it is: see the lines about the kubelet's certificate",
     );
   }
-  // It has a deadline of its own: the request that asked for it may be gone before.
+  // With a deadline of its own: its request may end earlier.
   const { socket, node } = await callPeer({ endpoint, identity: own, expected: names, clock }, NEVER_ABORTED);
   peer.node = node;
-  // It lives, also when it refuses the certificate of this node after that.
+  // It lives, even if it refuses this node's certificate next.
   onHeard(node);
   return socket;
 }
 
-/** The nodes that are known after a restart, and what they are known from. */
 export interface RememberedNodes {
   readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>;
   readonly store: PeerStore;
@@ -109,15 +107,12 @@ export interface RememberedNodes {
   stored: readonly StoredPeer[];
 }
 
-/** Whether the API server names all nodes: then one that it does not name is gone. */
+/** Then a node that the API server does not name is gone. */
 export function isComplete({ trouble, nodes }: Pick<Cluster, 'nodes' | 'trouble'>): boolean {
   return trouble() === undefined && nodes().length > 0;
 }
 
-/**
- * Stores all nodes that the Kubernetes API names. This node waits for them after a restart too,
- * while the API does not answer.
- */
+/** After a restart this node waits for them too, while the API does not answer. */
 export async function rememberNodes(known: RememberedNodes, signal: AbortSignal): Promise<void> {
   const { cluster, stored } = known;
   if (!isComplete(cluster)) return;
@@ -131,8 +126,7 @@ export async function rememberNodes(known: RememberedNodes, signal: AbortSignal)
 }
 
 /**
- * Stores where a node has answered, unless the Kubernetes API tells where it is, or that it is
- * gone.
+ * Stores where a node answered, unless the Kubernetes API has its address or knows that it is gone.
  */
 export async function rememberPeer(known: RememberedNodes, peer: KnownPeer, signal: AbortSignal): Promise<void> {
   const { cluster, stored } = known;
@@ -151,20 +145,17 @@ async function store(known: RememberedNodes, next: readonly StoredPeer[], signal
   await known.inTurn(signal, () => known.store.save(known.stored, signal));
 }
 
-/** A node that is or was known. */
 export interface StoredPeer {
   readonly name: string;
-  /**
-   * Where it answered last, or wrote that it answers, as `10.0.0.4:9777`; absent when not known.
-   */
+  /** Where it answered last or offers to, as `10.0.0.4:9777`. */
   readonly address?: string | undefined;
 }
 
-/** The nodes that were known last, for a start without an API server. */
+/** For a start without an API server. */
 export interface PeerStore {
-  /** Those of the file, without addresses that each machine has; none when it can't be used. */
+  /** Without local addresses; none when the file can't be used. */
   load(signal: AbortSignal): Promise<readonly StoredPeer[]>;
-  /** Replaces the file. A failure is one line in the log. */
+  /** A failure is one line in the log. */
   save(peers: readonly StoredPeer[], signal: AbortSignal): Promise<void>;
 }
 
@@ -181,7 +172,7 @@ const storedPeers = v.object({
   peers: v.pipe(v.array(v.object({ name: shortText, address: v.optional(address) })), v.maxLength(MOST_PEERS)),
 });
 
-/** The peers in the file at `path`. It is for its owner only (mode 0600). */
+/** For its owner only (mode 0600). */
 export function createPeerStore(path: string, log: Log): PeerStore {
   return {
     load: async (signal) => {
@@ -205,62 +196,52 @@ export function createPeerStore(path: string, log: Log): PeerStore {
   };
 }
 
-/** The node itself is still waited for. */
+/** This node still waits for the node itself. */
 function withoutLocal({ name, address }: StoredPeer): StoredPeer {
   const host = address === undefined ? undefined : parseEndpoint(address, 0)?.host;
   return { name, ...(host !== undefined && !isLocal(host) && { address }) };
 }
 
-/** An address in the form in which it is stored. */
 function wellFormed(text: string): string | undefined {
   const endpoint = parseEndpoint(text, 0);
   return endpoint && formatEndpoint(endpoint);
 }
 
-/** A place where another node may answer. */
+/** Where another node may answer. */
 export interface Target {
   readonly endpoint: Endpoint;
-  /** The name of the Node that must be there; undefined where any other one may be. */
+  /** The Node that must answer; undefined: any other one. */
   readonly name?: string | undefined;
   /**
-   * The names of the Nodes of which one must be there; none for a fixed address. There is more than
-   * one where a Node outlived its machine and its address was given to another, or where one claims
-   * the address of another.
+   * Nodes that may answer; none for a fixed address. Several where a Node outlived its machine and
+   * its address was reused, or where one claims the address of another.
    */
   readonly names: readonly string[];
-  /** The Kubernetes API tells when there is something new. Others are asked now and then. */
+  /** The Kubernetes API announces news. Others are queried now and then. */
   readonly isAnnounced: boolean;
-  /** Changes when the node announces something else. */
+  /** Changes with the announcement. */
   readonly announced: string;
 }
 
-/** The other nodes as sources of bundles. */
 export interface Peers {
   /** By name. */
   list(): readonly Peer[];
-  /** The peer of a name in {@link Peers.list}. */
   find(name: string): KnownPeer | undefined;
-  /** What the nodes told on the wire, by name. */
+  /** By name, as received on the wire. */
   statuses(): ReadonlyMap<string, ToldStatus>;
-  /**
-   * All other nodes that are or were known, by name; a fixed address that never answered has none.
-   */
+  /** All other nodes that are or were known; a fixed address that never answered has none. */
   nodeNames(): readonly string[];
-  /** A request to a peer failed. */
   failed(peer: KnownPeer, error: unknown): void;
-  /** The own status has changed: maybe others are to be asked. */
+  /** The own status has changed: queries may be due. */
   look(): void;
   onChange(listener: () => void): Unsubscribe;
-  /** Reads which nodes were known before. */
   load(signal: AbortSignal): Promise<void>;
-  /** Asks peers until `signal` aborts. Never throws. */
+  /** Queries peers until `signal` aborts. Never throws. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** A status of a node, and when it came here. */
 export interface ToldStatus {
-  /** Undefined: the node took it back. */
+  /** Undefined: withdrawn by the node. */
   readonly status: NodeStatus | undefined;
-  /** Monotonic milliseconds. */
   readonly atMs: number;
 }

@@ -16,22 +16,19 @@ import {
 } from './peer.ts';
 import { targetsOf } from './targets.ts';
 
-/** Peers that are asked at once. */
 const AT_ONCE = 8;
 
 /**
- * Peers that may hold their answers until they have news, while this node needs something. The rest
- * of a large cluster is asked every half minute.
+ * Long polls while this node needs something. The rest of a large cluster is queried every half
+ * minute.
  */
 const HELD_AT_ONCE = 4;
 
-/** Nodes of a cluster see a change at once; they don't all ask at once. */
+/** Nodes see a change at once and spread their queries. */
 const SPREAD_MS = 1_000;
 
-/** The loop looks at least so often whether somebody is to be asked. */
 const LOOK_MS = 5_000;
 
-/** Makes {@link Peers} that know nobody. */
 export function createPeers(options: PeersOptions): Peers {
   const crowd: Crowd = {
     ...options,
@@ -56,7 +53,7 @@ export function createPeers(options: PeersOptions): Peers {
   };
 }
 
-/** One of each name: the same node may answer at several addresses. */
+/** One of each name: a node may answer at several addresses. */
 function shown({ byAddress, cluster }: Crowd): ReadonlyMap<string, KnownPeer> {
   const byName = new Map<string, KnownPeer>();
   for (const peer of byAddress.values()) {
@@ -132,7 +129,6 @@ function due({ byAddress, clock }: Crowd): KnownPeer[] {
     .sort((a, b) => a.nextAskMs - b.nextAskMs);
 }
 
-/** Takes over what the cluster says now. */
 function follow(crowd: Crowd): void {
   const { cluster, settings, byAddress, clock } = crowd;
   const targets = targetsOf({
@@ -160,7 +156,7 @@ function update(crowd: Crowd, peer: KnownPeer, target: Target, soonMs: number): 
   const isNews = target.isAnnounced && (!peer.target.isAnnounced || peer.target.announced !== target.announced);
   peer.target = target;
   if (isNews) peer.quiet = 0;
-  // An address of this node itself is not asked again.
+  // An address of this node itself is not queried again.
   if (peer.node === crowd.cluster.self()) peer.nextAskMs = Number.POSITIVE_INFINITY;
   else peer.nextAskMs = Math.min(peer.nextAskMs, isNews ? soonMs : crowd.clock.monotonic() + pauseNow(crowd, peer));
 }

@@ -5,11 +5,10 @@ import { getNode } from '../publisher/own-node.ts';
 import type { Cluster, ClusterNode } from '../trouble.ts';
 import type { StoredPeer, Target } from './peer.ts';
 
-/** What the places are made of. */
 interface TargetSources {
   readonly self: string;
   readonly nodes: readonly ClusterNode[];
-  /** Whether the API server answers: then a node that it does not name is gone. */
+  /** Then a node that the API server does not name is gone. */
   readonly isComplete: boolean;
   /** `fleet.peers`. */
   readonly fixed: readonly string[];
@@ -17,8 +16,8 @@ interface TargetSources {
 }
 
 /**
- * All places to ask, by endpoint. A node is asked where it says, else where it was last. Of several
- * nodes that name the same place none displaces the others: the certificate tells which one it is.
+ * All places by endpoint. A node has its announced address, else its last one. Nodes with the same
+ * place don't displace each other: the certificate decides.
  */
 export function targetsOf(sources: TargetSources): ReadonlyMap<string, Target> {
   const { self, nodes, isComplete, fixed, stored } = sources;
@@ -60,10 +59,9 @@ function add(targets: Map<string, Target>, target: Omit<Target, 'name'>): void {
   });
 }
 
-/** Asks the Kubernetes API whether the kubelet of a node lives. @throws KubernetesError */
+/** @throws KubernetesError */
 export type IsKubeletReady = (node: string, signal: AbortSignal) => Promise<boolean>;
 
-/** The adapters of {@link createKubelets}. */
 interface KubeletsOptions {
   readonly cluster: Pick<Cluster, 'nodes'>;
   readonly silence: Pick<Silence, 'silentMs' | 'isAlive'>;
@@ -73,15 +71,13 @@ interface KubeletsOptions {
   readonly clock: Pick<Clock, 'sleep'>;
 }
 
-/** Looks at nodes before they count as absent. */
 export interface Kubelets {
-  /** Asks about the nodes that have been silent for long. Never rejects. */
+  /** Checks the nodes that have been silent for long. Never rejects. */
   look(signal: AbortSignal): Promise<void>;
-  /** Looks again and again until `signal` aborts. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** It is first asked after this share of `fleet.absent`, and after that one again. */
+/** Share of `fleet.absent` before the first check, and between checks. */
 const FIRST = 0.5;
 
 const AGAIN = 0.2;
@@ -89,8 +85,8 @@ const AGAIN = 0.2;
 const LOOK_MS = 5_000;
 
 /**
- * A node whose port is blocked, and that has nothing new to write, is silent and lives. Its kubelet
- * tells the Kubernetes API so. Where stickpin never told anything it is not waited for.
+ * A node whose port is blocked and that has nothing to write is silent and lives: the Kubernetes
+ * API knows its kubelet. Nodes without stickpin are not awaited.
  */
 export function createKubelets(options: KubeletsOptions): Kubelets {
   const asked = new Map<string, number>();
@@ -105,7 +101,7 @@ export function createKubelets(options: KubeletsOptions): Kubelets {
   };
 }
 
-/** @param asked how silent a node was when it was asked about last */
+/** @param asked how silent each node was at its last check */
 async function look(options: KubeletsOptions, asked: Map<string, number>, signal: AbortSignal): Promise<void> {
   const { cluster, silence, isReady, absentMs } = options;
   for (const { name, status } of cluster.nodes()) {
@@ -122,34 +118,30 @@ async function look(options: KubeletsOptions, asked: Map<string, number>, signal
   }
 }
 
-/** By the condition `Ready` of its Node, which turns `Unknown` when the kubelet is silent. */
+/** By the condition `Ready`, which turns `Unknown` when the kubelet is silent. */
 export async function isKubeletReady(api: KubernetesApi, node: string, signal: AbortSignal): Promise<boolean> {
   const { status } = await getNode(api, node, signal);
   return status.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true;
 }
 
-/** For how long nodes gave no sign of life while they were asked for one. */
+/** How long nodes gave no sign of life while they were queried. */
 export interface Silence {
-  /** A node gave a sign of life. */
   heard(node: string): void;
-  /** It lives, by what others say. */
+  /** By the Kubernetes API. */
   isAlive(node: string): void;
-  /** For how long a node has been silent while it was asked, in milliseconds. */
+  /** In milliseconds. */
   silentMs(node: string): number;
-  /** When any node was heard last, in monotonic milliseconds; undefined: never since the start. */
+  /** Monotonic milliseconds; undefined: never since the start. */
   lastHeardMs(): number | undefined;
-  /**
-   * When a node was heard last, in milliseconds since the epoch; undefined: never since the start.
-   */
+  /** Milliseconds since the epoch; undefined: never since the start. */
   seenAt(node: string): number | undefined;
-  /** Time has passed. @param isAsking whether nodes were asked since the last call */
+  /** @param isAsking whether nodes were queried since the last call */
   pass(nodes: readonly string[], isAsking: boolean): void;
   isAbsent(node: string): boolean;
 }
 
 /**
- * Counts the silence of nodes. Nodes of an idle cluster say nothing, so that their silence counts
- * only while they are asked.
+ * Nodes of an idle cluster say nothing, so silence counts only during queries.
  *
  * @param absentMs `fleet.absent`
  */
@@ -180,25 +172,23 @@ export function createSilence(absentMs: number, clock: Clock): Silence {
   };
 }
 
-/** What tells whether this node would hear others. */
+/** Whether this node would hear others. */
 interface Hearing {
-  /** Whether nodes are asked. */
   readonly isAsking: boolean;
-  /** Whether this node can prove who it is, or need not. */
+  /** Or needs none. */
   readonly hasIdentity: boolean;
-  /** Whether the Kubernetes API shows all nodes. */
   readonly isApiComplete: boolean;
-  /** When any node was heard last; undefined: never. Monotonic, as `nowMs`. */
+  /** Monotonic, as `nowMs`; undefined: never. */
   readonly lastHeardMs: number | undefined;
   readonly nowMs: number;
 }
 
-/** Nodes that need something ask, and are asked, at least every 30 s. */
+/** Nodes in need query, and are queried, at least every 30 s. */
 const HEARS_MS = 5 * 60_000;
 
 /**
- * Whether silence of others counts. A node that hears nobody at all, and to which the Kubernetes
- * API does not show the others, may itself be the one that is cut off.
+ * A node that hears nobody, and that the Kubernetes API does not show the others, may itself be cut
+ * off: then silence does not count.
  */
 export function countsSilence(hearing: Hearing): boolean {
   const { isAsking, hasIdentity, isApiComplete, lastHeardMs, nowMs } = hearing;

@@ -7,7 +7,7 @@ import { formatBytes, formatCount } from '../../platform/sizes.ts';
 import { releaseStatusesOf, shortBundle, stickWanted } from './node-status.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 
-/** The reasons of all events on a Node, in the order of a release's life. */
+/** In the order of a release's life. */
 export const EVENT_REASONS = [
   'BundleFound',
   'BundleRejected',
@@ -20,23 +20,21 @@ export const EVENT_REASONS = [
   'ReleaseDegraded',
 ] as const;
 
-/** One event on the own Node. */
 export interface NodeEvent {
   readonly type: 'Normal' | 'Warning';
   readonly reason: (typeof EVENT_REASONS)[number];
-  /** At most 1024 bytes, as the API wants. */
+  /** At most 1024 bytes, a limit of the API. */
   readonly message: string;
-  /** The same for the same occurrence, also after a restart: 16 hex digits. */
+  /** 16 hex digits, the same for the same occurrence, also after a restart. */
   readonly id: string;
 }
 
-/** What was told before. */
 export interface Told {
-  /** Of all releases; undefined on a node that never told anything. */
+  /** Undefined on a node that never reported. */
   readonly releases: readonly ReleaseStatus[] | undefined;
   /**
-   * Ids of the events about what was wrong then; undefined after a restart, when only the Node says
-   * what was told.
+   * Events about earlier trouble; undefined after a restart, when only the Node shows what was
+   * reported.
    */
   readonly troubleIds: ReadonlySet<string> | undefined;
 }
@@ -52,8 +50,8 @@ const BEFORE_READY: readonly (Phase | undefined)[] = [
 ];
 const BEFORE_ACTIVATED: readonly (Phase | undefined)[] = [...BEFORE_READY, 'ready', 'superseded'];
 /**
- * What has happened between what was told and this report. A node that never told anything begins
- * with what needs a person: how its releases became what they are is in its journal.
+ * What happened since the last report. A node that never reported begins with what needs a person:
+ * its journal has the rest.
  */
 export function eventsOf(told: Told, report: OwnReport): readonly NodeEvent[] {
   const before = new Map(told.releases?.map((release) => [release.bundle, release]));
@@ -72,7 +70,6 @@ export function eventsOf(told: Told, report: OwnReport): readonly NodeEvent[] {
   return [...standing.filter(({ id }) => told.troubleIds?.has(id) !== true), ...life];
 }
 
-/** What counts as told after this report. */
 export function toldAfter(report: OwnReport): Told {
   const standing = [...rejectionEvents(report), ...wantedEvents(report), ...report.bundles.flatMap(troubleEvents)];
   return { releases: releaseStatusesOf(report), troubleIds: new Set(standing.map(({ id }) => id)) };

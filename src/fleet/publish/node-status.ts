@@ -14,18 +14,15 @@ import type { Phase } from '../../domain/model/phase.ts';
 import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 
-/** They leave most of the room for releases. */
+/** Leaves room for releases. */
 const MOST_WANTS = 3;
 
-/** As few as other nodes may offer at once that this one does not take. */
 const MOST_REJECTS = 16;
 
-/** A percentage is published in these steps, so that a preload writes ten times. */
+/** Percentages are published in these steps: a preload writes ten times. */
 const PERCENT_STEP = 10;
 
-/**
- * What this node tells the others on the wire: the current releases first, then the newest ones.
- */
+/** For other nodes on the wire: current releases first, then the newest. */
 export function nodeStatusOf(report: OwnReport): NodeStatus {
   const all = releaseStatusesOf(report);
   const more = all.length - NODE_STATUS_RELEASES;
@@ -42,8 +39,8 @@ export function nodeStatusOf(report: OwnReport): NodeStatus {
 }
 
 /**
- * Of other nodes a path ends with the id of its bundle, also of one whose envelope is not read to
- * its end.
+ * A path of another node ends with the id of its bundle, even if its envelope is not read to the
+ * end.
  */
 function rejectsOf({ rejected, bundles }: OwnReport): readonly string[] {
   const taken = new Set(bundles.map(shortBundle));
@@ -56,8 +53,8 @@ function rejectsOf({ rejected, bundles }: OwnReport): readonly string[] {
 }
 
 /**
- * What of it is written to the Node: as many releases as fit into 2 KiB of JSON, those first that
- * others may wait for. What changes from second to second is in coarse steps.
+ * For the Node: as many releases as fit into 2 KiB of JSON, those first that others may wait for.
+ * Fast values have coarse steps.
  */
 export function publishedStatus({ releases, more: cut = 0, ...others }: NodeStatus): NodeStatus {
   const all = releases.toSorted((a, b) => urgency(a) - urgency(b)).map(coarse);
@@ -68,7 +65,6 @@ export function publishedStatus({ releases, more: cut = 0, ...others }: NodeStat
   }
 }
 
-/** Phases from which a release goes on. */
 const UNFINISHED: readonly Phase[] = ['detected', 'held', 'preloading', 'ready'];
 
 function urgency({ phase, current }: ReleaseStatus): number {
@@ -81,7 +77,7 @@ function coarse({ percent, ...release }: ReleaseStatus): ReleaseStatus {
   return { ...release, ...(percent !== undefined && { percent: percent - (percent % PERCENT_STEP) }) };
 }
 
-/** All releases of the report, the current ones and then the newest ones first. */
+/** Current ones, then the newest first. */
 export function releaseStatusesOf(report: OwnReport): readonly ReleaseStatus[] {
   return report.bundles
     .filter(({ name, version }) => name !== '' && version !== '')
@@ -89,12 +85,12 @@ export function releaseStatusesOf(report: OwnReport): readonly ReleaseStatus[] {
     .map((bundle) => releaseStatus(bundle, report));
 }
 
-/** The first 16 hex digits of its id: how a status names a bundle. */
+/** 16 hex digits. */
 export function shortBundle({ bundleId }: Pick<OwnBundle, 'bundleId'>): string {
   return hexOf(bundleId).slice(0, 16);
 }
 
-/** What is gone or replaced, and tells least. */
+/** Gone or replaced: the least important. */
 const PAST: readonly Phase[] = ['superseded', 'retired'];
 
 function byInterest(a: OwnBundle, b: OwnBundle): number {
@@ -109,8 +105,8 @@ function newsTime({ current, activatedAt, adoptedAt }: OwnBundle): string {
 }
 
 /**
- * The part of a status that tells whether all images are present and pinned. What was so counts as
- * so while the runtime does not answer: its restart takes away no label.
+ * Whether all images are present and pinned. While the runtime does not answer, the last answer
+ * counts: its restart removes no label.
  */
 function loadedStatus({ phase, conditions }: OwnBundle): Pick<ReleaseStatus, 'phase' | 'incomplete'> {
   const isDenied = conditions.some(({ type, status }) => ['Preloaded', 'Pinned'].includes(type) && status === 'False');
@@ -133,14 +129,12 @@ function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
   };
 }
 
-/** Why a release that is ready waits for a person: what other nodes do changes nothing then. */
+/** Why a ready release waits for a person; other nodes can't change that. */
 function personWaitedFor({ phase, activationHolds }: OwnBundle): string | undefined {
   return phase === 'ready' ? activationHolds.find(({ releasedBy }) => releasedBy === 'person')?.code : undefined;
 }
 
-/**
- * By bytes, as long as they can only be those of this bundle; else by images. Whole, rounded down.
- */
+/** By bytes, while only this bundle can have them; else by images. Whole, rounded down. */
 function percentOf({ images }: OwnBundle, { bundles, progress }: OwnReport): number {
   const isAlone = bundles.filter(({ phase }) => phase === 'preloading').length === 1;
   const { doneBytes, totalBytes } = progress;
@@ -154,7 +148,7 @@ function percent(part: number, whole: number): number {
 
 const ACTIVATED: readonly Phase[] = ['activated', 'active', 'proven'];
 
-/** All labels that the own Node has while this report holds, by key. */
+/** By key. */
 export function labelsOf({ bundles }: OwnReport): Readonly<Record<string, string>> {
   const labels: [string, string][] = [];
   for (const name of new Set(bundles.map((bundle) => bundle.name).filter((stream) => stream !== ''))) {
@@ -171,21 +165,19 @@ function labelValue(bundle: OwnBundle): string {
   return versionInLabels({ version: bundle.version, bundle: shortBundle(bundle) });
 }
 
-/** The annotation in which a node tells about its releases (`NodeStatus` as JSON). */
+/** `NodeStatus` as JSON. */
 export const STATUS_ANNOTATION = 'stickpin.io/status';
 
-/** The annotation in which a node tells what it gives to others, and where. */
+/** What a node gives to others, and where. */
 export const SERVES_ANNOTATION = 'stickpin.io/serves';
 
-/** The condition on the own Node. It is good when it is `True`. */
+/** Good when `True`. */
 export type Health = ConditionVerdict<'StickpinHealthy'>;
 
-/** Messages of conditions are shown in tables. */
 const MESSAGE_CHARACTERS = 1_000;
 
 /**
- * The condition for a report. It changes with what is wrong and with the phases of releases, not
- * with each image.
+ * Changes with trouble and phases, not with each image.
  *
  * @param report undefined while the daemon is silent
  */
@@ -216,10 +208,10 @@ export function healthOf(report: OwnReport | undefined): Health {
   return health('True', 'AsExpected', summaryOf(report));
 }
 
-/** The daemon looks what is plugged in, or is in the queue of a node: nobody has to do anything. */
+/** The daemon is busy or in a queue: nobody has to act. */
 const LOOKING = ['media/looking', 'media/reading', 'media/peer-waited-for'];
 
-/** Which stick a release needs to go on, as a code and a sentence; undefined when it needs none. */
+/** Which stick a release needs to continue; undefined for none. */
 export function stickWanted({ hold, reason }: OwnBundle): OwnBundle['reason'] {
   const isWaiting = hold === 'media' || hold === 'base' || reason?.code === 'engine/no-source';
   if (reason === undefined || !isWaiting || LOOKING.includes(reason.code)) return undefined;

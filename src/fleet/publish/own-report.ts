@@ -51,18 +51,16 @@ const ownReport = v.object({
   progress: v.object({ doneBytes: count, totalBytes: count }),
 });
 
-/** What the fleet process reads of `status.json`: the parts that it tells others. */
+/** The part of `status.json` that others see. */
 export type OwnReport = v.InferOutput<typeof ownReport>;
 
-/** One bundle in it. */
 export type OwnBundle = OwnReport['bundles'][number];
 
-/** A report, or why a text is none. */
 type ParsedReport =
   | { readonly kind: 'report'; readonly report: OwnReport }
   | { readonly kind: 'foreign'; readonly why: string };
 
-/** Reads the text of `status.json`. Unknown members are ignored. */
+/** Unknown members are ignored. */
 export function parseOwnReport(text: string): ParsedReport {
   let document: unknown;
   try {
@@ -76,11 +74,10 @@ export function parseOwnReport(text: string): ParsedReport {
   return { kind: 'foreign', why: `${v.getDotPath(issue) ?? 'the document'}: ${oneLine(schemaFault(issue))}` };
 }
 
-/** Most bundles that are named. Who takes bundles asks the node for all of them. */
+/** The node itself has the whole list. */
 const MOST_BUNDLES = 32;
 const MOST_CHARACTERS = 8_192;
 
-/** What the own node gives to others, and where. */
 export interface OwnServes {
   /** An IP address. */
   readonly address: string;
@@ -88,13 +85,10 @@ export interface OwnServes {
   readonly bundles: readonly BundleId[];
 }
 
-/** What another node gives, and where. */
 interface Serves {
-  /** Undefined where it names {@link refused}. */
+  /** Undefined with {@link refused}. */
   readonly endpoint: Endpoint | undefined;
-  /**
-   * An address that is not asked, since each machine has it: loopback, link-local, or unspecified.
-   */
+  /** Not used, since each machine has it: loopback, link-local, or unspecified. */
   readonly refused?: string;
   readonly bundles: readonly BundleId[];
 }
@@ -118,14 +112,14 @@ LOCAL.addAddress('::', 'ipv6');
 LOCAL.addAddress('::1', 'ipv6');
 LOCAL.addSubnet('fe80::', 10, 'ipv6');
 
-/** Whether an address names another machine, or none, on each machine: no other node is there. */
+/** No other node has such an address. */
 export function isLocal(host: string): boolean {
   return LOCAL.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
 }
 
 /**
- * The address that others are told where this node listens: its `InternalIP` where it listens on
- * all addresses. Undefined when it has none, `unknown` before the Kubernetes API has answered.
+ * The published address: its `InternalIP` where this node listens on all addresses. Undefined
+ * without one, `unknown` before the Kubernetes API has answered.
  */
 export function announcedEndpoint(
   endpoint: Endpoint,
@@ -137,18 +131,13 @@ export function announcedEndpoint(
   return cluster.nodes().length === 0 ? 'unknown' : undefined;
 }
 
-/**
- * The text of the annotation `stickpin.io/serves`, version 1. The same for the same set of bundles.
- */
+/** Annotation `stickpin.io/serves`, version 1. The same for the same set of bundles. */
 export function servesAnnotation({ address, port, bundles }: OwnServes): string {
   const named = [...new Set(bundles)].sort().slice(0, MOST_BUNDLES);
   return JSON.stringify({ version: 1, address, port, bundles: named });
 }
 
-/**
- * Reads the annotation of another node. Unknown members are ignored. Undefined for what is no such
- * text of this version: another tool may have written it.
- */
+/** Unknown members are ignored. Undefined for other texts: another tool may have written them. */
 export function parseServes(text: string): Serves | undefined {
   if (text.length > MOST_CHARACTERS) return undefined;
   try {

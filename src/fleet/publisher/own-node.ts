@@ -16,19 +16,19 @@ import { createTrouble } from '../trouble.ts';
 const MANAGER = 'stickpin';
 const AS_METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1';
 
-/** The own Node as it is. @throws KubernetesError */
+/** @throws KubernetesError */
 export async function getNode(api: KubernetesApi, name: string, signal: AbortSignal): Promise<OwnNode> {
   return readNode(await api.send({ method: 'GET', path: nodePath(name) }, signal));
 }
 
-/** What the Node says that this node told last; undefined when it told nothing that can be read. */
+/** The status that this node wrote last; undefined when none can be read. */
 export function toldStatus({ metadata }: OwnNode): NodeStatus | undefined {
   return parseStatusAnnotation(metadata.annotations?.[STATUS_ANNOTATION] ?? '');
 }
 
 /**
- * Whether the Node has all of `wanted`, and nothing else that stickpin has applied. What somebody
- * else wrote under the same prefix stays theirs.
+ * Whether the Node has all of `wanted` and nothing else that stickpin applied. Keys of others under
+ * the same prefix stay theirs.
  */
 export function hasFields({ metadata }: OwnNode, wanted: OwnFields): boolean {
   return (['annotations', 'labels'] as const).every((kind) => {
@@ -39,8 +39,8 @@ export function hasFields({ metadata }: OwnNode, wanted: OwnFields): boolean {
 }
 
 /**
- * Server-side apply of annotations and labels: what was applied before and is left out goes away.
- * An apply makes a Node that is not there, so the uid is named: then the server answers 409.
+ * Server-side apply of annotations and labels: what is left out goes away. An apply would make a
+ * missing Node, so the uid is named: then the server answers 409.
  *
  * @throws KubernetesError
  */
@@ -61,12 +61,11 @@ export async function applyFields(
   await api.send(request, signal);
 }
 
-/** Without what is empty: it would stay among the managed fields. */
+/** Empty members would stay among the managed fields. */
 function filled(fields: OwnFields): Partial<OwnFields> {
   return Object.fromEntries(Object.entries(fields).filter(([, values]) => Object.keys(values).length > 0));
 }
 
-/** Whether the Node has the condition with these words. */
 export function hasHealth(node: OwnNode, { type, ...health }: Health): boolean {
   const condition = node.status.conditions?.find((one) => one.type === type);
   const { status, reason, message } = health;
@@ -74,7 +73,7 @@ export function hasHealth(node: OwnNode, { type, ...health }: Health): boolean {
 }
 
 /**
- * Writes the condition. Its transition time moves when its status changes only.
+ * The transition time changes with the status only.
  *
  * @param now milliseconds since the epoch
  * @throws KubernetesError
@@ -93,7 +92,7 @@ export async function patchHealth(
   await patchConditions(api, node.metadata.name, { ...health, lastHeartbeatTime: time, lastTransitionTime }, signal);
 }
 
-/** Takes the condition away. @throws KubernetesError */
+/** @throws KubernetesError */
 export async function deleteHealth(
   api: KubernetesApi,
   name: string,
@@ -103,7 +102,7 @@ export async function deleteHealth(
   await patchConditions(api, name, { $patch: 'delete', type }, signal);
 }
 
-/** The list is merged by `type`: conditions of others stay as they are. */
+/** Merged by `type`: conditions of others stay. */
 async function patchConditions(
   api: KubernetesApi,
   name: string,
@@ -122,10 +121,9 @@ async function patchConditions(
 }
 
 /**
- * Makes an event on the Node (`Event` of core/v1). One that is there already was told before, and
- * is left as it is.
+ * Makes an `Event` of core/v1. An existing one was reported before and stays.
  *
- * @param at when it happened, milliseconds since the epoch
+ * @param at milliseconds since the epoch
  * @throws KubernetesError
  */
 export async function createEvent(
@@ -159,24 +157,24 @@ export async function createEvent(
   }
 }
 
-/** RFC 3339 in seconds, as Kubernetes keeps times. */
+/** RFC 3339 in seconds, as in Kubernetes. */
 function secondsText(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
 /**
- * A file that says on which Node stickpin has written, from before the first write until all of it
- * was taken away. So that is done later when no API server answers.
+ * Names the Node that stickpin wrote to, from before the first write until all of it was removed.
+ * So the removal can wait for an API server.
  */
 export interface PublishedMark {
-  /** The name of the Node; undefined when nothing is there. */
+  /** Undefined when nothing has to be removed. */
   read(): Promise<string | undefined>;
   /** A failure is one line in the log. */
   set(node: string, signal: AbortSignal): Promise<void>;
   clear(): Promise<void>;
 }
 
-/** The mark in a folder: the `StateDirectory=` of the fleet process. */
+/** In the `StateDirectory=` of the fleet process. */
 export function createPublishedMark(stateDir: string, log: Log): PublishedMark {
   const path = join(stateDir, 'published');
   const unwritten = createTrouble(log);

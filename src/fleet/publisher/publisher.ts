@@ -32,25 +32,20 @@ import {
   toldStatus,
 } from './own-node.ts';
 
-/** Writes what this node tells into its own Node. */
 export interface Publisher {
-  /** Something of what the options give has changed. */
+  /** An option gives another value. */
   changed(): void;
   /** Writes until `signal` aborts, then resolves. Never throws. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** What {@link createPublisher} needs. */
 export interface PublisherOptions {
   readonly api: KubernetesApi;
   readonly cluster: Pick<KubernetesCluster, 'self' | 'ownFields' | 'onChange'>;
-  /** What the daemon reported last. */
   readonly report: () => OwnReport | undefined;
-  /** Whether the daemon answers now. */
   readonly isDaemonUp: () => boolean;
-  /** What this node gives to others; undefined while it gives nothing. */
+  /** Undefined while it gives nothing. */
   readonly serves: () => OwnServes | undefined | 'unknown';
-  /** Remembers that there is something to take away. */
   readonly mark: Pick<PublishedMark, 'set'>;
   readonly clock: Clock;
   /** 0 to 1, for jitter. */
@@ -58,26 +53,23 @@ export interface PublisherOptions {
   readonly log: Log;
 }
 
-/** Other programs watch Nodes, and the API server serves all kubelets by one budget. */
+/** Other programs watch Nodes, and all kubelets share the budget of the API server. */
 const LEAST_BETWEEN_MS = 60_000;
 /** A restart of the daemon is no silence. */
 const SILENT_MS = 90_000;
 const LONGEST_SLEEP_MS = 3_600_000;
 const MOST_EVENTS = 100;
 
-/**
- * What is to be on the Node. `fields`: undefined while nothing is known; then they stay as they
- * are.
- */
+/** `fields`: undefined while unknown; then they stay. */
 interface Wanted {
   readonly fields: OwnFields | undefined;
   readonly health: Health;
 }
 
 interface State extends PublisherOptions {
-  /** Aborts the sleep of `run`. */
+  /** Its abort ends the sleep of `run`. */
   wake: AbortController;
-  /** What the Node says, as far as this process knows. */
+  /** As far as this process knows. */
   said: Wanted | undefined;
   told: Told | undefined;
   queue: { readonly event: NodeEvent; readonly at: number }[];
@@ -86,13 +78,13 @@ interface State extends PublisherOptions {
   upAt: number;
   /** What was refused. */
   readonly refused: Trouble;
-  /** What fails and may go by itself, told when it lasts. */
+  /** Temporary failures, logged when they last. */
   readonly failing: Trouble;
 }
 
 /**
- * A {@link Publisher}. It writes at most once a minute, and only what differs from what the Node
- * says: nothing after a restart, and nothing while nothing changes.
+ * Writes at most once a minute, and only differences from the Node: nothing after a restart, and
+ * nothing while nothing changes.
  */
 export function createPublisher(options: PublisherOptions): Publisher {
   const state: State = {
@@ -121,7 +113,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
 }
 
 /**
- * Takes annotations, labels and the condition away, as before a removal of stickpin. A Node that is
+ * Removes annotations, labels and the condition, as before a removal of stickpin. A Node that is
  * gone has none.
  *
  * @throws KubernetesError
@@ -147,14 +139,14 @@ async function run(state: State, signal: AbortSignal): Promise<void> {
     } catch (error) {
       if (signal.aborted) return;
       failures += 1;
-      // What hinders reading is told where the cluster is read.
+      // Failures to read are logged with the cluster.
       if (!isKubernetesError(error)) tell(state, error);
       await state.clock.sleep(backoffMs(failures, error, state.random()), signal).catch(() => undefined);
     }
   }
 }
 
-/** Writes what is due. @returns how long nothing is to be done, if nothing changes */
+/** @returns the longest pause, if nothing changes */
 async function turn(state: State, signal: AbortSignal): Promise<number> {
   const now = state.clock.monotonic();
   const isTelling = state.isDaemonUp() && state.report() !== undefined;
@@ -166,7 +158,7 @@ async function turn(state: State, signal: AbortSignal): Promise<number> {
   }
   const mayWriteInMs = (state.writtenAt ?? Number.NEGATIVE_INFINITY) + LEAST_BETWEEN_MS - now;
   if (mayWriteInMs > 0) {
-    // What changes until then is written with it.
+    // Changes until then are written together.
     await state.clock.sleep(mayWriteInMs, signal);
     return 0;
   }
@@ -174,12 +166,12 @@ async function turn(state: State, signal: AbortSignal): Promise<number> {
   return 0;
 }
 
-/** Undefined while it is not known yet whether the daemon is silent. */
+/** Undefined while it is unknown whether the daemon is silent. */
 function wantedOf({ report, serves }: State, isSilent: boolean): Wanted | undefined {
   const now = report();
   if (now === undefined) return isSilent ? { fields: undefined, health: healthOf(undefined) } : undefined;
   const offered = serves();
-  // A restart must not take it away for a minute: others would leave this node.
+  // A restart must not remove it for a minute: others would leave this node.
   if (offered === 'unknown') return isSilent ? { fields: undefined, health: healthOf(undefined) } : undefined;
   const annotations = {
     ...(offered !== undefined && { [SERVES_ANNOTATION]: servesAnnotation(offered) }),
@@ -188,7 +180,7 @@ function wantedOf({ report, serves }: State, isSilent: boolean): Wanted | undefi
   return { fields: { annotations, labels: labelsOf(now) }, health: healthOf(isSilent ? undefined : now) };
 }
 
-/** As far as is known without asking: by what was written, and by the watch of the own Node. */
+/** Without a request: by the last write and the watch of the own Node. */
 function isSaid({ said, cluster }: State, wanted: Wanted): boolean {
   if (!isDeepStrictEqual(said, wanted)) return false;
   const seen = cluster.ownFields();
@@ -198,7 +190,7 @@ function isSaid({ said, cluster }: State, wanted: Wanted): boolean {
   return [...Object.entries(annotations), ...Object.entries(labels)].every(isThere);
 }
 
-/** Each part is tried, also when another one is refused. @throws KubernetesError */
+/** Each part is tried, even if another is refused. @throws KubernetesError */
 async function write(state: State, { fields, health }: Wanted, signal: AbortSignal): Promise<void> {
   const { api, cluster, clock } = state;
   const node = await getNode(api, cluster.self(), signal);
@@ -225,14 +217,14 @@ async function write(state: State, { fields, health }: Wanted, signal: AbortSign
   }
 }
 
-/** Tells what failed. @returns the one after which the longest pause is to be made */
+/** Logs all failures. @returns the one with the longest pause */
 function worstOf(state: State, failed: readonly unknown[]): unknown {
   for (const error of failed) tell(state, error);
   const pauseMs = (error: unknown) => (isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0);
   return [...failed].sort((a, b) => pauseMs(b) - pauseMs(a))[0];
 }
 
-/** After a start the Node says what was told before. */
+/** After a start the Node holds the last report. */
 function learnWhatWasTold(state: State, node: OwnNode): void {
   if (state.told !== undefined) return;
   state.told = { releases: toldStatus(node)?.releases, troubleIds: undefined };
@@ -264,7 +256,7 @@ async function sendEvents(state: State, node: OwnNode, signal: AbortSignal): Pro
   return isTaken;
 }
 
-/** A Node that is gone is told where the cluster is read. */
+/** A missing Node is logged with the cluster. */
 function tell({ refused, failing, cluster }: State, error: unknown): void {
   if (isKubernetesError(error, 'kubernetes/kubeconfig', 'kubernetes/not-found')) return;
   const text = `The own Node ${cluster.self()} does not take everything that stickpin tells: ${sentence(reasonOf(error))} It is tried again.`;

@@ -11,10 +11,8 @@ import type { OwnOffers } from './own-offers.ts';
 import type { Pace } from './pace.ts';
 import type { ServedNodes } from './served-nodes.ts';
 
-/** What answers to other nodes need. */
 export interface AnswerOptions {
   readonly own: Pick<OwnOffers, 'document' | 'onChange'>;
-  /** To the daemon's socket. */
   readonly daemon: WireConnection;
   readonly nodes: ServedNodes;
   readonly pace: Pace;
@@ -22,14 +20,14 @@ export interface AnswerOptions {
   readonly log: Log;
 }
 
-/** Manifests and configs of images have some KiB, and seldom more than 100. */
+/** Manifests and configs of images seldom have more than 100 KiB. */
 const SMALL_BYTES = 256 * 1024;
 
 /**
- * Answers a request of another node: the offers from here, the rest as the daemon answers it. Large
- * blobs take a turn. Never rejects.
+ * Answers offers itself and everything else through the daemon. Large blobs take a turn. Never
+ * rejects.
  *
- * @param node the name of its Node, or its address where nodes do not prove who they are
+ * @param node its Node, or its address without authentication
  */
 export async function answerNode(
   node: string,
@@ -90,9 +88,7 @@ async function sendBlob(
   }
 }
 
-/**
- * Whether a blob is a manifest or a config, by its size: whoever judges a bundle needs only those.
- */
+/** A manifest or a config, by its size: judging a bundle needs only those. */
 async function isSmall(daemon: WireConnection, path: string, signal: AbortSignal): Promise<boolean> {
   const head = await daemon.open({ path, method: 'HEAD' }, signal);
   head.resume();

@@ -9,46 +9,43 @@ import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platf
 import { type Cluster, createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
 import type { NodeServer } from './node-server.ts';
 
-/** The port for other nodes, opened where this node has its address. */
+/** The port for other nodes. */
 export interface Listening {
-  /** Where other nodes reach this one; undefined while they don't. */
+  /** Undefined while other nodes can't reach this one. */
   endpoint(): Endpoint | undefined;
-  /** Whether the port was opened, or could not be, since the start. */
+  /** The port was opened, or could not be, since the start. */
   wasTried(): boolean;
   onChange(listener: () => void): Unsubscribe;
-  /** Listens until `signal` aborts, and again after the address has changed. Never throws. */
+  /** Follows changes of the address. Never throws. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** The adapters of {@link createListening}. */
 export interface ListeningOptions {
   /** `fleet.listen`. */
   readonly setting: string;
   readonly cluster: Pick<Cluster, 'address' | 'onChange'>;
-  /** The folder in which the last address is kept, for a start without an API server. */
+  /** Keeps the last address, for a start without an API server. */
   readonly stateDir: string;
   readonly serve: (endpoint: Endpoint) => Promise<NodeServer>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** An address may come later than the process, as at boot. */
+/** An address may come after the process, as at boot. */
 const AGAIN_MS = 5_000;
 
 interface Port extends ListeningOptions {
   readonly listeners: Listeners;
   readonly file: string;
   server?: NodeServer | undefined;
-  /** Where `server` listens, as it was asked for. */
+  /** As requested for `server`. */
   wanted?: string | undefined;
-  /** No address is known. */
   readonly unknown: Trouble;
   wasTried: boolean;
-  /** What was said last. */
+  /** Was logged last. */
   told?: string | undefined;
 }
 
-/** Makes {@link Listening} that does not listen yet. */
 export function createListening(options: ListeningOptions): Listening {
   const { log, clock, stateDir } = options;
   const port: Port = {
@@ -101,7 +98,7 @@ async function move(port: Port, address: string, signal: AbortSignal): Promise<v
   notifyAll(port.listeners);
 }
 
-/** While no API server answers: the address that this node had last. */
+/** Without an API server: the last address. */
 async function ownAddress({ setting, cluster, file }: Port, signal: AbortSignal): Promise<string | undefined> {
   if (setting !== 'auto') return setting;
   const known = cluster.address();

@@ -12,34 +12,28 @@ import { createTlsGate, type EnteredConnection } from '../identity/tls-ends.ts';
 import { fleetError, type TellOnce } from '../trouble.ts';
 import { type Connections, createConnections } from './served-nodes.ts';
 
-/** The options of {@link serveNodes}. */
 interface NodeServerOptions {
   readonly endpoint: Endpoint;
-  /** Who this node is; undefined with `fleet.auth = "none"`: plain TCP. */
+  /** Undefined with `fleet.auth = "none"`: plain TCP. */
   readonly identity: (() => Identity | undefined) | undefined;
-  /** Answers a request. `node` is the name of a Node, or an address with `fleet.auth = "none"`. */
+  /** `node` is the name of a Node, or an address with `fleet.auth = "none"`. */
   readonly answer: (node: string, request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly clock: Clock;
   readonly tell: TellOnce;
 }
 
-/** A server that listens. */
 export interface NodeServer {
-  /** Where it listens. */
   readonly endpoint: Endpoint;
-  /** Stops listening, and drops every connection. */
+  /** Drops every connection. */
   close(): Promise<void>;
 }
 
-/** Who is at the other end of a connection. */
 type Caller = Pick<EnteredConnection, 'node' | 'isStillKnown'>;
 
 /**
- * Listens for other nodes.
- *
  * INVARIANTS: HTTP is read only from connections whose other end is known. A request is answered
- * only while the certificate of its connection counts, and at most
- * {@link wireLimits.ofNode} of a node at once.
+ * only while the certificate of its connection counts, and at most {@link wireLimits.ofNode} of a
+ * node at once.
  *
  * @throws AppError `fleet/listen` (`retry`)
  */
@@ -129,13 +123,12 @@ async function listen(server: Server, endpoint: Endpoint): Promise<void> {
   }
 }
 
-/** Counts the requests of each node: one connection can carry many at once. */
+/** Counts the requests of each node: one connection can carry many. */
 interface Requests {
-  /** Counts one until its response ends. @returns false when the node has too many already */
+  /** Until its response ends. @returns false when the node has too many */
   begin(node: string, response: ServerResponse): boolean;
 }
 
-/** Makes a {@link Requests} without any. */
 function createRequests(): Requests {
   const running = new Map<string, number>();
   return {

@@ -7,26 +7,22 @@ import type { Log } from '../../platform/log.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
 
-/** What this node offers, as its daemon tells. */
+/** The offers of the own daemon. */
 export interface OwnOffers {
   /** Nothing while the daemon does not answer. */
   bundles(): OffersDocument['bundles'];
-  /** What other nodes are told: with the name and the status of this node. */
+  /** For other nodes: with the name and the status of this node. */
   document(): OffersDocument;
-  /** Whether the daemon has answered since the start. */
+  /** Since the start. */
   hasAnswered(): boolean;
-  /** Whether the daemon does not answer now. */
   isDaemonAway(): boolean;
   onChange(listener: () => void): Unsubscribe;
-  /** The status of this node has changed. */
   statusChanged(): void;
   /** Follows the daemon until `signal` aborts. Never throws. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** The adapters of {@link createOwnOffers}. */
 export interface OwnOffersOptions {
-  /** A client of the daemon's socket. */
   readonly client: Pick<OffersClient, 'offers'>;
   readonly self: () => string;
   readonly status: () => NodeStatus | undefined;
@@ -34,7 +30,7 @@ export interface OwnOffersOptions {
   readonly log: Log;
 }
 
-/** How long one question waits for a change. */
+/** Long poll. */
 const WAIT_MS = 30_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
@@ -47,7 +43,6 @@ interface Followed extends OwnOffersOptions {
   readonly away: Trouble;
 }
 
-/** Makes {@link OwnOffers} that are empty. */
 export function createOwnOffers(options: OwnOffersOptions): OwnOffers {
   const away = createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS });
   const own: Followed = { ...options, listeners: new Set(), bundles: [], hasAnswered: false, away };
@@ -74,7 +69,7 @@ async function follow(own: Followed, signal: AbortSignal): Promise<void> {
       pauseMs = FIRST_PAUSE_MS;
       tellBack(own);
       if (answer !== undefined) takeAnswer(own, answer.document.bundles, answer.etag);
-      // A daemon that does not wait must not be asked without a pause.
+      // A daemon that does not wait needs a pause.
       else await own.clock.sleep(FIRST_PAUSE_MS, signal);
     } catch (error) {
       if (signal.aborted) return;
@@ -93,7 +88,7 @@ function takeAnswer(own: Followed, bundles: OffersDocument['bundles'], etag: str
   if (isFirst && !isTold) notifyAll(own.listeners);
 }
 
-/** @returns whether listeners were told */
+/** @returns whether listeners were called */
 function take(own: Followed, bundles: OffersDocument['bundles'], etag: string | undefined): boolean {
   own.etag = etag;
   if (JSON.stringify(bundles) === JSON.stringify(own.bundles)) return false;

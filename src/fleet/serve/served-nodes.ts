@@ -6,55 +6,50 @@ import { wireLimits } from '../../offers/documents.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 
-/** A node that is being served. */
 export interface ServedNode {
   readonly name: string;
   readonly bytesPerSecond: number;
 }
 
-/** The turn of one request. */
 export interface Turn {
   /**
-   * Bytes that were sent. Resolves when more may be: while other nodes are served as well, the
-   * oldest request of a node gets most of what the node gets. So it has blobs whole earlier, which
-   * it can give on.
+   * Counts sent bytes. Resolves when more may be sent: while other nodes are served as well, the
+   * oldest request of a node gets most of its rate, so that the node soon has whole blobs to give
+   * on.
    *
    * @throws whatever aborted `signal`
    */
   add(bytes: number, signal: AbortSignal): Promise<void>;
-  /**
-   * Whether the node read so slowly in the last minute that it must give way to those that wait.
-   */
+  /** Slow in the last minute, so that it must give way to those that wait. */
   isTooSlow(): boolean;
-  /** Ends it. Idempotent. */
+  /** Idempotent. */
   end(): void;
 }
 
-/** Who takes blobs from this node. */
+/** Nodes that take blobs from this one. */
 export interface ServedNodes {
-  /** A turn for one request of a node, or when it has to ask again. */
+  /** A turn for one request of a node, or when to retry. */
   ask(node: string): { readonly turn: Turn } | { readonly busy: Busy };
   served(): readonly ServedNode[];
   waiting(): number;
-  /** Calls `listener` when a node begins or ends. */
+  /** Called when a node begins or ends. */
   onChange(listener: () => void): Unsubscribe;
 }
 
-/** Rates are told over so many slots of time. */
+/** Rates are measured over slots of this length. */
 const SLOT_MS = 500;
 const SLOTS = 10;
 
-/** Whoever reads more slowly for so long gives way when others wait. */
+/** A slow reader gives way after this time when others wait. */
 const JUDGED_MS = 60_000;
 const SLOW_BYTES_PER_SECOND = 64 * 1024;
 
-/** A request gives way so long after each chunk while an older one of its node moves. */
+/** A pause after each chunk while an older request of the node moves. */
 const GIVE_WAY_MS = 200;
 
-/** A request moves when it got bytes so recently. */
+/** A request with bytes in this time moves. */
 const MOVES_MS = 500;
 
-/** A request that is being answered. */
 interface Running {
   readonly node: string;
   lastMs: number;
@@ -67,17 +62,15 @@ interface Keeper {
   /** Bytes by node and slot of time. */
   readonly sent: Map<string, Map<number, number>>;
   readonly slowBytesPerSecond: number;
-  /** What each node took since it was judged last. */
+  /** Since the last check of its speed. */
   readonly judged: Map<string, { sinceMs: number; bytes: number }>;
   /** The oldest first. */
   readonly running: Set<Running>;
   turns: typeof NO_TURNS;
 }
 
-/** The settings of {@link createServedNodes}. */
 type ServeLimits = Pick<Settings['fleet'], 'max_clients' | 'rate'>;
 
-/** Nobody is served yet. */
 export function createServedNodes({ max_clients: most, rate }: ServeLimits, clock: Clock): ServedNodes {
   const share = rate === 'unlimited' ? SLOW_BYTES_PER_SECOND : rate / most / 4;
   const keeper: Keeper = {
@@ -130,7 +123,7 @@ function turnOf(keeper: Keeper, node: string): Turn {
       if (isEnded) return;
       isEnded = true;
       keeper.running.delete(own);
-      // One that took nothing at all was not judged before.
+      // One that took nothing at all was not checked before.
       isTooSlow(keeper, node);
       keeper.turns = endRequest(keeper.turns, node, clock.monotonic());
       if (!keeper.turns.holders.has(node)) {
@@ -182,9 +175,9 @@ const MOST_HANDSHAKES = 64;
 const MOST_HANDSHAKES_OF_ADDRESS = 8;
 const MOST_KNOWN = 512;
 
-/** Counts connections, and closes those that are too many. */
+/** Counts connections, and closes excess ones. */
 export interface Connections {
-  /** A connection whose other end is not known yet. Closed when there are too many of them. */
+  /** A connection with an unknown other end. Closed when there are too many. */
   begin(socket: Socket): boolean;
   /** The other end is known. Closed when the node, or all nodes, have too many. */
   admit(raw: Socket, node: string): boolean;
@@ -192,7 +185,6 @@ export interface Connections {
   closeAll(): void;
 }
 
-/** Makes a {@link Connections} without any. */
 export function createConnections(): Connections {
   const unknown = new Map<Socket, string>();
   const known = new Map<Socket, string>();

@@ -18,40 +18,37 @@ import {
 } from '../documents.ts';
 import { connectionError, type WireConnection } from './wire-connection.ts';
 
-/** A document that is watched, and the version by which to ask for the next one. */
+/** `etag` is for the next request. */
 interface Watched<T> {
   readonly document: T;
   readonly etag: string | undefined;
 }
 
-/** How to ask for a document that changes. */
 interface WatchOptions {
-  /** The version that is known; the answer is undefined while that is the current one. */
+  /** The known version; the answer is undefined while it is current. */
   readonly etag?: string | undefined;
-  /** How long to wait for a change, in milliseconds. Default 0. */
+  /** Long poll in milliseconds. Default 0. */
   readonly waitMs?: number;
 }
 
 /**
- * Reads the wire form. All methods throw AppError `offers/busy` (`wait`), `offers/failed` and
- * `offers/unreachable` (`retry`), `offers/answer` (`reject`), or whatever aborted the signal.
+ * Methods throw AppError `offers/busy` (`wait`), `offers/failed` and `offers/unreachable`
+ * (`retry`), `offers/answer` (`reject`), or whatever aborted the signal.
  */
 export interface OffersClient extends BlobSource {
-  /** `/v1/offers`. Undefined when it has not changed. */
+  /** Undefined when it has not changed. */
   offers(watch: WatchOptions, signal: AbortSignal): Promise<Watched<OffersDocument> | undefined>;
-  /**
-   * A file of a bundle; undefined when it is not offered. @param maxBytes default: as on a stick
-   */
+  /** Undefined when it is not offered. @param maxBytes default: as on a stick */
   file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal, maxBytes?: number): Promise<Buffer | undefined>;
-  /** `blobs.json`; undefined when the bundle is not offered. */
+  /** Undefined when the bundle is not offered. */
   blobs(bundleId: BundleId, signal: AbortSignal): Promise<ReadonlyMap<Digest, number> | undefined>;
-  /** Asks for the first byte of a blob, to learn whether it is given now. */
+  /** Requests the first byte of a blob, to test whether it is given now. */
   ask(digest: Digest, signal: AbortSignal): Promise<void>;
-  /** `/v1/fleet`, on `peers.sock` only. Undefined when it has not changed. */
+  /** On `peers.sock` only. Undefined when it has not changed. */
   fleet(watch: WatchOptions, signal: AbortSignal): Promise<Watched<FleetDocument> | undefined>;
 }
 
-/** The client of one server. @param prefix what stands before each path; default nothing */
+/** @param prefix before each path; default nothing */
 export function createOffersClient(connection: WireConnection, prefix = ''): OffersClient {
   const wire: Wire = { connection, prefix };
   return {
@@ -82,7 +79,7 @@ interface Asked {
   readonly waitMs?: number;
 }
 
-/** The answer with status 200, 206 or 304; undefined for 404. The body of others is dropped. */
+/** Status 200, 206 or 304; undefined for 404. Other bodies are dropped. */
 async function ask(
   { connection, prefix }: Wire,
   asked: Asked,
@@ -106,7 +103,7 @@ async function ask(
   });
 }
 
-/** What an error body says, cut to one short line. */
+/** In one short line. */
 function reasonIn(body: string): string {
   try {
     const { error } = v.parse(v.object({ error: v.string() }), JSON.parse(body));
@@ -116,7 +113,6 @@ function reasonIn(body: string): string {
   }
 }
 
-/** A JSON document, and the schema that reads it. */
 interface DocumentAsked<T> {
   readonly path: string;
   readonly schema: v.GenericSchema<unknown, T>;
@@ -139,7 +135,7 @@ async function watched<T>(
   return { document, etag: response.headers.etag };
 }
 
-/** Reads what another node or the fleet process says. Its text is cleaned here, for all. */
+/** Cleans the text of another process, for all callers. */
 async function readJson<T>(
   response: IncomingMessage,
   limits: BodyLimits,
@@ -207,23 +203,20 @@ function absent(who: string, digest: Digest): AppError {
   });
 }
 
-/** How slowly a body may come. */
 type BodyPace = Pick<WireConnection, 'who' | 'stallMs' | 'progressMs'>;
 
-/** Limits of a body. */
 interface BodyLimits {
   readonly from: BodyPace;
-  /** What messages call the document. */
+  /** For messages. */
   readonly what: string;
   readonly maxBytes: number;
 }
 
 /**
- * The whole of a small body. The connection is closed when the body is too large or too slow.
+ * Closes the connection when the body is too large or too slow.
  *
  * @throws AppError `offers/answer` (`reject`) when it is larger than `maxBytes`;
- *   `offers/unreachable` (`retry`) when it breaks off or is not there in time; whatever aborted
- *   `signal`
+ *   `offers/unreachable` (`retry`) when it breaks off or is late; whatever aborted `signal`
  */
 async function readBody(
   response: IncomingMessage,
@@ -248,10 +241,10 @@ async function readBody(
 }
 
 /**
- * The chunks of a body, at the consumer's pace. A consumer that stops early closes the connection.
+ * Chunks at the consumer's pace. A consumer that stops early closes the connection.
  *
  * @throws AppError `offers/unreachable` (`retry`) when it breaks off, or brings nothing for
- *   `stallMs`, or less than `progressBytes` in `progressMs`, while it is waited for; whatever
+ *   `stallMs`, or less than `progressBytes` in `progressMs`, while the consumer waits; whatever
  *   aborted `signal`
  */
 export async function* streamBody(
@@ -281,22 +274,18 @@ export async function* streamBody(
   }
 }
 
-/**
- * Whether a connection was closed by the other end, as a server does that can't go on with a body.
- */
+/** Closed by the other end, as by a server that can't continue a body. */
 export function wasCut(error: unknown): boolean {
   return error instanceof AppError && error.code === 'offers/unreachable' && systemCodeOf(error.cause) === 'ECONNRESET';
 }
 
-/**
- * Bytes that came while they were waited for: a consumer that pauses costs the other end nothing.
- */
+/** Bytes during waits only: a consumer's pause is not the other end's fault. */
 function createProgress(progressMs: number) {
   const { progressBytes } = wireLimits;
   let waitedMs = 0;
   let bytes = 0;
   return {
-    /** @throws Error for a body that comes too slowly to be waited for */
+    /** @throws Error for a body that is too slow */
     add: (length: number, ms: number) => {
       bytes += length;
       waitedMs += ms;
@@ -320,7 +309,6 @@ function tooLarge(who: string, what: string, maxBytes: number): AppError<OffersE
   });
 }
 
-/** An answer that is not of the wire form. */
 function badAnswer(who: string, what: string, why: unknown): AppError<OffersErrorCode> {
   return new AppError({
     code: 'offers/answer',

@@ -11,32 +11,29 @@ import type { FleetPort } from '../../ports/fleet.ts';
 import { wireLimits } from '../documents.ts';
 import type { OffersClient } from './client.ts';
 
-/** The options of {@link createFleetWatch}. */
 interface FleetWatchOptions {
-  /** The client of `peers.sock`. */
+  /** Of `peers.sock`. */
   readonly client: Pick<OffersClient, 'fleet'>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** A {@link FleetPort} that follows the fleet process. */
 interface FleetWatch extends FleetPort {
-  /** Follows it until `signal` aborts. Never throws. */
+  /** Never throws. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** How long the fleet process may wait for a change, in milliseconds. */
+/** Long poll in milliseconds. */
 const WAIT_MS = 30_000;
-/** After so many failures one after the other it is told: it may start later than the daemon. */
+/** Failures in a row before a log line: it may start later than the daemon. */
 const TOLD_AFTER = 4;
-/** Shortest time between two answers, whatever they say. */
+/** Between two answers. */
 const LEAST_PAUSE_MS = 200;
-/** Pauses before it is asked again that did not answer. */
+/** Pauses after failures. */
 const PAUSES_MS = [500, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
 
 /**
- * Waits for changes of the fleet process (`/v1/fleet`). While it does not answer, nothing is known
- * of other nodes; the journal says so once.
+ * Follows `/v1/fleet`. While it does not answer, no other node is known; the journal says so once.
  */
 export function createFleetWatch({ client, clock, log }: FleetWatchOptions): FleetWatch {
   const listeners: Listeners = new Set();
@@ -84,18 +81,16 @@ export function createFleetWatch({ client, clock, log }: FleetWatchOptions): Fle
   };
 }
 
-/** A JSON document that changes. */
 export interface WatchedDocument {
-  /** Its content now. */
   current(signal: AbortSignal): Promise<object>;
-  /** Calls `listener` when it may have changed. */
+  /** Called when it may have changed. */
   onChange(listener: () => void): Unsubscribe;
 }
 
 /**
  * Answers with a document and its `ETag`. With `If-None-Match` and `Prefer: wait=<seconds>` (RFC
- * 7240, section 4.3) the answer comes when the document changes, or is 304 after that time, at most
- * {@link wireLimits.longestWaitMs}.
+ * 7240, section 4.3) the answer waits for a change, or is 304 after that time, at most {@link
+ * wireLimits.longestWaitMs}.
  *
  * @throws whatever `current` throws; an abort when the client is gone
  */
@@ -133,7 +128,7 @@ function sendDocument(request: IncomingMessage, response: ServerResponse, body: 
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
-/** How long the client wants to wait, in milliseconds; 0 without `If-None-Match`. */
+/** In milliseconds; 0 without `If-None-Match`. */
 function waitMs({ prefer, 'if-none-match': known }: IncomingHttpHeaders): number {
   if (known === undefined || prefer === undefined) return 0;
   const text = Array.isArray(prefer) ? prefer.join(',') : prefer;

@@ -7,47 +7,45 @@ import { responseTo } from '../../platform/http.ts';
 import type { OffersErrorCode } from '../busy.ts';
 import { wireLimits } from '../documents.ts';
 
-/** A request to a server of the wire form. */
 export interface WireRequest {
   readonly path: string;
   /** Default GET. */
   readonly method?: 'GET' | 'HEAD';
   readonly headers?: OutgoingHttpHeaders;
-  /** How long the server may wait before it answers, in milliseconds. Default 0. */
+  /** How long the server may wait for a change, in milliseconds. Default 0. */
   readonly waitMs?: number;
 }
 
-/** A way to a server of the wire form. It keeps connections open for a few seconds. */
+/** Keeps connections open for a few seconds. */
 export interface WireConnection {
-  /** What messages call the other end. */
+  /** For messages. */
   readonly who: string;
-  /** How long the body of an answer may bring no byte, in milliseconds. */
+  /** How long a body may bring no byte, in milliseconds. */
   readonly stallMs: number;
-  /** How long it may be waited for `wireLimits.progressBytes` of a body, in milliseconds. */
+  /** Time for `wireLimits.progressBytes` of a body, in milliseconds. */
   readonly progressMs: number;
   /**
-   * Sends a request and resolves with the head of the answer, of any status. The body must be read
-   * or destroyed. An abort ends the body too.
+   * Resolves with the head of the answer, of any status. The body must be read or destroyed; an
+   * abort ends it too.
    *
    * @throws AppError `offers/unreachable` (`retry`), `offers/answer` (`reject`) for what is no
    *   HTTP; whatever aborted `signal`
    */
   open(request: WireRequest, signal: AbortSignal): Promise<IncomingMessage>;
-  /** Closes all connections. Running requests fail. */
+  /** Running requests fail. */
   close(): void;
 }
 
-/** The options of {@link createWireConnection}. */
 export interface WireConnectionOptions {
   readonly who: string;
   /**
-   * Opens a stream to the server: a Unix socket, or TLS whose peer was verified. It may reject, or
-   * resolve before the stream is connected.
+   * Opens a Unix socket, or TLS whose peer was verified. It may reject, or resolve before the
+   * stream is connected.
    */
   readonly connect: () => Duplex | Promise<Duplex>;
   /** Most connections at once; further requests wait. Default 64. */
   readonly maxConnections?: number;
-  /** Until the head of an answer is there, in milliseconds. Default {@link wireLimits.answerMs}. */
+  /** For the head of an answer, in milliseconds. Default {@link wireLimits.answerMs}. */
   readonly answerMs?: number;
   /** As {@link WireConnection.stallMs}. Default {@link wireLimits.stallMs}. */
   readonly stallMs?: number;
@@ -55,7 +53,7 @@ export interface WireConnectionOptions {
   readonly progressMs?: number;
 }
 
-/** Creates a connection. Nothing is opened before the first request. */
+/** Opens nothing before the first request. */
 export function createWireConnection(options: WireConnectionOptions): WireConnection {
   const { who, connect, maxConnections = 64 } = options;
   const { answerMs = wireLimits.answerMs, stallMs = wireLimits.stallMs, progressMs = wireLimits.progressMs } = options;
@@ -79,12 +77,11 @@ export function createWireConnection(options: WireConnectionOptions): WireConnec
   };
 }
 
-/** {@link WireConnectionOptions.connect} for a Unix socket. */
 export function unixSocket(path: string): () => Duplex {
   return () => connectSocket(path);
 }
 
-/** How often a request is sent again that met a connection which the server was just closing. */
+/** Tries of a request on a connection that the server was just closing. */
 const TRIES = 3;
 
 interface Way {
@@ -109,7 +106,6 @@ async function open(way: Way, wanted: WireRequest, signal: AbortSignal): Promise
 
 interface Sent {
   readonly answer: Promise<IncomingMessage>;
-  /** Whether an earlier request has used the connection. */
   isReused(): boolean;
 }
 
@@ -131,7 +127,7 @@ function send(
   const over = new AbortController();
   const timer = setTimeout(() => over.abort(new Error(`no answer within ${limitMs / 1_000} s`)), limitMs);
   const answer = withEither([signal, over.signal], (either) => responseTo(request, either)).then((response) => {
-    // Whoever reads the body gets the error; one that nobody reads has nobody to tell.
+    // The reader of the body gets the error; without a reader it is ignored.
     response.on('error', () => undefined);
     return response;
   });
@@ -141,9 +137,7 @@ function send(
   return { answer, isReused: () => request.reusedSocket };
 }
 
-/**
- * A failed connection, or an answer that is no HTTP, as an AppError. An AppError stays as it is.
- */
+/** An AppError stays as it is. */
 export function connectionError(who: string, cause: unknown): AppError {
   if (cause instanceof AppError) return cause;
   const isMalformed = systemCodeOf(cause)?.startsWith('HPE_') === true;

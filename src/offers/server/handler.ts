@@ -23,7 +23,6 @@ import type { WireConnection } from '../client/wire-connection.ts';
 import { type OffersDocument, parseWirePath, type WireRoute, wireLimits } from '../documents.ts';
 import type { ChangingOffers } from '../kept-bundles.ts';
 
-/** The adapters of {@link createOffersHandler}. */
 interface OffersHandlerOptions {
   readonly bundles: ChangingOffers;
   readonly clock: Clock;
@@ -31,23 +30,22 @@ interface OffersHandlerOptions {
 }
 
 /**
- * Answers one request of the wire form. Never rejects: what fails is answered, or closes the
- * connection.
+ * Never rejects: a failure is answered, or closes the connection.
  *
- * @param target the path to answer. Default: that of the request
+ * @param target the path. Default: that of the request
  */
 export type OffersHandler = (request: IncomingMessage, response: ServerResponse, target?: string) => Promise<void>;
 
-/** Answers the wire form over some bundles. Only GET and HEAD are answered. */
+/** Only GET and HEAD are answered. */
 export function createOffersHandler(options: OffersHandlerOptions): OffersHandler {
   return (request, response, target = request.url ?? '') =>
     answerSafely(request, response, options.log, () => answer({ request, response }, parseWirePath(target), options));
 }
 
 /**
- * Runs `work` for a GET or HEAD request, and answers what it throws: `offers/busy` as 503,
- * `media/gone` as 404, a failed connection to the server behind this one as 502 (RFC 9110, section
- * 15.6.3), the rest as 500. Once the head is sent, the connection is closed instead. Never rejects.
+ * Answers errors of a GET or HEAD request: `offers/busy` as 503, `media/gone` as 404, a failed
+ * connection to the server behind as 502 (RFC 9110, section 15.6.3), others as 500. After the head
+ * it closes the connection instead. Never rejects.
  */
 export async function answerSafely(
   request: IncomingMessage,
@@ -88,10 +86,9 @@ function answerError(response: ServerResponse, error: unknown, log: Log): void {
   respondJson(response, status, { error: reasonOf(error).slice(0, 300) });
 }
 
-/** Errors of a connection to the server that a relay asks, not of what was asked for. */
+/** Errors of the connection to the server behind a relay. */
 const BEHIND: ReadonlySet<string> = new Set<OffersErrorCode>(['offers/unreachable', 'offers/answer']);
 
-/** Answers 404 with a short body. */
 function respondAbsent(response: ServerResponse): void {
   respondJson(response, 404, { error: 'this is not offered here' });
 }
@@ -145,33 +142,31 @@ async function sendFile(
 ): Promise<void> {
   const bytes = await bundles.file(bundleId, name, closeSignal(response));
   if (bytes === undefined) return respondAbsent(response);
-  // The signatures in an envelope may change while the bundle stays the same.
+  // The signatures of an envelope may change while the bundle stays the same.
   const body = sendContentHead(request, response, { version: digestOf(bytes), sizeBytes: bytes.length });
   if (body !== undefined) response.end(bytes.subarray(body.firstByte, body.lastByte + 1));
 }
 
-/** What {@link relay} reports. */
 interface RelayOptions {
-  /** Called with the head of the answer. */
   readonly onHead?: (answer: IncomingMessage) => void;
-  /** Called with the length of each part of the body, before it is sent on. May wait. */
+  /** For each part of the body, before it is sent on. May wait. */
   readonly onBytes?: (count: number) => void | Promise<void>;
 }
 
-/** Of all requests of this process together. */
+/** For all requests of this process. */
 const sweep = createBufferSweep();
 
 const ASKED = ['range', 'if-range', 'if-none-match', 'prefer'] as const;
 const ANSWERED = ['content-type', 'content-length', 'content-range', 'accept-ranges', 'etag', 'retry-after'] as const;
 
 /**
- * Passes a request of the wire form on to another server, and its answer back, at the pace of the
- * slower one. Only headers of the wire form are passed on.
+ * Passes a request of the wire form on, and its answer back, at the pace of the slower end. Only
+ * headers of the wire form pass.
  *
- * @param path the path at the other server
- * @throws as {@link WireConnection.open}, before the head is sent; once it is, as `streamBody`.
- *   `response` is cut already when the answer was, which need not be a fault of the other server:
- *   whoever asked learns that when it asks for the rest
+ * @param path at the other server
+ * @throws as {@link WireConnection.open}, before the head is sent; after it, as `streamBody`. Then
+ *   `response` is cut too, which need not be a fault of the other server: the client gets the
+ *   reason with its request for the rest
  */
 export async function relay(
   request: IncomingMessage,
@@ -208,10 +203,10 @@ export async function relay(
 }
 
 /**
- * Sends a blob, or the part that `Range` asks for. Nothing of a blob that can't be read is sent, as
- * long as its first bytes fail: the client gets an error instead of a connection that breaks.
+ * Sends a blob or its `Range`. The first bytes are read before the head: an unreadable blob is an
+ * error, not a broken connection.
  *
- * @throws what the source throws; `media/read` (`retry`) for a blob that is shorter than its size
+ * @throws errors of the source; `media/read` (`retry`) for a blob that is shorter than its size
  */
 async function sendOfferedBlob(
   request: IncomingMessage,
@@ -228,7 +223,7 @@ async function sendOfferedBlob(
     const first = await reading?.next();
     const body = sendContentHead(request, response, { version: digest, sizeBytes });
     if (body === undefined) return;
-    // A client that takes nothing must not keep its turn.
+    // A client that reads nothing must not keep its turn.
     response.setTimeout(wireLimits.clientStallMs, () => response.destroy());
     let position = body.firstByte;
     for (let next = first; next !== undefined && next.done !== true; next = await reading?.next()) {
@@ -244,7 +239,7 @@ async function sendOfferedBlob(
   }
 }
 
-/** Where a body begins; undefined when the answer has none. */
+/** Undefined when the answer has no body. */
 function firstByteOf(
   request: IncomingMessage,
   { digest, sizeBytes }: { readonly digest: Digest; readonly sizeBytes: number },

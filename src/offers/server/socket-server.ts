@@ -6,15 +6,13 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { OffersErrorCode } from '../busy.ts';
 import { WIRE_SERVER_OPTIONS } from '../documents.ts';
 
-/** A server on a Unix socket. */
 export interface SocketServer {
-  /** Stops listening, drops every connection and removes the socket. */
+  /** Drops every connection and removes the socket. */
   close(): Promise<void>;
 }
 
 /**
- * Serves HTTP on a Unix socket that only its owner may use (mode 0600). A socket that an earlier
- * run has left is replaced.
+ * HTTP on a Unix socket for its owner only (mode 0600). The socket of an earlier run is replaced.
  *
  * @param path at most 101 bytes, since six more are needed for a moment (unix(7))
  * @throws AppError `offers/listen` (`retry`)
@@ -26,7 +24,7 @@ export async function serveSocket(
   const server = createServer(WIRE_SERVER_OPTIONS, (request, response) => void handle(request, response));
   const folder = `${path}.new`;
   try {
-    // Nobody else can enter the folder, so that nobody connects before the mode is set.
+    // Nobody else can enter the folder or connect before the mode is set.
     await rm(folder, { recursive: true, force: true });
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const listening = once(server, 'listening');
