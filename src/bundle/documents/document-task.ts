@@ -12,16 +12,13 @@ import {
   parseManifest,
 } from '../format/oci-schema.ts';
 
-/** How an error names a document of the image-spec. */
 export interface DocumentName {
-  /** Such as `manifest sha256:… of quay.io/…`. */
+  /** As `manifest sha256:… of quay.io/…`. */
   readonly what: string;
   readonly code: BundleErrorCode;
 }
 
-/**
- * A JSON document of a bundle to parse and validate. It can be copied by structured clone.
- */
+/** Fit for structured clone. */
 export type DocumentTask =
   | { readonly kind: 'contents'; readonly bytes: Uint8Array; readonly payload: Payload }
   | {
@@ -30,17 +27,14 @@ export type DocumentTask =
       readonly name: DocumentName;
     };
 
-/** The result of a task. */
 export type ParsedDocument = Contents | ImageIndex | ImageManifest | ImageConfig;
 
-/** How an error names the document of a task. */
 export function nameOf(task: DocumentTask): DocumentName {
   return task.kind === 'contents' ? { what: 'contents.json', code: 'bundle/contents' } : task.name;
 }
 
 /**
- * Parses and validates a document; `contents.json` must also agree with itself and its payload. The
- * digest was checked before.
+ * `contents.json` must also agree with itself and its payload. The digest was checked before.
  *
  * @throws AppError `reject`: the code of the name; `bundle/contents`
  */
@@ -62,13 +56,13 @@ export function parseDocument(task: DocumentTask): ParsedDocument {
   }
 }
 
-/** A request to the worker: parse a document, or send the next part of the result. */
+/** To the worker: a document to parse, or the next part of the result. */
 export type ToWorker = { readonly kind: 'parse'; readonly task: DocumentTask } | { readonly kind: 'next' };
 
 /**
- * What the worker answers. `head` is the document with its own lists empty, `items` are further
- * elements of the list `member`; after each of these the worker waits for `next`, so that the main
- * thread receives one part at a time and does other work in between.
+ * `head` is the document with its own lists empty, `items` are further elements of the list
+ * `member`; after each of these the worker waits for `next`, so that the main thread does other
+ * work in between.
  */
 export type FromWorker =
   | { readonly kind: 'head'; readonly head: Record<string, unknown> }

@@ -1,19 +1,16 @@
 /**
- * The program of the thread in which large documents are parsed; `createWorkerDocuments()` starts
- * it. A file of its own, since it needs the schemas.
+ * The thread for large documents, started by `createWorkerDocuments()`. A file of its own, since it
+ * needs the schemas.
  */
 import { parentPort } from 'node:worker_threads';
 import { AppError } from '../../platform/app-error.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
 import { type DocumentTask, type FromWorker, parseDocument, type ToWorker } from './document-task.ts';
 
-/**
- * Elements of a list that are sent at once: receiving them blocks the main thread for some
- * milliseconds.
- */
+/** Elements sent at once: receiving them blocks the main thread for some milliseconds. */
 const ITEMS_AT_ONCE = 256;
 
-/** The unsent rest of the document that was parsed last. */
+/** Of the last document. */
 let parts: Iterator<FromWorker, undefined> = partsOf({});
 
 function* partsOf(parsed: object): Generator<FromWorker, undefined> {

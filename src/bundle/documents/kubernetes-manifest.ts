@@ -4,26 +4,25 @@ import { podImagesIn } from '../../domain/release/pod-images.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 
-/** The code of an error of `yaml`. */
+/** Of an error of `yaml`. */
 const REPEATED = 'DUPLICATE_KEY';
 
-/** One document of a file of manifests. */
 export interface ManifestDocument {
-  /** 1-based, counted as `---` separates them. */
+  /** 1-based, by `---`. */
   readonly number: number;
-  /** 1-based, where it begins. */
+  /** 1-based. */
   readonly line: number;
-  /** Null for a document that is empty. Of a key that is repeated in a map, the last value. */
+  /** Null for an empty document. The last value of a repeated key. */
   readonly value: unknown;
-  /** Lines (1-based) with a key that its map has already. */
+  /** 1-based lines with a key that its map already has. */
   readonly repeatedKeys: readonly number[];
 }
 
 /**
- * All documents in the text of one file (YAML 1.2 with merge keys, or JSON). As kubectl, helm and
- * the kubelet read them, a key that is repeated in a map is no fault.
+ * YAML 1.2 with merge keys, or JSON. As in kubectl, helm and the kubelet, repeated keys are no
+ * fault.
  *
- * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`.
+ * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`
  */
 export function parseManifestDocuments(text: string, file: string): ManifestDocument[] {
   const { documents, lines } = parseAsKubectl(text.replace(/^\ufeff/, ''));
@@ -46,12 +45,12 @@ function parse(text: string) {
   return { documents: [...parseAllDocuments(text, options)], lines };
 }
 
-/** How many characters are parsed again to read quoted texts as kubectl does. */
+/** Characters that are parsed again to read quoted texts as kubectl does. */
 const MAX_PARSED_AGAIN = 64 * 1024 * 1024;
 
 /**
- * YAML wants the further lines of a quoted text indented deeper than its parent. kubectl, helm and
- * the kubelet don't, and leading blanks of such a line don't count. So they are added.
+ * YAML wants further lines of a quoted text deeper than its parent. kubectl, helm and the kubelet
+ * don't, and leading blanks of such a line don't count. So they are added.
  */
 function parseAsKubectl(text: string): ReturnType<typeof parse> {
   let parsed = parse(text);
@@ -65,7 +64,7 @@ function parseAsKubectl(text: string): ReturnType<typeof parse> {
 
 const QUOTED = /"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'/sy;
 
-/** The text with the first quoted text indented that YAML cuts off. Undefined without one. */
+/** Indents the first quoted text that YAML cuts off. Undefined without one. */
 function indentQuote(text: string, documents: ReturnType<typeof parse>['documents']): string | undefined {
   const document = documents.find(({ errors }) => errors.some(({ code }) => code !== REPEATED));
   if (document === undefined) return undefined;
@@ -86,7 +85,7 @@ function indentQuote(text: string, documents: ReturnType<typeof parse>['document
   return indented;
 }
 
-/** A sentence about the keys that are repeated in the documents of one file, if there are any. */
+/** One sentence, if any. */
 export function repeatedKeyNotes(documents: readonly ManifestDocument[], file: string): string[] {
   const [line, ...more] = documents.flatMap(({ repeatedKeys }) => repeatedKeys);
   if (line === undefined) return [];
@@ -94,16 +93,11 @@ export function repeatedKeyNotes(documents: readonly ManifestDocument[], file: s
   return [`${file}:${line}: the map has this key already${others}; the last value is taken, as by kubectl and helm`];
 }
 
-/**
- * The images of all Kubernetes objects in the text of one file.
- *
- * @throws AppError as {@link parseManifestDocuments}
- */
+/** @throws AppError as {@link parseManifestDocuments} */
 export function parseManifests(text: string, file: string): ManifestImage[] {
   return imagesIn(parseManifestDocuments(text, file), file);
 }
 
-/** The images of all Kubernetes objects in these documents of one file. */
 export function imagesIn(documents: readonly ManifestDocument[], file: string): ManifestImage[] {
   return documents.flatMap(({ value }) => podImagesIn(value).map((image) => ({ ...image, file })));
 }

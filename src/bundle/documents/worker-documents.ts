@@ -15,36 +15,26 @@ import {
   type ToWorker,
 } from './document-task.ts';
 
-/** Options of {@link createWorkerDocuments}. */
 export interface WorkerDocumentsOptions {
-  /** The built file of `document-worker.ts`. */
+  /** The built `document-worker.ts`. */
   readonly program: URL;
-  /**
-   * Documents of at most this many bytes are parsed in the calling thread. Default 64 KiB, which
-   * takes a few milliseconds.
-   */
+  /** Up to this size the calling thread parses. Default 64 KiB, which takes a few milliseconds. */
   readonly inlineBytes?: number;
   /**
-   * Heap limit of the thread in MiB. Default 256, more than twice of what the limits of documents
-   * allow.
+   * Heap limit of the thread in MiB. Default 256, more than twice the need of the largest document.
    */
   readonly heapMb?: number;
-  /**
-   * Longest time for one document. Default two minutes: the largest documents take seconds, and a
-   * node may be busy.
-   */
+  /** For one document. Default two minutes: the largest take seconds, and a node may be busy. */
   readonly deadlineMs?: number;
-  /** Idle time after which the thread ends. Default 5 s. */
+  /** Then the thread ends. Default 5 s. */
   readonly idleMs?: number;
 }
 
-/** {@link Documents} that are parsed in a thread of their own. */
 export interface WorkerDocuments extends Documents {
-  /** Ends the thread. Waiting calls are rejected. */
+  /** Waiting calls are rejected. */
   close(): void;
 }
 
-/** The thread and its current document. */
 interface Seat {
   readonly options: Required<WorkerDocumentsOptions>;
   thread: WorkerThread<ToWorker> | undefined;
@@ -53,10 +43,9 @@ interface Seat {
 }
 
 /**
- * Parses large documents in one thread, one after the other, so that the calling thread stays free;
- * it receives the results part by part. The thread starts with the first document and ends after an
- * idle time. An abort, the deadline and a full heap end it too; the next document starts a new
- * thread.
+ * Parses large documents in one thread, in order; the calling thread stays free and receives
+ * results in parts. The thread starts with the first document and ends after an idle time, an
+ * abort, the deadline or a full heap; the next document starts a new one.
  */
 export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDocuments {
   const defaults = { inlineBytes: 64 * 1024, heapMb: 256, deadlineMs: 2 * 60_000, idleMs: 5_000 };
@@ -80,13 +69,13 @@ export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDo
 }
 
 /**
- * @throws AppError as {@link parseDocument}, and when the document needs more memory or time than
- *   allowed; `bundle/worker` (`retry`)
+ * @throws AppError as {@link parseDocument}, and when the document needs too much memory or time;
+ *   `bundle/worker` (`retry`)
  */
 async function parseInThread(seat: Seat, task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> {
   const { what } = nameOf(task);
   const { options } = seat;
-  // Read now, since a transferred buffer is empty.
+  // A transferred buffer is empty.
   const size = formatBytes(task.bytes.length);
   clearTimeout(seat.idle);
   try {
@@ -99,10 +88,7 @@ async function parseInThread(seat: Seat, task: DocumentTask, signal: AbortSignal
   }
 }
 
-/**
- * Sends a document to the thread and receives its parts. An abort ends the thread, since a running
- * parse can't be stopped.
- */
+/** An abort ends the thread, since a running parse can't be stopped. */
 function converse(seat: Seat, task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> {
   seat.thread ??= startThread(seat);
   const { thread } = seat;
@@ -143,10 +129,7 @@ function startThread(seat: Seat): WorkerThread<ToWorker> {
   });
 }
 
-/**
- * Bytes with a buffer of their own, which can be transferred. `slice()` of a Buffer would be a view
- * of the same memory.
- */
+/** A buffer of its own can be transferred. `slice()` of a Buffer would share memory. */
 function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteLength } = bytes;
   return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength
@@ -177,23 +160,22 @@ function explained(
 }
 
 /**
- * Parses and validates the documents of bundles, whose digests were checked before. It owns the
- * bytes from the call on.
+ * Parses and validates documents whose digests were checked before. It owns the bytes from the call
+ * on.
  *
- * Its methods throw an AppError (`reject`) that names the document and what is wrong, and the
- * signal's reason at once after an abort.
+ * Its methods throw an AppError (`reject`) that names the document and the fault, and the signal's
+ * reason at once after an abort.
  */
 export interface Documents {
   contents(bytes: Buffer, payload: Payload, signal: AbortSignal): Promise<Contents>;
-  /** The `index.json` of a bundle. */
+  /** Of a bundle. */
   layoutIndex(bytes: Buffer, name: DocumentName, signal: AbortSignal): Promise<ImageIndex>;
-  /** An index over the manifests of one image. */
+  /** Over the manifests of one image. */
   index(bytes: Buffer, name: DocumentName, signal: AbortSignal): Promise<ImageIndex>;
   manifest(bytes: Buffer, name: DocumentName, signal: AbortSignal): Promise<ImageManifest>;
   config(bytes: Buffer, name: DocumentName, signal: AbortSignal): Promise<ImageConfig>;
 }
 
-/** {@link Documents} made from one function that parses any document. */
 function documentsBy(parse: (task: DocumentTask, signal: AbortSignal) => Promise<ParsedDocument>): Documents {
   return {
     contents: async (bytes, payload, signal) => (await parse({ kind: 'contents', bytes, payload }, signal)) as Contents,
@@ -205,7 +187,7 @@ function documentsBy(parse: (task: DocumentTask, signal: AbortSignal) => Promise
   };
 }
 
-/** Parses in the calling thread and blocks it: for the command line. */
+/** Blocks the calling thread: for the command line. */
 export const documentsHere: Documents = documentsBy(async (task, signal) => {
   signal.throwIfAborted();
   return parseDocument(task);

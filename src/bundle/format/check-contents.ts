@@ -9,12 +9,12 @@ import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
 import { count, digest, sizeUpTo } from './schema.ts';
 
 /**
- * Checks that `contents.json` keeps the limits of the format and agrees with itself and with the
- * payload: each layer and reference once, indexes in range, references canonical and by the image's
- * digest, tags in the repository of their image and each naming one image, attached ones too,
- * components unique, totals right.
+ * Checks `contents.json` against the limits of the format, itself and the payload: each layer and
+ * reference once, indexes in range, references canonical and by the image's digest, tags (attached
+ * ones too) in the repository of their image and each naming one image, components unique, totals
+ * right.
  *
- * @throws AppError `bundle/contents` (`reject`) that names the image or layer.
+ * @throws AppError `bundle/contents` (`reject`) that names the image or layer
  */
 export function checkContents(contents: Contents, payload: Payload): void {
   checkCounts(contents);
@@ -37,7 +37,7 @@ export function checkContents(contents: Contents, payload: Payload): void {
   checkTotals(contents, payload);
 }
 
-/** A node examines all of this in each round. */
+/** A node reads all of this in each round. */
 function checkCounts({ layers, images }: Contents): void {
   const sum = (countOf: (image: Image) => number) => images.reduce((total, image) => total + countOf(image), 0);
   const attached = (image: Image) => (image.attached ?? []).reduce((total, { blobs }) => total + blobs.length, 0);
@@ -93,7 +93,7 @@ function checkTags(image: Image, seen: Map<string, Digest>): void {
 
 /**
  * Two images of a repository may share attached tags, as an index and its manifest do. Each tag
- * must still name one manifest.
+ * names one manifest.
  */
 function checkAttached(image: Image, seen: Map<string, Digest>): void {
   const { repository } = parseReference(image.reference);
@@ -127,7 +127,7 @@ function once(seen: Set<string>, value: string, what: string): void {
   seen.add(value);
 }
 
-/** Unchecked text in a form that is safe for a terminal. */
+/** Safe for a terminal. */
 function printable(text: string): string {
   return JSON.stringify(text.length > 300 ? `${text.slice(0, 300)}…` : text);
 }
@@ -180,17 +180,16 @@ const image = v.strictObject({
   ),
 });
 
-/** How many layers and tags a bundle may have is checked by `checkContents()`. */
+/** `checkContents()` checks the numbers of layers and tags. */
 export const contentsSchema = v.strictObject({
   layers: v.pipe(v.array(layer), v.maxLength(limits.treeItems)),
   images: v.pipe(v.array(image), v.maxLength(limits.images, `must have at most ${limits.images} images`)),
 });
 
 /**
- * Parses `contents.json` and checks its form; {@link checkContents} checks its content.
+ * Checks the form only, see {@link checkContents}.
  *
- * @param maxItems limit of members and elements; contents that were accepted and stored before need
- *   none.
+ * @param maxItems limit of members and elements; contents that were stored before need none
  * @throws AppError `bundle/contents`
  */
 export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {

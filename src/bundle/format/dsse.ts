@@ -6,23 +6,21 @@ import { parseJson } from './json.ts';
 /** The payload type of bundle format 1. */
 export const PAYLOAD_TYPE = 'application/vnd.stickpin.bundle.v1+json';
 
-/** One signature of an envelope. `keyId` is a hint and may be empty. */
+/** `keyId` is a hint and may be empty. */
 export interface EnvelopeSignature {
   readonly keyId: string;
   readonly signature: Buffer;
 }
 
-/** A DSSE v1 envelope, decoded. Nothing in it is trusted. */
+/** Nothing in it is trusted. */
 export interface Envelope {
   readonly payloadType: string;
   readonly payload: Buffer;
   readonly signatures: readonly EnvelopeSignature[];
 }
 
-// Loose: DSSE (envelope.md) wants unknown members ignored. Nothing but the payload is signed
-// anyway.
+// Loose: DSSE (envelope.md) wants unknown members ignored. Only the payload is signed anyway.
 const text = v.pipe(v.string(), v.maxLength(limits.envelopeBytes));
-/** DSSE v1 in JSON. */
 export const envelopeSchema = v.looseObject({
   payloadType: text,
   payload: text,
@@ -32,20 +30,17 @@ export const envelopeSchema = v.looseObject({
   ),
 });
 
-/**
- * What a signature covers: DSSE v1 pre-authentication encoding (protocol.md), `DSSEv1 LEN type LEN
- * payload`.
- */
+/** DSSE v1 pre-authentication encoding (protocol.md): `DSSEv1 LEN type LEN payload`. */
 export function preAuthenticationEncoding(payloadType: string, payload: Uint8Array): Buffer {
   const head = `DSSEv1 ${Buffer.byteLength(payloadType)} ${payloadType} ${payload.length} `;
   return Buffer.concat([Buffer.from(head), payload]);
 }
 
 /**
- * Parses `bundle.dsse.json`. Checks its size first, then JSON and base64, then the payload type.
+ * Checks the size first, then JSON and base64, then the payload type.
  *
- * @throws AppError `bundle/envelope` (`reject`); `bundle/schema-version` when it is a bundle of
- *   another format version.
+ * @throws AppError `bundle/envelope` (`reject`); `bundle/schema-version` for a bundle of another
+ *   format version
  */
 export function parseEnvelope(bytes: Uint8Array): Envelope {
   if (bytes.length > limits.envelopeBytes) throw malformed(`larger than ${limits.envelopeBytes} bytes`);
@@ -63,7 +58,7 @@ export function parseEnvelope(bytes: Uint8Array): Envelope {
   };
 }
 
-/** The bytes of `bundle.dsse.json`: standard base64, members in the order of the specification. */
+/** Standard base64, members in the order of the specification. */
 export function formatEnvelope(of: Envelope): Buffer {
   const text = JSON.stringify({
     payloadType: of.payloadType,
@@ -85,9 +80,7 @@ function checkPayloadType(found: string): void {
   throw malformed(`payloadType ${shown} is not ${PAYLOAD_TYPE}`);
 }
 
-/**
- * Both alphabets of RFC 4648, as DSSE requires, padded or not, but not mixed in one text.
- */
+/** Both alphabets of RFC 4648, as DSSE requires, padded or not, but not mixed. */
 function decodeBase64(text: string, member: string): Buffer {
   const digits = text.replace(/={1,2}$/, '');
   const isPadded = digits.length !== text.length;

@@ -5,18 +5,16 @@ import { type BundleErrorCode, bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 
 /**
- * Most characters of a path or of a validator's message in an error: both quote the document, which
- * may have names of megabytes.
+ * Characters of a path or of a validator's message in an error: both quote the document, whose
+ * names may have megabytes.
  */
 const QUOTED_LENGTH = 300;
 
 /**
- * Parses bytes as UTF-8 JSON and validates them.
+ * Parses and validates UTF-8 JSON.
  *
- * @param what names the document in the error: `contents.json`, `manifest sha256:…`.
- * @param maxItems as in {@link decodeJson}.
- * @throws AppError `code` (`reject`) that names the document and the path of the first member that
- *   is wrong.
+ * @param what names the document in errors: `contents.json`, `manifest sha256:…`
+ * @throws AppError `code` (`reject`) that names the document and the first wrong member
  */
 export function parseJson<Schema extends v.GenericSchema>(
   bytes: Uint8Array,
@@ -29,9 +27,9 @@ export function parseJson<Schema extends v.GenericSchema>(
 }
 
 /**
- * Parses bytes as UTF-8 JSON (RFC 8259, no byte order mark).
+ * RFC 8259, without a byte order mark.
  *
- * @param maxItems limit of members and elements; default {@link limits.documentItems}.
+ * @param maxItems limit of members and elements; default {@link limits.documentItems}
  * @throws AppError `code` (`reject`)
  */
 export function decodeJson(
@@ -54,10 +52,7 @@ export function decodeJson(
   }
 }
 
-/**
- * Validates a parsed value. @throws AppError `code` (`reject`) that names the path of the first
- * member that is wrong.
- */
+/** @throws AppError `code` (`reject`) that names the path of the first wrong member */
 export function validateJson<Schema extends v.GenericSchema>(
   value: unknown,
   schema: Schema,
@@ -69,7 +64,7 @@ export function validateJson<Schema extends v.GenericSchema>(
   throw bundleError(code, `${what}: ${memberFault(result.issues[0])}`);
 }
 
-/** The path of a member and what is wrong with it: `sequence: must be at least 1`. */
+/** As `sequence: must be at least 1`. */
 export function memberFault(issue: v.BaseIssue<unknown>): string {
   const path = v.getDotPath(issue);
   return `${path === null ? '' : `${quoted(path)}: `}${quoted(schemaFault(issue))}`;
@@ -79,14 +74,10 @@ function quoted(text: string): string {
   return text.length > QUOTED_LENGTH ? `${text.slice(0, QUOTED_LENGTH)}…` : text;
 }
 
-/** Limits for the structure of a JSON text. */
 interface JsonLimits {
-  /**
-   * Most members and elements of all objects and arrays together, about; each object and array
-   * counts as one more.
-   */
+  /** Members and elements together, about; each object and array counts as one more. */
   readonly items: number;
-  /** Most objects and arrays within each other. */
+  /** Objects and arrays within each other. */
   readonly depth: number;
 }
 
@@ -101,11 +92,11 @@ const CLOSE_OBJECT = 0x7d;
 
 /**
  * Checks a text before it is parsed, in one pass without memory. A few megabytes of brackets would
- * need hundreds of megabytes when parsed. `JSON.parse()` can neither be interrupted nor limited: a
+ * need hundreds of megabytes when parsed. `JSON.parse()` can be neither interrupted nor limited: a
  * worker thread that exceeds its heap limit in it ends the whole process.
  *
- * @returns the limit that is exceeded, such as `more than 64 levels`, or undefined. For a text that
- *   is not JSON the result has no meaning.
+ * @returns the exceeded limit, such as `more than 64 levels`; without meaning for a text that is
+ *   not JSON
  */
 export function jsonExcess(bytes: Uint8Array, { items, depth }: JsonLimits): string | undefined {
   let found = 0;
@@ -135,7 +126,7 @@ export function jsonExcess(bytes: Uint8Array, { items, depth }: JsonLimits): str
   return undefined;
 }
 
-/** The end of the string that begins at `at`: its closing quote, or the end of the text. */
+/** Its closing quote, or the end of the text. */
 function endOfString(bytes: Uint8Array, at: number): number {
   let end = at + 1;
   while (end < bytes.length && bytes[end] !== QUOTE) end += bytes[end] === BACKSLASH ? 2 : 1;

@@ -4,10 +4,7 @@ import { type BundleErrorCode, bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { decodeJson, parseJson, validateJson } from './json.ts';
 
-/**
- * Media types of the OCI image-spec 1.1 (media-types.md) and of Docker's schema 2, which runtimes
- * treat the same way.
- */
+/** OCI image-spec 1.1 (media-types.md) and Docker's schema 2, which runtimes treat alike. */
 export const mediaTypes = {
   ociIndex: 'application/vnd.oci.image.index.v1+json',
   ociManifest: 'application/vnd.oci.image.manifest.v1+json',
@@ -17,17 +14,15 @@ export const mediaTypes = {
   dockerConfig: 'application/vnd.docker.container.image.v1+json',
 } as const;
 
-/** Media types of an index over manifests for several platforms. */
 export const indexMediaTypes: ReadonlySet<string> = new Set([mediaTypes.ociIndex, mediaTypes.dockerList]);
 
-/** Media types that an image's reference may lead to: a manifest or an index. */
+/** A manifest or an index. */
 export const manifestMediaTypes: ReadonlySet<string> = new Set([
   ...indexMediaTypes,
   mediaTypes.ociManifest,
   mediaTypes.dockerManifest,
 ]);
 
-/** Media types of an image config. */
 export const configMediaTypes: ReadonlySet<string> = new Set([mediaTypes.ociConfig, mediaTypes.dockerConfig]);
 
 const digest = v.custom<Digest>(
@@ -44,18 +39,17 @@ const descriptor = v.object(descriptorFields);
 
 /** image-spec, annotations.md: what the name of an entry of a layout. */
 const REF_NAME = 'org.opencontainers.image.ref.name';
-/** The annotation of an entry whose layers are packed with zstd (containers/image). */
+/** On entries whose layers are packed with zstd (containers/image). */
 const ZSTD = 'io.github.containers.compression.zstd';
 
-// image-spec says that implementations must ignore properties that they do not know; unknown ones
-// are not kept either.
+// image-spec: implementations must ignore unknown properties; they are not kept either.
 const indexEntry = v.object({
   ...descriptorFields,
   platform: v.exactOptional(v.object({ architecture: word, os: word, variant: v.exactOptional(word) })),
   annotations: v.exactOptional(v.object({ [REF_NAME]: v.exactOptional(word), [ZSTD]: v.exactOptional(word) })),
 });
 /**
- * A document that is a manifest and an index at once means different images to different programs
+ * A document that is manifest and index at once means different images to different programs
  * (CVE-2021-41190), so it is neither.
  */
 const absent = (what: string) => v.exactOptional(v.never(`must not be in ${what}, it makes the document ambiguous`));
@@ -70,7 +64,6 @@ export const indexSchema = v.object({
   config: absent('an index'),
   layers: absent('an index'),
 });
-/** An image manifest. */
 export const manifestSchema = v.object({
   schemaVersion: v.literal(2),
   mediaType: ownMediaType((type) => !indexMediaTypes.has(type), 'a manifest'),
@@ -78,31 +71,29 @@ export const manifestSchema = v.object({
   layers: list(descriptor),
   manifests: absent('a manifest'),
 });
-/** An image config. */
 export const configSchema = v.object({
   architecture: v.exactOptional(word),
   os: v.exactOptional(word),
   rootfs: v.object({ diff_ids: list(digest) }),
 });
 
-/** An OCI content descriptor (descriptor.md); `size` in bytes. */
+/** descriptor.md; `size` in bytes. */
 export type Descriptor = v.InferOutput<typeof descriptor>;
-/** An entry of an image index: a descriptor with its platform. */
 export type IndexEntry = v.InferOutput<typeof indexEntry>;
-/** An image index (image-index.md) or Docker's manifest list. */
+/** image-index.md, or Docker's manifest list. */
 export type ImageIndex = v.InferOutput<typeof indexSchema>;
-/** An image manifest (manifest.md) or Docker's schema 2. */
+/** manifest.md, or Docker's schema 2. */
 export type ImageManifest = v.InferOutput<typeof manifestSchema>;
-/** The fields of an image config (config.md) that are read here. */
+/** The used fields of an image config (config.md). */
 export type ImageConfig = v.InferOutput<typeof configSchema>;
 
-/** Parses an image index. @throws AppError `code` (`reject`) that names `what` and the member */
+/** @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
   return parseJson(bytes, indexSchema, what, code);
 }
 
 /**
- * As {@link parseIndex}, for the `index.json` of a bundle, which lists all of its images and tags.
+ * For the `index.json` of a bundle, which lists all images and tags. @throws as {@link parseIndex}
  */
 export function parseLayoutIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
   return parseJson(bytes, indexSchema, what, code, limits.treeItems);
@@ -115,18 +106,17 @@ const sourceIndex = v.object({
   layers: absent('an index'),
 });
 
-/** An entry of a layout that a bundle is made of. */
 export type SourceEntry =
   | { readonly kind: 'usable'; readonly entry: IndexEntry }
-  /** Its digest is of another algorithm than SHA-256, such as `sha512:…`. */
+  /** Its digest is not a SHA-256, but for example `sha512:…`. */
   | { readonly kind: 'other-algorithm'; readonly digest: string; readonly name?: string };
 
-/** image-spec, descriptor.md, "Digests": another algorithm than SHA-256. */
+/** image-spec, descriptor.md, "Digests". */
 const OTHER_ALGORITHM = /^(?!sha256:)[a-z0-9]+(?:[+._-][a-z0-9]+)*:[A-Za-z0-9=_-]+$/;
 
 /**
- * Parses the `index.json` of a layout that a bundle is made of. Such a layout may have images that
- * the bundle does not need and could not hold.
+ * Parses the `index.json` of a source. It may have images that a bundle does not need and could not
+ * hold.
  *
  * @throws AppError `code` (`reject`) that names `what` and the member
  */
@@ -142,20 +132,19 @@ export function parseSourceIndex(bytes: Uint8Array, what: string, code: BundleEr
   });
 }
 
-/** Parses an image manifest. @throws AppError `code` (`reject`) that names `what` and the member */
+/** @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseManifest(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageManifest {
   return parseJson(bytes, manifestSchema, what, code);
 }
 
-/** An image manifest or an index. `mediaType`: the Content-Type with which it is sent. */
+/** `mediaType`: the Content-Type with which it is sent. */
 export type ImageDocument =
   | (ImageManifest & { readonly kind: 'manifest'; readonly mediaType: string })
   | (ImageIndex & { readonly kind: 'index'; readonly mediaType: string });
 
 /**
- * Parses an image manifest or an index. The kind follows from `mediaType`, which comes from a
- * descriptor or an HTTP answer; without it from the document's own `mediaType`; without that from
- * its shape, since image-spec makes the property a SHOULD.
+ * The kind follows from `mediaType` of a descriptor or an HTTP answer, else from the document's own
+ * `mediaType`, else from its shape: image-spec makes the property a SHOULD.
  *
  * @throws AppError `code` (`reject`) that names `what` and the member
  */
@@ -178,21 +167,21 @@ function typeOf(value: unknown): string {
   return 'manifests' in value ? mediaTypes.ociIndex : mediaTypes.ociManifest;
 }
 
-/** Parses an image config. @throws AppError `code` (`reject`) that names `what` and the member */
+/** @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseConfig(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageConfig {
   return parseJson(bytes, configSchema, what, code);
 }
 
-/** Variants that are as none: containerd takes them for it, or CRI-O does on each processor. */
+/** Variants that count as none, in containerd or in CRI-O on each processor. */
 const BASELINE: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8' };
 
 /**
  * The entries of an index that runtimes choose for `linux` on `architecture` (a GOARCH), each once;
- * the first is what they choose on any processor. They differ:
+ * the first is their choice on any processor. They differ:
  * - containerd takes the first entry of the best variant that it knows the processor to have;
- * - CRI-O takes the first without a variant (on arm64 one for `v8` before), but of these one for
- *   zstd before the others;
- * - both take an entry without a platform where no other one fits.
+ * - CRI-O takes the first without a variant (on arm64 one for `v8` before), of these one for zstd
+ *   first;
+ * - both take an entry without a platform if no other fits.
  *
  * So the first of each variant counts, and the first for zstd. An entry may be an index, which
  * CRI-O does not pull.
@@ -217,10 +206,10 @@ export function entriesForPlatform(of: ImageIndex, architecture: string): IndexE
 }
 
 /**
- * The same of a source that a bundle is made of.
+ * The same of a source.
  *
  * @throws AppError `bundle/source` (`reject`) when there is none, there are too many, or one is an
- *   index.
+ *   index
  */
 export function manifestsForPlatform(of: ImageIndex, architecture: string, what: string): IndexEntry[] {
   const entries = entriesForPlatform(of, architecture);

@@ -2,38 +2,31 @@ import type { FileHandle } from 'node:fs/promises';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 
-/** Tar archives consist of blocks of this many bytes (POSIX pax, "ustar Interchange Format"). */
+/** POSIX pax, "ustar Interchange Format". */
 export const TAR_BLOCK_BYTES = 512;
 
-/**
- * The fields of a tar header that are read. `storedBytes`: size of the data after it, without
- * padding.
- */
+/** `storedBytes`: size of the data, without padding. */
 export interface TarHeader {
-  /** As stored, including a leading `./` and a trailing `/`. */
+  /** With a leading `./` and a trailing `/`. */
   readonly name: string;
   /** The typeflag, with NUL as `0`. */
   readonly type: string;
-  /** Where a hard link (`1`) or symbolic link (`2`) leads. Empty for other members. */
+  /** Of a hard link (`1`) or symbolic link (`2`); else empty. */
   readonly linkName: string;
   readonly storedBytes: number;
-  /** Size of the file once unpacked; more than `storedBytes` for an old GNU sparse file. */
+  /** More than `storedBytes` for an old GNU sparse file. */
   readonly unpackedBytes: number;
-  /** Whether blocks of GNU's sparse map follow before the data. */
+  /** Blocks of GNU's sparse map follow before the data. */
   readonly hasSparseMap: boolean;
 }
 
-/**
- * Types without data, whatever their size field says (as Go's archive/tar and libarchive read
- * them).
- */
+/** Types without data, whatever their size field says (as in Go's archive/tar and libarchive). */
 const HEADER_ONLY = new Set(['1', '2', '3', '4', '5', '6']);
 
 /**
- * Reads a header block.
+ * Undefined for a block of zeros, which ends the archive.
  *
- * @returns undefined for a block of zeros, which ends the archive.
- * @throws AppError `bundle/tar` (`reject`) when the checksum or a number is wrong.
+ * @throws AppError `bundle/tar` (`reject`) when the checksum or a number is wrong
  */
 export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
   if (block.every((byte) => byte === 0)) return undefined;
@@ -52,15 +45,11 @@ export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
   };
 }
 
-/** Whether another block of GNU's sparse map follows this one. */
 export function hasMoreSparseMap(block: Uint8Array): boolean {
   return block[504] !== 0;
 }
 
-/**
- * The records of a pax extended header: `LENGTH KEY=VALUE\n` each. @throws AppError `bundle/tar`
- * (`reject`)
- */
+/** `LENGTH KEY=VALUE\n` each. @throws AppError `bundle/tar` (`reject`) */
 export function parsePaxRecords(body: Buffer): Map<string, string> {
   const records = new Map<string, string>();
   for (let at = 0; at < body.length; ) {
@@ -76,20 +65,15 @@ export function parsePaxRecords(body: Buffer): Map<string, string> {
   return records;
 }
 
-/** Size of data in an archive, including padding. */
 export function paddedTarBytes(sizeBytes: number): number {
   return Math.ceil(sizeBytes / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES;
 }
 
-/** `bundle/tar` (`reject`) for bytes that are not a tar archive. */
 export function notTar(why: string) {
   return bundleError('bundle/tar', `not a tar archive: ${why}`);
 }
 
-/**
- * POSIX archives split a long name into two fields; GNU archives use the first field for something
- * else.
- */
+/** POSIX splits a long name into two fields; GNU uses the first field otherwise. */
 function readName(block: Uint8Array): string {
   const name = readText(block.subarray(0, 100));
   const prefix = readText(block.subarray(257, 263)) === 'ustar' ? readText(block.subarray(345, 500)) : '';
@@ -114,7 +98,7 @@ function hasGoodChecksum(block: Uint8Array): boolean {
   return said === unsigned || said === signed;
 }
 
-/** Whether this is the beginning of a gzip (RFC 1952), zstd (RFC 8878) or xz file. */
+/** gzip (RFC 1952), zstd (RFC 8878) or xz. */
 function isCompressed(block: Uint8Array): boolean {
   const start = Buffer.from(block.subarray(0, 4)).toString('hex');
   return ['1f8b', '28b52ffd', 'fd377a58'].some((magic) => start.startsWith(magic));
@@ -135,23 +119,22 @@ function readNumber(field: Uint8Array): number {
   return text === '' ? 0 : Number.parseInt(text, 8);
 }
 
-/** A regular file in an archive. `sizeBytes` are at `offset`, less when the archive is cut off. */
+/** `sizeBytes` are at `offset`, less when the archive is cut off. */
 export interface TarMember {
-  /** Without `./` at its beginning. */
+  /** Without a leading `./`. */
   readonly name: string;
   readonly offset: number;
   readonly sizeBytes: number;
 }
 
-/** Largest extended headers before a member; our own archives have none. */
+/** Our own archives have no extended headers. */
 const MAX_PAX_BYTES = 64 * 1024;
 
 /**
- * The regular files of an archive in its order, found by their headers alone; their data is
- * skipped. Ends at the end marker or where the archive is truncated.
+ * Reads headers only; data is skipped. Ends at the end marker or where the archive is cut off.
  *
  * @throws AppError `bundle/tar` (`reject`) for a damaged header or too many members; system errors
- *   of reading as they are.
+ *   as they are
  */
 export async function* readTarMembers(
   file: FileHandle,
@@ -195,7 +178,7 @@ function sizeIn(pax: ReadonlyMap<string, string>, otherwise: number): number {
   return Number(text);
 }
 
-/** Exactly these bytes, or undefined where the archive is cut off. */
+/** Undefined where the archive is cut off. */
 async function readAt(file: FileHandle, position: number, sizeBytes: number): Promise<Buffer | undefined> {
   const buffer = Buffer.alloc(sizeBytes);
   let filled = 0;

@@ -7,50 +7,41 @@ import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { holdsPrivateKey } from './keys.ts';
 
-/**
- * A problem of a folder of keys, or of a file in it. `message` names the path and says why,
- * `remedy` what to do.
- */
+/** `message` names the path and says why, `remedy` what to do. */
 export interface KeyProblem {
-  /** The file's name in the folder, or the folder's path. */
+  /** A name in the folder, or the folder's path. */
   readonly file: string;
   readonly message: string;
   readonly remedy: string;
-  /** A revocation may be hidden behind it, so that no key counts. */
+  /** A revocation may be hidden, so no key counts. */
   readonly hidesRevocations: boolean;
-  /** The file holds a private key. */
   readonly isPrivateKey?: true;
 }
 
-/** A problem in one sentence without full stop, with what to do. */
+/** One sentence without full stop. */
 export function keyProblemLine({ message, remedy }: KeyProblem): string {
   return `${message}; ${remedy}`;
 }
 
-/** Rules for reading a folder of keys. */
 export interface KeysFolderRules {
-  /** The folder was read before, so it must exist. Default false. */
+  /** It was read before, so it must exist. Default false. */
   readonly wasSeen?: boolean;
   /**
-   * The user who, beside root, may own the folder and its key files; nobody else may be able to
-   * write them. Default: not checked, for example for a folder that a person names on a command
-   * line.
+   * Beside root, the only user who may own or write the folder and its key files. Default: not
+   * checked, for example for a folder of a command line.
    */
   readonly ownUid?: number;
 }
 
-/** The names in a folder of keys, hidden ones left out. */
+/** Without hidden names. */
 export interface KeysListing {
   /** Sorted; empty when the folder can't be listed. */
   readonly names: readonly string[];
   readonly problems: readonly KeyProblem[];
-  /** The folder exists and was listed. */
   readonly isListed: boolean;
 }
 
-/**
- * Lists a folder of keys. Never throws for its content. A folder that never existed holds no key.
- */
+/** Never throws for its content. A folder that never existed holds no key. */
 export async function listKeysFolder(folder: string, { wasSeen, ownUid }: KeysFolderRules): Promise<KeysListing> {
   const fail = (message: string, remedy: string): KeysListing => ({
     names: [],
@@ -81,26 +72,21 @@ export async function listKeysFolder(folder: string, { wasSeen, ownUid }: KeysFo
   }
 }
 
-/** A key file that was read: its text, and a fault of its owner or mode. */
+/** `fault`: of its owner or mode. */
 export interface KeyFileText {
   readonly text: string;
   readonly bytes: Buffer;
   readonly fault?: Omit<KeyProblem, 'file'>;
 }
 
-/** Rules for reading a key file. */
 export interface KeyFileForm {
   /** Default 16 KiB. */
   readonly maxBytes?: number;
-  /** Whether it may be a symbolic link. Default true. */
+  /** Default true. */
   readonly mayBeLink?: boolean;
 }
 
-/**
- * The text of a key file, with a fault of its owner or mode.
- *
- * @throws AppError `bundle/key-file` (`reject`)
- */
+/** @throws AppError `bundle/key-file` (`reject`) */
 export async function readGuardedKeyFile(
   path: string,
   ownUid: number | undefined,
@@ -134,14 +120,14 @@ export async function readGuardedKeyFile(
   }
 }
 
-/** The text of a key file, at most 16 KiB. @throws AppError `bundle/key-file` (`reject`) */
+/** At most 16 KiB. @throws AppError `bundle/key-file` (`reject`) */
 export async function readKeyFile(path: string, signal: AbortSignal): Promise<string> {
   return (await readGuardedKeyFile(path, undefined, signal)).text;
 }
 
 /**
- * Problems for names that are neither `*.pub`, `*.revoked` nor `*.toml`, and that no role names, so
- * that a misspelt revocation is noticed. `keyFiles`: files that roles name.
+ * Names that are neither `*.pub`, `*.revoked` nor `*.toml`, nor of a role, so that a misspelt
+ * revocation is noticed. `keyFiles`: files that roles name.
  */
 export function strayFiles(
   folder: string,
@@ -158,7 +144,7 @@ export function strayFiles(
     }));
 }
 
-/** A problem for each file, whatever its name, that holds a private key. */
+/** Whatever its name. */
 export async function privateKeyFiles(
   folder: string,
   names: readonly string[],
@@ -182,10 +168,7 @@ export async function privateKeyFiles(
   return problems;
 }
 
-/**
- * Who else may write a path. Parent folders are not checked: a keys.d that somebody puts in the
- * place of this one belongs to its maker.
- */
+/** Parent folders are not checked: a replaced keys.d belongs to its maker. */
 function accessFault(path: string, found: Stats, ownUid: number | undefined): Omit<KeyProblem, 'file'> | undefined {
   if (ownUid === undefined) return undefined;
   const open = openAccess(path, found, ownUid);
@@ -194,10 +177,7 @@ function accessFault(path: string, found: Stats, ownUid: number | undefined): Om
   return { message, remedy: open.remedy, hidesRevocations: true };
 }
 
-/**
- * A file that exists but can't be read: it may hide revocations. A link without a target counts as
- * no file.
- */
+/** An unreadable file may hide revocations. A dangling link counts as no file. */
 export function isDiskFault(error: unknown): boolean {
   const code = systemCodeOf(error instanceof Error ? error.cause : undefined);
   return code !== undefined && code !== 'ENOENT' && code !== 'ELOOP';

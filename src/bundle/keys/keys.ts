@@ -5,30 +5,29 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { bundleError } from '../bundle-error.ts';
 
-/** A public key in its canonical form, from which its key id is made. */
+/** The key id is made from this form. */
 export type PublicKey = CanonicalKey;
 
-/** A private key with the id of its public half. */
+/** `keyId` is that of its public half. */
 export interface PrivateKey {
   readonly keyId: string;
   readonly algorithm: SignatureAlgorithm;
   readonly key: KeyObject;
 }
 
-/** The revocation of one key by a `*.revoked` file. */
+/** By a `*.revoked` file. */
 export interface RevokedId {
   readonly keyId: string;
-  /** Hashes of other encodings of the same key. Default: none. */
+  /** Of other encodings of the same key. Default: none. */
   readonly otherIds?: readonly string[];
 }
 
 /**
- * Reads a public key from PEM (`-----BEGIN PUBLIC KEY-----`, SPKI, RFC 5480 and RFC 8410). Blank
- * lines and `#` comments are allowed.
+ * Reads PEM (`-----BEGIN PUBLIC KEY-----`, SPKI, RFC 5480 and RFC 8410). Blank lines and `#`
+ * comments are allowed.
  *
- * @param name the file's name, for errors.
- * @throws AppError `bundle/key-file` (`reject`), also when there is more than one key: the file's
- *   name is the name of its only key.
+ * @throws AppError `bundle/key-file` (`reject`), also for several keys: the file's name is that of
+ *   its only key
  */
 export function parsePublicKey(text: string, name: string): PublicKey {
   refusePrivateKey(text, name);
@@ -43,12 +42,10 @@ export function parsePublicKey(text: string, name: string): PublicKey {
 }
 
 /**
- * The keys that a `*.revoked` file revokes: all its public keys in PEM, and all its key ids, one
- * per line, with `#` comments. Upper-case digits are accepted. An unknown line is an error, since
- * it may be meant to revoke a key.
+ * Reads public keys in PEM, and key ids, one a line, with `#` comments; upper case is accepted. An
+ * unknown line is an error, since it may be meant to revoke a key.
  *
- * @throws AppError `bundle/key-file` (`reject`) when a line is none of these, or when it names no
- *   key.
+ * @throws AppError `bundle/key-file` (`reject`) for such a line, or without any key
  */
 export function parseRevocations(text: string, name: string): RevokedId[] {
   refusePrivateKey(text, name);
@@ -62,19 +59,16 @@ export function parseRevocations(text: string, name: string): RevokedId[] {
   throw badKey(name, `${why}: it must hold public keys in PEM, or key ids (64 hex digits), one a line`);
 }
 
-/**
- * Whether a private key in PEM is encrypted (PKCS#8, RFC 5958; or with the headers of RFC 1421).
- */
+/** PKCS#8, RFC 5958; or with the headers of RFC 1421. */
 export function isEncryptedKey(pem: string): boolean {
   return /BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(pem);
 }
 
 /**
- * Reads a private key from PEM (PKCS#8, as `stickpin keygen` and `openssl genpkey` write it).
+ * Reads PEM (PKCS#8, as from `stickpin keygen` and `openssl genpkey`).
  *
- * @param passphrase of an encrypted key.
  * @throws AppError `bundle/key-file` (`reject`); `bundle/passphrase` (`reject`) when the key is
- *   encrypted, and the passphrase is absent or does not decrypt it
+ *   encrypted, and the passphrase is absent or wrong
  */
 export function parsePrivateKey(pem: string, name: string, passphrase?: string): PrivateKey {
   if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
@@ -102,10 +96,7 @@ function decryptKey(pem: string, name: string, passphrase: string | undefined): 
 
 const KEY_ID = /^[0-9a-f]{64}$/;
 
-/**
- * A key id shortened for display: `5f0c8a12e9b4…`. Foreign text that is not a key id is shown as
- * `(none)`.
- */
+/** `5f0c8a12e9b4…`. Text that is no key id is shown as `(none)`. */
 export function shortKeyId(keyId: string): string {
   return KEY_ID.test(keyId) ? `${keyId.slice(0, 12)}…` : '(none)';
 }
@@ -113,10 +104,10 @@ export function shortKeyId(keyId: string): string {
 const [PEM_BEGIN, PEM_END] = ['-----BEGIN PUBLIC KEY-----', '-----END PUBLIC KEY-----'];
 
 /**
- * The PEM blocks of a text (RFC 7468), and its other lines without blank ones and `#` comments.
- * Accepts any line ends and a byte order mark.
+ * RFC 7468. `others`: lines outside blocks, without blank ones and `#` comments. Any line ends and
+ * a byte order mark are accepted.
  *
- * @throws AppError `bundle/key-file` (`reject`) when a block has no end.
+ * @throws AppError `bundle/key-file` (`reject`) when a block has no end
  */
 function pemBlocks(
   text: string,
@@ -170,28 +161,24 @@ function badKey(name: string, why: string, cause?: unknown) {
   return bundleError('bundle/key-file', `key file ${name}: ${why}`, { cause });
 }
 
-/** Signature algorithms of bundle format 1; `ecdsa-p256` is with SHA-256 and DER signatures. */
+/** `ecdsa-p256` is with SHA-256 and DER signatures. */
 export type SignatureAlgorithm = 'ed25519' | 'ecdsa-p256';
 
-/** A public key in its canonical form, from which its key id is made. */
 interface CanonicalKey {
   /**
-   * Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo; of a P-256 key with the point
-   * uncompressed (RFC 5480, section 2.2).
+   * Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo; P-256 with the point uncompressed (RFC
+   * 5480, section 2.2).
    */
   readonly keyId: string;
-  /**
-   * Hashes of the other forms in which the same P-256 point can be written. Revocations and hints
-   * may name the key by them.
-   */
+  /** Hashes of other forms of a P-256 point. Revocations and hints may use them. */
   readonly otherIds: readonly string[];
   readonly algorithm: SignatureAlgorithm;
   readonly key: KeyObject;
 }
 
 /**
- * SubjectPublicKeyInfo up to the point, for each length that a P-256 point has (RFC 5480, sections
- * 2 and 2.1.1).
+ * SubjectPublicKeyInfo up to the point, by the length of a P-256 point (RFC 5480, sections 2 and
+ * 2.1.1).
  */
 const P256_HEADS = new Map([
   [65, Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex')],
@@ -201,10 +188,9 @@ const P256_HEADS = new Map([
 const ED25519_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
 
 /**
- * Converts a public key to its canonical form, so that a key has one key id, however its file was
- * written.
+ * A key has one key id, however its file was written.
  *
- * @returns why it is not a key that can sign bundles, as a clause for people.
+ * @returns why it can't sign bundles, as a clause
  */
 export function canonicalKey(key: KeyObject): CanonicalKey | { readonly why: string } {
   const der = derOf(key);
@@ -225,9 +211,9 @@ function canonicalEd25519(key: KeyObject, der: Buffer): CanonicalKey | { readonl
 
 /**
  * Whether 32 bytes are the one encoding of a point that an Ed25519 key pair can have. OpenSSL takes
- * any 32 bytes. A point of small order verifies signatures that nobody made, and a point with a
- * part of small order is a second public key of one private key. Encodings whose `y` is not below
- * the prime would give one point two key ids (RFC 8032, section 5.1.3).
+ * any 32 bytes. A point of small order verifies signatures that nobody made; a point with a part of
+ * small order is a second public key of one private key; encodings whose `y` is not below the prime
+ * would give one point two key ids (RFC 8032, section 5.1.3).
  */
 function isEd25519Point(encoded: Uint8Array): boolean {
   try {
@@ -255,7 +241,7 @@ function canonicalP256(der: Buffer): CanonicalKey | { readonly why: string } {
   };
 }
 
-/** The point of a P-256 key in any form; undefined for a curve that is written out. */
+/** Of a P-256 key in any form; undefined for a curve that is written out. */
 function pointOf(der: Buffer): Buffer | undefined {
   for (const [length, head] of P256_HEADS) {
     if (der.length === head.length + length && der.subarray(0, head.length).equals(head)) {
@@ -266,8 +252,8 @@ function pointOf(der: Buffer): Buffer | undefined {
 }
 
 /**
- * SubjectPublicKeyInfo; undefined for the point at infinity, which can't be exported. Call this
- * before reading any detail of the key: Node aborts the process on details of such a point.
+ * Undefined for the point at infinity, which can't be exported. Call this before reading any detail
+ * of the key: Node aborts the process on details of such a point.
  */
 function derOf(key: KeyObject): Buffer | undefined {
   try {
@@ -282,8 +268,8 @@ function hashOf(der: Buffer): string {
 }
 
 /**
- * PEM of OpenSSL, OpenSSH, cosign and PGP; a key of minisign or signify, whose Base64 begins so;
- * one of PuTTY; a JSON Web Key.
+ * PEM of OpenSSL, OpenSSH, cosign and PGP; minisign or signify, whose Base64 begins so; PuTTY; a
+ * JSON Web Key.
  */
 const TEXT_FORMS = [
   /-----BEGIN [A-Z0-9 ]*PRIVATE KEY/,
@@ -293,9 +279,9 @@ const TEXT_FORMS = [
 const OPENSSH = 'openssh-key-v1\0';
 const DER_TYPES = ['pkcs8', 'pkcs1', 'sec1'] as const;
 
-/** Whether the content of a file is, or has in it, a private key: in any form, encrypted or not. */
+/** Whether a file is or contains a private key: in any form, encrypted or not. */
 export function holdsPrivateKey(content: Buffer): boolean {
-  // Of UTF-16 every second byte is 0 in all that is looked for.
+  // In UTF-16 every second byte of these texts is 0.
   const text = content.toString('latin1').replaceAll('\0', '');
   if (TEXT_FORMS.some((form) => form.test(text))) return true;
   if (/"kty"\s*:/.test(text) && /"d"\s*:/.test(text)) return true;
@@ -307,7 +293,7 @@ function isBinaryKey(content: Buffer): boolean {
 }
 
 function isDer(key: Buffer, type: (typeof DER_TYPES)[number]): boolean {
-  // A sequence (X.690); OpenSSL need not look at anything else.
+  // A sequence (X.690); OpenSSL need not try anything else.
   if (key[0] !== 0x30) return false;
   try {
     createPrivateKey({ key, format: 'der', type });

@@ -11,8 +11,8 @@ import { bundleError } from '../bundle-error.ts';
 const keyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const time = v.pipe(v.number(), v.safeInteger());
 /**
- * Strict, so that a damaged member name is not taken for an absent `checksum`: earlier versions
- * wrote none.
+ * Strict: a damaged member name must not count as an absent `checksum`, which earlier versions
+ * lack.
  */
 const documentSchema = v.strictObject({
   schemaVersion: v.literal(1),
@@ -31,33 +31,30 @@ const documentSchema = v.strictObject({
   ),
 });
 
-/**
- * The node keeps this record beside the pins, so that it survives the loss of the state database.
- */
+/** Beside the pins, so that it survives the loss of the state database. */
 export function revocationRecordPath(stateDirectory: string): string {
   return join(stateDirectory, 'revocations.json');
 }
 
-/** The text of a record; equal records give equal texts. */
+/** Equal records give equal texts. */
 export function formatRevocationRecord({ folders, revocations }: RevocationRecord): string {
   const checksum = checksumOf({ folders, revocations });
   return `${JSON.stringify({ schemaVersion: 1, folders, revocations, checksum }, undefined, 1)}\n`;
 }
 
-/** A key id with one digit changed is another key: only a checksum shows that damage. */
+/** A key id with one changed digit is another key: only a checksum shows that damage. */
 function checksumOf({ folders, revocations }: RevocationRecord): string {
   return `sha256:${createHash('sha256')
     .update(JSON.stringify([folders, revocations]))
     .digest('hex')}`;
 }
 
-/** The record in a text. @throws AppError `bundle/revocation-record` (`wait`) when it is damaged */
+/** @throws AppError `bundle/revocation-record` (`wait`) when it is damaged */
 export function parseRevocationRecord(text: string, name: string): RevocationRecord {
   try {
     const document: unknown = JSON.parse(text);
     const { folders, revocations, checksum } = v.parse(documentSchema, document);
-    // Computed from the text that was read, not from the parsed record, so that a damaged member
-    // name counts too.
+    // Computed from the text, not from the parsed record, so that a damaged member name counts too.
     const isSame = checksum === undefined || checksum === checksumOf(document as RevocationRecord);
     if (!isSame) throw new Error('its checksum is wrong');
     return { folders, revocations };
@@ -67,8 +64,8 @@ export function parseRevocationRecord(text: string, name: string): RevocationRec
 }
 
 /**
- * The record in a file; undefined when there is none. @throws AppError `bundle/revocation-record`
- * (`wait`) when it can't be read or is damaged
+ * Undefined when there is none. @throws AppError `bundle/revocation-record` (`wait`) when it can't
+ * be read or is damaged
  */
 export async function readRevocationRecord(path: string): Promise<RevocationRecord | undefined> {
   let text: string | undefined;
@@ -93,8 +90,8 @@ export function revokedClause(keys: readonly { readonly name: string }[]): strin
 }
 
 /**
- * What to do where only these keys would count, and all of them are revoked. The new key comes
- * first, since an old one may be in the wrong hands.
+ * What to do when all these keys are revoked. The new key comes first, since an old one may be in
+ * the wrong hands.
  *
  * @param keys at least one, each with its whole id
  */

@@ -12,33 +12,30 @@ import { parsePublicKey } from './keys.ts';
 import { isDiskFault, type KeyProblem, readGuardedKeyFile } from './keys-folder.ts';
 import type { TrustedKey } from './trusted-keys.ts';
 
-/** The result of reading the role files of a folder. */
 interface LoadedRoles {
-  /** Sorted by name, without those that have a fault. */
+  /** Sorted by name, without faulty ones. */
   readonly roles: readonly Role[];
-  /** Keys of these roles. */
+  /** Of these roles. */
   readonly keys: readonly TrustedKey[];
-  /** Keys that are in two places: they count nowhere. */
+  /** In two places: they count nowhere. */
   readonly ambiguous: ReadonlySet<string>;
   readonly problems: readonly KeyProblem[];
-  /** Files of the folder that a role names, even a role with a fault. */
+  /** Named by a role, even a faulty one. */
   readonly keyFiles: ReadonlySet<string>;
 }
 
-/** The input of {@link loadRoles}. */
 interface RolesFolder {
   readonly folder: string;
-  /** All names in the folder. */
   readonly names: readonly string[];
   /** As in `KeysFolderRules`. */
   readonly ownUid: number | undefined;
-  /** Files with a private key: a role in one has a fault, which is a problem already. */
+  /** Files with a private key: a role in one is faulty, which is a problem already. */
   readonly exposed: ReadonlySet<string>;
-  /** The keys of the `*.pub` files, revoked ones too. */
+  /** Of the `*.pub` files, revoked ones too. */
   readonly plain: readonly TrustedKey[];
 }
 
-/** The keys of one file, even of a file with a fault. */
+/** Even of a faulty file. */
 interface KeysOfFile {
   readonly file: string;
   readonly keys: readonly Pick<TrustedKey, 'keyId'>[];
@@ -50,10 +47,9 @@ interface LoadedRole extends KeysOfFile {
 }
 
 /**
- * Loads the roles of a folder, one `*.toml` file each. Never throws for the content. A role with a
- * fault in its file, or in a key file that it names, is left out. So is a role with a key that is
- * also in a `*.pub` file or in another role, also one with a fault; such a key counts nowhere,
- * since it is unclear what it may sign.
+ * Loads one role for each `*.toml`. Never throws for the content. A role is left out if its file or
+ * a key file of it is faulty, or if a key of it is also in a `*.pub` file or in another role, even
+ * a faulty one; such a key counts nowhere, since it is unclear what it may sign.
  */
 export async function loadRoles(from: RolesFolder, signal: AbortSignal): Promise<LoadedRoles> {
   const problems: KeyProblem[] = [];
@@ -115,8 +111,8 @@ async function readRole(
 }
 
 /**
- * The keys that a role file with a fault names, as far as they can be found in its text: public
- * keys in PEM, and files of the folder. Never throws but for an abort.
+ * The keys in a faulty role file, as far as its text shows them: public keys in PEM, and files of
+ * the folder. Never throws but for an abort.
  */
 async function keysIn(
   file: string,
@@ -146,7 +142,7 @@ async function keysIn(
 const PEM_KEYS = /-----BEGIN PUBLIC KEY-----[^-]*-----END PUBLIC KEY-----/g;
 
 interface StrictRead {
-  /** The role's file, for errors. */
+  /** For errors. */
   readonly path: string;
   readonly folder: string;
   readonly file: string;
@@ -180,7 +176,7 @@ function keyOf(
   return { ...key, name: `${role}/${label}`, role };
 }
 
-/** Keys of roles that are in a second place too, and the names of these files. */
+/** Keys of roles in a second place, and the names of these files. */
 function ambiguousAmong(roles: readonly KeysOfFile[], plain: readonly TrustedKey[]) {
   const places = new Map<string, string[]>();
   const add = (keyId: string, file: string) => void places.set(keyId, [...(places.get(keyId) ?? []), file]);
@@ -202,17 +198,16 @@ function problemOf(file: string, error: unknown): KeyProblem {
   };
 }
 
-/** The place of a role's key: a file of the folder, or the role's file itself. */
+/** A file of the folder, or the role's file itself. */
 type RoleKeySource = { readonly kind: 'file'; readonly file: string } | { readonly kind: 'pem'; readonly pem: string };
 
-/** The content of a role file. */
 interface RoleFile extends Role {
   /** At least one. */
   readonly keys: readonly RoleKeySource[];
 }
 
 const STREAM_PATTERN = /^[a-z0-9*?-]{1,63}$/;
-/** A file of the folder: not a path, not hidden, and without a suffix that has another meaning. */
+/** Not a path, not hidden, and without a suffix of another meaning. */
 const KEY_FILE = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$/;
 const OTHER_KINDS = /\.(pub|revoked|toml)$/i;
 const PEM = /-----BEGIN/;
@@ -221,7 +216,7 @@ function atMost(most: number) {
   return v.maxLength<string[], number, string>(most, `must have at most ${most} entries`);
 }
 
-/** The file of a role in TOML. */
+/** `keys.d/<name>.toml`. */
 export const roleSchema = v.strictObject({
   threshold: v.pipe(
     v.number('must be a whole number from 1'),
@@ -273,8 +268,8 @@ export const roleSchema = v.strictObject({
 });
 
 /**
- * Parses the file of a role (`keys.d/<name>.toml`). All members except `may_rotate` (default false)
- * are required, and others are refused: a misspelt limit must not be ignored.
+ * Only `may_rotate` (default false) is optional, and unknown members are refused: a misspelt limit
+ * must not be ignored.
  *
  * @param path for errors. @param name the file's name without `.toml`.
  * @throws AppError `bundle/role-file` (`reject`) that names the file and the member
@@ -292,7 +287,7 @@ function parseRoleFile(text: string, path: string, name: string): RoleFile {
   return { name, threshold, streams, repositories, mayRotate, keys: sources };
 }
 
-/** An error in the file of a role. `why`: a clause without full stop. */
+/** `why`: a clause without full stop. */
 function roleError(path: string, why: string, cause?: unknown) {
   return bundleError('bundle/role-file', `role ${path}: ${why}; nothing is trusted by this file`, { cause });
 }
@@ -315,12 +310,12 @@ function isKeyFileName(text: string): boolean {
   return KEY_FILE.test(text) && !isOfOtherKind(text);
 }
 
-/** Whether a file of the folder is a plain key, a list of revocations or a role. */
+/** A plain key, revocations or a role. */
 function isOfOtherKind(file: string): boolean {
   return OTHER_KINDS.test(file);
 }
 
-/** Canonical, like all references of bundles: any other form would never match. */
+/** Canonical, like all references of bundles: other forms never match. */
 function isRepositoryPrefix(text: string): boolean {
   const below = `${text}/x/y`;
   try {
@@ -332,8 +327,7 @@ function isRepositoryPrefix(text: string): boolean {
 }
 
 /**
- * The problem of a role in force that has fewer keys than its threshold; undefined when it has
- * enough. It stays in force: what it has let in before keeps its trust.
+ * A role with fewer keys than its threshold stays in force: what it has let in keeps its trust.
  *
  * @param keys those that count in it now
  */

@@ -8,11 +8,11 @@ import { bundleError } from '../bundle-error.ts';
 import type { PrivateKey, PublicKey } from './keys.ts';
 
 /**
- * Kills a process, and every process that it and its children have started (proc(5)). One that has
- * lost its parent is no longer found.
+ * Kills a process and every process that it and its children have started (proc(5)). An orphan is
+ * not found.
  *
- * INVARIANTS: a process is stopped before its children are listed, so that it starts no more of
- * them and its number is not given to another one.
+ * INVARIANTS: a process is stopped before its children are listed, so that it starts no more, and
+ * its number is not given to another one.
  */
 function killTree(pid: number): void {
   const stopped = new Set<number>();
@@ -30,7 +30,7 @@ function childrenOf(parents: ReadonlySet<number>): number[] {
   return pids.filter((pid) => parents.has(parentOf(pid)));
 }
 
-/** The field after the state, which follows the name in brackets. */
+/** Follows the state, behind the name in brackets. */
 function parentOf(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -48,30 +48,28 @@ function send(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** A command that signs. */
 interface SignerCommand {
   /** For `/bin/sh -c`. */
   readonly command: string;
-  /** The command is stopped after this time. */
+  /** Stopped after this time. */
   readonly timeoutMs: number;
   /**
-   * A person sits at a terminal. The command keeps it, so that it can ask for a PIN, and its
-   * messages are shown. Otherwise it runs in a process group of its own, which is stopped as a
-   * whole.
+   * A person sits at a terminal: the command keeps it, to read a PIN, and shows its messages.
+   * Otherwise it runs in its own process group, which is stopped as a whole.
    */
   readonly isInteractive: boolean;
 }
 
-/** No signature of bundle format 1 is longer than 72 bytes. */
+/** Signatures of bundle format 1 have at most 72 bytes. */
 const MAX_OUTPUT_BYTES = 4096;
 const MAX_MESSAGE_BYTES = 4096;
 
 /**
- * Runs a command that gets a message on its standard input and writes a signature over it to its
- * standard output, as bytes.
+ * The command reads a message from its standard input and writes a signature to its standard
+ * output, as bytes.
  *
- * @throws AppError `bundle/signer` (`reject`) when it can't be started, ends with another exit code
- *   than 0, takes too long, or writes nothing or too much; whatever aborted `signal`
+ * @throws AppError `bundle/signer` (`reject`) when it can't be started, fails, takes too long, or
+ *   writes nothing or too much; whatever aborted `signal`
  */
 export async function runSigner(signer: SignerCommand, message: Buffer, signal: AbortSignal): Promise<Buffer> {
   signal.throwIfAborted();
@@ -90,11 +88,11 @@ export async function runSigner(signer: SignerCommand, message: Buffer, signal: 
 
 type Outcome =
   | { readonly kind: 'done'; readonly output: Buffer }
-  /** It may still run. `why` is absent when a signal aborted. */
+  /** It may still run. `why` is absent after an abort. */
   | { readonly kind: 'stopped'; readonly why?: string }
   | { readonly kind: 'failed'; readonly why: string };
 
-/** Does not wait for children of the command that keep its output open after an abort. */
+/** After an abort, does not wait for children that keep the output open. */
 function outcomeOf(child: ChildProcess, message: Buffer, stopSignal: AbortSignal): Promise<Outcome> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -111,7 +109,7 @@ function outcomeOf(child: ChildProcess, message: Buffer, stopSignal: AbortSignal
     child.on('error', (error) => resolve({ kind: 'failed', why: `can't be started: ${reasonOf(error)}` }));
     child.on('close', (code, killedBy) => resolve(endOf(code, killedBy, Buffer.concat(chunks), errors)));
     stopSignal.addEventListener('abort', () => resolve({ kind: 'stopped' }), { once: true });
-    // A command that ends without reading all breaks the pipe; its exit code tells more.
+    // A command that does not read all breaks the pipe; its exit code says more.
     child.stdin?.on('error', () => undefined);
     child.stdin?.end(message);
   });
@@ -133,7 +131,6 @@ function failed(why: string): AppError {
   return bundleError('bundle/signer', `the command of --signer ${why}; nothing was signed`);
 }
 
-/** Kills what still runs, and lets go of it. */
 function stop(child: ChildProcess, isInteractive: boolean): void {
   for (const stream of child.stdio) stream?.destroy();
   child.unref();
@@ -149,14 +146,14 @@ function stop(child: ChildProcess, isInteractive: boolean): void {
   }
 }
 
-/** A signature of bundle format 1 over `covered`: Ed25519, or ECDSA P-256 with SHA-256 in DER. */
+/** Ed25519, or ECDSA P-256 with SHA-256 in DER. */
 export function makeSignature({ algorithm, key }: PrivateKey, covered: Uint8Array): Buffer {
   return algorithm === 'ed25519' ? sign(null, covered, key) : sign('sha256', covered, { key, dsaEncoding: 'der' });
 }
 
 /**
- * Whether `signature` is `key`'s over `covered`. A malformed signature does not count. It is
- * checked in a thread of the pool: a payload of the largest size takes a millisecond or more.
+ * A malformed signature does not count. Runs in the thread pool: the largest payload takes a
+ * millisecond or more.
  */
 export function isSignatureBy(
   { algorithm, key }: Pick<PublicKey, 'algorithm' | 'key'>,
@@ -175,22 +172,21 @@ export function isSignatureBy(
 }
 
 /**
- * A key that another program signs with, such as one in a hardware security module. Only its public
- * half is known here.
+ * Another program signs with this key, for example a hardware security module. Only its public half
+ * is known.
  */
 export interface RemoteKey extends PublicKey {
-  /** Makes a signature over a message. What it gives is checked by {@link signMessage}. */
+  /** {@link signMessage} checks the result. */
   readonly signRemotely: (message: Buffer, signal: AbortSignal) => Promise<Buffer>;
 }
 
-/** What bundles are signed with. */
 export type SigningKey = PrivateKey | RemoteKey;
 
 /**
- * Signs a message. A signature of another program is checked with the public key before it is used.
+ * A signature of another program is checked with the public key.
  *
- * @throws AppError `bundle/signer` (`reject`) when the other program gives no signature, or one
- *   that does not fit its public key
+ * @throws AppError `bundle/signer` (`reject`) when the program gives no signature, or one that does
+ *   not fit its public key
  */
 export async function signMessage(key: SigningKey, message: Buffer, signal: AbortSignal): Promise<Buffer> {
   if (!('signRemotely' in key)) return makeSignature(key, message);
@@ -200,7 +196,7 @@ export async function signMessage(key: SigningKey, message: Buffer, signal: Abor
   throw unfit(key, signature);
 }
 
-/** Explains the mistakes that are made most. */
+/** Explains the most frequent mistakes. */
 function unfit({ algorithm, keyId }: PublicKey, signature: Buffer): AppError {
   const hint = isText(signature)
     ? 'it gave text, but must give the bytes of the signature, neither as base64 nor as hex'

@@ -18,11 +18,11 @@ export { readKeyFile } from './keys-folder.ts';
 export type { Trust, TrustedKey, TrustedKeys } from './trusted-keys.ts';
 
 /**
- * Loads `*.pub` (a public key in PEM each), `*.revoked` (public keys in PEM and key ids, see {@link
- * parseRevocations}) and `*.toml` (a role each, see {@link loadRoles}) of a folder. Never throws
- * for the content: a bad `.pub` or role is left out and reported as a problem. While the folder or
- * a `.revoked` file can't be read no key is trusted, since any key may be revoked. Other files are
- * problems, hidden files are ignored. A folder that never existed holds no key.
+ * Loads `*.pub` (a public key in PEM each), `*.revoked` (see {@link parseRevocations}) and `*.toml`
+ * (a role each, see {@link loadRoles}). Never throws for the content: a bad `.pub` or role is left
+ * out and reported. While the folder or a `.revoked` file can't be read, no key is trusted, since
+ * any key may be revoked. Other files are problems, hidden ones are ignored. A folder that never
+ * existed holds no key.
  */
 export async function loadTrustedKeys(
   folder: string,
@@ -49,7 +49,7 @@ export async function loadTrustedKeys(
   return keysInForce({ folder, published: all, roles, ambiguous, revoked: byFile, byFile, isListed, problems });
 }
 
-/** What {@link readEach} reads; it adds to `problems`. */
+/** Reading adds to `problems`. */
 interface FolderReading {
   readonly folder: string;
   readonly names: readonly string[];

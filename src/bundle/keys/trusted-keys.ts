@@ -5,99 +5,89 @@ import { digestOf } from '../../platform/digest.ts';
 import type { PublicKey, RevokedId } from './keys.ts';
 import type { KeyProblem } from './keys-folder.ts';
 
-/** A public key that is trusted under a name. */
 export interface TrustedKey extends PublicKey {
   /**
-   * Its file's name without `.pub`, or what the bundle that brought it calls it, else its short key
-   * id. For a key of a role it comes after `<role>/`.
+   * The file's name without `.pub`, or its name in the bundle that brought it, else its short key
+   * id. In a role after `<role>/`.
    */
   readonly name: string;
-  /** The role in which it counts; absent for a plain key, which may sign everything. */
+  /** Absent for a plain key, which may sign everything. */
   readonly role?: string;
 }
 
-/** A role in force, with the keys that count in it. */
 export interface TrustedRole extends Role {
-  /**
-   * Sorted by name, each key once, without revoked ones; empty while a revocation may be hidden.
-   */
+  /** Sorted by name, each once, without revoked ones; empty while a revocation may be hidden. */
   readonly keys: readonly TrustedKey[];
-  /** All ids of the keys that never count in it. */
+  /** They never count in it. */
   readonly revokedIds: readonly string[];
 }
 
-/** A key that a file of the folder revokes. */
 export interface FolderRevocation extends RevokedId {
   readonly file: string;
 }
 
-/** A revocation, and where it applies. */
 export type ScopedRevocation = RevokedId & RevocationSource;
 
-/** The keys of one folder. */
 export interface TrustedKeys {
   readonly folder: string;
-  /** Plain keys, sorted by name, each key once, revoked ones left out. */
+  /** Plain keys, sorted by name, each once, without revoked ones. */
   readonly keys: readonly TrustedKey[];
-  /** Plain keys and keys of roles that would count there, were they not revoked; each once. */
+  /** Plain keys and keys of roles that would count if not revoked; each once. */
   readonly revokedKeys: readonly TrustedKey[];
-  /** Sorted by name, without roles whose file has a fault. */
+  /** Sorted by name, without faulty ones. */
   readonly roles: readonly TrustedRole[];
   /**
-   * Ids of keys that are in a role and in a `*.pub` file, or in two roles. They count nowhere, even
-   * if a bundle adds them.
+   * Ids of keys in a role and in a `*.pub` file, or in two roles. They count nowhere, even if a
+   * bundle adds them.
    */
   readonly ambiguous: ReadonlySet<string>;
   /**
-   * Key ids that never count among the plain keys or in some role, sorted, each once. A key that is
-   * known has its own id here, whatever form the revocation named.
+   * Ids that never count among plain keys or in some role, sorted, each once. A known key has its
+   * own id, whatever form the revocation named.
    */
   readonly revoked: readonly string[];
   /** {@link TrustedKeys.revoked} and the other ids of the same keys. */
   readonly revokedIds: ReadonlySet<string>;
-  /** Those of {@link TrustedKeys.revokedIds} that never count among the plain keys. */
+  /** Of {@link TrustedKeys.revokedIds}: they never count among plain keys. */
   readonly plainRevokedIds: ReadonlySet<string>;
-  /** All ids of each revoked key, by the one that is in {@link TrustedKeys.revoked}. */
+  /** All ids of each revoked key, by that in {@link TrustedKeys.revoked}. */
   readonly formsOf: ReadonlyMap<string, readonly string[]>;
-  /** The revocations of the folder's `*.revoked` files, in the order of their names. */
+  /** Of the `*.revoked` files, in the order of names. */
   readonly byFile: readonly FolderRevocation[];
-  /** The folder exists and was listed. */
   readonly isListed: boolean;
-  /** A revocation may be hidden, and any key could be the revoked one, so no key counts. */
+  /** A revocation may be hidden: any key could be revoked, so no key counts. */
   readonly revocationsUnreadable: boolean;
   readonly problems: readonly KeyProblem[];
-  /** A fingerprint: it changes whenever keys, roles, names or problems change. */
+  /** Changes with keys, roles, names and problems. */
   readonly revision: string;
 }
 
-/** The keys and rules by which a bundle is judged. */
 export interface Trust {
   readonly keys: TrustedKeys;
-  /** How many distinct plain keys must have signed, at least 1. */
+  /** Distinct plain keys that must have signed, at least 1. */
   readonly threshold: number;
   /**
-   * Bundles that are trusted by digest, whoever signed them: adopted ones
-   * (docs/decisions/trust.md), and approved ones if approval is enough. Default none.
+   * Trusted by digest, whoever signed them: adopted bundles (docs/decisions/trust.md), and approved
+   * ones if approval is enough. Default none.
    */
   readonly vouched?: { has(bundleId: BundleId): boolean };
   /**
-   * A bundle without enough trusted signatures may still be approved by its digest (`trust.require
-   * = "approval"`). Default false.
+   * A bundle without enough trusted signatures may be approved by its digest (`trust.require =
+   * "approval"`). Default false.
    */
   readonly isApprovalEnough?: boolean;
 }
 
-/** The input of {@link keysInForce}. */
 export interface KeySet extends Pick<TrustedKeys, 'folder' | 'byFile' | 'isListed' | 'problems' | 'ambiguous'> {
-  /** Plain keys and keys of roles; the first name of a key is used. */
+  /** Plain keys and keys of roles; the first name of a key counts. */
   readonly published: readonly TrustedKey[];
   readonly roles: readonly Role[];
   readonly revoked: readonly ScopedRevocation[];
 }
 
 /**
- * The keys that count: each published key once among the plain keys and once in its role, under the
- * first name, ambiguous and revoked ones left out; none while a revocation may be hidden.
+ * Each published key counts once among the plain keys and once in its role, under the first name,
+ * without ambiguous and revoked ones; none while a revocation may be hidden.
  */
 export function keysInForce({ published, roles, revoked, problems, ambiguous, ...others }: KeySet): TrustedKeys {
   const revocationsUnreadable = problems.some(({ hidesRevocations }) => hidesRevocations);
@@ -130,7 +120,7 @@ export function keysInForce({ published, roles, revoked, problems, ambiguous, ..
   };
 }
 
-/** The first of those with the same id. */
+/** The first of each id. */
 function eachOnce(keys: readonly TrustedKey[]): readonly TrustedKey[] {
   const kept = new Map<string, TrustedKey>();
   for (const key of keys) if (!kept.has(key.keyId)) kept.set(key.keyId, key);
@@ -147,7 +137,7 @@ function revisionOf(
   return hexOf(digestOf(JSON.stringify({ ...state, byFile, keys, revokedKeys, roles })));
 }
 
-/** Revocations that name another form of a known key's point, as revocations of that key. */
+/** Turns revocations of another form of a known key's point into revocations of that key. */
 export function asKnown<T extends RevokedId>(revoked: readonly T[], known: readonly PublicKey[]): readonly T[] {
   const byId = new Map(known.flatMap((key) => idsOf(key).map((id) => [id, key] as const)));
   return revoked.map((one) => {

@@ -6,19 +6,18 @@ import type { KeyProblem } from './keys-folder.ts';
 import { shortRole } from './roles.ts';
 import { keysInForce, type ScopedRevocation, type TrustedKey, type TrustedKeys } from './trusted-keys.ts';
 
-/** Keys that bundles added, and remembered revocations. */
 export interface RotationInForce {
   /** In the order of adoption. */
   readonly keys: readonly RotatedKey[];
   readonly revoked: readonly ScopedRevocation[];
-  /** Problems that hide earlier revocations. Default: none. */
+  /** They hide earlier revocations. Default: none. */
   readonly problems?: readonly KeyProblem[];
 }
 
 /**
- * The keys of a folder together with keys that bundles added (bundle format, `trust`) and with
- * other revocations: by bundles, by a person, and by files that no longer exist. Revocations add
- * up: a key does not count where any of them revokes it.
+ * Joins the keys of a folder, keys that bundles added (bundle format, `trust`), and revocations by
+ * bundles, by a person, and by files that no longer exist. Revocations add up: a key does not count
+ * where any of them revokes it.
  *
  * A key counts in one place only. The folder decides first, then keys added as plain keys, then
  * keys added to roles, earlier ones first. So no role can take a key from the plain keys or from
@@ -35,7 +34,7 @@ export function withRotation(own: TrustedKeys, rotation: RotationInForce): Trust
   const firstOnes = new Map(inOrder.toReversed().map((key) => [`${key.keyId} ${key.role ?? ''}`, key]));
   for (const brought of inOrder.filter((key) => firstOnes.get(`${key.keyId} ${key.role ?? ''}`) === key)) {
     const why = whyNot(brought, own, taken, added);
-    // Parsed only now: a key takes some milliseconds, and a role may have added thousands.
+    // Parsed late: a key takes some milliseconds, and a role may have added thousands.
     const key = why === undefined ? readBrought(brought, [...own.keys, ...ofRoles, ...added], problems) : undefined;
     if (why !== undefined) problems.push(unused(brought, why));
     if (key === undefined) continue;
@@ -52,7 +51,9 @@ export function withRotation(own: TrustedKeys, rotation: RotationInForce): Trust
   );
 }
 
-/** Which roles lack keys is known last. While a revocation may be hidden, no key counts at all. */
+/**
+ * Roles without enough keys are known last. While a revocation may be hidden, no key counts at all.
+ */
 function withShortRoles(keys: TrustedKeys): TrustedKeys {
   if (keys.revocationsUnreadable) return keys;
   const short = keys.roles.flatMap((role) => shortRole(role, role.keys) ?? []);
@@ -71,7 +72,7 @@ function readBrought(brought: RotatedKey, others: readonly TrustedKey[], problem
   }
 }
 
-/** Its name, with digits of its id where another key has that name, or the digits alone. */
+/** With digits of its id where another key has that name, or the digits alone. */
 function nameOf({ keyId, name, role }: RotatedKey, others: readonly TrustedKey[]): string {
   const short = keyId.slice(0, 12);
   const within = (text: string) => (role === undefined ? text : `${role}/${text}`);
@@ -80,7 +81,7 @@ function nameOf({ keyId, name, role }: RotatedKey, others: readonly TrustedKey[]
   return within(isTaken ? `${name}-${short}` : name);
 }
 
-/** Why an added key does not count, as a clause, and what to do. */
+/** `why` is a clause. */
 interface Unused {
   readonly why: string;
   readonly remedy: string;

@@ -16,18 +16,17 @@ import type { BundleFile, FileBundleReader } from './bundle-reader.ts';
 import { mediaError, openRegularFileIn, streamOpened } from './open-file.ts';
 
 /**
- * How long the folder of the blobs of a medium stays open, in milliseconds. The uses of a preload
- * follow each other closely, and each would open all folders from `/` on.
+ * How long the folder of blobs stays open, in milliseconds. A preload uses it often, and each use
+ * would open all folders from `/` on.
  */
 const KEEP_MS = 300;
 
 /**
- * Read access to the bundle directory at `path`. Opening it touches nothing. Names are matched
- * exactly first and then without regard to case, for vfat and copies from it. No link below `path`
- * or between `root` and `path` is followed: an access opens folder by folder, see
- * `holdOnMedium()`. Its methods throw as {@link FileBundleReader} says.
+ * Opening touches nothing. Names match exactly, else without case, for vfat and copies from it. No
+ * link below `path` or between `root` and `path` is followed: an access opens folder by folder, see
+ * `holdOnMedium()`.
  *
- * @param root the root of its medium; default none, for a bundle that a user named
+ * @param root of the medium; default none, for a bundle that a user named
  */
 export function openBundleDirectory(path: string, root?: string): FileBundleReader {
   const inBundle = shareFolder(() => holdOnMedium(path, root));
@@ -66,10 +65,10 @@ export function openBundleDirectory(path: string, root?: string): FileBundleRead
 }
 
 /**
- * The name of the entry of a directory called `name`, exactly or else regardless of case; undefined
- * when there is none. Only the first `sought` entries are searched for another spelling.
+ * The entry called `name`, exactly or else without case. Only the first `sought` entries are
+ * searched for another spelling.
  *
- * @throws AppError `bundle/ambiguous` (`reject`) when several entries differ from it in case only;
+ * @throws AppError `bundle/ambiguous` (`reject`) when several entries differ in case only;
  *   `media/read`, `media/gone`
  */
 export async function findEntry(
@@ -99,10 +98,7 @@ function ambiguous(directory: string, names: readonly string[]) {
   );
 }
 
-/**
- * Whether a name in a folder is a regular file, not a link to one. @throws AppError `media/read`,
- * `media/gone`
- */
+/** A link is none. @throws AppError `media/read`, `media/gone` */
 export async function isPlainFile(folder: HeldFolder, name: string): Promise<boolean> {
   return (await statsOf(folder, name))?.isFile() ?? false;
 }
@@ -124,7 +120,7 @@ async function sizeOfFile(folder: HeldFolder, name: string): Promise<number | un
   return found?.isFile() ? found.size : undefined;
 }
 
-/** The entry of a folder with this name, without following links; undefined when there is none. */
+/** Follows no link. */
 async function statsOf(folder: HeldFolder, name: string): Promise<Stats | undefined> {
   try {
     return await folder.stat(name);
@@ -162,10 +158,10 @@ async function readSmallFile(
 /**
  * Keeps the folder at `path` open: a bundle, or a folder that is searched for bundles.
  *
- * @param root the medium's root: `path` itself or a parent of it. The path to the root is opened as
- *   `holdWithoutLinks()` does, and no link below the root is followed. Without a root, a user has
- *   named `path`, and links in it are followed.
- * @returns undefined when it is not there
+ * @param root the medium's root: `path` itself or a parent. The path to it is opened as in
+ *   `holdWithoutLinks()`; no link below it is followed. Without a root, a user has named `path`,
+ *   and links in it are followed.
+ * @returns undefined when it does not exist
  * @throws AppError `bundle/link` when a part of the path is a link or a file; `media/read`,
  *   `media/gone`
  */
@@ -180,7 +176,7 @@ export async function holdOnMedium(path: string, root: string | undefined): Prom
   }
 }
 
-/** As {@link holdOnMedium}, for the folder around `path`, with the name that `path` has in it. */
+/** For the folder around `path`, with its name in that folder. */
 export async function holdAround(
   path: string,
   root: string | undefined,
@@ -191,8 +187,6 @@ export async function holdAround(
 }
 
 /**
- * Holds a folder in another one.
- *
  * @returns undefined when nothing is there
  * @throws AppError `bundle/link` when it is a link or a file; `media/read`, `media/gone`
  */

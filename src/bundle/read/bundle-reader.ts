@@ -5,15 +5,12 @@ import { bundleError } from '../bundle-error.ts';
 import { parseJson } from '../format/json.ts';
 import { limits } from '../limits.ts';
 
-/**
- * The files of a bundle besides its blobs; `contents.json` is one of them only in a bundle without
- * layers.
- */
+/** Without blobs; `contents.json` is one of them only in a bundle without layers. */
 export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json' | 'oci-layout';
 
-/** The place of a blob: its own file, or a part of a tar. */
+/** Its own file, or a part of a tar. */
 interface BlobPlace {
-  /** The path of the file, even if it does not exist. */
+  /** Even if it does not exist. */
   readonly file: string;
   readonly startByte: number;
   /** Undefined when there is no such blob. */
@@ -21,59 +18,49 @@ interface BlobPlace {
 }
 
 /**
- * Read access to one bundle, wherever it is: its small files and its blobs. Between calls it keeps
- * no file open, except during {@link BundleReader.hold}, and a folder for a moment only.
+ * Between calls no file stays open, except during {@link BundleReader.hold}, and a folder for a
+ * moment only.
  */
 export interface BundleReader {
-  /** Where the bundle is, for messages: a path or an address. */
+  /** A path or an address, for messages. */
   readonly path: string;
   /**
-   * Keeps the bundle open while `run` works, so that its calls need not open it again. A reader
-   * with nothing to keep open just calls `run`.
+   * Keeps the bundle open while `run` works. A reader with nothing to keep open just calls `run`.
    *
    * @throws as `run`; `bundle/link`, `media/read`, `media/gone`
    */
   hold<T>(run: () => Promise<T>): Promise<T>;
   /**
-   * The whole of a small file.
-   *
-   * @throws AppError `bundle/absent` when there is none, `bundle/link` when it is not a regular
-   *   file, `bundle/digest` when it is larger than `maxBytes`, `media/read`, `media/gone`.
+   * @throws AppError `bundle/absent`, `bundle/link` when it is not a regular file, `bundle/digest`
+   *   when it is larger than `maxBytes`, `media/read`, `media/gone`
    */
   readFile(name: BundleFile, maxBytes: number, signal: AbortSignal): Promise<Buffer>;
-  /**
-   * Size in bytes of a blob, or undefined when there is none. @throws AppError `media/read`,
-   * `media/gone`
-   */
+  /** In bytes; undefined when there is none. @throws AppError `media/read`, `media/gone` */
   sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
   /**
-   * The bytes of a blob from `startByte` to its end in chunks of at most 1 MiB, unchecked. An abort
-   * closes its file at once.
+   * The bytes from `startByte` in chunks of at most 1 MiB, unchecked. An abort closes the file at
+   * once.
    *
-   * @param allocate gives the buffer that a chunk is read into; default a new one for each
-   * @throws AppError `media/gone` (`wait`) the medium or the blob is missing;
-   *   `media/read` (`retry`) a read failed.
+   * @param allocate gives the buffer of a chunk; default a new one for each
+   * @throws AppError `media/gone` (`wait`) the medium or the blob is missing; `media/read`
+   *   (`retry`) a read failed
    */
   read(digest: Digest, startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncIterable<Buffer>;
 }
 
-/** A reader of a bundle in local files. */
 export interface FileBundleReader extends BundleReader {
-  /**
-   * The place of a blob, for callers that open the file themselves. @throws AppError `media/read`,
-   * `media/gone`
-   */
+  /** For callers that open the file themselves. @throws AppError `media/read`, `media/gone` */
   placeOf(digest: Digest, signal: AbortSignal): Promise<BlobPlace>;
 }
 
-/** image-spec, image-layout.md: readers accept any 1.x, and 1.0.0 is the only version so far. */
+/** image-spec, image-layout.md: readers accept any 1.x; only 1.0.0 exists. */
 const layoutFile = v.looseObject({ imageLayoutVersion: v.string() });
 
 /**
- * Checks the file by which OCI tools recognise a layout. A node does not need it, and it is not
- * signed: only `create` and `verify` check it.
+ * OCI tools recognise a layout by this file. Nodes don't need it and it is not signed: only
+ * `create` and `verify` check it.
  *
- * @throws AppError `bundle/absent`, `bundle/layout` (`reject`); `media/read`, `media/gone`.
+ * @throws AppError `bundle/absent`, `bundle/layout` (`reject`); `media/read`, `media/gone`
  */
 export async function checkLayoutFile(reader: BundleReader, signal: AbortSignal): Promise<void> {
   const bytes = await reader.readFile('oci-layout', limits.layoutBytes, signal);

@@ -7,11 +7,10 @@ import type { BundleFile, FileBundleReader } from './bundle-reader.ts';
 import { gone, mediaError, type OpenedFile, openRegularFileIn, streamOpened } from './open-file.ts';
 
 /**
- * Read access to a bundle in one uncompressed tar file, in place. Opening it touches nothing;
- * `bundle.dsse.json` is read without looking at any other member, and only a later access reads all
- * headers, once. Links are not followed, also not between `root` and the file, see
- * `holdOnMedium()`. Its methods throw as {@link FileBundleReader} says, and `bundle/tar` (`reject`)
- * when the archive is damaged.
+ * Reads a bundle in one uncompressed tar file, in place. Opening touches nothing;
+ * `bundle.dsse.json` is read without other members, and the first other access reads all headers,
+ * once. No link between `root` and the file is followed, see `holdOnMedium()`. Its methods throw as
+ * {@link FileBundleReader}, and `bundle/tar` (`reject`) when the archive is damaged.
  */
 export function openBundleTar(path: string, root?: string): FileBundleReader {
   const tar: Tar = { path, open: () => openTar(path, root) };
@@ -39,7 +38,7 @@ export function openBundleTar(path: string, root?: string): FileBundleReader {
   };
 }
 
-/** An archive, which is opened for each access. */
+/** Opened for each access. */
 interface Tar {
   readonly path: string;
   open(): Promise<OpenedFile | undefined>;
@@ -54,17 +53,12 @@ async function openTar(path: string, root: string | undefined): Promise<OpenedFi
   }
 }
 
-/**
- * Only members with names that a bundle has are remembered: others may have names of any length.
- */
+/** Other members are not remembered: their names may have any length. */
 const OURS = /^(?:oci-layout|bundle\.dsse\.json|index\.json|blobs\/sha256\/[0-9a-f]{64})$/;
 
 type Members = ReadonlyMap<string, TarMember>;
 
-/**
- * Runs one scan for all callers that wait for it. When the caller that started it aborts, the next
- * one starts again.
- */
+/** One scan for all waiting callers. When the one that started it aborts, the next starts again. */
 function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: AbortSignal) => Promise<Members> {
   let shared: { readonly members: Promise<Members>; readonly owner: AbortSignal } | undefined;
   return async (signal) => {
@@ -85,7 +79,7 @@ function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: Ab
 async function scanAll(tar: Tar, signal: AbortSignal): Promise<Members> {
   const found = new Map<string, TarMember>();
   await scan(tar, signal, (member) => {
-    // The first one counts, as for the envelope; later ones are ignored.
+    // As for the envelope, later ones are ignored.
     const name = member.name.toLowerCase();
     if (OURS.test(name) && !found.has(name)) found.set(name, member);
     return 'go on';

@@ -9,23 +9,20 @@ import { isBundleTar } from './open-bundle.ts';
 import { mediaError } from './open-file.ts';
 
 /**
- * Where bundles are looked for: on a `medium` in its folder `stickpin`; in the drop `folder` also
+ * Where bundles are searched: on a `medium` in its folder `stickpin`; in the drop `folder` also
  * directly below it; as `bundle` the root is one itself.
  */
 export type BundleLayout = 'medium' | 'folder' | 'bundle';
 
-/**
- * A bundle, or something that looks like a bundle and can't be read. Paths are relative to the root
- * that was searched.
- */
+/** A bundle, or something like a bundle that can't be read. Paths are relative to the root. */
 export type BundleCandidate =
   | { readonly kind: 'bundle'; readonly path: string }
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /**
- * Looks for bundles below `root`, without opening them. Files that editors and desktops leave
- * behind are ignored by name, and so is everything that does not look like a bundle. Sorted by path
- * within each folder. No link is followed, as `holdOnMedium()` says.
+ * Finds bundles below `root` without opening them. Files of editors and desktops are ignored by
+ * name, and so is everything that is no bundle. Sorted by path within each folder. No link is
+ * followed, as in `holdOnMedium()`.
  *
  * @throws AppError `media/read`, `media/gone`; `bundle/link` when the path to `root` has a link
  */
@@ -40,10 +37,9 @@ export async function findBundles(root: string, layout: BundleLayout, signal: Ab
   }
 }
 
-/** A folder below the root of a medium. */
 interface Spot {
   readonly folder: HeldFolder;
-  /** Relative to the root. */
+  /** To the root. */
   readonly path: string;
 }
 
@@ -69,7 +65,7 @@ async function searchMedium(top: Spot, layout: BundleLayout, signal: AbortSignal
       await folder?.close();
     }
   }
-  // What lies beside `stickpin` on a medium is not ours, and may be a lot.
+  // Files beside `stickpin` on a medium are not ours, and may be many.
   const sought = layout === 'folder' ? limits.entriesSought : limits.topEntries;
   const beside = await searchFolder(top, layout === 'folder', signal, home, sought);
   const direct = beside.filter((one) => one.path !== home);
@@ -91,10 +87,7 @@ async function findHome(top: HeldFolder): Promise<string | BundleCandidate | und
   }
 }
 
-/**
- * A bundle outside of `stickpin` on a medium is probably a mistake and is reported; other files
- * there are not ours.
- */
+/** A bundle outside `stickpin` is probably a mistake and is reported; other files are not ours. */
 function misplaced(candidate: BundleCandidate, home: string): BundleCandidate[] {
   if (candidate.kind !== 'bundle') return [];
   const { path } = candidate;
@@ -106,9 +99,9 @@ function misplaced(candidate: BundleCandidate, home: string): BundleCandidate[] 
 }
 
 /**
- * @param isHome bundles belong directly into this folder, so that what is near to one is reported
- * @param other the name of an entry that is searched by itself
- * @param sought how many entries of this folder, and of each one below it, are read at most
+ * @param isHome bundles belong directly into this folder, so similar things are reported
+ * @param other an entry that is searched separately
+ * @param sought most entries that are read of this folder, and of each one below it
  */
 async function searchFolder(
   spot: Spot,
@@ -141,12 +134,12 @@ async function searchFolder(
   return found;
 }
 
-/** An archive with another name than that of a bundle. */
+/** Without the name of a bundle. */
 const ARCHIVE = /^(.+?)(?:\.stickpin)?\.(tar|tgz|tar\.[a-z0-9]{1,5})$/i;
-/** So many entries of a folder without a bundle are searched for one. */
+/** So many entries of a folder are searched for a bundle one level too deep. */
 const DEEPER_ENTRIES = 64;
 
-/** A bundle one folder too deep, or an archive that is probably meant as one. */
+/** A bundle one folder too deep, or an archive that is probably one. */
 async function nearlyFound({ folder, path }: Spot, name: string, signal: AbortSignal): Promise<BundleCandidate[]> {
   const shown = join(path, name);
   const [, stem, ending = ''] = ARCHIVE.exec(name) ?? [];
@@ -193,10 +186,7 @@ async function listFolder(folder: HeldFolder, sought: number): Promise<{ names: 
   }
 }
 
-/**
- * Names of files that desktops, editors and filesystems leave behind. Hidden names are never
- * bundles.
- */
+/** Left by desktops, editors and filesystems. Hidden names are never bundles. */
 function isDropping(name: string): boolean {
   const lower = name.toLowerCase();
   return (
@@ -244,7 +234,7 @@ async function candidateIn(folder: HeldFolder, shown: string, sought?: number): 
   );
 }
 
-/** Files and links are ignored. */
+/** Ignores files and links. */
 function undefinedForLink(error: unknown): undefined {
   if (!(error instanceof AppError) || error.code !== 'bundle/link') throw error;
   return undefined;

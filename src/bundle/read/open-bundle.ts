@@ -2,17 +2,15 @@ import { openBundleDirectory } from './bundle-directory.ts';
 import type { FileBundleReader } from './bundle-reader.ts';
 import { openBundleTar } from './bundle-tar.ts';
 
-/** Whether a file of this name is a bundle in tar form. */
 export function isBundleTar(path: string): boolean {
   return /\.stickpin\.tar$/i.test(path);
 }
 
 /**
- * Read access to the bundle at `path`: a tar file by its name, else a directory. Opening it touches
- * nothing.
+ * A tar file by its name, else a directory. Opening touches nothing.
  *
- * @param root the root of its medium: no link between the two is followed, even if others change
- *   the medium meanwhile. Default none, for a bundle that a user named.
+ * @param root of the medium: no link between the two is followed, even if others change the medium
+ *   meanwhile. Default none, for a bundle that a user named.
  */
 export function openBundle(path: string, root?: string): FileBundleReader {
   return isBundleTar(path) ? openBundleTar(path, root) : openBundleDirectory(path, root);

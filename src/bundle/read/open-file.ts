@@ -10,25 +10,24 @@ import type { HeldFolder } from '../../platform/files/held-folder.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
 
-/** The largest chunk that is read at once, in bytes. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** System errors that mean that the device of a path is gone. */
+/** The device of a path is gone. */
 const GONE = new Set(['ENODEV', 'ENXIO', 'ENOTCONN', 'ESTALE', 'ENOMEDIUM', 'ESHUTDOWN']);
 
-/** A file that is open for reading, and its size at that time. */
+/** `sizeBytes` is that at opening. */
 export interface OpenedFile {
   readonly handle: FileHandle;
   readonly sizeBytes: number;
 }
 
 /**
- * Opens a regular file for reading, without following a link and without waiting for a pipe. Links
- * in its parent folders are followed: open a file on a medium with {@link openRegularFileIn}.
+ * Opens a regular file without following a link or waiting for a pipe. Links in its parent folders
+ * are followed: use {@link openRegularFileIn} on media.
  *
- * @returns undefined when there is no such file.
+ * @returns undefined when there is no such file
  * @throws AppError `bundle/link` when it is a link, a directory or a device; `media/read`,
- *   `media/gone` as {@link mediaError}.
+ *   `media/gone` as {@link mediaError}
  */
 export async function openRegularFile(path: string): Promise<OpenedFile | undefined> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -39,7 +38,6 @@ export async function openRegularFile(path: string): Promise<OpenedFile | undefi
   );
 }
 
-/** As {@link openRegularFile}, for a file in a folder that is held. */
 export async function openRegularFileIn(folder: HeldFolder, name: string): Promise<OpenedFile | undefined> {
   return openChecked(
     join(folder.path, name),
@@ -54,8 +52,7 @@ async function openChecked(
   openFile: () => Promise<FileHandle>,
 ): Promise<OpenedFile | undefined> {
   try {
-    // The check before keeps devices and pipes from being opened at all; O_NOFOLLOW covers a change
-    // in between.
+    // The check keeps devices and pipes closed; O_NOFOLLOW covers a change in between.
     if (!(await look()).isFile()) throw notRegular(path);
     const handle = await openFile();
     try {
@@ -74,11 +71,7 @@ async function openChecked(
   }
 }
 
-/**
- * Streams the file at `path` as {@link streamOpened} does.
- *
- * @throws AppError as {@link openRegularFile} and {@link streamOpened}
- */
+/** @throws AppError as {@link openRegularFile} and {@link streamOpened} */
 export function streamFile(
   path: string,
   startByte: number,
@@ -90,14 +83,14 @@ export function streamFile(
 }
 
 /**
- * Streams the file that `opening` opens, called `path` in messages, from `startByte` up to
- * `endByte` (default: its size when it was opened) in chunks of at most 1 MiB, which `allocate`
- * gives (default: a new buffer each). The file is closed at the end, when the consumer stops, and
- * at once when `signal` aborts, even while the consumer holds a chunk.
+ * Streams a file, called `path` in messages, from `startByte` to `endByte` (default: its size at
+ * opening) in chunks of at most 1 MiB from `allocate` (default: a new buffer each). The file is
+ * closed at the end, when the consumer stops, and at once when `signal` aborts, even while the
+ * consumer holds a chunk.
  *
  * @throws AppError as {@link openRegularFile}; `media/gone` (`wait`) when there is no such file;
  *   `media/read` (`retry`) when a read fails or the file ends early; the signal's reason after an
- *   abort.
+ *   abort
  */
 export async function* streamOpened(
   path: string,
@@ -157,12 +150,11 @@ async function readChunk(
 }
 
 /**
- * A failed system call on a medium as `media/gone` (`wait`) or `media/read` (`retry`). An AppError
- * is returned unchanged.
+ * A system error on a medium as `media/gone` (`wait`) or `media/read` (`retry`). An AppError stays.
  */
 export function mediaError(path: string, error: unknown): unknown {
   const code = systemCodeOf(error);
-  // Our own errors carry a code with a slash, system errors never do.
+  // Our own codes have a slash, system codes never do.
   if (code === undefined || code.includes('/')) return error;
   if (GONE.has(code)) return gone(path, error);
   if (code === 'EACCES' || code === 'EPERM') {
@@ -186,14 +178,13 @@ export function mediaError(path: string, error: unknown): unknown {
 }
 
 /**
- * `EBADMSG` and `EUCLEAN`, with which a filesystem reports that its own data are damaged; Node has
- * no names for them.
+ * `EBADMSG` and `EUCLEAN`: a filesystem reports damage of its own data. Node has no names for them.
  */
 function isDamage(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && (error.errno === -74 || error.errno === -117);
 }
 
-/** `media/gone` (`wait`) for a path that is not there any more. */
+/** `media/gone` (`wait`). */
 export function gone(path: string, cause?: unknown) {
   return bundleError('media/gone', `${path} is not there any more: plug the medium in again to continue`, {
     disposition: 'wait',
@@ -205,21 +196,19 @@ function notRegular(path: string) {
   return bundleError('bundle/link', `${path} is not a regular file; links are not followed: copy the bundle itself`);
 }
 
-/** A blob that was read and checked, or why it is missing. */
 type BlobResult =
   | { readonly kind: 'read'; readonly bytes: Buffer }
   | { readonly kind: 'missing'; readonly missing: FaultyBlob };
 
-/** The expected digest and size in bytes of a blob. */
+/** Size in bytes. */
 export interface ExpectedBlob {
   readonly digest: Digest;
   readonly sizeBytes: number;
 }
 
 /**
- * Reads a small blob and checks its size and digest. The caller has checked the size against its
- * limit; never more is read, even of a file that grows meanwhile. An unreadable blob counts as
- * `damaged`.
+ * Reads a small blob and checks its size and digest. The caller checks the size against its limit;
+ * never more is read, even of a file that grows. An unreadable blob counts as `damaged`.
  *
  * @throws AppError `media/gone` (`wait`)
  */
@@ -247,10 +236,7 @@ export async function readBlob(reader: BundleReader, expected: ExpectedBlob, sig
     : { kind: 'missing', missing: { digest, why: 'damaged' } };
 }
 
-/**
- * Checks only the size of a blob. @returns undefined when it is right. @throws AppError
- * `media/read`, `media/gone`
- */
+/** Undefined when the size is right. @throws AppError `media/read`, `media/gone` */
 export async function sizeMisfit(
   reader: Pick<BundleReader, 'sizeOf'>,
   expected: ExpectedBlob,

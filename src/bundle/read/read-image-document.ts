@@ -5,22 +5,19 @@ import { type ImageDocument, parseImageDocument } from '../format/oci-schema.ts'
 import { limits } from '../limits.ts';
 import type { BundleReader } from './bundle-reader.ts';
 
-/** A source of blobs by digest. */
 export type DocumentSource = Pick<BundleReader, 'sizeOf' | 'read'>;
 
-/** A document that was read whole. */
 export interface ReadDocument {
   readonly bytes: Buffer;
   /**
-   * Undefined when the bytes have another digest, so that they are not signed and must not be
-   * parsed, or when they are neither a manifest nor an index.
+   * Undefined for another digest, since unsigned bytes must not be parsed, and for bytes that are
+   * neither a manifest nor an index.
    */
   readonly document: ImageDocument | undefined;
 }
 
 /**
- * Reads a manifest or an index of an image whole, at most 4 MiB. Resolves to undefined when the
- * source has none of acceptable size.
+ * At most 4 MiB. Undefined when the source has none of acceptable size.
  *
  * @throws AppError `media/gone` (`wait`), `media/read` (`retry`)
  */

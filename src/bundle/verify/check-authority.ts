@@ -14,8 +14,7 @@ import type { Trust, TrustedKey } from '../keys/trusted-keys.ts';
 import type { VerifiedPayload } from './verify-envelope.ts';
 
 /**
- * Checks, before anything else of the bundle is read, that a signer may sign for the payload's
- * stream.
+ * Checks the signer's right to the payload's stream before anything else of the bundle is read.
  *
  * @throws AppError `bundle/outside-role` (`reject`) with the role and the stream
  */
@@ -27,11 +26,11 @@ export function checkStream(verified: VerifiedPayload, payload: Payload, trust: 
 }
 
 /**
- * The bundle with those of its signers that may sign it: plain keys, and keys of the roles that
- * cover its stream and all of its repositories.
+ * Keeps those signers that may sign the bundle: plain keys, and keys of roles that cover its stream
+ * and all its repositories.
  *
- * @throws AppError `bundle/outside-role` (`reject`) with role, stream and repository, when these
- *   are not enough and the bundle is not vouched for
+ * @throws AppError `bundle/outside-role` (`reject`) with role, stream and repository, when too few
+ *   remain and the bundle is not vouched for
  */
 export function checkScope(
   verified: VerifiedPayload,
@@ -48,8 +47,8 @@ export function checkScope(
 }
 
 /**
- * Whether the keys that signed may make the change of keys that the payload asks for. A bundle that
- * is trusted by digest is accepted without this, but its change of keys has no effect.
+ * Whether the signers may change keys as the payload requests. A bundle that is trusted by digest
+ * passes, but its change of keys has no effect.
  *
  * @throws AppError `bundle/rotation` (`reject`)
  */
@@ -80,7 +79,7 @@ function whyNotBy(role: Role | undefined, named: string): string {
 }
 
 function rulesOf({ keys, threshold }: Trust): SignatureRules {
-  // Revoked keys are not trusted, so they are not among the signers.
+  // Revoked keys are not trusted, so they are no signers.
   return { threshold, roles: keys.roles, revocations: { keyIds: [], revocationsUnreadable: false } };
 }
 
@@ -101,7 +100,7 @@ function hasPlainSigners({ signers }: VerifiedPayload, { threshold }: Trust): bo
   return signers.filter(({ role }) => role === undefined).length >= threshold;
 }
 
-/** Roles of which enough keys signed, regardless of what they may sign. */
+/** Roles with enough signers, regardless of their limits. */
 function rolesMet(signers: readonly TrustedKey[], { keys }: Trust): readonly Role[] {
   return keys.roles.filter(({ name, threshold }) => signers.filter(({ role }) => role === name).length >= threshold);
 }

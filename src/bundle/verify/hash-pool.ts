@@ -1,21 +1,19 @@
 import { startWorkerThread } from '../../platform/async/worker-thread.ts';
 
-/** The result of hashing a part of a file. */
 type HashResult = Exclude<HashMessage, { readonly kind: 'progress' }>;
 
-/** Worker threads that hash. */
 export interface HashPool {
   /**
-   * SHA-256 of a part of a file. Tasks beyond the number of threads wait in the threads' queues.
+   * Tasks beyond the number of threads wait.
    *
-   * @throws the signal's reason at once after an abort.
+   * @throws the signal's reason at once after an abort
    */
   hash(task: HashTask): Promise<HashResult>;
-  /** Ends the threads. Waiting tasks are rejected. */
+  /** Waiting tasks are rejected. */
   close(): void;
 }
 
-/** A worker is a small program that needs little heap. */
+/** The program is small. */
 const HEAP = { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 2 };
 
 interface Waiting {
@@ -24,9 +22,9 @@ interface Waiting {
 }
 
 /**
- * Starts `threads` workers. An abort ends them at the latest after their current read of 1 MiB.
+ * An abort ends the workers after their current read of 1 MiB at the latest.
  *
- * @param onBytes called repeatedly with the number of bytes hashed since the last call.
+ * @param onBytes called with the number of bytes hashed since the last call
  */
 export function createHashPool(threads: number, signal: AbortSignal, onBytes: (bytes: number) => void): HashPool {
   const seats = Array.from({ length: threads }, () => createSeat(onBytes));
@@ -47,7 +45,7 @@ export function createHashPool(threads: number, signal: AbortSignal, onBytes: (b
   };
 }
 
-/** One worker with its tasks, which it answers in their order. */
+/** One worker answers its tasks in order. */
 function createSeat(onBytes: (bytes: number) => void) {
   const waiting: Waiting[] = [];
   let ended: { readonly reason: unknown } | undefined;
@@ -75,7 +73,7 @@ function createSeat(onBytes: (bytes: number) => void) {
   };
 }
 
-/** A part of a file to be hashed. `fd` belongs to the process and stays open until the answer. */
+/** `fd` belongs to the process and stays open until the answer. */
 interface HashTask {
   readonly fd: number;
   readonly startByte: number;
@@ -83,9 +81,8 @@ interface HashTask {
 }
 
 /**
- * A worker's messages: any number of `progress`, then one of the others. `ended`: the file ended at
- * `atByte`, before the end of the task. `failed`: a read failed with the system error `code`, as
- * `EIO`.
+ * Any number of `progress`, then one of the others. `ended`: the file ended at `atByte`, before the
+ * task's end. `failed`: a read failed with the system error `code`, as `EIO`.
  */
 type HashMessage =
   | { readonly kind: 'progress'; readonly bytes: number }
@@ -94,19 +91,19 @@ type HashMessage =
   | { readonly kind: 'failed'; readonly code: string; readonly message: string };
 
 /**
- * The program of a worker thread: hashes one {@link HashTask} after the other. It reads
- * synchronously, since its thread does nothing else, into one buffer of 1 MiB, so that its memory
- * does not depend on the file.
+ * The program of a worker: hashes one {@link HashTask} after the other. It reads synchronously,
+ * since its thread does nothing else, into one buffer of 1 MiB, so that its memory does not depend
+ * on the file.
  *
  * INVARIANT: this function runs from its own text (see `createHashPool()`), so that it needs no
- * file beside the program. It may use nothing outside of itself except globals.
+ * other file. It uses nothing outside itself but globals.
  */
 function runHashWorker(): void {
   const { createHash } = process.getBuiltinModule('node:crypto');
   const { readSync } = process.getBuiltinModule('node:fs');
   const { parentPort } = process.getBuiltinModule('node:worker_threads');
   const buffer = Buffer.allocUnsafeSlow(1024 * 1024);
-  // Few messages: each one wakes the main thread, which shares its core.
+  // Each message wakes the main thread, which shares its core.
   const tellBytes = 16 * buffer.length;
 
   const hash = ({ fd, startByte, sizeBytes }: HashTask): HashMessage => {

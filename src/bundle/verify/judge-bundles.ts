@@ -13,32 +13,29 @@ import { judgeBundle, readEnvelope } from './judge-bundle.ts';
 import { bundleIdOf } from './verify-envelope.ts';
 import { findMissing } from './walk-images.ts';
 
-/**
- * A candidate on a medium: a bundle with its reader, or something that looks like a bundle and
- * can't be read.
- */
+/** A bundle with its reader, or something like a bundle that can't be read. */
 export type BundleToJudge =
   | { readonly kind: 'bundle'; readonly path: string; readonly reader: BundleReader }
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /**
- * Judges the bundles of a medium, one after the other. A bundle that may not be trusted, is
- * malformed or can't be read is `rejected` with its reason and does not hide the others. Where an
- * approval is enough, a bundle that no trusted key signed is `unapproved`.
+ * Judges the bundles of a medium in order. One that is not trusted, malformed or unreadable is
+ * `rejected` with its reason and does not hide the others. Where an approval is enough, a bundle
+ * without a trusted signature is `unapproved`.
  *
- * @returns one result for each bundle, in their order
+ * @returns one result for each bundle, in order
  * @throws AppError `media/gone` (`wait`) when the medium went away meanwhile
  */
 export async function judgeBundles(
   bundles: readonly BundleToJudge[],
   options: {
     readonly trust: Trust;
-    /** Parses what is large; default `documentsHere`. */
+    /** Default `documentsHere`. */
     readonly documents?: Documents;
     /**
-     * What the same keys found at the same paths a moment ago, where a path names the digest of its
-     * bundle. A bundle that was verified and had all its documents is not verified again: only its
-     * blobs are looked for. Default: each bundle is judged anew.
+     * Recent results of the same keys at the same paths, where a path names the digest of its
+     * bundle. Of a bundle that was verified with all its documents only the blobs are checked
+     * again. Default: each bundle is judged anew.
      */
     readonly known?: readonly FoundBundle[];
   },
@@ -68,10 +65,7 @@ function hasAllDocuments(found: FoundBundle): found is Extract<FoundBundle, { ki
   return !found.missing.some(({ digest }) => documents.has(digest));
 }
 
-/**
- * An approval can replace missing signatures. A signature that does not match means a damaged or
- * altered bundle.
- */
+/** An approval replaces missing signatures. A wrong signature means a damaged or altered bundle. */
 const MAY_BE_APPROVED: ReadonlySet<string> = new Set([
   'bundle/no-key',
   'bundle/revocations-unreadable',
@@ -105,16 +99,15 @@ async function judgeOne(
   }
 }
 
-/** A verified bundle on a stick, and its path there. */
 export interface BundleOnStick {
   readonly path: string;
   readonly bundle: VerifiedBundle;
 }
 
 /**
- * Why bundles of one stick can't be together on a node that knows none of them, by path. That is
- * what the node refuses when it adopts them one after the other, and what it can't tell apart or
- * order. Nodes of each architecture see only their own.
+ * Why bundles of one stick can't be together on a node that knows none of them, by path: the node
+ * refuses one after the other, or can't distinguish or order them. Nodes see only bundles of their
+ * architecture.
  *
  * @param found in the order in which a node finds them
  */

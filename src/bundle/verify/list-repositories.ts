@@ -15,9 +15,7 @@ import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { readBlob } from '../read/open-file.ts';
 
-/**
- * A manifest that names another one as its `subject` (image-spec, manifest.md), as a descriptor.
- */
+/** `subject`: image-spec, manifest.md. */
 export interface Referral {
   readonly mediaType: string;
   readonly digest: Digest;
@@ -26,7 +24,6 @@ export interface Referral {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** What a bundle holds of one repository. */
 export interface BundleRepository {
   /** Manifests, indexes, configs and layers; some may be missing. */
   readonly digests: ReadonlySet<Digest>;
@@ -43,11 +40,11 @@ interface Growing {
 
 const REF_NAME = 'org.opencontainers.image.ref.name';
 /**
- * The referrers tag schema (distribution-spec 1.1): an index under this tag lists what refers to
- * the digest.
+ * distribution-spec 1.1, referrers tag schema: an index under this tag lists what refers to the
+ * digest.
  */
 const REFERRERS_TAG = /^sha256-([0-9a-f]{64})$/;
-/** Largest nesting of indexes that is followed. */
+/** Of indexes. */
 const MAX_DEPTH = 3;
 
 const reference = v.looseObject({
@@ -55,20 +52,17 @@ const reference = v.looseObject({
   digest: v.custom<Digest>((value) => typeof value === 'string' && isDigest(value)),
   size: v.pipe(v.number(), v.safeInteger()),
 });
-/** The members of a manifest or an index that refers to another one. */
 const referring = v.looseObject({
   artifactType: v.exactOptional(v.string()),
   subject: v.exactOptional(reference),
   annotations: v.exactOptional(v.record(v.string(), v.string())),
 });
 
-/** A manifest or an index, with what it refers to. */
 type Document = ImageDocument & v.InferOutput<typeof referring>;
 
 /**
- * What a bundle holds of each repository (`quay.io/coreos/etcd`): its images, and whatever else
- * `index.json` lists for them, as signatures and other manifests with a `subject`. Missing, damaged
- * and foreign documents are skipped.
+ * The images of each repository (`quay.io/coreos/etcd`), and other manifests of `index.json`, as
+ * signatures and those with a `subject`. Missing, damaged and foreign documents are skipped.
  *
  * @param bundle contents and index that were checked before, as `judgeBundle()` gives them
  * @throws AppError `media/gone`
@@ -95,10 +89,7 @@ export async function listRepositories(
   return new Map([...repositories].map(([name, growing]) => [name, finished(growing)]));
 }
 
-/**
- * An entry of `index.json` that is not an image of the contents: under its own name, else wherever
- * its subject is.
- */
+/** An entry without an image of the contents: under its own name, else beside its subject. */
 async function collectAttached(
   reader: BundleReader,
   entry: IndexEntry,
@@ -122,9 +113,7 @@ async function collectAttached(
   }
 }
 
-/**
- * What an index under a referrers tag lists refers to `subject`, whether it says so itself or not.
- */
+/** All entries of an index under a referrers tag refer to `subject`, even if they don't say so. */
 async function collectListed(
   reader: BundleReader,
   index: Descriptor,
@@ -139,7 +128,7 @@ async function collectListed(
   }
 }
 
-/** Adds a manifest or an index to a repository, with everything below it. */
+/** With everything below it. */
 async function collect(
   reader: BundleReader,
   of: Descriptor,
@@ -175,10 +164,7 @@ async function readDocument(reader: BundleReader, of: Descriptor, signal: AbortS
   }
 }
 
-/**
- * distribution-spec 1.1, "Listing Referrers": without an `artifactType` of its own, an image
- * manifest has that of its config.
- */
+/** distribution-spec 1.1, "Listing Referrers": the default `artifactType` is that of the config. */
 function referralOf({ mediaType, digest: id, size }: Descriptor, found: Document): Referral {
   const artifactType = found.artifactType || (found.kind === 'manifest' && found.config.mediaType) || undefined;
   return {

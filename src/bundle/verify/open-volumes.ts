@@ -9,9 +9,8 @@ import { readEnvelope } from './judge-bundle.ts';
 import { bundleIdOf } from './verify-envelope.ts';
 
 /**
- * The directories over which `bundle create --volume-size` has spread a bundle: `DIR/1`, `DIR/2` …
- * in their order; empty when `path` holds none. With a missing volume the bundle lacks blobs, which
- * its reader reports.
+ * The volumes `DIR/1`, `DIR/2` … of `bundle create --volume-size` in order; empty when there are
+ * none. Blobs of a missing volume are missing in the reader.
  */
 export async function volumesIn(path: string): Promise<string[]> {
   const names = await readdir(path).catch(() => []);
@@ -23,12 +22,12 @@ export async function volumesIn(path: string): Promise<string[]> {
 }
 
 /**
- * One reader for several volumes of a bundle: small files come from the first volume, each blob
- * from the volume that has it.
+ * One reader for several volumes: small files come from the first, each blob from the one that has
+ * it.
  *
- * @param path how messages name the bundle
- * @throws AppError `bundle/inconsistent` when one is a volume of another bundle; as
- *   `readEnvelope()` for one that is not a bundle.
+ * @param path names the bundle in messages
+ * @throws AppError `bundle/inconsistent` for a volume of another bundle; as `readEnvelope()` for
+ *   one that is not a bundle
  */
 export async function openVolumes(
   path: string,
@@ -42,7 +41,7 @@ export async function openVolumes(
     if (bundleIdOf((await readEnvelope(reader, signal)).payload) === bundleId) continue;
     throw bundleError('bundle/inconsistent', `${reader.path} is a volume of another bundle than ${first.path}`);
   }
-  /** The first volume that has the blob; the first one of all when none has it. */
+  /** The first volume of all when none has the blob. */
   const holderOf = async (digest: Digest, inner: AbortSignal): Promise<FileBundleReader> => {
     for (const reader of readers) if ((await reader.sizeOf(digest, inner)) !== undefined) return reader;
     return first;

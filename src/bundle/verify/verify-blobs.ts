@@ -9,28 +9,27 @@ import { type ExpectedBlob, gone, mediaError, openRegularFile, sizeMisfit } from
 import { createHashPool, type HashPool } from './hash-pool.ts';
 import { type JudgedBundle, readUntrusted } from './judge-bundle.ts';
 
-/** A missing or damaged blob, with the evidence. */
 export interface BlobFault extends FaultyBlob {
-  /** The file that holds or should hold it: the tar, for a bundle in tar form. */
+  /** The file of the blob, or the tar. */
   readonly file: string;
-  /** What is wrong with it: `it has digest sha256:…`. */
+  /** As `it has digest sha256:…`. */
   readonly detail: string;
 }
 
-/** This many threads are faster than any medium. */
+/** Faster than any medium. */
 const MAX_THREADS = 8;
 
-/** With a queued blob a thread does not wait while the next file is opened. */
+/** A thread need not wait for the next file. */
 const BLOBS_PER_THREAD = 2;
 
 /**
- * Reads every blob of a bundle to its end and checks its digest, on a thread for each core; large
- * blobs go first, so that the threads end together. Unreadable blobs count as `damaged`.
+ * Reads every blob and checks its digest, on a thread for each core; large blobs first, so that
+ * threads end together. Unreadable blobs count as `damaged`.
  *
- * @param blobs digests with their sizes in bytes, as `judgeBundle()` gives them.
- * @param onBytes called repeatedly with the number of bytes read since the last call.
- * @returns the missing and damaged blobs, each once, in the given order.
- * @throws AppError `media/gone` (`wait`); the signal's reason at once after an abort.
+ * @param blobs sizes in bytes, as `judgeBundle()` gives them
+ * @param onBytes called with the number of bytes read since the last call
+ * @returns the missing and damaged blobs, each once, in the given order
+ * @throws AppError `media/gone` (`wait`); the signal's reason at once after an abort
  */
 export async function verifyBlobs(
   reader: FileBundleReader,
@@ -46,7 +45,7 @@ export async function verifyBlobs(
   const faults = new Map<Digest, BlobFault>();
   const pool = createHashPool(threads, signal, onBytes);
   const work = async (): Promise<void> => {
-    // One shared iterator: each loop takes the next blob.
+    // All loops share one iterator.
     for (const blob of next) {
       const fault = await verifyBlob(reader, blob, pool, signal);
       if (fault !== undefined) faults.set(blob.digest, fault);
@@ -83,7 +82,7 @@ async function verifyBlob(
   }
 }
 
-/** What is wrong with the bytes, or undefined. @throws AppError as `openRegularFile()` */
+/** Undefined when right. @throws AppError as `openRegularFile()` */
 async function hashMisfit(
   file: string,
   expected: ExpectedBlob & { readonly startByte: number },
@@ -103,32 +102,27 @@ async function hashMisfit(
   }
 }
 
-/**
- * The blobs that a delta takes from its base, with their sizes in bytes. Empty for
- * any other bundle.
- */
+/** Blobs of a delta's base, with sizes in bytes. Empty for other bundles. */
 export function blobsLeftToBase({ missing, blobs }: Pick<JudgedBundle, 'missing' | 'blobs'>): Map<Digest, number> {
   const left = missing.filter((blob) => !isFaulty(blob));
   return new Map(left.map(({ digest }) => [digest, blobs.get(digest) ?? 0]));
 }
 
-/** The result of checking a base. */
 export interface CheckedBase {
   /** `ocp@4.13.6`. */
   readonly name: string;
-  /** Blobs of `left` that are missing or damaged in the base. */
+  /** Of `left`, missing or damaged in the base. */
   readonly faulty: readonly FaultyBlob[];
-  /** Blobs of `left` that the base, a delta itself, takes from its own base. */
+  /** Of `left`, in the base of the base, a delta itself. */
   readonly leftAgain: number;
 }
 
 /**
- * Checks that a bundle is the base of a delta and has the blobs that the delta takes from it. It
- * need not be signed, since the delta names it by digest.
+ * Checks that a bundle is the base of a delta and has the blobs that the delta needs. It may be
+ * unsigned: the delta names it by digest.
  *
- * @param options.full reads the blobs and checks their digests; else their sizes only.
- * @throws AppError `bundle/inconsistent` (`reject`) when it is another bundle; as `readUntrusted()`
- *   does.
+ * @param options.full checks digests, not only sizes
+ * @throws AppError `bundle/inconsistent` (`reject`) for another bundle; as `readUntrusted()`
  */
 export async function checkBase(
   reader: FileBundleReader,

@@ -18,34 +18,27 @@ import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { type ExpectedBlob, readBlob, sizeMisfit } from '../read/open-file.ts';
 
-/**
- * Number of concurrent small reads, so that neither the medium nor this process waits for the
- * other; each reads at most 4 MiB.
- */
+/** Concurrent small reads of at most 4 MiB, so that neither the medium nor this process waits. */
 const IMAGES_AT_ONCE = 8;
 const BLOBS_AT_ONCE = 32;
 
-/** The blobs of a bundle's images. */
 export interface WalkedImages {
   /**
-   * Manifests, indexes, configs and the documents of attached tags, each once, in the order of the
-   * images.
+   * Manifests, indexes, configs and documents of attached tags, each once, in the order of images.
    */
   readonly documents: readonly Digest[];
-  /** Missing and damaged blobs, each once. */
+  /** Each once. */
   readonly missing: readonly MissingBlob[];
-  /** Every blob whose size is known: documents, layers, attachments. */
+  /** Documents, layers and attachments whose size is known. */
   readonly blobs: ReadonlyMap<Digest, number>;
 }
 
 /**
- * Walks from `index.json` over every image to its layers, reading and checking manifests, indexes
- * and configs, and looking at the sizes of layers and attachments. A missing document ends the walk
- * below it only.
+ * Walks from `index.json` over every image to its layers: checks manifests, indexes and configs,
+ * and the sizes of layers and attachments. A missing document ends the walk below it only.
  *
- * @param parsers parses the documents.
- * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json` says
- *   other than the manifests; `media/read`, `media/gone`.
+ * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json`
+ *   contradicts the manifests; `media/read`, `media/gone`
  */
 export async function walkImages(
   reader: BundleReader,
@@ -74,7 +67,7 @@ export async function walkImages(
 }
 
 /**
- * The layers and attachments of a bundle that are missing or have another size.
+ * Layers and attachments that are missing or have another size.
  *
  * @throws AppError `media/read`, `media/gone`
  */
@@ -95,7 +88,6 @@ export async function findMissing(
   return missing;
 }
 
-/** Blobs that are no documents of an image. */
 function othersOf({
   payload,
   contents,
@@ -104,22 +96,21 @@ function othersOf({
   return [...contents.layers, ...attached];
 }
 
-/** What a walk needs of a bundle. */
 interface Walkable {
   readonly payload: Payload;
   readonly contents: Contents;
   readonly index: ImageIndex;
 }
 
-/** A document of the walk; `lacks` when it is missing. */
+/** It `lacks` when it is missing. */
 interface WalkedDocument extends ExpectedBlob {
   readonly lacks: MissingBlob | undefined;
 }
 
-/** The walk through one image. */
+/** Through one image. */
 interface Walk {
   readonly documents: readonly WalkedDocument[];
-  /** Reads a document; undefined when it is missing, which is recorded. */
+  /** Undefined when missing, which is recorded. */
   document(of: ContentPointer, what: string): Promise<Buffer | undefined>;
   readonly parsers: Documents;
   readonly signal: AbortSignal;
@@ -173,13 +164,12 @@ async function walkImage(
 
 interface WalkedManifests {
   readonly manifests: readonly { readonly digest: Digest; readonly manifest: ImageManifest }[];
-  /** Whether no document is missing. */
   readonly isWhole: boolean;
 }
 
 /**
  * The image's manifest, or those of its index that runtimes choose. Bundles of earlier versions
- * have only the first of them: as long as the layers that are listed go on, a manifest is expected.
+ * have only the first: a manifest is expected as long as listed layers remain.
  */
 async function walkToManifests(walk: Walk, image: Image, entry: Descriptor, arch: string): Promise<WalkedManifests> {
   const manifests: { digest: Digest; manifest: ImageManifest }[] = [];
@@ -218,10 +208,7 @@ function checkCount(image: Image, layers: number): void {
   }
 }
 
-/**
- * @param subjects the digests that the tag may describe; undefined while the image's manifest is
- *   missing.
- */
+/** @param subjects digests that the tag may describe; undefined while the manifest is missing */
 async function walkAttached(
   walk: Walk,
   image: Image,
@@ -281,9 +268,7 @@ async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, con
   }
 }
 
-/**
- * Totals are known only when no document is missing, since documents refer to others.
- */
+/** Totals are known only with all documents, since documents refer to others. */
 function checkTotals({ documents, missing, blobs }: WalkedImages, { totals, attachments }: Payload): void {
   const known = new Set(documents);
   if (missing.some((blob) => known.has(blob.digest))) return;
