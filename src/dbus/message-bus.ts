@@ -27,49 +27,46 @@ export {
   type SignalHeader,
 } from './wire/types.ts';
 
-/** A value of D-Bus type `v`: a signature and a value that matches it. */
+/** D-Bus type `v`. */
 export function variant(signature: string, value: unknown): unknown {
   return new Variant(signature, value);
 }
 
-/** The value inside a D-Bus variant, or the value itself when it is none. */
+/** The value itself when it is no variant. */
 export function unwrapVariant(value: unknown): unknown {
   return value instanceof Variant ? value.value : value;
 }
 
-/** Code of errors of {@link MessageBus}: there is no bus, or no connection to it. */
+/** There is no bus, or no connection to it. */
 type BusErrorCode = 'platform/bus-unreachable';
 
-/** One connection to a D-Bus message bus. */
 export interface MessageBus {
-  /** Our unique name on the bus, for example `:1.42`. */
+  /** For example `:1.42`. */
   readonly uniqueName: string;
   /**
-   * Calls a method and waits for its reply until `signal` aborts.
+   * Waits for the reply until `signal` aborts.
    *
    * @throws BusErrorReply when the peer replied with an error; AppError `platform/bus-unreachable`
    *   when the connection is closed
    */
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
   /**
-   * Calls `listener` for the signals that the bus delivers. The caller adds match rules
-   * (`AddMatch`). Any user may send us any signal.
+   * The caller adds match rules (`AddMatch`). Any user may send us any signal.
    *
    * @param isExpected decides by its header whether a signal is read. Default: all. A signal above
    *   1 MiB is never read
    */
   onSignal(listener: (signal: BusSignal) => void, isExpected?: (header: SignalHeader) => boolean): () => void;
   /**
-   * Answers incoming method calls; without a handler with `UnknownMethod`. A call with a body above
-   * 8 KiB, or from a sender with 16 unanswered calls, is answered `LimitsExceeded` and its body is
-   * not read.
+   * Answers incoming calls; without a handler with `UnknownMethod`. A call with a body above 8 KiB,
+   * or from a sender with 16 unanswered calls, is answered `LimitsExceeded` and its body is not
+   * read.
    *
    * @param check default: no error
    */
   serve(handler: CallHandler | undefined, check?: CallCheck): void;
-  /** Broadcasts a signal. */
   emit(signal: OutgoingSignal): void;
-  /** Calls `listener` once when the connection ends, also after {@link close}. */
+  /** Called once, also after {@link close}. */
   onClose(listener: (reason: string) => void): () => void;
   close(): void;
 }
@@ -79,19 +76,16 @@ const BUS = {
   path: '/org/freedesktop/DBus',
   interface: 'org.freedesktop.DBus',
 };
-/**
- * A call to the bus itself, for example `AddMatch` or `RequestName` (D-Bus specification, "Message
- * Bus Messages").
- */
+/** To the bus itself, as `AddMatch` (D-Bus specification, "Message Bus Messages"). */
 export function busCall(member: string, signature: string, body: readonly unknown[]): BusCall {
   return { ...BUS, member, signature, body };
 }
 
 /**
- * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; `unix:path=` and
+ * Connects to `address` (D-Bus specification, "Server Addresses"; `unix:path=` and
  * `unix:abstract=`) and calls `Hello`.
  *
- * @throws AppError `platform/bus-unreachable` (`retry`) when nothing answers there.
+ * @throws AppError `platform/bus-unreachable` (`retry`) when nothing answers
  */
 export async function connectMessageBus(address: string, signal: AbortSignal): Promise<MessageBus> {
   signal.throwIfAborted();
@@ -106,7 +100,6 @@ export async function connectMessageBus(address: string, signal: AbortSignal): P
   }
 }
 
-/** The state of one connection. */
 interface Wire extends Incoming {
   readonly address: string;
   readonly closeListeners: Set<(reason: string) => void>;
@@ -174,8 +167,8 @@ function busOn(wire: Wire): MessageBus {
 }
 
 /**
- * Sends a message, unless the connection has ended, and returns its serial. @throws Error when its
- * body does not fit its signature
+ * Does nothing after the connection has ended. @returns its serial @throws Error when its body does
+ * not fit its signature
  */
 function send(message: Message, wire: Wire, body?: Buffer): number {
   const serial = wire.nextSerial++;

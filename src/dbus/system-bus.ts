@@ -16,55 +16,47 @@ import {
   type SignalHeader,
 } from './message-bus.ts';
 
-/** A connection to the system bus that reconnects automatically. */
+/** Reconnects automatically. */
 export interface SystemBus {
   /**
-   * Connects for the first time. @throws AppError `platform/bus-unreachable` (`retry`); it tries
-   * again in the background then
+   * @throws AppError `platform/bus-unreachable` (`retry`) when the first try fails; others follow
+   *   in the background
    */
   start(signal: AbortSignal): Promise<void>;
   /**
-   * @throws AppError `platform/bus-unreachable` (`retry`) while there is no connection;
-   *   BusErrorReply when the peer replied with an error
+   * @throws AppError `platform/bus-unreachable` (`retry`) without a connection; BusErrorReply when
+   *   the peer replied with an error
    */
   call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
-  /**
-   * Calls `listener` for matching signals of the current owner of `match.sender`, also after a
-   * reconnection.
-   */
+  /** Signals of the current owner of `match.sender`, also after a reconnection. */
   onSignal(match: SignalMatch, listener: (signal: BusSignal) => void): Unsubscribe;
-  /** Answers incoming calls, also after a reconnection. See {@link MessageBus.serve}. */
+  /** Also after a reconnection. See {@link MessageBus.serve}. */
   serve(handler: CallHandler, check?: CallCheck): void;
-  /** Sends a signal. Without a connection it is dropped. */
+  /** Dropped without a connection. */
   emit(signal: OutgoingSignal): void;
   /**
-   * Calls `listener` after each connection, and when the name of a watched sender gets a new owner.
-   * Earlier signals may be lost.
+   * Called after each connection, and when a watched name gets a new owner: earlier signals may be
+   * lost.
    */
   onConnected(listener: () => void): Unsubscribe;
   close(): void;
 }
 
-/** The options of {@link createSystemBus}. */
 interface SystemBusDeps {
   readonly clock: Clock;
   readonly log: Log;
-  /**
-   * D-Bus server address; default `DBUS_SYSTEM_BUS_ADDRESS`, else
-   * `unix:path=/run/dbus/system_bus_socket`.
-   */
+  /** Default `DBUS_SYSTEM_BUS_ADDRESS`, else `unix:path=/run/dbus/system_bus_socket`. */
   readonly address?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** What the connection is for, in log lines, as `for the D-Bus API`. Default nothing. */
+  /** For log lines, as `for the D-Bus API`. Default nothing. */
   readonly purpose?: string;
-  /** How long the bus may take to answer a new connection. Default 10 s. */
+  /** For a new connection. Default 10 s. */
   readonly connectMs?: number;
 }
 
 const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
 const FIRST_RETRY_MS = 250;
 const LAST_RETRY_MS = 10_000;
-/** After this time without an answer a connection attempt is aborted and repeated. */
 const CONNECT_MS = 10_000;
 
 interface Subscription {
@@ -72,23 +64,21 @@ interface Subscription {
   readonly listener: (signal: BusSignal) => void;
 }
 
-/** The state of a {@link SystemBus}. */
 interface Link {
   readonly deps: SystemBusDeps;
   readonly address: string;
   readonly subscriptions: Set<Subscription>;
   readonly connectedListeners: Set<() => void>;
-  /** The owner of each watched well-known name, as a unique name. Empty while it has none. */
+  /** The unique name behind each watched name. Empty while it has none. */
   readonly owners: Map<string, string>;
-  /** Aborts when the bus is closed. */
   readonly stop: AbortController;
-  /** The connection. Undefined while there is none. */
+  /** Undefined without a connection. */
   bus: MessageBus | undefined;
   handler: CallHandler | undefined;
   check: CallCheck | undefined;
 }
 
-/** Makes a {@link SystemBus}. It connects with `start`. */
+/** Connects with `start`. */
 export function createSystemBus(deps: SystemBusDeps): SystemBus {
   const link: Link = {
     deps,
@@ -168,7 +158,7 @@ function onLost(reason: string, link: Link): void {
   void reconnect(link);
 }
 
-/** Tries to connect, with growing pauses, until it succeeds or the bus is closed. Never throws. */
+/** With growing pauses, until it succeeds or the bus is closed. Never throws. */
 async function reconnect(link: Link): Promise<void> {
   const { deps, stop } = link;
   for (let waitMs = FIRST_RETRY_MS; !stop.signal.aborted; waitMs = Math.min(waitMs * 2, LAST_RETRY_MS)) {
@@ -191,7 +181,6 @@ function announce({ connectedListeners }: Link): void {
   for (const listener of [...connectedListeners]) listener();
 }
 
-/** Decides by its header whether a signal is read. */
 function isExpected(header: SignalHeader, { subscriptions, owners }: Link): boolean {
   if (header.sender === BUS_NAME) return true;
   return [...subscriptions].some(
@@ -216,7 +205,7 @@ function subscribe(subscription: Subscription, link: Link): Unsubscribe {
   const { subscriptions, owners, stop } = link;
   const { match } = subscription;
   subscriptions.add(subscription);
-  // A failure means that the connection broke. The next connection adds all rules again.
+  // The connection broke; the next one adds all rules again.
   if (link.bus !== undefined) watchMatch(link.bus, match, owners, stop.signal).catch(() => undefined);
   return () => {
     subscriptions.delete(subscription);
@@ -232,10 +221,10 @@ function unreachable(address: string): AppError {
   });
 }
 
-/** The name of the bus itself, which announces the owners of names. */
+/** The bus itself, which announces the owners of names. */
 export const BUS_NAME = 'org.freedesktop.DBus';
 
-/** A match rule for signals (D-Bus specification, "Match Rules"). `sender` is a well-known name. */
+/** D-Bus specification, "Match Rules". `sender` is a well-known name. */
 interface SignalMatch {
   readonly sender: string;
   readonly interface: string;
@@ -245,8 +234,7 @@ interface SignalMatch {
 }
 
 /**
- * Adds the rule and stores the current owner of the sender's name. If it has none, the owner is
- * stored when it appears.
+ * Adds the rule and stores the owner of the sender's name, now or when it appears.
  *
  * INVARIANT: all calls are sent before the first await. The bus answers in order, so the rule is
  * active before the next answer to the caller, and no signal is missed in between.
@@ -272,14 +260,14 @@ async function watchMatch(
   if (owner !== '') owners.set(match.sender, String(owner));
 }
 
-/** The match rule, as `AddMatch` and `RemoveMatch` take it. */
+/** For `AddMatch` and `RemoveMatch`. */
 function ruleOf(match: SignalMatch): string {
   const keys = ['sender', 'interface', 'member', 'path', 'arg0'] as const;
   const terms = keys.flatMap((key) => (match[key] === undefined ? [] : [`${key}='${match[key]}'`]));
   return ["type='signal'", ...terms].join(',');
 }
 
-/** Whether the header of a signal matches. `arg0` is in the body and not checked here. */
+/** Without `arg0`, which is in the body. */
 function fitsHeader(match: SignalMatch, signal: SignalHeader): boolean {
   return (
     match.interface === signal.interface &&
@@ -288,7 +276,7 @@ function fitsHeader(match: SignalMatch, signal: SignalHeader): boolean {
   );
 }
 
-/** Whether a signal matches, from any sender. */
+/** From any sender. */
 function fits(match: SignalMatch, signal: BusSignal): boolean {
   return fitsHeader(match, signal) && (match.arg0 === undefined || match.arg0 === signal.body[0]);
 }

@@ -30,7 +30,7 @@ export const USUAL_MS = 30_000;
 export function createTrouble(log: Log, quiet?: { readonly clock: Clock; readonly forMs: number }): Trouble {
   let current: string | undefined;
   let sinceMs = 0;
-  let isTold = false;
+  let isLogged = false;
   return {
     current: () => current,
     begin: (text, error) => {
@@ -38,8 +38,8 @@ export function createTrouble(log: Log, quiet?: { readonly clock: Clock; readonl
       current = text;
       const nowMs = quiet?.clock.monotonic() ?? 0;
       if (before === undefined) sinceMs = nowMs;
-      if (!isTold && nowMs - sinceMs >= (quiet?.forMs ?? 0)) {
-        isTold = true;
+      if (!isLogged && nowMs - sinceMs >= (quiet?.forMs ?? 0)) {
+        isLogged = true;
         log.warn({ ...(error !== undefined && { err: error }) }, text);
       }
       return before !== text;
@@ -47,8 +47,8 @@ export function createTrouble(log: Log, quiet?: { readonly clock: Clock; readonl
     end: (text) => {
       if (current === undefined) return false;
       current = undefined;
-      if (isTold) log.info({}, text);
-      isTold = false;
+      if (isLogged) log.info({}, text);
+      isLogged = false;
       return true;
     },
   };
@@ -100,7 +100,7 @@ export function fleetError(
 }
 
 /** Logs the same warning about a peer once, however often it happens. */
-export interface TellOnce {
+export interface WarnOnce {
   /** At most once an hour. */
   warn(peer: string, cause: string, fields: LogFields, message: string): void;
   /** The next warning is logged again. */
@@ -112,21 +112,21 @@ const AGAIN_MS = 60 * 60_000;
 /** Strangers can make up any number of peers and causes. */
 const MOST_REMEMBERED = 1_000;
 
-export function createTellOnce(log: Log, clock: Clock): TellOnce {
-  const told = new Map<string, Map<string, number>>();
+export function createWarnOnce(log: Log, clock: Clock): WarnOnce {
+  const warned = new Map<string, Map<string, number>>();
   return {
     warn: (peer, cause, fields, message) => {
-      const causes = told.get(peer) ?? new Map<string, number>();
+      const causes = warned.get(peer) ?? new Map<string, number>();
       const before = causes.get(cause);
       if (before !== undefined && clock.monotonic() - before < AGAIN_MS) return;
-      const [oldest] = told.keys();
-      if (told.size >= MOST_REMEMBERED && oldest !== undefined) told.delete(oldest);
+      const [oldest] = warned.keys();
+      if (warned.size >= MOST_REMEMBERED && oldest !== undefined) warned.delete(oldest);
       causes.set(cause, clock.monotonic());
-      told.set(peer, causes);
+      warned.set(peer, causes);
       log.warn(fields, message);
     },
     over: (peer) => {
-      told.delete(peer);
+      warned.delete(peer);
     },
   };
 }

@@ -4,22 +4,18 @@ import * as v from 'valibot';
 import { parse } from 'yaml';
 import type { KubeletFacts } from '../domain/model/node-facts.ts';
 
-/** Where the files of a kubelet are. */
 interface KubeletPlaces {
   /** KubeletConfiguration (v1beta1), YAML or JSON; the first one that exists counts. */
   readonly configs: readonly string[];
-  /** Folders of drop-ins (`--config-dir`), where no running kubelet names its own. */
+  /** For a kubelet that names none. */
   readonly dropIns: readonly string[];
-  /** The kubelet's root folder, where no running kubelet names its own. */
+  /** For a kubelet that names none. */
   readonly root: string;
   /** `/proc`. */
   readonly processes: string;
 }
 
-/**
- * The places of kubeadm and OpenShift, EKS and k0s; the drop-ins of OpenShift, k3s and RKE2; and
- * the default root folder.
- */
+/** kubeadm and OpenShift, EKS and k0s; drop-ins of OpenShift, k3s and RKE2. */
 const KUBELET_PLACES: KubeletPlaces = {
   configs: [
     '/var/lib/kubelet/config.yaml',
@@ -37,7 +33,7 @@ const KUBELET_PLACES: KubeletPlaces = {
 };
 
 const DEFAULT_HIGH_PERCENT = 85;
-/** `imagefs.available` of the kubelet's default `evictionHard`, which holds where none is set. */
+/** `imagefs.available` of the kubelet's default `evictionHard`. */
 const DEFAULT_EVICTION = '15%';
 /** More records than a node has images. */
 const MAX_RECORDS = 4_096;
@@ -48,8 +44,8 @@ const pulled = v.object({
 });
 
 /**
- * Reads what can be read; other files count as missing. A kubelet that runs names its files, and
- * its options come before what is in them. Throws only on abort.
+ * Unreadable files count as missing. A running kubelet names its files, and its options win over
+ * them. Throws only on abort.
  */
 export async function readKubelet(signal: AbortSignal, places: KubeletPlaces = KUBELET_PLACES): Promise<KubeletFacts> {
   const running = await runningKubelet(places.processes, signal);
@@ -73,7 +69,7 @@ export async function readKubelet(signal: AbortSignal, places: KubeletPlaces = K
   };
 }
 
-/** A running kubelet that names a file or a folder reads no other ones. */
+/** A running kubelet that names a file or a folder reads no other. */
 function filesOf(running: KubeletOptions | undefined, { configs, dropIns }: KubeletPlaces) {
   const { config, configDir } = running ?? {};
   const isNamed = config !== undefined || configDir !== undefined;
@@ -107,7 +103,7 @@ async function documentsIn<T>(
   return documents;
 }
 
-/** What is read of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1). */
+/** kubelet.config.k8s.io/v1beta1. */
 type KubeletConfig = v.InferOutput<typeof configuration>;
 
 const configuration = v.object({
@@ -118,13 +114,13 @@ const configuration = v.object({
   evictionHard: v.optional(v.record(v.string(), v.string())),
 });
 
-/** A configuration, and the file that gave the most of it: the last one. */
+/** The file is the last one, which wins. */
 interface ReadConfig {
   readonly path: string;
   readonly config: KubeletConfig;
 }
 
-/** Options of a running kubelet that say where its files are, and those that come before them. */
+/** The files of a running kubelet, and options that win over them. */
 interface KubeletOptions {
   readonly config?: string;
   readonly configDir?: string;
@@ -137,8 +133,8 @@ interface KubeletOptions {
 const MAX_PROCESSES = 100_000;
 
 /**
- * The options of the kubelet that runs here, from its command line; undefined where no process of
- * this name runs. k3s runs it within its own process, whose command line does not have them.
+ * From the command line; undefined without such a process. k3s runs the kubelet within its own
+ * process, without these options.
  *
  * @param processes `/proc`
  */
@@ -181,8 +177,7 @@ function thresholdsOf(text: string): Record<string, string> {
 }
 
 /**
- * The first file of `paths` that is a configuration, with the drop-ins of `folders` over it: files
- * `*.conf`, by name. Undefined where there is neither.
+ * The first configuration of `paths`, with the drop-ins of `folders` over it: `*.conf`, by name.
  */
 async function readConfig(
   paths: readonly string[],
@@ -207,19 +202,14 @@ async function readConfig(
   return last && { path: last.path, config: found.map(({ config }) => config).reduce(merged) };
 }
 
-/**
- * As the kubelet merges a drop-in: a member takes the place of the one before, and maps are joined.
- */
+/** As in the kubelet, a member replaces the one before, and maps are joined. */
 function merged(before: KubeletConfig, over: KubeletConfig): KubeletConfig {
   const evictionHard = { ...before.evictionHard, ...over.evictionHard };
   const hasMarks = before.evictionHard !== undefined || over.evictionHard !== undefined;
   return { ...before, ...over, ...(hasMarks && { evictionHard }) };
 }
 
-/**
- * A file that is YAML of this form; JSON is YAML too. Undefined for any other. Throws only on
- * abort.
- */
+/** JSON is YAML too. Undefined for any other file. Throws only on abort. */
 async function readDocument<T>(
   path: string,
   schema: v.GenericSchema<unknown, T>,

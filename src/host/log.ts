@@ -6,8 +6,8 @@ import { plainDocument, plainLines, plainText } from '../platform/plain-text.ts'
 import { createDatagramSender, type DatagramSender } from './unix-datagrams.ts';
 
 /**
- * The log fields of a thrown value: its text with the texts of its causes, and its code. The stack
- * only if it is not an {@link AppError}, because that is a bug.
+ * Texts of all causes, and the code. The stack only if it is not an {@link AppError}: that is a
+ * bug.
  */
 function errorFields(thrown: unknown): Readonly<Record<string, string>> {
   const fields: Record<string, string> = { error: textWithCauses(thrown) };
@@ -34,21 +34,20 @@ function textWithCauses(thrown: unknown): string {
   return texts.join(': ');
 }
 
-/** The socket of journald's native protocol. */
+/** journald's native protocol. */
 const JOURNAL_SOCKET = '/run/systemd/journal/socket';
 
-/** A log to the journal that can be closed. */
 export interface JournalLog extends Log {
   close(): void;
 }
 
-/** Maximum size of a value when the whole entry does not fit into one datagram. */
+/** Of a value when the entry does not fit into one datagram. */
 const CUT_BYTES = 16_384;
 
 /**
- * A log with journald's native protocol (systemd, JOURNAL_NATIVE_PROTOCOL): `PRIORITY`, `MESSAGE`,
- * `SYSLOG_IDENTIFIER` and every field in upper case (`bundleId` → `BUNDLE_ID`, `messageId` →
- * `MESSAGE_ID`). `err` becomes `ERROR`, `ERROR_CODE` and `ERROR_STACK`.
+ * journald's native protocol (systemd, JOURNAL_NATIVE_PROTOCOL): `PRIORITY`, `MESSAGE`,
+ * `SYSLOG_IDENTIFIER` and every field in upper case (`bundleId` → `BUNDLE_ID`). `err` becomes
+ * `ERROR`, `ERROR_CODE` and `ERROR_STACK`.
  */
 export async function createJournalLog(options: {
   readonly level: LogLevel;
@@ -73,8 +72,8 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
   const { err, ...others } = fields;
   const all = { ...(err === undefined ? {} : errorFields(err)), ...others };
   return [
-    // With control characters journalctl shows `[… blob data]` instead of the text. A line end, as
-    // in the name of a folder on a stick, would begin a line that looks like another message.
+    // journalctl shows control characters as `[… blob data]`. A line end, as in the name of a
+    // folder on a stick, would begin a line that looks like another message.
     ['MESSAGE', Buffer.from(plainText(message))],
     ['PRIORITY', Buffer.from(String(SYSLOG_PRIORITY[level]))],
     ['SYSLOG_IDENTIFIER', Buffer.from('stickpin')],
@@ -86,8 +85,8 @@ function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
 }
 
 /**
- * A valid field name (systemd.journal-fields(7)): upper case, digits and underscores, no leading
- * underscore, at most 64 characters.
+ * systemd.journal-fields(7): upper case, digits and underscores, no leading underscore, at most 64
+ * characters.
  */
 function fieldName(key: string): string | undefined {
   const name = key
@@ -105,8 +104,7 @@ function textOf(key: string, value: unknown): string {
 }
 
 function sendEntry(sender: DatagramSender, entry: Entry): void {
-  // Values are cut when the entry is too long. journald also takes a memory file of any size, but
-  // Node.js can't pass a file descriptor.
+  // journald also takes a memory file of any size, but Node.js can't pass a file descriptor.
   if (sender.send(encode(entry)) === 'too-large') sender.send(encode(entry.map(cut)));
 }
 
@@ -129,38 +127,33 @@ function encode(entry: Entry): Buffer {
   return Buffer.concat(parts);
 }
 
-/** The level of a log line. */
 type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** syslog(3) priorities, as `PRIORITY` in the journal. */
 const SYSLOG_PRIORITY: Readonly<Record<LogLevel, number>> = { debug: 7, info: 6, warn: 4, error: 3 };
 
-/** Whether a line of `level` is written when `threshold` is the lowest level. */
 function isLogged(level: LogLevel, threshold: LogLevel): boolean {
   return SYSLOG_PRIORITY[level] <= SYSLOG_PRIORITY[threshold];
 }
 
-/** A log that can be closed. */
 export interface ClosableLog extends Log {
   close(): void;
 }
 
-/** The options of {@link createLog}. */
 interface LogDeps {
-  /** `JOURNAL_STREAM` is read from it, and `SYSTEMD_LOG_LEVEL` (systemd(1)): `debug` or nothing. */
+  /** For `JOURNAL_STREAM` and `SYSTEMD_LOG_LEVEL` (systemd(1)): `debug` or nothing. */
   readonly env: NodeJS.ProcessEnv;
-  /** Default `info`, or what the environment asks for. */
+  /** Default `info`, or that of the environment. */
   readonly level?: LogLevel;
   /** Default journald's own. */
   readonly journalSocket?: string;
-  /** Where JSON lines go when there is no journal. Default stdout. */
+  /** For JSON lines without a journal. Default stdout. */
   readonly destination?: DestinationStream;
 }
 
 /**
- * The log of the program: the native journal when stdout or stderr is connected to it
- * (`JOURNAL_STREAM`, systemd.exec(5)), otherwise pino's JSON lines on stdout. Only one of the two
- * is loaded.
+ * The native journal when stdout or stderr is connected to it (`JOURNAL_STREAM`, systemd.exec(5)),
+ * else pino's JSON lines on stdout. Only one of the two is loaded.
  */
 export async function createLog(deps: LogDeps): Promise<ClosableLog> {
   const level = deps.level ?? (deps.env.SYSTEMD_LOG_LEVEL === 'debug' ? 'debug' : 'info');
@@ -174,8 +167,8 @@ export async function createLog(deps: LogDeps): Promise<ClosableLog> {
 }
 
 /**
- * Compares `JOURNAL_STREAM` (`device:inode`) with stdout and stderr, because children inherit the
- * variable even if their output goes elsewhere.
+ * Compares `JOURNAL_STREAM` (`device:inode`) with stdout and stderr: children inherit the variable
+ * even if their output goes elsewhere.
  */
 function isJournal(stream: string | undefined): boolean {
   if (stream === undefined) return false;

@@ -10,12 +10,10 @@ import type { Clock } from '../platform/clock.ts';
 import { BUILT_AT } from '../platform/version.ts';
 import { busProperty } from './systemd/unit-object.ts';
 
-/** Where the machine says who and where it is: machine-id(5), localtime(5). */
+/** machine-id(5), localtime(5). */
 const FILES = { machineId: '/etc/machine-id', localTime: '/etc/localtime' } as const;
 
-/**
- * What rules about time are judged by, as it is now. A file that can't be read counts as absent.
- */
+/** Facts for rules about time. A file that can't be read counts as absent. */
 export function nodeFacts(files: { readonly machineId: string; readonly localTime: string } = FILES): NodeFacts {
   return { builtAt: BUILT_AT, machineId: machineIdIn(files.machineId), timeZone: zoneOf(files.localTime) };
 }
@@ -29,8 +27,8 @@ function machineIdIn(path: string): string | undefined {
 }
 
 /**
- * The zone that the link `/etc/localtime` names (localtime(5)). Where it is not a link, what the
- * program's time zone data take the file for; UTC where there is none.
+ * From the link `/etc/localtime` (localtime(5)). Without a link, as Node's zone data read the file;
+ * else UTC.
  */
 function zoneOf(path: string): string {
   let target: string;
@@ -54,10 +52,7 @@ const GOARCH: Readonly<Partial<Record<NodeJS.Architecture, string>>> = {
   loong64: 'loong64',
 };
 
-/**
- * The GOARCH name of this node, as in OCI platforms and bundles: `amd64`, `arm64`, `ppc64le`,
- * `s390x`.
- */
+/** As in OCI platforms and bundles: `amd64`, `arm64`, `ppc64le`, `s390x`. */
 export function goArch(
   arch: NodeJS.Architecture = process.arch,
   byteOrder: ReturnType<typeof endianness> = endianness(),
@@ -67,47 +62,43 @@ export function goArch(
 }
 
 /**
- * Whether the kernel reports a synchronised clock, by any time service: `NTPSynchronized` of
- * org.freedesktop.timedate1(5). Undefined when timedated does not answer.
+ * By any time service: `NTPSynchronized` of org.freedesktop.timedate1(5). Undefined when timedated
+ * does not answer.
  */
 export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): Promise<boolean | undefined> {
   const name = 'org.freedesktop.timedate1';
   try {
     const path = '/org/freedesktop/timedate1';
-    const asked = { destination: name, path, iface: name, name: 'NTPSynchronized' };
-    return (await busProperty(bus, asked, signal)) === true;
+    const property = { destination: name, path, iface: name, name: 'NTPSynchronized' };
+    return (await busProperty(bus, property, signal)) === true;
   } catch {
     signal.throwIfAborted();
     return undefined;
   }
 }
 
-/**
- * How long an answer of timedated is used. No decision needs the exact minute in which the clock
- * becomes synchronised.
- */
+/** No decision needs the exact minute of the synchronisation. */
 const CLOCK_ANSWER_MS = 10 * 60_000;
 
 /**
- * Caches the answer of {@link isClockSynchronized} for ten minutes. Each call starts timedated,
- * which ends half a minute later, and each start adds lines to the journal. A missing answer counts
- * as false and is not cached.
+ * Caches {@link isClockSynchronized} for ten minutes: each call starts timedated, which ends half a
+ * minute later, and adds lines to the journal. A missing answer counts as false and is not cached.
  */
 export function rememberClockAnswer(
-  ask: (signal: AbortSignal) => Promise<boolean | undefined>,
+  query: (signal: AbortSignal) => Promise<boolean | undefined>,
   clock: Pick<Clock, 'monotonic'>,
 ): (signal: AbortSignal) => Promise<boolean> {
   let last: { readonly answer: boolean; readonly atMs: number } | undefined;
   return async (signal) => {
     if (last === undefined || clock.monotonic() - last.atMs >= CLOCK_ANSWER_MS) {
-      const answer = await ask(signal);
+      const answer = await query(signal);
       last = answer === undefined ? undefined : { answer, atMs: clock.monotonic() };
     }
     return last?.answer ?? false;
   };
 }
 
-/** The machine's boot id (random(4)) and the time since it booted, including sleep. */
+/** random(4); the time includes sleep. */
 export function bootTime(bootIdFile = '/proc/sys/kernel/random/boot_id'): BootTime {
   return { bootId: readFileSync(bootIdFile, 'utf8').trim(), uptimeMs: Math.round(uptime() * 1000) };
 }

@@ -4,38 +4,29 @@ import { oneLine } from '../platform/plain-text.ts';
 import type { ServiceNotifier } from '../ports/node.ts';
 import { createDatagramSender, type DatagramSender } from './unix-datagrams.ts';
 
-/** A {@link ServiceNotifier} that also feeds the watchdog and holds a socket. */
 export interface SystemdNotifier extends ServiceNotifier {
-  /** Whether `NOTIFY_SOCKET` was set, also to an abstract socket. */
+  /** `NOTIFY_SOCKET` was set, also to an abstract socket. */
   readonly isStartedBySystemd: boolean;
-  /** Ends the watchdog's timer and closes the socket. */
   dispose(): void;
 }
 
-/** The options of {@link createServiceNotifier}. */
 interface NotifierDeps {
   /**
-   * `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are read and removed, so that no child
-   * process gets them.
+   * `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are removed: no child process gets them.
    */
   readonly env: NodeJS.ProcessEnv;
-  /**
-   * Called before each `WATCHDOG=1`. While it returns false none is sent, so that systemd restarts
-   * the service.
-   */
+  /** While false, no `WATCHDOG=1` is sent, so systemd restarts the service. */
   readonly healthy: () => boolean;
   readonly log: Log;
-  /** Spaces the lines of status: at most one a second. */
   readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
-  /** CLOCK_MONOTONIC in microseconds. Default: of the machine. */
+  /** CLOCK_MONOTONIC. Default: of the machine. */
   readonly monotonicUsec?: () => bigint;
   readonly pid?: number;
 }
 
 /**
- * The notifier of this service (sd_notify(3), sd_watchdog_enabled(3)). Every call does nothing when
- * `NOTIFY_SOCKET` is not set or names an abstract socket. Abstract sockets are not supported here;
- * systemd uses a path (`/run/systemd/notify`).
+ * sd_notify(3), sd_watchdog_enabled(3). Calls do nothing without `NOTIFY_SOCKET`, or with an
+ * abstract socket; systemd uses a path (`/run/systemd/notify`).
  */
 export async function createServiceNotifier(deps: NotifierDeps): Promise<SystemdNotifier> {
   const { NOTIFY_SOCKET: path, WATCHDOG_USEC: usec, WATCHDOG_PID: watchdogPid } = deps.env;
@@ -69,18 +60,18 @@ function notifierOn(
   { clock, monotonicUsec = () => process.hrtime.bigint() / 1000n }: NotifierDeps,
 ): SystemdNotifier {
   const stop = new AbortController();
-  const tell = (...lines: readonly string[]): void => {
+  const send = (...lines: readonly string[]): void => {
     sender.send(Buffer.from(lines.join('\n')));
   };
-  const statuses = createStatusThrottle(clock, stop.signal, (line) => tell(`STATUS=${line}`));
+  const statuses = createStatusThrottle(clock, stop.signal, (line) => send(`STATUS=${line}`));
   return {
     isStartedBySystemd: true,
-    ready: () => tell('READY=1'),
+    ready: () => send('READY=1'),
     status: (line) => statuses.say(oneLine(line)),
-    reloading: () => tell('RELOADING=1', `MONOTONIC_USEC=${monotonicUsec()}`),
+    reloading: () => send('RELOADING=1', `MONOTONIC_USEC=${monotonicUsec()}`),
     stopping: () => {
       statuses.flush();
-      tell('STOPPING=1');
+      send('STOPPING=1');
     },
     dispose: () => {
       statuses.flush();
@@ -91,7 +82,7 @@ function notifierOn(
   };
 }
 
-/** Sends at half of the watchdog interval, as sd_watchdog_enabled(3) advises. */
+/** At half of the interval, as in sd_watchdog_enabled(3). */
 function startWatchdog(usec: number, healthy: () => boolean, sender: DatagramSender): NodeJS.Timeout | undefined {
   if (!(usec > 0)) return undefined;
   const timer = setInterval(() => {
@@ -101,14 +92,9 @@ function startWatchdog(usec: number, healthy: () => boolean, sender: DatagramSen
   return timer;
 }
 
-/** Sends a line of status at most once a second. */
 export interface StatusThrottle {
-  /**
-   * Sends the line now, or at the end of the second with the last one. What is unchanged is not
-   * sent.
-   */
+  /** Now, or the last one at the end of the second. Repeated lines are not sent. */
   say(line: string): void;
-  /** Sends at once what still waits. */
   flush(): void;
 }
 
@@ -116,7 +102,7 @@ export interface StatusThrottle {
 const SHORTEST_MS = 1_000;
 
 /**
- * A throttle before `send`. The last line is always sent.
+ * The last line is always sent.
  *
  * @param signal ends the wait for the end of a second
  */
@@ -143,7 +129,7 @@ export function createStatusThrottle(
     isTimed = false;
     if (!signal.aborted) flushInTime();
   };
-  // What `flush` sent meanwhile begins a second of its own.
+  // A flush begins a new second.
   const flushInTime = () => {
     const leftMs = sentAt + SHORTEST_MS - clock.monotonic();
     if (leftMs <= 0) flush();

@@ -8,14 +8,14 @@ import type { Fault } from '../domain/model/reason.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { StaticPodsPort } from '../ports/static-pods.ts';
 
-/** Where the kubelet's configuration is, and where static pods are when it names no folder. */
+/** Static pods are in a default folder when the kubelet's configuration names none. */
 export interface StaticPodPlaces {
   /** KubeletConfiguration (v1beta1), YAML or JSON. */
   readonly kubeletConfigs: readonly string[];
   readonly folders: readonly string[];
 }
 
-/** The places of kubeadm and OpenShift, EKS, k3s and RKE2. */
+/** Of kubeadm and OpenShift, EKS, k3s and RKE2. */
 const STATIC_POD_PLACES: StaticPodPlaces = {
   kubeletConfigs: [
     '/var/lib/kubelet/config.yaml',
@@ -29,14 +29,13 @@ const STATIC_POD_PLACES: StaticPodPlaces = {
   ],
 };
 
-/** A manifest of a control plane has about 10 KiB. A larger file would block the daemon. */
+/** A control plane's manifest has about 10 KiB. A larger file would block the daemon. */
 const MAX_FILE_BYTES = 256 * 1024;
 const MAX_FILES = 128;
 const MAX_IMAGES_PER_FILE = 64;
-/** Longer names are cut. */
 const MAX_NAME = 512;
 
-/** What was read from a file, as long as it stays the same. */
+/** Valid as long as the file stays the same. */
 interface Read {
   readonly version: string;
   readonly uses: readonly ImageUse[];
@@ -44,9 +43,9 @@ interface Read {
 }
 
 /**
- * Reads the manifests of static pods as the kubelet does: each file of a folder whose name does not
- * begin with a dot, with any ending, and no sub-folders. A file is parsed again only when it
- * changed. At most 128 files of 256 KiB in each folder.
+ * Reads static pods as the kubelet does: each file of a folder, with any ending but no leading dot,
+ * and no sub-folders. Only a changed file is parsed again. At most 128 files of 256 KiB in each
+ * folder.
  *
  * @param folders setting `runtime.static_pods`; undefined: the usual places
  */
@@ -86,7 +85,7 @@ async function usualFolders(places: StaticPodPlaces, signal: AbortSignal): Promi
   return [...new Set([...named.flatMap((path) => path ?? []), ...places.folders])];
 }
 
-/** `staticPodPath` of a file; undefined when it has none or is of another kind. */
+/** Undefined when it has none or is of another kind. */
 async function staticPodPath(path: string, signal: AbortSignal): Promise<string | undefined> {
   try {
     const content = await withFile(path, signal, (file) => textOf(file, path));
@@ -127,7 +126,7 @@ function tooMany(folder: string): Fault {
   return { code: 'host/static-pods', message };
 }
 
-/** Undefined for what is no file, or gone. Throws only for an abort. */
+/** Undefined for what is no file, or gone. Throws only on abort. */
 async function readManifest(path: string, known: Read | undefined, signal: AbortSignal): Promise<Read | undefined> {
   let version = '';
   try {
@@ -157,7 +156,7 @@ function usesIn(text: string, path: string): readonly ImageUse[] {
     }));
 }
 
-/** Opens a file without waiting for a pipe. */
+/** Does not wait for a pipe. */
 async function withFile<T>(path: string, signal: AbortSignal, use: (file: FileHandle) => Promise<T>): Promise<T> {
   signal.throwIfAborted();
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);

@@ -1,28 +1,26 @@
 /**
- * The result of a send. `queued`: the receiver is busy, and the datagram is sent as soon as
- * possible. `too-large`: too many bytes for one datagram. `lost`: there is no receiver or the queue
- * is full.
+ * `queued`: the receiver is busy, and the datagram is sent as soon as possible. `too-large` for one
+ * datagram. `lost`: there is no receiver or the queue is full.
  */
 type SendOutcome = 'sent' | 'queued' | 'too-large' | 'lost';
 
-/** Sends datagrams to one Unix socket, in order. */
+/** In order. */
 export interface DatagramSender {
   send(datagram: Buffer): SendOutcome;
-  /** Closes the socket. What is still queued is lost. Idempotent. */
+  /** What is still queued is lost. Idempotent. */
   close(): void;
 }
 
-/** Maximum number of queued datagrams while the receiver is busy. More are lost. */
+/** While the receiver is busy; more datagrams are lost. */
 const MAX_QUEUED = 512;
 
-/** Pauses between two tries with a busy receiver. The kernel does not tell when it is ready. */
+/** Between two tries with a busy receiver. The kernel does not report when it is ready. */
 const FIRST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 100;
 
 /**
- * Makes a {@link DatagramSender} to the socket file at `path`; abstract addresses are not
- * supported. The socket is opened with the first datagram. The path is resolved for each datagram,
- * so a restarted receiver is found.
+ * Abstract addresses are not supported. The socket is opened with the first datagram. The path is
+ * resolved for each datagram, so a restarted receiver is found.
  */
 export async function createDatagramSender(path: string): Promise<DatagramSender> {
   const outbox: Outbox = { path, open: await loadDatagramSockets(), queue: [] };
@@ -47,7 +45,7 @@ export async function createDatagramSender(path: string): Promise<DatagramSender
   };
 }
 
-/** An address, and what waits for its receiver. A timer runs while something does. */
+/** A timer runs while datagrams wait for the receiver. */
 interface Outbox {
   readonly path: string;
   readonly open: () => DatagramSocket;
@@ -74,34 +72,32 @@ function retryAfter(outbox: Outbox, pauseMs: number): void {
   }, pauseMs);
 }
 
-/**
- * What became of a datagram. `busy`: the receiver's queue is full. `failed`: there is no receiver.
- */
+/** `busy`: the receiver's queue is full. `failed`: there is no receiver. */
 type SendResult = 'sent' | 'busy' | 'too-large' | 'failed';
 
-/** A socket for Unix datagrams that never blocks. */
+/** Never blocks. */
 interface DatagramSocket {
-  /** Sends to the socket file at `path`, which is resolved each time. */
+  /** The path is resolved each time. */
   send(datagram: Buffer, path: string): SendResult;
   /** Idempotent. */
   close(): void;
 }
 
-// Linux, the same on x86-64 and arm64 (asm-generic/socket.h, asm-generic/fcntl.h).
+// The same on x86-64 and arm64 (asm-generic/socket.h, asm-generic/fcntl.h).
 const AF_UNIX = 1;
 const SOCK_DGRAM = 2;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
 const MSG_NOSIGNAL = 0x4000;
 
-/** `sun_path` holds so many bytes, with a zero byte at the end (unix(7)). */
+/** `sun_path`, with a zero byte at the end (unix(7)). */
 const PATH_BYTES = 108;
 
 /**
- * Opens sockets with the C library's own functions (socket(2), sendto(2)): Node.js has no Unix
- * datagrams (docs/runtime-facts.md, fact 27).
+ * With the C library's own functions (socket(2), sendto(2)): Node.js has no Unix datagrams
+ * (docs/runtime-facts.md, fact 27).
  *
- * The module is loaded here, not on import, so that a machine without systemd never needs it.
+ * The module is loaded here, so that a machine without systemd never needs it.
  */
 async function loadDatagramSockets(): Promise<() => DatagramSocket> {
   const { default: koffi } = await import('koffi');

@@ -8,10 +8,7 @@
  */
 export type Disposition = 'retry' | 'reject' | 'wait' | 'fatal';
 
-/**
- * The fields of an {@link AppError}. `message` says what, which (path, digest, field), why, and
- * what to do next.
- */
+/** `message` says what, which (path, digest, field), why, and what to do next. */
 export interface AppErrorInit<Code extends string> {
   readonly code: Code;
   readonly message: string;
@@ -20,8 +17,8 @@ export interface AppErrorInit<Code extends string> {
 }
 
 /**
- * The error type of stickpin. `code` has the form `room/what`, with a union type in each room.
- * Callers branch on it and never on the message.
+ * `code` has the form `room/what`, with a union type in each room. Callers branch on it and never
+ * on the message.
  */
 export class AppError<Code extends string = string> extends Error {
   override readonly name = 'AppError';
@@ -35,17 +32,16 @@ export class AppError<Code extends string = string> extends Error {
   }
 }
 
-/** Most faults that one error names. */
 const MAX_FAULTS = 20;
 
 /**
- * Collects what several checks refuse, so that a person learns of all faults at once. Anything else
- * that a check throws ends at once.
+ * Collects AppErrors of several checks, so that a person learns of all faults at once. Any other
+ * error ends at once.
  */
 export class FaultList {
   private readonly faults: AppError[] = [];
 
-  /** Runs a check. Resolves to undefined when it refuses. */
+  /** Undefined when the check refuses. */
   async of<T>(check: () => T | Promise<T>): Promise<T | undefined> {
     try {
       return await check();
@@ -66,7 +62,7 @@ export class FaultList {
 
   /**
    * @param next follows the faults; with `nextOf` only when one of them has that code
-   * @throws AppError that names all faults, with the code of the first one
+   * @throws AppError with all faults and the code of the first one
    */
   throwAny(next = '', nextOf?: string): void {
     const [first] = this.faults;
@@ -81,7 +77,7 @@ export class FaultList {
   }
 }
 
-/** Faults in one line, numbered when there are several. */
+/** One line, numbered when there are several. */
 export function faultsText(faults: readonly string[]): string {
   const [first = ''] = faults;
   if (faults.length < 2) return first;
@@ -90,17 +86,17 @@ export function faultsText(faults: readonly string[]): string {
   return `${faults.length} faults: ${[...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('; ')}`;
 }
 
-/** `CODE: words, call 'path'`, as Node writes of a file operation that failed. */
+/** Node: `CODE: words, call 'path'`. */
 const systemMessage = /^(?<code>E[A-Z0-9]+): (?<words>[^,]+)(?<call>, .+)?$/s;
 
-/** Where the words of libuv don't say what is wrong. */
+/** Where libuv's words don't say what is wrong. */
 const plainWords: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory',
 };
 
 /**
- * The text of any thrown value, for use in the message of an {@link AppError}. That of a system
- * error begins with its words: `no such file or directory (ENOENT, open '/etc/x')`.
+ * For messages. A system error begins with its words: `no such file or directory (ENOENT, open
+ * '/etc/x')`.
  */
 export function reasonOf(thrown: unknown): string {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -109,13 +105,13 @@ export function reasonOf(thrown: unknown): string {
   return `${plainWords[code] ?? words} (${code}${call})`;
 }
 
-/** The `code` of a Node system error (`ENOENT`, `ENOSPC`, …), or undefined. */
+/** `ENOENT`, `ENOSPC`, … */
 export function systemCodeOf(thrown: unknown): string | undefined {
   if (thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string') return thrown.code;
   return undefined;
 }
 
-/** Marks the end of an exhaustive `switch`; a value that reaches it is a bug in this program. */
+/** Ends an exhaustive `switch`; a value that reaches it is a bug. */
 export function assertNever(value: never): never {
   throw new TypeError(`unexpected value ${JSON.stringify(value)}`);
 }

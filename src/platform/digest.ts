@@ -2,17 +2,15 @@ import { createHash, webcrypto } from 'node:crypto';
 
 declare const digestBrand: unique symbol;
 
-/** The SHA-256 of some bytes: `sha256:` and 64 lower-case hex digits. */
+/** `sha256:` and 64 lower-case hex digits. */
 export type Sha256Digest = string & { readonly [digestBrand]: 'Digest' };
 
-/** The digest of bytes, or of a text in UTF-8. */
+/** A text counts in UTF-8. */
 export function digestOf(content: string | Uint8Array): Sha256Digest {
   return `sha256:${createHash('sha256').update(content).digest('hex')}` as Sha256Digest;
 }
 
-/**
- * As {@link digestOf}, in another thread: for several megabytes, which would block the event loop.
- */
+/** In another thread: several megabytes would block the event loop. */
 export async function digestOfLarge(bytes: Buffer): Promise<Sha256Digest> {
   const hash = await webcrypto.subtle.digest('SHA-256', bytes);
   return `sha256:${Buffer.from(hash).toString('hex')}` as Sha256Digest;

@@ -1,30 +1,24 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { untilAborted } from './async/abort.ts';
 
-/**
- * One shared error: every response ends with an abort, and a new error each time would also record
- * a stack.
- */
+/** Shared: every response ends with an abort, and each new error would record a stack. */
 export const CLOSED = new Error('the connection of the client is closed');
 
-/** Aborts when the connection of the response closes, or at once when it is closed already. */
+/** Aborts when the connection closes, or at once when it is closed. */
 export function closeSignal(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
-  // The client may have closed the connection while it was being admitted, before there was a
-  // listener.
+  // The client may close the connection before there is a listener.
   if (response.destroyed) controller.abort(CLOSED);
   else response.once('close', () => controller.abort(CLOSED));
   return controller.signal;
 }
 
-/** Content that never changes under its version. */
 interface FixedContent {
   /** Its digest: the entity tag without quotes. */
   readonly version: string;
   readonly sizeBytes: number;
 }
 
-/** The bytes of the body. */
 interface BodyRange {
   readonly firstByte: number;
   /** Below `firstByte` for an empty body. */
@@ -32,10 +26,9 @@ interface BodyRange {
 }
 
 /**
- * Sends the head of the answer to a request for bytes: 200, 206, 304 or 416 (RFC 9110).
+ * 200, 206, 304 or 416 (RFC 9110).
  *
- * @returns what the body must have. Undefined when the answer is complete: there is no body to
- *   send
+ * @returns the body's part; undefined when there is no body to send
  */
 export function sendContentHead(
   request: IncomingMessage,
@@ -64,17 +57,14 @@ export function sendContentHead(
 }
 
 /**
- * The entity tag of content: its digest, or another text without quotes, in quotes (RFC 9110,
- * section 8.8.3). Content by digest never changes, so it is a strong one.
+ * A digest or another text in quotes (RFC 9110, section 8.8.3). Content by digest never changes, so
+ * the tag is strong.
  */
 export function entityTagOf(version: string): string {
   return `"${version}"`;
 }
 
-/**
- * Whether the client has this content: `If-None-Match` names it, or is `*` (RFC 9110, section
- * 13.1.2; weak comparison).
- */
+/** `If-None-Match` names it, or is `*` (RFC 9110, section 13.1.2; weak comparison). */
 export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, version: string): boolean {
   if (header === undefined) return false;
   const tags = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
@@ -82,8 +72,8 @@ export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, v
 }
 
 /**
- * The `Range` to use: none when `If-Range` names other content (RFC 9110, section 13.1.5; strong
- * comparison). A date never matches, because content has no date here.
+ * None when `If-Range` names other content (RFC 9110, section 13.1.5; strong comparison). A date
+ * never matches, because content has no date here.
  */
 export function rangeInForce(headers: IncomingHttpHeaders, version: string): string | undefined {
   const validator = headers['if-range'];
@@ -92,8 +82,8 @@ export function rangeInForce(headers: IncomingHttpHeaders, version: string): str
 }
 
 /**
- * Whether `Accept` allows this media type. Without the header all are allowed (RFC 9110, section
- * 12.5.1). Quality values except `q=0` are ignored, because each manifest has only one form.
+ * Without the header all types are allowed (RFC 9110, section 12.5.1). Quality values except `q=0`
+ * are ignored, because each manifest has only one form.
  */
 export function isAccepted({ accept }: IncomingHttpHeaders, mediaType: string): boolean {
   if (accept === undefined || accept.trim() === '') return true;
@@ -105,7 +95,6 @@ export function isAccepted({ accept }: IncomingHttpHeaders, mediaType: string): 
   });
 }
 
-/** The part of a blob that a `Range` header requests. */
 type RangeRequest =
   | { readonly kind: 'whole' }
   | { readonly kind: 'part'; readonly first: number; readonly last: number }
@@ -115,8 +104,8 @@ type RangeRequest =
 const SINGLE_RANGE = /^bytes=(\d*)-(\d*)$/i;
 
 /**
- * Parses a `Range` header (RFC 9110, section 14). Only a single range is supported. Several ranges
- * and unknown forms are ignored, as the RFC allows, and the whole blob is sent.
+ * RFC 9110, section 14. Several ranges and unknown forms are ignored, as the RFC allows: the whole
+ * blob is sent.
  */
 export function parseRange(header: string | undefined, sizeBytes: number): RangeRequest {
   const match = header === undefined ? null : SINGLE_RANGE.exec(header.replaceAll(' ', ''));
@@ -134,7 +123,7 @@ export function parseRange(header: string | undefined, sizeBytes: number): Range
   return first >= sizeBytes ? { kind: 'unsatisfiable' } : { kind: 'part', first, last };
 }
 
-/** Answers with a JSON body, by default `application/json`. */
+/** By default `application/json`. */
 export function respondJson(
   response: ServerResponse,
   status: number,
@@ -151,8 +140,8 @@ export function respondJson(
 }
 
 /**
- * The answer to a request, or the error that ends it. It settles whatever the server sends, and as
- * soon as `signal` aborts: Node.js tells no error of a request after the protocol was switched.
+ * Settles whatever the server sends, and as soon as `signal` aborts: Node.js reports no error of a
+ * request after a switch of protocols.
  */
 export function responseTo(request: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
@@ -179,7 +168,7 @@ export function responseTo(request: ClientRequest, signal: AbortSignal): Promise
 }
 
 /**
- * Writes a chunk and waits until the kernel has it, because its buffer is used again afterwards.
+ * Waits until the kernel has the chunk, because its buffer is used again.
  *
  * @throws {@link CLOSED} when it can't be written; whatever aborted `signal`
  */

@@ -1,7 +1,6 @@
 /**
- * Fields of a log line. The journal shows them in upper case (`bundleId` → `BUNDLE_ID`); without a
- * journal they are members of a JSON line. `messageId` is the 128-bit id of
- * systemd.journal-fields(7) that the catalog explains.
+ * The journal shows them in upper case (`bundleId` → `BUNDLE_ID`), else they are members of a JSON
+ * line. `messageId` is the 128-bit id of systemd.journal-fields(7) that the catalog explains.
  */
 export interface LogFields {
   readonly bundleId?: string;
@@ -12,7 +11,6 @@ export interface LogFields {
   readonly [field: string]: unknown;
 }
 
-/** A log that discards everything. */
 export const silentLog: Log = {
   debug: () => undefined,
   info: () => undefined,
@@ -20,10 +18,7 @@ export const silentLog: Log = {
   error: () => undefined,
 };
 
-/**
- * A logger: fields first, then a message for an operator. An error is logged once, where it is
- * handled.
- */
+/** Fields first, then a message for an operator. An error is logged once, where it is handled. */
 export interface Log {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;

@@ -95,5 +95,4 @@ export const messageIds = {
   roundFailed: '0fb4b41dc97649f488a3eb7b6bb7fa3a',
 } as const;
 
-/** A kind of message in {@link messageIds}. */
 export type MessageKind = keyof typeof messageIds;

@@ -1,15 +1,14 @@
 import type { BaseIssue } from 'valibot';
 import { reasonOf } from './app-error.ts';
 
-/** How a fault is worded. */
 interface FaultWording {
-  /** What a value with members is called; default `an object`. */
+  /** The word for a value with members; default `an object`. */
   readonly object?: string;
 }
 
 /**
- * What is wrong with a value, as a phrase that follows its place: `must be a list, and is "x"`,
- * `is missing`. A message that a schema brings is taken as it is.
+ * A phrase that follows its place: `must be a list, and is "x"`, `is missing`. A message of the
+ * schema is taken as it is.
  */
 export function schemaFault(issue: BaseIssue<unknown>, { object = 'an object' }: FaultWording = {}): string {
   if (!issue.message.startsWith('Invalid ')) return issue.message;
@@ -20,7 +19,7 @@ export function schemaFault(issue: BaseIssue<unknown>, { object = 'an object' }:
   return wanted === undefined ? `is not valid: ${issue.received}` : `must be ${wanted}, and is ${isOf(issue, object)}`;
 }
 
-/** Undefined for a type of which the library says nothing but its name. */
+/** Undefined for a type that has only a name in the library. */
 function wantedOf({ type, expected }: BaseIssue<unknown>, object: string): string | undefined {
   if (type === 'integer') return 'a whole number';
   if (expected === null) return undefined;
@@ -39,7 +38,10 @@ function wantedOf({ type, expected }: BaseIssue<unknown>, object: string): strin
   }
 }
 
-/** The library writes `("a" | number)` for what may be one of several. */
+/**
+ * The library writes `("a"
+ * number)` for one of several.
+ */
 function oneOf(expected: string, object: string): string {
   const kinds = expected.replaceAll(/[()]/g, '').split(' | ');
   const words = kinds.map((kind) => wordOf(kind, object));
@@ -47,7 +49,7 @@ function oneOf(expected: string, object: string): string {
   return words.length === 0 ? last : `${words.join(', ')} or ${last}`;
 }
 
-/** What a value is, for a message that does not say it: `a list`, `"x"`. */
+/** `a list`, `"x"`. */
 export function valueWord(
   { input, received }: BaseIssue<unknown>,
   { object = 'an object' }: FaultWording = {},
@@ -77,18 +79,17 @@ function wordOf(kind: string, object: string): string {
   }
 }
 
-/** Where the parser of TOML stopped, and why. */
 export interface TomlFault {
-  /** From 1. Undefined when the parser does not tell it. */
+  /** From 1. Undefined when unknown. */
   readonly line: number | undefined;
   /**
-   * A phrase without the text of the file, which may be secret: `line 2 can't be read from column 6
-   * on`, `line 3: the file ends too early`.
+   * Without the text of the file, which may be secret: `line 2 can't be read from column 6 on`,
+   * `line 3: the file ends too early`.
    */
   readonly reason: string;
 }
 
-/** The two forms in which the parser tells where it is. */
+/** The parser gives its place in two forms. */
 interface Located {
   readonly location?: { readonly start?: Place };
   readonly line?: number;
@@ -100,14 +101,17 @@ interface Place {
   readonly column?: number;
 }
 
-/** What {@link https://www.npmjs.com/package/toml | toml} threw, in words. */
+/**
+ * For errors of {@link https://www.npmjs.com/package/toml
+ * toml}.
+ */
 export function tomlFault(error: unknown): TomlFault {
-  const told = reasonOf(error).replace(/\.$/, '');
+  const text = reasonOf(error).replace(/\.$/, '');
   const { line, column } = placeOf(error);
   const at = line === undefined ? 'it' : `line ${line}`;
-  // What the parser expected is a list of characters of its grammar.
-  const found = /^Expected .* but (.+) found$/s.exec(told)?.[1];
-  if (found === undefined) return { line, reason: line === undefined ? told : `${at}: ${told}` };
+  // The parser expects a list of characters of its grammar.
+  const found = /^Expected .* but (.+) found$/s.exec(text)?.[1];
+  if (found === undefined) return { line, reason: line === undefined ? text : `${at}: ${text}` };
   if (found === 'end of input') return { line, reason: `${at}: the file ends too early` };
   if (found === '"\\n"' || found === '"\\r"') return { line, reason: `${at} ends too early` };
   return { line, reason: `${at} can't be read from column ${column ?? 1} on` };

@@ -10,10 +10,7 @@ function scaled(bytes: number): { value: number; unit: (typeof UNITS)[number] } 
   return { value, unit: UNITS[index] ?? 'B' };
 }
 
-/**
- * A size for display: `512 B`, `84 MiB`, `14.2 GiB`. Whole numbers below one GiB, otherwise one
- * decimal.
- */
+/** `512 B`, `84 MiB`, `14.2 GiB`: whole below one GiB, else one decimal. */
 export function formatBytes(bytes: number): string {
   const { value, unit } = scaled(bytes);
   const text = value.toFixed(digitsOf(unit));
@@ -26,9 +23,7 @@ function digitsOf(unit: (typeof UNITS)[number]): number {
   return unit === 'GiB' || unit === 'TiB' ? 1 : 0;
 }
 
-/**
- * Progress for display, both numbers in the unit of the total: `5.1 of 16.0 GiB`, `12 of 340 MiB`.
- */
+/** Both in the unit of the total: `5.1 of 16.0 GiB`, `12 of 340 MiB`. */
 export function formatBytesOf(doneBytes: number, totalBytes: number): string {
   const { unit } = scaled(totalBytes);
   const power = 1024 ** UNITS.indexOf(unit);
@@ -36,9 +31,7 @@ export function formatBytesOf(doneBytes: number, totalBytes: number): string {
   return `${(doneBytes / power).toFixed(digits)} of ${(totalBytes / power).toFixed(digits)} ${unit}`;
 }
 
-/**
- * A duration for display: `8 s`, `2 min 10 s` (seconds in steps of ten from a minute), `1 h 5 min`.
- */
+/** `8 s`, `2 min 10 s` (steps of ten seconds from a minute), `1 h 5 min`. */
 export function formatDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
@@ -53,7 +46,7 @@ export function formatDuration(ms: number): string {
   return minutes % 60 === 0 ? `${Math.floor(minutes / 60)} h` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** A count for display: `1 image`, `112 images`, `0 tags`. */
+/** `1 image`, `112 images`, `0 tags`. */
 export function formatCount(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }

@@ -5,10 +5,10 @@ import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { searchOf } from '../../domain/fleet/turn.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
-import { answerDaemon, isNeedy } from '../../fleet/peers/ask-peer.ts';
 import { createWrittenStatuses, fleetDocument, type WrittenStatuses } from '../../fleet/peers/fleet-document.ts';
 import { createPeerStore, isComplete, type Peers } from '../../fleet/peers/peer.ts';
 import { createPeers } from '../../fleet/peers/peers.ts';
+import { answerDaemon, isNeedy } from '../../fleet/peers/query-peer.ts';
 import {
   countsSilence,
   createKubelets,
@@ -25,7 +25,7 @@ import { serveNodes } from '../../fleet/serve/node-server.ts';
 import { createOwnOffers, type OwnOffers } from '../../fleet/serve/own-offers.ts';
 import { createPace } from '../../fleet/serve/pace.ts';
 import { createServedNodes } from '../../fleet/serve/served-nodes.ts';
-import { type Cluster, createTellOnce, fleetStatusLine } from '../../fleet/trouble.ts';
+import { type Cluster, createWarnOnce, fleetStatusLine } from '../../fleet/trouble.ts';
 import { createOffersClient } from '../../offers/client/client.ts';
 import { createWireConnection, unixSocket } from '../../offers/client/wire-connection.ts';
 import { fleetPaths, wireLimits } from '../../offers/documents.ts';
@@ -102,7 +102,7 @@ function partsOf(options: FleetOptions): Parts {
   const { settings, cluster, ownStatus, identity, clock, log } = options;
   const { fleet } = settings;
   const paths = fleetPaths(settings.paths);
-  const logOnce = createTellOnce(log, clock);
+  const warnings = createWarnOnce(log, clock);
   const daemon = createWireConnection({
     who: 'the daemon',
     connect: unixSocket(paths.offersSocket),
@@ -125,7 +125,7 @@ function partsOf(options: FleetOptions): Parts {
     settings: fleet,
     cluster,
     store: createPeerStore(join(paths.stateDir, 'peers.json'), log),
-    tell: logOnce,
+    warnings,
     ownStatus,
   });
   const nodes = createServedNodes(fleet, clock);
@@ -140,7 +140,7 @@ function partsOf(options: FleetOptions): Parts {
       serveNodes({
         ...ways,
         endpoint,
-        tell: logOnce,
+        warnings,
         answer: (node, request, response) => {
           silence.heard(node);
           return answerNode(node, request, response, answers);

@@ -153,10 +153,10 @@ async function fetchAll(
   const [fetched] = await fetch([release], 'release');
   if (fetched === undefined) throw new TypeError('the release was not fetched');
   const payload = await readReleasePayload(fetched, arch, signal);
-  const { asked, added } = requestPayload(release, payload, images);
-  const others = await fetch([...asked, ...added], 'images');
+  const { requested, added } = requestPayload(release, payload, images);
+  const others = await fetch([...requested, ...added], 'images');
   return {
-    requests: [...others.slice(0, asked.length), ...unpacked, fetched, ...others.slice(asked.length)],
+    requests: [...others.slice(0, requested.length), ...unpacked, fetched, ...others.slice(requested.length)],
     notes: [...notes, ...payload.warnings],
   };
 }

@@ -130,7 +130,7 @@ async function searchFolder(
     if (candidate !== undefined) found.push(candidate);
     else if (isHome && name !== other) found.push(...(await nearlyFound(spot, name, signal)));
   }
-  if (!isAll) found.push(...crowded(path));
+  if (!isAll) found.push(...tooMany(path));
   return found;
 }
 
@@ -168,7 +168,7 @@ async function nearlyFound({ folder, path }: Spot, name: string, signal: AbortSi
 }
 
 /** Other files at the top of a medium are not ours. */
-function crowded(path: string): BundleCandidate[] {
+function tooMany(path: string): BundleCandidate[] {
   if (path === '') return [];
   const message = `${path} holds more than ${limits.folderEntries} entries, and only these are searched: keep nothing but bundles there`;
   return [unreadable(path, 'bundle/crowded', message)];

@@ -104,20 +104,20 @@ function runHashWorker(): void {
   const { parentPort } = process.getBuiltinModule('node:worker_threads');
   const buffer = Buffer.allocUnsafeSlow(1024 * 1024);
   // Each message wakes the main thread, which shares its core.
-  const tellBytes = 16 * buffer.length;
+  const reportBytes = 16 * buffer.length;
 
   const hash = ({ fd, startByte, sizeBytes }: HashTask): HashMessage => {
     const sha256 = createHash('sha256');
-    let untold = 0;
+    let unreported = 0;
     for (let at = 0; at < sizeBytes; ) {
       const filled = readSync(fd, buffer, 0, Math.min(buffer.length, sizeBytes - at), startByte + at);
       if (filled === 0) return { kind: 'ended', atByte: at };
       sha256.update(filled === buffer.length ? buffer : buffer.subarray(0, filled));
       at += filled;
-      untold += filled;
-      if (untold < tellBytes && at < sizeBytes) continue;
-      parentPort?.postMessage({ kind: 'progress', bytes: untold } satisfies HashMessage);
-      untold = 0;
+      unreported += filled;
+      if (unreported < reportBytes && at < sizeBytes) continue;
+      parentPort?.postMessage({ kind: 'progress', bytes: unreported } satisfies HashMessage);
+      unreported = 0;
     }
     return { kind: 'done', sha256Hex: sha256.digest('hex') };
   };

@@ -21,39 +21,33 @@ import {
   type SignalHeader,
 } from './types.ts';
 
-/** The events of a connection. */
 interface ConnectionEvents extends MessageSink {
-  /** Called once when the connection has ended, for any reason. */
+  /** Called once, for any reason. */
   onEnd(reason: string): void;
 }
 
-/** A connection to a bus, during or after its authentication. */
 export interface BusConnection {
   /**
-   * Sends a message. It is queued until the authentication is complete.
+   * Queued until the authentication is complete.
    *
-   * @param body the bytes of its body. Default: the body of `message` is written
+   * @param body the bytes of its body. Default: that of `message`
    * @throws Error when the body of `message` does not fit its signature
    */
   send(message: Message, body?: Buffer): void;
   close(): void;
 }
 
-/** The longest line of a bus during the authentication. */
+/** Of the bus during the authentication. */
 const LINE_MAX_BYTES = 1024;
-/** Size of the one read buffer, which is used again for messages of any length. */
+/** Of the one read buffer. */
 const READ_BYTES = 64 * 1024;
-/**
- * While this much waits to be sent, nothing is read. So a client that sends calls without reading
- * the answers has to wait.
- */
+/** While this much is unsent, nothing is read: a client that reads no answers has to wait. */
 const UNSENT_MAX_BYTES = 1024 * 1024;
 
 /**
- * Connects to the bus at `address` (D-Bus specification, "Server Addresses"; the first one,
- * `unix:path=` or `unix:abstract=`) as the user of this process. File descriptors are not
- * negotiated: the bus delivers no message with file descriptors, and the kernel closes any that
- * come.
+ * Connects to `address` (D-Bus specification, "Server Addresses"; the first one, `unix:path=` or
+ * `unix:abstract=`) as the user of this process. File descriptors are not negotiated: the bus
+ * delivers no message with them, and the kernel closes any that come.
  *
  * @throws Error for other kinds of address
  */
@@ -102,7 +96,6 @@ export function openBusConnection(address: string, events: ConnectionEvents): Bu
   };
 }
 
-/** A message up to its body. */
 function headOf(message: Message, bodyBytes: number): Buffer {
   const [head] = marshall(Object.assign(message, { body: undefined }));
   head.writeUInt32LE(bodyBytes, 4);
@@ -110,10 +103,10 @@ function headOf(message: Message, bodyBytes: number): Buffer {
 }
 
 /**
- * Authenticates with EXTERNAL (D-Bus specification, "Authentication Protocol").
+ * EXTERNAL (D-Bus specification, "Authentication Protocol").
  *
  * @param onIn called when messages may be sent
- * @returns a function that takes received bytes and returns those that belong to messages. @throws
+ * @returns a function that takes received bytes and returns those of messages. @throws
  *   BusProtocolError when the bus refuses the authentication
  */
 function createLogIn(socket: Socket, onIn: () => void): (chunk: Buffer) => Buffer {
@@ -138,7 +131,7 @@ function createLogIn(socket: Socket, onIn: () => void): (chunk: Buffer) => Buffe
   };
 }
 
-/** The path of the socket, with a leading zero for an abstract one. */
+/** With a leading zero for an abstract one. */
 function socketPathOf(address: string): string {
   const [first = ''] = address.split(';');
   const [, kind, value] = /^unix:(?:.*,)?(path|abstract)=([^,]*)/.exec(first) ?? [];
@@ -146,22 +139,21 @@ function socketPathOf(address: string): string {
   return kind === 'abstract' ? `\0${decodeURIComponent(value)}` : decodeURIComponent(value);
 }
 
-/** A listener for signals. */
 interface SignalSubscription {
   readonly listener: (signal: BusSignal) => void;
   readonly isExpected: (header: SignalHeader) => boolean;
 }
 
-/** The receivers of incoming messages, and the state for their limits. */
+/** Receivers of messages, and state for their limits. */
 export interface Incoming {
   readonly pending: PendingCalls;
   readonly signals: Set<SignalSubscription>;
-  /** Number of unanswered calls of each sender. */
+  /** Calls by sender. */
   readonly unanswered: Map<string, number>;
   handler: CallHandler | undefined;
   check: CallCheck;
   /**
-   * Sends an answer, unless the connection has ended. @throws Error when its body does not fit its
+   * Does nothing after the connection has ended. @throws Error when its body does not fit its
    * signature
    */
   readonly send: (answer: Message, body?: Buffer) => void;
@@ -172,21 +164,19 @@ const INVALID_ARGS = 'org.freedesktop.DBus.Error.InvalidArgs';
 const LIMITS_EXCEEDED = 'org.freedesktop.DBus.Error.LimitsExceeded';
 const UNKNOWN_METHOD = 'org.freedesktop.DBus.Error.UnknownMethod';
 
-/**
- * The form of a unique name, which the bus writes as the sender (D-Bus specification, "Bus names").
- */
+/** As the bus writes it for a sender (D-Bus specification, "Bus names"). */
 const UNIQUE_NAME = /^:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+$/;
 
-/** The longest argument of a method of ours is a path, which Linux limits to 4 KiB. */
+/** Our longest argument is a path of 4 KiB. */
 const CALL_MAX_BYTES = 8 * 1024;
-/** The longest expected signals have the properties of a unit: some KiB. */
+/** Properties of a unit have some KiB. */
 const SIGNAL_MAX_BYTES = 1024 * 1024;
-/** Replies come from called services: lists of units, and documents of the daemon. */
+/** From called services: lists of units, and documents of the daemon. */
 const REPLY_MAX_BYTES = 16 * 1024 * 1024;
-/** Limit of unanswered calls of one sender. */
+/** Unanswered ones. */
 const CALLS_PER_SENDER = 16;
 
-/** Whether the body of a message is read. Answers a refused call. */
+/** Answers a refused call. */
 export function isWanted(header: MessageHeader, incoming: Incoming): boolean {
   switch (header.type) {
     case MESSAGE_TYPE.call: {
@@ -223,8 +213,8 @@ function refusalOf(call: MessageHeader, incoming: Incoming): BusErrorReply | und
 }
 
 /**
- * Passes a message to its receiver. If the body can't be parsed, a call is answered with an error,
- * a reply fails its call, and a signal is dropped.
+ * If the body can't be parsed, a call is answered with an error, a reply fails its call, and a
+ * signal is dropped.
  */
 export function deliver(header: MessageHeader, bytes: Buffer, incoming: Incoming): void {
   let body: readonly unknown[];
@@ -265,10 +255,10 @@ async function answer(call: IncomingCall, header: MessageHeader, incoming: Incom
   sendAnswer(header, reply, incoming);
 }
 
-/** What is sent: a message, and the bytes of its body where they were made before. */
+/** The body where its bytes were made before. */
 type Answer = readonly [message: Message, body?: Buffer];
 
-/** Sends the result of `reply`, unless the caller expects no answer. */
+/** Unless the caller expects no answer. */
 function sendAnswer(call: MessageHeader, reply: () => Answer, incoming: Incoming): void {
   if ((call.flags & NO_REPLY_EXPECTED) !== 0) return;
   try {
@@ -301,21 +291,19 @@ function errorTo(call: MessageHeader, error: unknown): Message {
   return Message.newError(call, name, reasonOf(error));
 }
 
-/** Calls that wait for their reply, by serial. */
+/** By serial. */
 interface PendingCalls {
   /**
-   * Resolves to the body of the reply to `serial`. @throws BusErrorReply, the reason of `signal`,
-   * or the error of {@link failAll}
+   * Resolves to the body of the reply. @throws BusErrorReply, the reason of `signal`, or the error
+   * of {@link failAll}
    */
   add(serial: number, signal: AbortSignal): Promise<readonly unknown[]>;
-  /** Whether a call waits for the reply to `serial`. */
   has(serial: number): boolean;
   resolve(serial: number, body: readonly unknown[]): void;
   reject(serial: number, reason: unknown): void;
   failAll(error: Error): void;
 }
 
-/** Creates an empty table. */
 export function createPendingCalls(): PendingCalls {
   const calls = new Map<number, { resolve(body: readonly unknown[]): void; reject(reason: unknown): void }>();
   return {

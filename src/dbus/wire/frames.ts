@@ -2,31 +2,30 @@ import DBusBuffer from 'dbus-next/lib/dbus-buffer.js';
 import { marshallMessage, messageToJsFmt } from 'dbus-next/lib/marshall-compat.js';
 import { Message } from 'dbus-next/lib/message-type.js';
 
-/** The bus violated the D-Bus specification. The connection can't be used any more. */
+/** The connection can't be used any more. */
 export class BusProtocolError extends Error {
   override readonly name = 'BusProtocolError';
 }
 
-/** The receiver of incoming messages. */
 export interface MessageSink {
   /**
-   * Called with a complete header, before any byte of the body is stored. Returns whether to read
-   * the body.
+   * Called with a complete header, before any byte of the body is stored. @returns whether to read
+   * the body
    */
   onHeader(header: MessageHeader): boolean;
-  /** Called with the body, if `onHeader` returned true. */
+  /** If `onHeader` returned true. */
   onMessage(header: MessageHeader, body: Buffer): void;
 }
 
 /**
- * Maximum size of header fields. Names have at most 255 bytes, and paths of units some hundred. A
- * message with a longer header is skipped without an answer.
+ * Names have at most 255 bytes, paths of units some hundred. A longer header is skipped without an
+ * answer.
  */
 const FIELDS_MAX_BYTES = 8 * 1024;
 
-/** The next part of the stream. */
+/** Of the stream. */
 interface Part {
-  /** The buffer of the part. Undefined when it is skipped. */
+  /** Undefined when the part is skipped. */
   readonly bytes: Buffer | undefined;
   readonly length: number;
   filled: number;
@@ -34,11 +33,11 @@ interface Part {
 }
 
 /**
- * Splits the stream of a bus into messages. Only the header is stored until the receiver wants the
- * body, so an unwanted message of any length needs no memory.
+ * Splits the stream of a bus. Only the header is stored until the receiver wants the body, so an
+ * unwanted message of any length needs no memory.
  *
- * @returns a function that takes the next bytes of the stream. @throws BusProtocolError when they
- *   are no D-Bus messages
+ * @returns a function that takes the next bytes. @throws BusProtocolError when they are no D-Bus
+ *   messages
  */
 export function createFrameReader(sink: MessageSink): (chunk: Buffer) => void {
   let part = startPart(sink);
@@ -88,10 +87,9 @@ function skipped(length: number, sink: MessageSink): Part {
 }
 
 /**
- * Unmarshals the body of a message, at the start of `bytes`. It needs up to thirty times their
- * length in memory, so the caller must check length, sender and signature first.
+ * Needs up to thirty times the length in memory: check length, sender and signature first.
  *
- * @throws Error when the bytes do not fit the signature.
+ * @throws Error when the bytes do not fit the signature
  */
 export function readBody({ signature, isLittleEndian }: MessageHeader, bytes: Buffer): readonly unknown[] {
   if (signature === '') return [];
@@ -99,10 +97,7 @@ export function readBody({ signature, isLittleEndian }: MessageHeader, bytes: Bu
   return messageToJsFmt({ signature, body: new DBusBuffer(bytes, 0, endian, undefined, {}).read(signature) }).body;
 }
 
-/**
- * The bytes of a body, which may be sent any number of times. @throws Error when it does not fit
- * `signature`
- */
+/** May be sent any number of times. @throws Error when it does not fit `signature` */
 export function writeBody(signature: string, body: readonly unknown[]): Buffer {
   const message = new Message({ path: '/', member: 'Body', signature, body: [...body] });
   message.serial = 1;
@@ -110,24 +105,24 @@ export function writeBody(signature: string, body: readonly unknown[]): Buffer {
   return bytes.subarray(bytes.length - bytes.readUInt32LE(4));
 }
 
-/** Types of messages (D-Bus specification, "Message Types"). */
+/** D-Bus specification, "Message Types". */
 export const MESSAGE_TYPE = { call: 1, return: 2, error: 3, signal: 4 } as const;
 
-/** Bytes of a message before its array of header fields, which {@link readStart} reads. */
+/** Before the array of header fields. */
 const START_BYTES = 16;
 
-/** The fixed start of a message (D-Bus specification, "Message Format"). */
+/** D-Bus specification, "Message Format". */
 interface MessageStart {
   readonly isLittleEndian: boolean;
   readonly type: number;
   readonly flags: number;
   readonly serial: number;
-  /** Bytes of the array of header fields, without the padding after it. */
+  /** Without the padding after it. */
   readonly fieldsBytes: number;
   readonly bodyBytes: number;
 }
 
-/** A message without its body. A text is empty when the message has no such field. */
+/** A missing text is empty. */
 export interface MessageHeader extends MessageStart {
   readonly path: string;
   readonly interface: string;
@@ -135,18 +130,15 @@ export interface MessageHeader extends MessageStart {
   readonly errorName: string;
   /** 0 when there is none. */
   readonly replySerial: number;
-  /** Unique name of the sender; the bus itself writes it. */
+  /** Written by the bus. */
   readonly sender: string;
   readonly signature: string;
 }
 
-/** Maximum size of a message including its header (D-Bus specification, "Message Format"). */
+/** With its header (D-Bus specification, "Message Format"). */
 const MESSAGE_MAX_BYTES = 128 * 1024 * 1024;
 
-/**
- * Reads the first {@link START_BYTES} of a message. Undefined when they are not valid; then the
- * start of the next message is unknown too.
- */
+/** Undefined when invalid; then the start of the next message is unknown too. */
 function readStart(bytes: Buffer): MessageStart | undefined {
   const isLittleEndian = bytes[0] === 'l'.charCodeAt(0);
   if ((!isLittleEndian && bytes[0] !== 'B'.charCodeAt(0)) || bytes[3] !== 1) return undefined;
@@ -157,12 +149,12 @@ function readStart(bytes: Buffer): MessageStart | undefined {
   return { ...start, isLittleEndian, fieldsBytes };
 }
 
-/** A length rounded up to a multiple of eight, where the body begins. */
+/** To a multiple of eight, where the body begins. */
 function padded(length: number): number {
   return Math.ceil(length / 8) * 8;
 }
 
-/** Codes and types of the fields that are read (D-Bus specification, "Header Fields"). */
+/** D-Bus specification, "Header Fields". */
 const TEXT_FIELDS = {
   '1:o': 'path',
   '2:s': 'interface',
@@ -172,18 +164,14 @@ const TEXT_FIELDS = {
   '8:g': 'signature',
 } as const;
 
-/**
- * Bytes of the types of a fixed size, which are their alignment too (D-Bus specification, "Basic
- * types").
- */
+/** Bytes, and alignment, of types of fixed size (D-Bus specification, "Basic types"). */
 const SIZES: Readonly<Record<string, number>> = { y: 1, b: 4, n: 2, q: 2, i: 4, u: 4, x: 8, t: 8, d: 8, h: 4 };
 
 type Texts = { -readonly [K in (typeof TEXT_FIELDS)[keyof typeof TEXT_FIELDS]]: string };
 
 /**
- * Reads the array of header fields at the start of `bytes`. Unknown fields with a value of a basic
- * type are ignored, as the specification demands. Undefined for other types, and when the array is
- * not valid.
+ * Unknown fields of a basic type are ignored, as the specification demands. Undefined for other
+ * types, and when the array is invalid.
  */
 function readFields(start: MessageStart, bytes: Buffer): MessageHeader | undefined {
   const texts: Texts = { path: '', interface: '', member: '', errorName: '', sender: '', signature: '' };
@@ -209,7 +197,7 @@ interface Field {
   readonly end: number;
 }
 
-/** Reads one `(yv)` whose value is of a basic type. */
+/** One `(yv)` with a value of a basic type. */
 function readField({ isLittleEndian }: MessageStart, bytes: Buffer, at: number, limit: number): Field | undefined {
   if (at + 4 > limit || bytes[at + 1] !== 1 || bytes[at + 3] !== 0) return undefined;
   const type = String.fromCharCode(bytes[at + 2] ?? 0);

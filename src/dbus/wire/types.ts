@@ -1,7 +1,4 @@
-/**
- * A method call. `body` matches `signature` (D-Bus specification, "Type System"); both default to
- * empty.
- */
+/** `body` matches `signature` (D-Bus specification, "Type System"); both default to empty. */
 export interface BusCall {
   readonly destination: string;
   readonly path: string;
@@ -11,7 +8,7 @@ export interface BusCall {
   readonly body?: readonly unknown[];
 }
 
-/** A signal. `sender` is the unique name of its sender. */
+/** `sender` is a unique name. */
 export interface BusSignal {
   readonly sender: string;
   readonly path: string;
@@ -20,7 +17,6 @@ export interface BusSignal {
   readonly body: readonly unknown[];
 }
 
-/** A signal to send. */
 export interface OutgoingSignal {
   readonly path: string;
   readonly interface: string;
@@ -29,10 +25,9 @@ export interface OutgoingSignal {
   readonly body: readonly unknown[];
 }
 
-/** A signal before its body is read. */
 export type SignalHeader = Omit<BusSignal, 'body'>;
 
-/** A method call before its body is read. `interface` is empty when the caller gave none. */
+/** Before the body is read. `interface` is empty when the caller gave none. */
 export interface CallHeader {
   readonly sender: string;
   readonly path: string;
@@ -46,38 +41,29 @@ export interface CallHeader {
   readonly flags: number;
 }
 
-/** A method call to one of our names. */
 export interface IncomingCall extends CallHeader {
   readonly body: readonly unknown[];
 }
 
-/** A flag of a call: nobody gets its answer. */
+/** Nobody gets the answer. */
 export const NO_REPLY_EXPECTED = 1;
 
-/**
- * The answer of a handler: signature and body of the method return. A body may be the bytes of
- * `writeBody`.
- */
+/** A body may be the bytes of `writeBody`. */
 export interface BusReply {
   readonly signature: string;
   readonly body: readonly unknown[] | Buffer;
 }
 
 /**
- * Answers incoming calls. Throw {@link BusErrorReply} for a D-Bus error with a certain name. Any
- * other error becomes `org.freedesktop.DBus.Error.Failed`.
+ * Throw {@link BusErrorReply} for a certain error. Others become
+ * `org.freedesktop.DBus.Error.Failed`.
  */
 export type CallHandler = (call: IncomingCall) => Promise<BusReply>;
 
-/**
- * Checks a call before its body is read. Returns the error to answer with, or undefined to call the
- * handler.
- */
+/** Before the body is read. @returns the error to answer with, or undefined to call the handler */
 export type CallCheck = (call: CallHeader) => BusErrorReply | undefined;
 
-/**
- * An error reply of a D-Bus peer. `errorName` is for example `org.freedesktop.systemd1.NoSuchUnit`.
- */
+/** `errorName` is for example `org.freedesktop.systemd1.NoSuchUnit`. */
 export class BusErrorReply extends Error {
   override readonly name = 'BusErrorReply';
   readonly errorName: string;

@@ -72,10 +72,10 @@ async function refresh(keeper: Keeper, signal: AbortSignal): Promise<void> {
     keeper.identity = identityOf(text);
     keeper.files = text.files;
     keeper.seen = seen;
-    tellUsed(keeper, text);
+    logUsed(keeper, text);
   } catch (error) {
     if (signal.aborted) return;
-    tellTrouble(keeper, error);
+    logTrouble(keeper, error);
   }
 }
 
@@ -154,7 +154,7 @@ function certificatesOf(pem: string): X509Certificate[] {
   });
 }
 
-function tellUsed(keeper: Keeper, { certificateFrom, authoritiesFrom }: IdentityText): void {
+function logUsed(keeper: Keeper, { certificateFrom, authoritiesFrom }: IdentityText): void {
   keeper.trouble = undefined;
   keeper.log.info(
     { certificateFrom, authoritiesFrom },
@@ -162,7 +162,7 @@ function tellUsed(keeper: Keeper, { certificateFrom, authoritiesFrom }: Identity
   );
 }
 
-function tellTrouble(keeper: Keeper, error: unknown): void {
+function logTrouble(keeper: Keeper, error: unknown): void {
   const trouble = reasonOf(error);
   if (trouble === keeper.trouble) return;
   keeper.trouble = trouble;

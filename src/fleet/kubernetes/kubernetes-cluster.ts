@@ -10,11 +10,11 @@ import { parseServes } from '../publish/own-report.ts';
 import {
   type Cluster,
   type ClusterNode,
-  createTellOnce,
   createTrouble,
-  type TellOnce,
+  createWarnOnce,
   type Trouble,
   USUAL_MS,
+  type WarnOnce,
 } from '../trouble.ts';
 import { backoffMs, type KubernetesApi, watchErrorOf } from './api.ts';
 import { isKubernetesError } from './api-error.ts';
@@ -74,7 +74,7 @@ interface State extends KubernetesClusterOptions {
   /** Only the own Node is visible. */
   readonly limited: Trouble;
   /** Addresses that are not used. */
-  readonly refusals: TellOnce;
+  readonly refusals: WarnOnce;
   /** Some API servers end each watch that requests bookmarks. */
   hasBookmarks: boolean;
 }
@@ -97,7 +97,7 @@ export function createKubernetesCluster(options: KubernetesClusterOptions): Kube
     away: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
     unwatched: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
     limited: createTrouble(options.log),
-    refusals: createTellOnce(options.log, options.clock),
+    refusals: createWarnOnce(options.log, options.clock),
     hasBookmarks: true,
   };
   return {
@@ -129,8 +129,8 @@ async function run(state: State, signal: AbortSignal): Promise<void> {
       failures = wasSteady ? 1 : failures + 1;
       // Forgotten changes are no trouble at first: all nodes are listed again.
       const isUsual = isKubernetesError(error, 'kubernetes/gone') && failures <= USUAL_GONE;
-      if (listedAt === undefined && !isUsual) tellAway(state, error);
-      if (listedAt !== undefined && !isUsual && failures > 1) tellUnwatched(state, error);
+      if (listedAt === undefined && !isUsual) logAway(state, error);
+      if (listedAt !== undefined && !isUsual && failures > 1) logUnwatched(state, error);
       const waitMs = backoffMs(failures, error, state.random());
       await state.clock.sleep(waitMs, signal).catch(() => undefined);
     }
@@ -244,7 +244,7 @@ function fieldsOf({ annotations, labels }: NodeMetadata): OwnFields {
   return { annotations, labels };
 }
 
-function tellAway(state: State, error: unknown): void {
+function logAway(state: State, error: unknown): void {
   const known = state.nodes.size === 0 ? '' : ' The nodes that were known stay known.';
   const text = isKubernetesError(error, 'kubernetes/not-found')
     ? `Kubernetes has no Node ${state.self}, which the kubelet of this node registers.${known} It is tried again.`
@@ -252,7 +252,7 @@ function tellAway(state: State, error: unknown): void {
   if (state.away.begin(text, error)) notifyAll(state.listeners);
 }
 
-function tellUnwatched(state: State, error: unknown): void {
+function logUnwatched(state: State, error: unknown): void {
   const text = `The Kubernetes API does not tell changes of nodes: ${sentence(reasonOf(error))} All nodes are listed again instead, less and less often.`;
   if (state.unwatched.begin(text, error)) notifyAll(state.listeners);
 }

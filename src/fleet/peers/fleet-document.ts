@@ -3,7 +3,7 @@ import type { FleetNode, NodeStatus, Search } from '../../domain/fleet/node-stat
 import type { FleetDocument } from '../../offers/documents.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Cluster, ClusterNode } from '../trouble.ts';
-import type { Peers, ToldStatus } from './peer.ts';
+import type { Peers, ReceivedStatus } from './peer.ts';
 import type { Silence } from './targets.ts';
 
 interface FleetParts {
@@ -22,11 +22,11 @@ interface FleetParts {
 export function fleetDocument(parts: FleetParts): FleetDocument {
   const { cluster, peers, written, silence, ownStatus, search } = parts;
   const self = cluster.self();
-  const told = peers.statuses();
+  const received = peers.statuses();
   written.look();
   const names = new Set([self, ...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()]);
   const nodes = [...names].sort().map((name): FleetNode => {
-    const status = name === self ? ownStatus() : later(told.get(name), written.of(name))?.status;
+    const status = name === self ? ownStatus() : later(received.get(name), written.of(name))?.status;
     const seenAt = silence.seenAt(name);
     return {
       name,
@@ -46,7 +46,7 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
   };
 }
 
-function later(one: ToldStatus | undefined, other: ToldStatus | undefined): ToldStatus | undefined {
+function later(one: ReceivedStatus | undefined, other: ReceivedStatus | undefined): ReceivedStatus | undefined {
   if (one === undefined || other === undefined) return one ?? other;
   return one.atMs > other.atMs ? one : other;
 }
@@ -54,7 +54,7 @@ function later(one: ToldStatus | undefined, other: ToldStatus | undefined): Told
 /** What other nodes wrote into their Nodes, and when this node read it. */
 export interface WrittenStatuses {
   /** Undefined for a node that wrote nothing yet. */
-  of(node: string): ToldStatus | undefined;
+  of(node: string): ReceivedStatus | undefined;
   /** Reads the cluster, which may have changed. */
   look(): void;
 }
@@ -68,7 +68,7 @@ interface WrittenStatusesOptions {
 
 interface Seen {
   readonly node: ClusterNode;
-  readonly told: ToldStatus | undefined;
+  readonly received: ReceivedStatus | undefined;
 }
 
 export function createWrittenStatuses(options: WrittenStatusesOptions): WrittenStatuses {
@@ -78,7 +78,7 @@ export function createWrittenStatuses(options: WrittenStatusesOptions): WrittenS
     seen = new Map(options.cluster.nodes().map((node) => [node.name, next(node, before.get(node.name), options)]));
   };
   return {
-    of: (node) => seen.get(node)?.told,
+    of: (node) => seen.get(node)?.received,
     look,
   };
 }
@@ -89,5 +89,5 @@ function next(node: ClusterNode, before: Seen | undefined, options: WrittenStatu
   // The first text may be old.
   if (before !== undefined && node.name !== cluster.self()) onHeard(node.name);
   const isSame = isDeepStrictEqual(before?.node.status, node.status);
-  return { node, told: isSame ? before?.told : { status: node.status, atMs: clock.monotonic() } };
+  return { node, received: isSame ? before?.received : { status: node.status, atMs: clock.monotonic() } };
 }

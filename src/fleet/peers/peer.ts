@@ -44,7 +44,7 @@ export interface KnownPeer {
   /** A long poll may be running. */
   isWaitedFor: boolean;
   quiet: number;
-  nextAskMs: number;
+  nextQueryMs: number;
 }
 
 /**
@@ -54,7 +54,7 @@ export interface KnownPeer {
 const MOST_CONNECTIONS = wireLimits.ofNode - 1;
 
 /** Opens nothing before the first query. */
-export function createPeer(target: Target, ways: PeerWays, nextAskMs: number): KnownPeer {
+export function createPeer(target: Target, ways: PeerWays, nextQueryMs: number): KnownPeer {
   const where = formatEndpoint(target.endpoint);
   const who = target.name === undefined ? where : `${target.name} (${where})`;
   const connection = createWireConnection({
@@ -72,7 +72,7 @@ export function createPeer(target: Target, ways: PeerWays, nextAskMs: number): K
     isAsked: false,
     isWaitedFor: false,
     quiet: 0,
-    nextAskMs,
+    nextQueryMs,
   };
   return peer;
 }
@@ -228,7 +228,7 @@ export interface Peers {
   list(): readonly Peer[];
   find(name: string): KnownPeer | undefined;
   /** By name, as received on the wire. */
-  statuses(): ReadonlyMap<string, ToldStatus>;
+  statuses(): ReadonlyMap<string, ReceivedStatus>;
   /** All other nodes that are or were known; a fixed address that never answered has none. */
   nodeNames(): readonly string[];
   failed(peer: KnownPeer, error: unknown): void;
@@ -240,7 +240,7 @@ export interface Peers {
   run(signal: AbortSignal): Promise<void>;
 }
 
-export interface ToldStatus {
+export interface ReceivedStatus {
   /** Undefined: withdrawn by the node. */
   readonly status: NodeStatus | undefined;
   readonly atMs: number;

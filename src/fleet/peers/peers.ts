@@ -3,17 +3,17 @@ import { formatEndpoint } from '../../domain/settings/value-types.ts';
 import { withEither } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { listen, notifyAll } from '../../platform/subscription.ts';
-import { askPeer, type Crowd, fail, isNewsWanted, type PeersOptions, pauseNow } from './ask-peer.ts';
 import {
   createPeer,
   isComplete,
   type KnownPeer,
   nameOf,
   type Peers,
+  type ReceivedStatus,
   rememberNodes,
   type Target,
-  type ToldStatus,
 } from './peer.ts';
+import { fail, isNewsWanted, type PeerPool, type PeersOptions, pauseNow, queryPeer } from './query-peer.ts';
 import { targetsOf } from './targets.ts';
 
 const AT_ONCE = 8;
@@ -30,7 +30,7 @@ const SPREAD_MS = 1_000;
 const LOOK_MS = 5_000;
 
 export function createPeers(options: PeersOptions): Peers {
-  const crowd: Crowd = {
+  const pool: PeerPool = {
     ...options,
     byAddress: new Map(),
     listeners: new Set(),
@@ -39,22 +39,22 @@ export function createPeers(options: PeersOptions): Peers {
     wake: new AbortController(),
   };
   return {
-    list: () => [...shown(crowd).values()].map(viewOf),
-    find: (name) => shown(crowd).get(name),
-    statuses: () => statusesOf(crowd),
-    nodeNames: () => nodeNames(crowd),
-    failed: (peer, error) => fail(crowd, peer, error),
-    look: () => crowd.wake.abort(),
-    onChange: (listener) => listen(crowd.listeners, listener),
+    list: () => [...shown(pool).values()].map(viewOf),
+    find: (name) => shown(pool).get(name),
+    statuses: () => statusesOf(pool),
+    nodeNames: () => nodeNames(pool),
+    failed: (peer, error) => fail(pool, peer, error),
+    look: () => pool.wake.abort(),
+    onChange: (listener) => listen(pool.listeners, listener),
     load: async (signal) => {
-      crowd.stored = await crowd.store.load(signal);
+      pool.stored = await pool.store.load(signal);
     },
-    run: (signal) => run(crowd, signal),
+    run: (signal) => run(pool, signal),
   };
 }
 
 /** One of each name: a node may answer at several addresses. */
-function shown({ byAddress, cluster }: Crowd): ReadonlyMap<string, KnownPeer> {
+function shown({ byAddress, cluster }: PeerPool): ReadonlyMap<string, KnownPeer> {
   const byName = new Map<string, KnownPeer>();
   for (const peer of byAddress.values()) {
     const name = nameOf(peer);
@@ -65,14 +65,14 @@ function shown({ byAddress, cluster }: Crowd): ReadonlyMap<string, KnownPeer> {
   return new Map([...byName].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function statusesOf(crowd: Crowd): ReadonlyMap<string, ToldStatus> {
-  const told = [...shown(crowd)].filter(([, { status }]) => status !== undefined);
-  return new Map(told.map(([name, { status, statusAtMs }]) => [name, { status, atMs: statusAtMs }]));
+function statusesOf(pool: PeerPool): ReadonlyMap<string, ReceivedStatus> {
+  const received = [...shown(pool)].filter(([, { status }]) => status !== undefined);
+  return new Map(received.map(([name, { status, statusAtMs }]) => [name, { status, atMs: statusAtMs }]));
 }
 
-function nodeNames(crowd: Crowd): readonly string[] {
-  const asked = [...shown(crowd).values()].flatMap(({ target, node }) => target.name ?? node ?? []);
-  const stored = crowd.stored.map(({ name }) => name).filter((name) => name !== crowd.cluster.self());
+function nodeNames(pool: PeerPool): readonly string[] {
+  const asked = [...shown(pool).values()].flatMap(({ target, node }) => target.name ?? node ?? []);
+  const stored = pool.stored.map(({ name }) => name).filter((name) => name !== pool.cluster.self());
   return [...new Set([...asked, ...stored])];
 }
 
@@ -86,77 +86,77 @@ function viewOf(peer: KnownPeer): Peer {
   };
 }
 
-async function run(crowd: Crowd, signal: AbortSignal): Promise<void> {
-  const unsubscribe = crowd.cluster.onChange(() => crowd.wake.abort());
-  const asking = new Set<Promise<void>>();
+async function run(pool: PeerPool, signal: AbortSignal): Promise<void> {
+  const unsubscribe = pool.cluster.onChange(() => pool.wake.abort());
+  const running = new Set<Promise<void>>();
   try {
     while (!signal.aborted) {
-      crowd.wake = new AbortController();
-      follow(crowd);
-      await rememberNodes(crowd, signal).catch(() => undefined);
-      for (const peer of due(crowd).slice(0, Math.max(0, AT_ONCE - asking.size))) {
-        const one = askPeer(crowd, peer, mayWait(crowd, peer), signal).finally(() => {
-          asking.delete(one);
-          crowd.wake.abort();
+      pool.wake = new AbortController();
+      follow(pool);
+      await rememberNodes(pool, signal).catch(() => undefined);
+      for (const peer of due(pool).slice(0, Math.max(0, AT_ONCE - running.size))) {
+        const one = queryPeer(pool, peer, mayWait(pool, peer), signal).finally(() => {
+          running.delete(one);
+          pool.wake.abort();
         });
-        asking.add(one);
+        running.add(one);
       }
-      await pause(crowd, signal);
+      await pause(pool, signal);
     }
   } finally {
     unsubscribe();
-    await Promise.all(asking);
-    for (const { connection } of crowd.byAddress.values()) connection.close();
+    await Promise.all(running);
+    for (const { connection } of pool.byAddress.values()) connection.close();
   }
 }
 
-function mayWait(crowd: Crowd, peer: KnownPeer): boolean {
-  const held = [...crowd.byAddress.values()].filter(({ isWaitedFor }) => isWaitedFor).length;
+function mayWait(pool: PeerPool, peer: KnownPeer): boolean {
+  const held = [...pool.byAddress.values()].filter(({ isWaitedFor }) => isWaitedFor).length;
   const { hasAnswered, trouble } = peer;
-  return hasAnswered && trouble === undefined && held < HELD_AT_ONCE && isNewsWanted(crowd, peer);
+  return hasAnswered && trouble === undefined && held < HELD_AT_ONCE && isNewsWanted(pool, peer);
 }
 
-async function pause(crowd: Crowd, signal: AbortSignal): Promise<void> {
-  const next = [...crowd.byAddress.values()].filter((one) => !one.isAsked).map((one) => one.nextAskMs);
-  const ms = Math.min(LOOK_MS, Math.max(10, Math.min(...next) - crowd.clock.monotonic()));
-  await withEither([signal, crowd.wake.signal], (either) => crowd.clock.sleep(ms, either)).catch(() => undefined);
+async function pause(pool: PeerPool, signal: AbortSignal): Promise<void> {
+  const next = [...pool.byAddress.values()].filter((one) => !one.isAsked).map((one) => one.nextQueryMs);
+  const ms = Math.min(LOOK_MS, Math.max(10, Math.min(...next) - pool.clock.monotonic()));
+  await withEither([signal, pool.wake.signal], (either) => pool.clock.sleep(ms, either)).catch(() => undefined);
 }
 
-function due({ byAddress, clock }: Crowd): KnownPeer[] {
+function due({ byAddress, clock }: PeerPool): KnownPeer[] {
   const nowMs = clock.monotonic();
   return [...byAddress.values()]
-    .filter((peer) => !peer.isAsked && peer.nextAskMs <= nowMs)
-    .sort((a, b) => a.nextAskMs - b.nextAskMs);
+    .filter((peer) => !peer.isAsked && peer.nextQueryMs <= nowMs)
+    .sort((a, b) => a.nextQueryMs - b.nextQueryMs);
 }
 
-function follow(crowd: Crowd): void {
-  const { cluster, settings, byAddress, clock } = crowd;
+function follow(pool: PeerPool): void {
+  const { cluster, settings, byAddress, clock } = pool;
   const targets = targetsOf({
     self: cluster.self(),
     nodes: cluster.nodes(),
     isComplete: isComplete(cluster),
     fixed: settings.peers,
-    stored: crowd.stored,
+    stored: pool.stored,
   });
   for (const [address, peer] of byAddress) {
     if (targets.has(address)) continue;
     byAddress.delete(address);
     peer.connection.close();
-    notifyAll(crowd.listeners);
+    notifyAll(pool.listeners);
   }
   for (const [address, target] of targets) {
     const peer = byAddress.get(address);
     const soonMs = clock.monotonic() + Math.random() * SPREAD_MS;
-    if (peer === undefined) byAddress.set(address, createPeer(target, crowd, soonMs));
-    else update(crowd, peer, target, soonMs);
+    if (peer === undefined) byAddress.set(address, createPeer(target, pool, soonMs));
+    else update(pool, peer, target, soonMs);
   }
 }
 
-function update(crowd: Crowd, peer: KnownPeer, target: Target, soonMs: number): void {
+function update(pool: PeerPool, peer: KnownPeer, target: Target, soonMs: number): void {
   const isNews = target.isAnnounced && (!peer.target.isAnnounced || peer.target.announced !== target.announced);
   peer.target = target;
   if (isNews) peer.quiet = 0;
   // An address of this node itself is not queried again.
-  if (peer.node === crowd.cluster.self()) peer.nextAskMs = Number.POSITIVE_INFINITY;
-  else peer.nextAskMs = Math.min(peer.nextAskMs, isNews ? soonMs : crowd.clock.monotonic() + pauseNow(crowd, peer));
+  if (peer.node === pool.cluster.self()) peer.nextQueryMs = Number.POSITIVE_INFINITY;
+  else peer.nextQueryMs = Math.min(peer.nextQueryMs, isNews ? soonMs : pool.clock.monotonic() + pauseNow(pool, peer));
 }

@@ -89,32 +89,32 @@ const LOOK_MS = 5_000;
  * API knows its kubelet. Nodes without stickpin are not awaited.
  */
 export function createKubelets(options: KubeletsOptions): Kubelets {
-  const asked = new Map<string, number>();
+  const checked = new Map<string, number>();
   return {
-    look: (signal) => look(options, asked, signal),
+    look: (signal) => look(options, checked, signal),
     run: async (signal) => {
       while (!signal.aborted) {
-        await look(options, asked, signal);
+        await look(options, checked, signal);
         await options.clock.sleep(LOOK_MS, signal).catch(() => undefined);
       }
     },
   };
 }
 
-/** @param asked how silent each node was at its last check */
-async function look(options: KubeletsOptions, asked: Map<string, number>, signal: AbortSignal): Promise<void> {
+/** @param checked how silent each node was at its last check */
+async function look(options: KubeletsOptions, checked: Map<string, number>, signal: AbortSignal): Promise<void> {
   const { cluster, silence, isReady, absentMs } = options;
   for (const { name, status } of cluster.nodes()) {
     const silentMs = silence.silentMs(name);
-    const before = asked.get(name);
+    const before = checked.get(name);
     const isAgain = before !== undefined && silentMs >= before;
     const dueMs = isAgain ? before + absentMs * AGAIN : absentMs * FIRST;
-    if (!isAgain) asked.delete(name);
+    if (!isAgain) checked.delete(name);
     if (status === undefined || silentMs === 0 || silentMs < dueMs || signal.aborted) continue;
-    asked.set(name, silentMs);
+    checked.set(name, silentMs);
     if (!(await isReady(name, signal).catch(() => false))) continue;
     silence.isAlive(name);
-    asked.delete(name);
+    checked.delete(name);
   }
 }
 

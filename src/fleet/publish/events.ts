@@ -29,7 +29,7 @@ export interface NodeEvent {
   readonly id: string;
 }
 
-export interface Told {
+export interface Reported {
   /** Undefined on a node that never reported. */
   readonly releases: readonly ReleaseStatus[] | undefined;
   /**
@@ -53,9 +53,9 @@ const BEFORE_ACTIVATED: readonly (Phase | undefined)[] = [...BEFORE_READY, 'read
  * What happened since the last report. A node that never reported begins with what needs a person:
  * its journal has the rest.
  */
-export function eventsOf(told: Told, report: OwnReport): readonly NodeEvent[] {
-  const before = new Map(told.releases?.map((release) => [release.bundle, release]));
-  const isFirst = told.releases === undefined;
+export function eventsOf(reported: Reported, report: OwnReport): readonly NodeEvent[] {
+  const before = new Map(reported.releases?.map((release) => [release.bundle, release]));
+  const isFirst = reported.releases === undefined;
   const now = new Map(releaseStatusesOf(report).map((release) => [release.bundle, release]));
   const life = report.bundles.flatMap((bundle) =>
     isFirst || !now.has(shortBundle(bundle)) ? [] : lifecycleEvents(before.get(shortBundle(bundle))?.phase, bundle),
@@ -63,14 +63,14 @@ export function eventsOf(told: Told, report: OwnReport): readonly NodeEvent[] {
   const troubles = report.bundles.flatMap((bundle) => {
     const is = now.get(shortBundle(bundle));
     const was = before.get(shortBundle(bundle));
-    const isKnown = told.troubleIds === undefined && was?.phase === is?.phase && was?.reason === is?.reason;
+    const isKnown = reported.troubleIds === undefined && was?.phase === is?.phase && was?.reason === is?.reason;
     return is === undefined || isKnown ? [] : troubleEvents(bundle);
   });
   const standing = [...rejectionEvents(report), ...wantedEvents(report), ...troubles];
-  return [...standing.filter(({ id }) => told.troubleIds?.has(id) !== true), ...life];
+  return [...standing.filter(({ id }) => reported.troubleIds?.has(id) !== true), ...life];
 }
 
-export function toldAfter(report: OwnReport): Told {
+export function reportedAfter(report: OwnReport): Reported {
   const standing = [...rejectionEvents(report), ...wantedEvents(report), ...report.bundles.flatMap(troubleEvents)];
   return { releases: releaseStatusesOf(report), troubleIds: new Set(standing.map(({ id }) => id)) };
 }

@@ -22,7 +22,7 @@ export async function getNode(api: KubernetesApi, name: string, signal: AbortSig
 }
 
 /** The status that this node wrote last; undefined when none can be read. */
-export function toldStatus({ metadata }: OwnNode): NodeStatus | undefined {
+export function writtenStatus({ metadata }: OwnNode): NodeStatus | undefined {
   return parseStatusAnnotation(metadata.annotations?.[STATUS_ANNOTATION] ?? '');
 }
 

@@ -8,7 +8,7 @@ import { backoffMs, type KubernetesApi } from '../kubernetes/api.ts';
 import { isKubernetesError } from '../kubernetes/api-error.ts';
 import type { KubernetesCluster } from '../kubernetes/kubernetes-cluster.ts';
 import type { OwnFields, OwnNode } from '../kubernetes/objects.ts';
-import { eventsOf, type NodeEvent, type Told, toldAfter } from '../publish/events.ts';
+import { eventsOf, type NodeEvent, type Reported, reportedAfter } from '../publish/events.ts';
 import {
   type Health,
   healthOf,
@@ -29,7 +29,7 @@ import {
   hasHealth,
   type PublishedMark,
   patchHealth,
-  toldStatus,
+  writtenStatus,
 } from './own-node.ts';
 
 export interface Publisher {
@@ -71,7 +71,7 @@ interface State extends PublisherOptions {
   wake: AbortController;
   /** As far as this process knows. */
   said: Wanted | undefined;
-  told: Told | undefined;
+  reported: Reported | undefined;
   queue: { readonly event: NodeEvent; readonly at: number }[];
   /** Monotonic milliseconds. */
   writtenAt: number | undefined;
@@ -91,7 +91,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     ...options,
     wake: new AbortController(),
     said: undefined,
-    told: undefined,
+    reported: undefined,
     queue: [],
     writtenAt: undefined,
     upAt: options.clock.monotonic(),
@@ -140,7 +140,7 @@ async function run(state: State, signal: AbortSignal): Promise<void> {
       if (signal.aborted) return;
       failures += 1;
       // Failures to read are logged with the cluster.
-      if (!isKubernetesError(error)) tell(state, error);
+      if (!isKubernetesError(error)) logFailure(state, error);
       await state.clock.sleep(backoffMs(failures, error, state.random()), signal).catch(() => undefined);
     }
   }
@@ -149,12 +149,12 @@ async function run(state: State, signal: AbortSignal): Promise<void> {
 /** @returns the longest pause, if nothing changes */
 async function turn(state: State, signal: AbortSignal): Promise<number> {
   const now = state.clock.monotonic();
-  const isTelling = state.isDaemonUp() && state.report() !== undefined;
-  if (isTelling) state.upAt = now;
+  const isReporting = state.isDaemonUp() && state.report() !== undefined;
+  if (isReporting) state.upAt = now;
   const silentInMs = state.upAt + SILENT_MS - now;
   const wanted = wantedOf(state, silentInMs <= 0);
   if (wanted === undefined || (isSaid(state, wanted) && state.queue.length === 0)) {
-    return isTelling || silentInMs <= 0 ? LONGEST_SLEEP_MS : silentInMs;
+    return isReporting || silentInMs <= 0 ? LONGEST_SLEEP_MS : silentInMs;
   }
   const mayWriteInMs = (state.writtenAt ?? Number.NEGATIVE_INFINITY) + LEAST_BETWEEN_MS - now;
   if (mayWriteInMs > 0) {
@@ -194,7 +194,7 @@ function isSaid({ said, cluster }: State, wanted: Wanted): boolean {
 async function write(state: State, { fields, health }: Wanted, signal: AbortSignal): Promise<void> {
   const { api, cluster, clock } = state;
   const node = await getNode(api, cluster.self(), signal);
-  learnWhatWasTold(state, node);
+  learnReported(state, node);
   await state.mark.set(node.metadata.name, signal);
   const isFieldsDue = fields !== undefined && !hasFields(node, fields);
   const isHealthDue = !hasHealth(node, health);
@@ -219,25 +219,25 @@ async function write(state: State, { fields, health }: Wanted, signal: AbortSign
 
 /** Logs all failures. @returns the one with the longest pause */
 function worstOf(state: State, failed: readonly unknown[]): unknown {
-  for (const error of failed) tell(state, error);
+  for (const error of failed) logFailure(state, error);
   const pauseMs = (error: unknown) => (isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0);
   return [...failed].sort((a, b) => pauseMs(b) - pauseMs(a))[0];
 }
 
 /** After a start the Node holds the last report. */
-function learnWhatWasTold(state: State, node: OwnNode): void {
-  if (state.told !== undefined) return;
-  state.told = { releases: toldStatus(node)?.releases, troubleIds: undefined };
+function learnReported(state: State, node: OwnNode): void {
+  if (state.reported !== undefined) return;
+  state.reported = { releases: writtenStatus(node)?.releases, troubleIds: undefined };
   collectEvents(state);
 }
 
 function collectEvents(state: State): void {
   const report = state.report();
-  if (state.told === undefined || report === undefined) return;
+  if (state.reported === undefined || report === undefined) return;
   const at = state.clock.now();
-  state.queue.push(...eventsOf(state.told, report).map((event) => ({ event, at })));
+  state.queue.push(...eventsOf(state.reported, report).map((event) => ({ event, at })));
   state.queue.splice(0, state.queue.length - MOST_EVENTS);
-  state.told = toldAfter(report);
+  state.reported = reportedAfter(report);
 }
 
 /** @returns false when the API refuses events for good: then they are dropped */
@@ -249,7 +249,7 @@ async function sendEvents(state: State, node: OwnNode, signal: AbortSignal): Pro
     } catch (error) {
       if (!isKubernetesError(error, 'kubernetes/forbidden', 'kubernetes/refused')) throw error;
       isTaken = false;
-      tell(state, error);
+      logFailure(state, error);
     }
     state.queue = state.queue.filter((queued) => queued !== next);
   }
@@ -257,7 +257,7 @@ async function sendEvents(state: State, node: OwnNode, signal: AbortSignal): Pro
 }
 
 /** A missing Node is logged with the cluster. */
-function tell({ refused, failing, cluster }: State, error: unknown): void {
+function logFailure({ refused, failing, cluster }: State, error: unknown): void {
   if (isKubernetesError(error, 'kubernetes/kubeconfig', 'kubernetes/not-found')) return;
   const text = `The own Node ${cluster.self()} does not take everything that stickpin tells: ${sentence(reasonOf(error))} It is tried again.`;
   const trouble = isKubernetesError(error) && error.disposition === 'retry' ? failing : refused;

@@ -43,7 +43,7 @@ interface Port extends ListeningOptions {
   readonly unknown: Trouble;
   wasTried: boolean;
   /** Was logged last. */
-  told?: string | undefined;
+  logged?: string | undefined;
 }
 
 export function createListening(options: ListeningOptions): Listening {
@@ -87,12 +87,12 @@ async function move(port: Port, address: string, signal: AbortSignal): Promise<v
   try {
     port.server = await port.serve(endpoint);
     port.wanted = address;
-    port.told = undefined;
+    port.logged = undefined;
     port.unknown.end('The address of this node is known');
     port.log.info({ address }, `Other nodes reach this one on ${formatEndpoint(port.server.endpoint)}`);
     if (port.setting === 'auto') await replaceFile({ path: port.file, mode: 0o600 }, `${address}\n`, signal);
   } catch (error) {
-    if (!signal.aborted) tell(port, `Other nodes can't reach this one: ${reasonOf(error)}`);
+    if (!signal.aborted) logOnce(port, `Other nodes can't reach this one: ${reasonOf(error)}`);
   }
   port.wasTried = true;
   notifyAll(port.listeners);
@@ -109,7 +109,7 @@ async function ownAddress({ setting, cluster, file }: Port, signal: AbortSignal)
   return parseEndpoint(last, FLEET_PORT) === undefined ? undefined : last;
 }
 
-function tell(port: Port, message: string): void {
-  if (port.told !== message) port.log.warn({}, message);
-  port.told = message;
+function logOnce(port: Port, message: string): void {
+  if (port.logged !== message) port.log.warn({}, message);
+  port.logged = message;
 }

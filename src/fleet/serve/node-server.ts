@@ -9,7 +9,7 @@ import type { Clock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { Identity } from '../identity/identity.ts';
 import { createTlsGate, type EnteredConnection } from '../identity/tls-ends.ts';
-import { fleetError, type TellOnce } from '../trouble.ts';
+import { fleetError, type WarnOnce } from '../trouble.ts';
 import { type Connections, createConnections } from './served-nodes.ts';
 
 interface NodeServerOptions {
@@ -19,7 +19,7 @@ interface NodeServerOptions {
   /** `node` is the name of a Node, or an address with `fleet.auth = "none"`. */
   readonly answer: (node: string, request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly clock: Clock;
-  readonly tell: TellOnce;
+  readonly warnings: WarnOnce;
 }
 
 export interface NodeServer {
@@ -71,7 +71,7 @@ export async function serveNodes(options: NodeServerOptions): Promise<NodeServer
 }
 
 function gateOf(
-  { identity, clock, tell }: NodeServerOptions,
+  { identity, clock, warnings }: NodeServerOptions,
   connections: Connections,
   enter: (raw: Socket, socket: Socket, caller: Caller) => void,
 ): (socket: Socket) => void {
@@ -86,11 +86,11 @@ function gateOf(
     identity,
     clock,
     onKnown: ({ raw, socket, ...caller }) => {
-      tell.over(addressOf(raw));
+      warnings.over(addressOf(raw));
       enter(raw, socket, caller);
     },
     onRefused: (address, { cause, reason }) => {
-      tell.warn(
+      warnings.warn(
         address,
         cause,
         { address, cause, messageId: messageIds.peerRefused },

@@ -67,13 +67,13 @@ async function follow(own: Followed, signal: AbortSignal): Promise<void> {
     try {
       const answer = await own.client.offers({ etag: own.etag, waitMs: WAIT_MS }, signal);
       pauseMs = FIRST_PAUSE_MS;
-      tellBack(own);
+      logBack(own);
       if (answer !== undefined) takeAnswer(own, answer.document.bundles, answer.etag);
       // A daemon that does not wait needs a pause.
       else await own.clock.sleep(FIRST_PAUSE_MS, signal);
     } catch (error) {
       if (signal.aborted) return;
-      tellAway(own, error);
+      logAway(own, error);
       take(own, [], undefined);
       await own.clock.sleep(pauseMs, signal).catch(() => undefined);
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
@@ -84,8 +84,8 @@ async function follow(own: Followed, signal: AbortSignal): Promise<void> {
 function takeAnswer(own: Followed, bundles: OffersDocument['bundles'], etag: string | undefined): void {
   const isFirst = !own.hasAnswered;
   own.hasAnswered = true;
-  const isTold = take(own, bundles, etag);
-  if (isFirst && !isTold) notifyAll(own.listeners);
+  const isNotified = take(own, bundles, etag);
+  if (isFirst && !isNotified) notifyAll(own.listeners);
 }
 
 /** @returns whether listeners were called */
@@ -97,11 +97,11 @@ function take(own: Followed, bundles: OffersDocument['bundles'], etag: string | 
   return true;
 }
 
-function tellBack({ away, listeners }: Followed): void {
+function logBack({ away, listeners }: Followed): void {
   if (away.end('The daemon answers again: other nodes get its bundles')) notifyAll(listeners);
 }
 
-function tellAway({ away, listeners }: Followed, error: unknown): void {
+function logAway({ away, listeners }: Followed, error: unknown): void {
   const isBegin = away.current() === undefined;
   away.begin(`Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`, error);
   if (isBegin) notifyAll(listeners);

@@ -8,7 +8,6 @@ import type { HookRunner } from '../../ports/hooks.ts';
 import { createJobWaiter, type JobWaiter } from './unit-events.ts';
 import { asUnitError, loadedUnitProperty, MANAGER } from './unit-object.ts';
 
-/** What {@link createHookRunner} needs. */
 export interface HookRunnerDependencies {
   readonly bus: SystemBus;
   /** Of the environment files: `/run/stickpin/hooks`. */
@@ -19,7 +18,7 @@ interface Runner extends HookRunnerDependencies {
   readonly jobOf: JobWaiter;
 }
 
-/** Runs the units of hooks over D-Bus (org.freedesktop.systemd1(5)). */
+/** org.freedesktop.systemd1(5). */
 export function createHookRunner(deps: HookRunnerDependencies): HookRunner {
   const runner: Runner = { ...deps, jobOf: createJobWaiter(deps.bus) };
   return { run: (unit, environment, signal) => run(runner, unit, environment, signal) };
@@ -36,7 +35,7 @@ async function run(
   const load = await property('LoadState');
   if (load === 'not-found') return { kind: 'absent' };
   if (load !== 'loaded') return { kind: 'not-loaded', state: String(load) };
-  // What starts already has read another file: it must end before this one takes its place.
+  // A starting unit has read another file: it must end before this file is replaced.
   if ((await property('ActiveState')) === 'activating' && !(await isWritten(path, environment))) {
     await start(runner, unit, signal);
   }
@@ -48,7 +47,7 @@ async function run(
   return { kind: 'ended', job, ...(await resultOf(runner, unit, signal)) };
 }
 
-/** How a job that starts the unit, or the one that does so already, ends. */
+/** Of a new job, or of the one that already starts the unit. */
 async function start({ bus, jobOf }: Runner, unit: string, signal: AbortSignal): Promise<string> {
   const doing = 'Starting';
   try {
@@ -59,7 +58,7 @@ async function start({ bus, jobOf }: Runner, unit: string, signal: AbortSignal):
   }
 }
 
-/** What the service itself says of its end. A unit that is not kept in memory says nothing. */
+/** The service's own result. A unit that is not in memory has none. */
 async function resultOf(
   { bus }: Runner,
   unit: string,
@@ -79,14 +78,14 @@ async function resultOf(
   }
 }
 
-/** A file that can't be read is written again. */
+/** An unreadable file is written again. */
 async function isWritten(path: string, environment: string): Promise<boolean> {
   return (await readIfPresent(path).catch(() => undefined)) === environment;
 }
 
 async function write(folder: string, path: string, environment: string, signal: AbortSignal): Promise<void> {
   try {
-    // systemd reads it as root; nobody else has to.
+    // Only systemd reads it, as root.
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await replaceFile({ path }, environment, signal);
   } catch (error) {

@@ -2,10 +2,9 @@ import type { SystemBus } from '../../dbus/system-bus.ts';
 import { asUnitError, MANAGER, noService, unitOfObjectPath } from './unit-object.ts';
 
 /**
- * Asks systemd to restart the service that this process belongs to, and does not wait for it: the
- * restart begins with a SIGTERM to this process. systemd then sets its count of automatic restarts,
- * and with it the pause of `RestartSteps=`, to zero (systemd.service(5)). A stop that is queued
- * already wins (mode `fail`).
+ * Restarts the own service without a wait: the restart begins with a SIGTERM to this process.
+ * systemd then sets its count of automatic restarts, and with it the pause of `RestartSteps=`, to
+ * zero (systemd.service(5)). A stop in the queue wins (mode `fail`).
  *
  * @param pid default: of this process
  * @throws AppError `host/unit` (`retry`) when systemd refuses, or the process belongs to no
@@ -30,10 +29,7 @@ async function ownUnit(bus: SystemBus, pid: number, signal: AbortSignal): Promis
   }
 }
 
-/**
- * A socket that systemd opened for us (sd_listen_fds(3)). `name` is `FileDescriptorName=`, by
- * default the socket unit's name.
- */
+/** sd_listen_fds(3). `name` is `FileDescriptorName=`, by default the socket unit's name. */
 interface ActivatedSocket {
   readonly fd: number;
   readonly name: string;
@@ -42,9 +38,8 @@ interface ActivatedSocket {
 const FIRST_FD = 3;
 
 /**
- * The sockets that systemd passed to this process; none without socket activation. `LISTEN_PID`,
- * `LISTEN_FDS` and `LISTEN_FDNAMES` are removed from `env`, so that no child process uses them. A
- * Node server listens on one with `server.listen({ fd })`.
+ * None without socket activation. `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` are removed from
+ * `env`, so that no child process uses them. A Node server listens with `server.listen({ fd })`.
  */
 export function takeActivatedSockets(env: NodeJS.ProcessEnv, pid: number = process.pid): readonly ActivatedSocket[] {
   const { LISTEN_PID: listenPid, LISTEN_FDS: listenFds, LISTEN_FDNAMES: listenNames } = env;

@@ -6,17 +6,13 @@ import type { UnitControl } from '../../ports/node.ts';
 import { createJobRunner, watchDeviceUnits, watchUnit } from './unit-events.ts';
 import { asUnitError, busProperty, MANAGER, SYSTEMD } from './unit-object.ts';
 
-/**
- * The part of systemd's manager that stickpin uses, over D-Bus (org.freedesktop.systemd1(5)). Its
- * calls throw AppError `host/unit` (`retry`).
- */
+/** org.freedesktop.systemd1(5). Its calls throw AppError `host/unit` (`retry`). */
 export interface SystemdManager extends UnitControl, DeviceUnits {}
 
 /**
- * Makes a {@link SystemdManager} on `bus`. Call `onDeviceUnit` and `onUnitChange` before the bus
- * starts, if possible.
+ * If possible, call `onDeviceUnit` and `onUnitChange` before the bus starts.
  *
- * It uses no introspection proxies, because they would parse 100 KiB of XML at each start.
+ * Introspection proxies would parse 100 KiB of XML at each start.
  */
 export function createSystemdManager(deps: { readonly bus: SystemBus }): SystemdManager {
   const { bus } = deps;
@@ -35,11 +31,10 @@ export function createSystemdManager(deps: { readonly bus: SystemBus }): Systemd
     },
     unitProperty: async (unit, iface, name, signal) => {
       try {
-        // GetUnit first: reading a property from the object of a unit would load a unit that was
-        // just unloaded.
+        // GetUnit first: reading a property would load a unit that was just unloaded.
         const [path] = await call('GetUnit', 's', [unit], signal);
-        const asked = { destination: SYSTEMD, path: String(path), iface: `${SYSTEMD}.${iface}`, name };
-        return await busProperty(bus, asked, signal);
+        const property = { destination: SYSTEMD, path: String(path), iface: `${SYSTEMD}.${iface}`, name };
+        return await busProperty(bus, property, signal);
       } catch (error) {
         const failure = asUnitError(`Reading ${name} of`, unit, error);
         if (failure instanceof AppError && failure.code === 'host/no-such-unit') return undefined;
@@ -67,8 +62,8 @@ export function createSystemdManager(deps: { readonly bus: SystemBus }): Systemd
 }
 
 /**
- * LazyUnmount: docs/runtime-facts.md, fact 26. CollectMode: a failed mount must not stay in memory
- * and keep its device's unit there too.
+ * LazyUnmount: docs/runtime-facts.md, fact 26. CollectMode: a failed mount must not keep itself and
+ * its device's unit in memory.
  */
 function mountProperties(request: MountRequest): readonly unknown[] {
   return [
@@ -78,7 +73,7 @@ function mountProperties(request: MountRequest): readonly unknown[] {
     ['Type', variant('s', request.type)],
     ['Options', variant('s', request.options)],
     ['LazyUnmount', variant('b', true)],
-    // Mode of parent folders that systemd makes: only root may read plugged media.
+    // Of parent folders: only root may read plugged media.
     ['DirectoryMode', variant('u', 0o700)],
     ['CollectMode', variant('s', 'inactive-or-failed')],
   ];

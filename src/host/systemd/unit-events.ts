@@ -17,13 +17,13 @@ import {
   unitOfObjectPath,
 } from './unit-object.ts';
 
-/** The calls below end with the connection, so they need no other signal. */
+/** The calls end with the connection, so they need no other signal. */
 const forever = NEVER_ABORTED;
 
 /**
- * Watches device units. `resync` comes after each connection, and after each reload of systemd: in
- * between it forgets all units and reports them as removed (org.freedesktop.systemd1(5),
- * `Reloading`), which says nothing about devices.
+ * `resync` comes after each connection, and after each reload of systemd: meanwhile it forgets all
+ * units and reports them as removed (org.freedesktop.systemd1(5), `Reloading`), which says nothing
+ * about devices.
  */
 export function watchDeviceUnits(bus: SystemBus, listener: (event: DeviceUnitEvent) => void): Unsubscribe {
   let isReloading = false;
@@ -46,7 +46,7 @@ export function watchDeviceUnits(bus: SystemBus, listener: (event: DeviceUnitEve
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitNew' }, byName('new')),
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitRemoved' }, byName('removed')),
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'Reloading' }, onReloading),
-    // When another unit keeps a device unit loaded, a new device gives only this signal.
+    // When another unit keeps a device unit loaded, this is the only signal of a new device.
     bus.onSignal(
       { sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', arg0: `${SYSTEMD}.Device` },
       (signal) => listener({ kind: 'changed', unit: unitOfObjectPath(signal.path) }),
@@ -59,7 +59,7 @@ export function watchDeviceUnits(bus: SystemBus, listener: (event: DeviceUnitEve
   };
 }
 
-/** Asks systemd to send signals; it sends none without a subscriber. Idempotent. */
+/** systemd sends no signals without a subscriber. Idempotent. */
 async function subscribeToSignals(bus: SystemBus, signal: AbortSignal): Promise<void> {
   try {
     await bus.call({ ...MANAGER, member: 'Subscribe' }, signal);
@@ -69,8 +69,8 @@ async function subscribeToSignals(bus: SystemBus, signal: AbortSignal): Promise<
 }
 
 /**
- * Calls `listener` when `ActiveState` or `MainPID` of the unit changed, and after each connection,
- * with `ActiveState` where it is known.
+ * Called when `ActiveState` or `MainPID` changed, and after each connection, with `ActiveState`
+ * where it is known.
  */
 export function watchUnit(bus: SystemBus, unit: string, listener: (activeState?: string) => void): Unsubscribe {
   const path = unitObjectPath(unit);
@@ -84,32 +84,32 @@ export function watchUnit(bus: SystemBus, unit: string, listener: (activeState?:
       differs ||= last.get(name) !== value;
       last.set(name, value);
     }
-    if (differs) tell();
+    if (differs) notify();
   };
   let isOver = false;
-  const tell = (): void => {
+  const notify = (): void => {
     if (isOver) return;
     const activeState = last.get('ActiveState');
     listener(typeof activeState === 'string' ? activeState : undefined);
   };
   /** Reads the state that earlier signals announced. */
-  const ask = async (): Promise<void> => {
+  const check = async (): Promise<void> => {
     last.clear();
     try {
       await subscribeToSignals(bus, forever);
       const activeState = await loadedUnitProperty(bus, unit, 'Unit', 'ActiveState', forever);
       if (!last.has('ActiveState')) last.set('ActiveState', activeState);
     } catch {
-      // There is no connection now, or no such unit.
+      // No connection, or no such unit.
     }
   };
   const stops = [
     bus.onSignal({ sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', path }, onProperties),
-    bus.onConnected(() => void ask().then(tell)),
+    bus.onConnected(() => void check().then(notify)),
   ];
-  void ask().then(() => {
+  void check().then(() => {
     // The caller has read all other states already.
-    if (last.get('ActiveState') === 'deactivating') tell();
+    if (last.get('ActiveState') === 'deactivating') notify();
   });
   return () => {
     isOver = true;
@@ -118,10 +118,10 @@ export function watchUnit(bus: SystemBus, unit: string, listener: (activeState?:
 }
 
 /**
- * Runs `start`, which returns a job's path, and waits for `JobRemoved` of that job.
+ * Runs `start`, which returns a job's path, and waits for its `JobRemoved`.
  *
  * @throws AppError `host/unit` (`retry`) when systemd refuses or the job fails; `host/no-such-unit`
- *   (`retry`).
+ *   (`retry`)
  */
 type JobRunner = (
   doing: string,
@@ -130,7 +130,6 @@ type JobRunner = (
   signal: AbortSignal,
 ) => Promise<void>;
 
-/** Makes a {@link JobRunner}. */
 export function createJobRunner(bus: SystemBus): JobRunner {
   const resultOf = createJobWaiter(bus);
   return async (doing, unit, start, signal) => {
@@ -144,13 +143,12 @@ export function createJobRunner(bus: SystemBus): JobRunner {
 }
 
 /**
- * As {@link JobRunner}, but resolves to the result in JobRemoved, whatever it is.
+ * As {@link JobRunner}, but resolves to any result in JobRemoved.
  *
- * @throws AppError `host/unit` (`retry`) when the connection broke meanwhile; what `start` throws
+ * @throws AppError `host/unit` (`retry`) when the connection broke meanwhile; errors of `start`
  */
 export type JobWaiter = (...args: Parameters<JobRunner>) => Promise<string>;
 
-/** Makes a {@link JobWaiter}. */
 export function createJobWaiter(bus: SystemBus): JobWaiter {
   return async (doing, unit, start, signal) => {
     const watch = watchJobs(bus);
@@ -167,15 +165,15 @@ export function createJobWaiter(bus: SystemBus): JobWaiter {
 }
 
 interface JobWatch {
-  /** The result in JobRemoved. Undefined when the connection broke meanwhile. */
+  /** In JobRemoved. Undefined when the connection broke meanwhile. */
   resultOf(job: string, signal: AbortSignal): Promise<string | undefined>;
   stop(): void;
 }
 
-/** Starts before the job exists, because a short job may end before its path is known. */
+/** Starts before the job: a short one may end before its path is known. */
 function watchJobs(bus: SystemBus): JobWatch {
   const results = new Map<string, string>();
-  /** Undefined before the path of the job is known. A job may run for days, while others end. */
+  /** Undefined before the path is known. A job may run for days, while others end. */
   let wanted: string | undefined;
   let lost = false;
   let wake: () => void = () => undefined;

@@ -2,19 +2,16 @@ import { BusErrorReply, unwrapVariant } from '../../dbus/message-bus.ts';
 import type { SystemBus } from '../../dbus/system-bus.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 
-/** A property of an object on the bus. */
 interface BusProperty {
   readonly destination: string;
-  /** Path of the object. */
+  /** Of the object. */
   readonly path: string;
-  /** The interface that has the property. */
   readonly iface: string;
   readonly name: string;
 }
 
 /**
- * The value of a property, out of its variant (D-Bus specification,
- * `org.freedesktop.DBus.Properties.Get`).
+ * Out of its variant (D-Bus specification, `org.freedesktop.DBus.Properties.Get`).
  *
  * @throws errors of {@link SystemBus.call}
  */
@@ -29,9 +26,8 @@ export async function busProperty(
 }
 
 /**
- * One property of a unit. systemd loads the unit from disk if necessary; one that does not exist
- * has the `LoadState` `not-found`. @param iface the last part of the interface, for example `Unit`,
- * `Socket`
+ * systemd loads the unit from disk if necessary; a missing one has the `LoadState` `not-found`.
+ * @param iface the last part of the interface, for example `Unit`, `Socket`
  *
  * @throws AppError `host/unit` (`retry`)
  */
@@ -50,27 +46,24 @@ export async function loadedUnitProperty(
   }
 }
 
-/** Names of systemd's D-Bus interface (org.freedesktop.systemd1(5)). */
+/** org.freedesktop.systemd1(5). */
 export const SYSTEMD = 'org.freedesktop.systemd1';
 
-/** The address of the manager. */
 export const MANAGER = {
   destination: SYSTEMD,
   path: '/org/freedesktop/systemd1',
   interface: `${SYSTEMD}.Manager`,
 } as const;
 
-/** The match of the manager's signals, without their member. */
+/** Without their member. */
 export const MANAGER_SIGNALS = { sender: SYSTEMD, interface: MANAGER.interface, path: MANAGER.path } as const;
 
-/** The standard interface for properties. */
 export const PROPERTIES = 'org.freedesktop.DBus.Properties';
 
 const ROOT = '/org/freedesktop/systemd1/unit';
 
 /**
- * The D-Bus object of a unit: `crio.service` → `/org/freedesktop/systemd1/unit/crio_2eservice`
- * (systemd, `sd_bus_path_encode`).
+ * `crio.service` → `/org/freedesktop/systemd1/unit/crio_2eservice` (systemd, `sd_bus_path_encode`).
  */
 export function unitObjectPath(unit: string): string {
   if (unit === '') return `${ROOT}/_`;
@@ -84,7 +77,7 @@ function encodeByte(byte: number, index: number): string {
   return plain.test(character) ? character : `_${byte.toString(16).padStart(2, '0')}`;
 }
 
-/** The unit whose D-Bus object lies at `path`: the inverse of {@link unitObjectPath}. */
+/** The inverse of {@link unitObjectPath}. */
 export function unitOfObjectPath(path: string): string {
   const encoded = path.slice(path.lastIndexOf('/') + 1);
   const bytes = encoded.replace(/_([0-9a-f]{2})/g, (_all, hex: string) =>
@@ -93,13 +86,9 @@ export function unitOfObjectPath(path: string): string {
   return Buffer.from(bytes, 'latin1').toString('utf8');
 }
 
-/** Codes of errors of the room host. */
 export type HostErrorCode = 'host/unit' | 'host/no-such-unit';
 
-/**
- * The error for a systemd job that ended without success, for example with `failed` or `timeout`
- * (JobRemoved).
- */
+/** `result` as in JobRemoved: `failed`, `timeout`. */
 export function jobFailed(doing: string, unit: string, result: string): AppError<HostErrorCode> {
   return new AppError({
     code: 'host/unit',
@@ -108,7 +97,7 @@ export function jobFailed(doing: string, unit: string, result: string): AppError
   });
 }
 
-/** The error for a process that is to be restarted and belongs to a scope or a slice. */
+/** The process belongs to a scope or a slice. */
 export function noService(unit: string): AppError<HostErrorCode> {
   return new AppError({
     code: 'host/unit',
@@ -117,10 +106,7 @@ export function noService(unit: string): AppError<HostErrorCode> {
   });
 }
 
-/**
- * Converts an error reply of systemd to AppError `host/no-such-unit` or `host/unit`. Returns other
- * errors unchanged.
- */
+/** An error reply of systemd as AppError `host/no-such-unit` or `host/unit`; other errors stay. */
 export function asUnitError(doing: string, unit: string, error: unknown): unknown {
   if (!(error instanceof BusErrorReply)) return error;
   const code: HostErrorCode = error.errorName === `${SYSTEMD}.NoSuchUnit` ? 'host/no-such-unit' : 'host/unit';

@@ -57,11 +57,11 @@ export function createOffersClient(connection: WireConnection, prefix = ''): Off
     fleet: (watch, signal) =>
       watched(wire, { path: wirePaths.fleet, schema: fleetSchema, maxBytes: wireLimits.fleetBytes }, watch, signal),
     file: async (bundleId, name, signal, maxBytes = wireLimits.fileBytes[name]) => {
-      const response = await ask(wire, { path: wirePaths.file(bundleId, name) }, signal);
+      const response = await request(wire, { path: wirePaths.file(bundleId, name) }, signal);
       return response && readBody(response, { from: connection, what: name, maxBytes }, signal);
     },
     blobs: (bundleId, signal) => blobList(wire, bundleId, signal),
-    ask: (digest, signal) => askForOne(wire, digest, signal),
+    ask: (digest, signal) => requestFirstByte(wire, digest, signal),
     sizeOf: (digest, signal) => sizeOf(wire, digest, signal),
     read: (digest, startByte, signal) => read(wire, digest, startByte, signal),
   };
@@ -72,7 +72,7 @@ interface Wire {
   readonly prefix: string;
 }
 
-interface Asked {
+interface DocumentRequest {
   readonly path: string;
   readonly method?: 'HEAD';
   readonly headers?: Readonly<Record<string, string>>;
@@ -80,13 +80,13 @@ interface Asked {
 }
 
 /** Status 200, 206 or 304; undefined for 404. Other bodies are dropped. */
-async function ask(
+async function request(
   { connection, prefix }: Wire,
-  asked: Asked,
+  requested: DocumentRequest,
   signal: AbortSignal,
 ): Promise<IncomingMessage | undefined> {
   const { who } = connection;
-  const response = await connection.open({ ...asked, path: `${prefix}${asked.path}` }, signal);
+  const response = await connection.open({ ...requested, path: `${prefix}${requested.path}` }, signal);
   const { statusCode: status = 0 } = response;
   if ([200, 206, 304].includes(status)) return response;
   const limits = { from: connection, what: 'an error', maxBytes: wireLimits.errorBytes };
@@ -97,8 +97,8 @@ async function ask(
   throw new AppError<OffersErrorCode>({
     code: isFailed ? 'offers/failed' : 'offers/unreachable',
     message: isFailed
-      ? `${who} can't give ${asked.path}${reasonIn(body)}`
-      : `${who} answers ${asked.path} with status ${status}${reasonIn(body)}`,
+      ? `${who} can't give ${requested.path}${reasonIn(body)}`
+      : `${who} answers ${requested.path} with status ${status}${reasonIn(body)}`,
     disposition: 'retry',
   });
 }
@@ -113,7 +113,7 @@ function reasonIn(body: string): string {
   }
 }
 
-interface DocumentAsked<T> {
+interface DocumentQuery<T> {
   readonly path: string;
   readonly schema: v.GenericSchema<unknown, T>;
   readonly maxBytes: number;
@@ -121,13 +121,13 @@ interface DocumentAsked<T> {
 
 async function watched<T>(
   wire: Wire,
-  { path, schema, maxBytes }: DocumentAsked<T>,
+  { path, schema, maxBytes }: DocumentQuery<T>,
   { etag, waitMs = 0 }: WatchOptions,
   signal: AbortSignal,
 ): Promise<Watched<T> | undefined> {
   const wait = etag !== undefined && waitMs > 0 ? { prefer: `wait=${Math.ceil(waitMs / 1_000)}` } : {};
   const headers = { ...(etag !== undefined && { 'if-none-match': etag }), ...wait };
-  const response = await ask(wire, { path, headers, waitMs }, signal);
+  const response = await request(wire, { path, headers, waitMs }, signal);
   const { connection } = wire;
   if (response === undefined) throw badAnswer(connection.who, path, new Error('there is none'));
   if (response.statusCode === 304) return void response.resume();
@@ -152,7 +152,7 @@ async function readJson<T>(
 
 async function blobList(wire: Wire, bundleId: BundleId, signal: AbortSignal) {
   const path = wirePaths.blobs(bundleId);
-  const response = await ask(wire, { path }, signal);
+  const response = await request(wire, { path }, signal);
   if (response === undefined) return undefined;
   const limits = { from: wire.connection, what: 'blobs.json', maxBytes: wireLimits.blobsBytes };
   const { blobs } = await readJson(response, limits, blobsSchema, signal);
@@ -160,7 +160,7 @@ async function blobList(wire: Wire, bundleId: BundleId, signal: AbortSignal) {
 }
 
 async function sizeOf(wire: Wire, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
-  const response = await ask(wire, { path: wirePaths.blob(digest), method: 'HEAD' }, signal);
+  const response = await request(wire, { path: wirePaths.blob(digest), method: 'HEAD' }, signal);
   if (response === undefined) return undefined;
   response.resume();
   const length = response.headers['content-length'];
@@ -168,9 +168,9 @@ async function sizeOf(wire: Wire, digest: Digest, signal: AbortSignal): Promise<
   throw badAnswer(wire.connection.who, digest, new Error('its size is not told'));
 }
 
-async function askForOne(wire: Wire, digest: Digest, signal: AbortSignal): Promise<void> {
+async function requestFirstByte(wire: Wire, digest: Digest, signal: AbortSignal): Promise<void> {
   const headers = { range: 'bytes=0-0' };
-  const response = await ask(wire, { path: wirePaths.blob(digest), headers }, signal);
+  const response = await request(wire, { path: wirePaths.blob(digest), headers }, signal);
   if (response === undefined) return;
   await readBody(response, { from: wire.connection, what: digest, maxBytes: 1 }, signal).catch(() => undefined);
 }
@@ -183,7 +183,7 @@ async function* read(
 ): AsyncGenerator<Buffer, void, undefined> {
   const { who } = wire.connection;
   const headers = startByte > 0 ? { range: `bytes=${startByte}-`, 'if-range': entityTagOf(digest) } : {};
-  const response = await ask(wire, { path: wirePaths.blob(digest), headers }, signal);
+  const response = await request(wire, { path: wirePaths.blob(digest), headers }, signal);
   if (response === undefined) throw absent(who, digest);
   try {
     if (startByte > 0 && !response.headers['content-range']?.startsWith(`bytes ${startByte}-`)) {

@@ -26,7 +26,7 @@ interface FleetWatch extends FleetPort {
 /** Long poll in milliseconds. */
 const WAIT_MS = 30_000;
 /** Failures in a row before a log line: it may start later than the daemon. */
-const TOLD_AFTER = 4;
+const LOGGED_AFTER = 4;
 /** Between two answers. */
 const LEAST_PAUSE_MS = 200;
 /** Pauses after failures. */
@@ -43,7 +43,7 @@ export function createFleetWatch({ client, clock, log }: FleetWatchOptions): Fle
 
   const lose = (error: unknown) => {
     failures += 1;
-    if (failures === TOLD_AFTER) {
+    if (failures === LOGGED_AFTER) {
       log.warn(
         { err: error },
         `${reasonOf(error)}; nothing comes from other nodes, see systemctl status stickpin-fleet`,
@@ -55,7 +55,7 @@ export function createFleetWatch({ client, clock, log }: FleetWatchOptions): Fle
   };
   const look = async (signal: AbortSignal) => {
     const next = await client.fleet({ etag, waitMs: WAIT_MS }, signal);
-    if (failures >= TOLD_AFTER) log.info({}, 'The fleet process answers');
+    if (failures >= LOGGED_AFTER) log.info({}, 'The fleet process answers');
     failures = 0;
     if (next === undefined) return;
     const { version: _version, ...document } = next.document;

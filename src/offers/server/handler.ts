@@ -156,7 +156,7 @@ interface RelayOptions {
 /** For all requests of this process. */
 const sweep = createBufferSweep();
 
-const ASKED = ['range', 'if-range', 'if-none-match', 'prefer'] as const;
+const PASSED = ['range', 'if-range', 'if-none-match', 'prefer'] as const;
 const ANSWERED = ['content-type', 'content-length', 'content-range', 'accept-ranges', 'etag', 'retry-after'] as const;
 
 /**
@@ -176,7 +176,7 @@ export async function relay(
 ): Promise<void> {
   const signal = closeSignal(response);
   const headers = Object.fromEntries(
-    ASKED.flatMap((name) => (name in request.headers ? [[name, request.headers[name]]] : [])),
+    PASSED.flatMap((name) => (name in request.headers ? [[name, request.headers[name]]] : [])),
   );
   const method = request.method === 'HEAD' ? 'HEAD' : 'GET';
   const waitMs = 'prefer' in headers ? wireLimits.longestWaitMs : 0;

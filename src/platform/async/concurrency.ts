@@ -1,8 +1,8 @@
 import { deferred, untilAborted, withEither } from './abort.ts';
 
 /**
- * Runs `work` for all items, at most `limit` in parallel. The first failure aborts the signal of
- * the others, and is thrown after all have ended.
+ * At most `limit` in parallel. The first failure aborts the others, and is thrown after all have
+ * ended.
  */
 export async function forEachLimited<T>(
   items: readonly T[],
@@ -30,9 +30,8 @@ export async function forEachLimited<T>(
 }
 
 /**
- * Processes `items`, at most `atOnce` in parallel, and yields the results in the order of the
- * items. The first error in that order ends it. Before it ends, also when the consumer stops, it
- * waits for all running work.
+ * At most `atOnce` in parallel; yields results in the order of the items. The first error in that
+ * order ends it. At the end, or when the consumer stops, it waits for all running work.
  */
 export async function* inOrder<Item, Result>(
   items: Iterable<Item>,
@@ -59,12 +58,12 @@ export async function* inOrder<Item, Result>(
   }
 }
 
-/** Runs `work` after all that was asked for before. The error of one does not stop the next. */
+/** Runs `work` after all earlier calls. An error does not stop the next. */
 export type InTurn = <T>(signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
 
 /**
- * Creates a queue that runs one work at a time, in the order of the calls. A call rejects with the
- * error of its work, or with whatever aborted its signal before its turn; then its work is not run.
+ * One work at a time, in the order of calls. A call rejects with the error of its work, or with
+ * whatever aborted its signal before its turn; then its work is not run.
  */
 export function oneAtATime(): InTurn {
   let last: Promise<unknown> = Promise.resolve();
@@ -79,8 +78,8 @@ export function oneAtATime(): InTurn {
 }
 
 /**
- * Caches the last call of a pure function of a text, for files that are often read and seldom
- * change. The result is shared; don't modify it.
+ * Caches the last call, for files that are often read and seldom change. The result is shared;
+ * don't modify it.
  */
 export function rememberLast<T>(work: (text: string) => T): (text: string) => T {
   let last: { readonly text: string; readonly result: T } | undefined;
@@ -91,8 +90,8 @@ export function rememberLast<T>(work: (text: string) => T): (text: string) => T 
 }
 
 /**
- * All calls during a run share the next run. So each call waits for a run that began after the
- * call. An error goes to all callers that share the run.
+ * Calls during a run share the next run: each call waits for a run that began after it. An error
+ * goes to all of them.
  */
 export function shareRuns(work: () => Promise<void>): () => Promise<void> {
   let underWay: Promise<unknown> = Promise.resolve();
@@ -108,19 +107,17 @@ export function shareRuns(work: () => Promise<void>): () => Promise<void> {
   };
 }
 
-/** A limit of what runs at the same time. */
+/** A limit of parallel work. */
 export interface Places {
   /**
-   * Waits for a place, in the order of the calls. @returns gives the place back, once
+   * In the order of calls. @returns gives the place back, once
+   *
    * @throws whatever aborted `signal` meanwhile
    */
   take(signal: AbortSignal): Promise<() => void>;
 }
 
-/**
- * Creates `count` places. Who takes one also takes one of `around`, if given, which several of them
- * share.
- */
+/** A place also takes one of `around`, if given, which several of them share. */
 export function createPlaces(count: number, around?: Places): Places {
   let free = count;
   const waiting = new Set<() => void>();
@@ -166,8 +163,8 @@ export function createPlaces(count: number, around?: Places): Places {
 }
 
 /**
- * Runs `work` in a place, and waits for it until `signal` aborts. `work` keeps its place until it
- * has ended, also after that: a system call that hangs can't be interrupted.
+ * Waits for `work` until `signal` aborts. `work` keeps its place until its end: a system call that
+ * hangs can't be interrupted.
  *
  * @throws as `work`; whatever aborted `signal`
  */

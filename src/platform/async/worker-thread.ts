@@ -1,34 +1,26 @@
 import { type ResourceLimits, SHARE_ENV, type TransferListItem, Worker } from 'node:worker_threads';
 
-/** The options of {@link startWorkerThread}. */
 export interface WorkerThreadOptions<Message> {
-  /** The text of a program that needs no other file, or the file of a program. */
+  /** The text of a program that needs no other file, or a file. */
   readonly program: string | URL;
-  /** Limits of its heap, in MiB. Transferred buffers do not count. */
+  /** In MiB. Transferred buffers do not count. */
   readonly heap: Pick<ResourceLimits, 'maxOldGenerationSizeMb' | 'maxYoungGenerationSizeMb'>;
   readonly onMessage: (message: Message) => void;
-  /**
-   * Called once, when the thread has ended: with the reason of `end()`, or with the error that
-   * ended it.
-   */
+  /** Called once: with the reason of `end()`, or with the thread's error. */
   readonly onEnd: (reason: unknown) => void;
 }
 
-/** A thread that runs one of our programs. */
 export interface WorkerThread<Task> {
-  /** Sends a task to the program. `transfer` names buffers that are moved instead of copied. */
+  /** `transfer` names buffers that are moved instead of copied. */
   post(task: Task, transfer?: readonly TransferListItem[]): void;
-  /** Ends the thread at once. */
+  /** At once. */
   end(reason: unknown): void;
 }
 
-/** The error code of Node.js for a thread whose heap has reached its limit. */
+/** Node.js: the heap has reached its limit. */
 export const OUT_OF_MEMORY = 'ERR_WORKER_OUT_OF_MEMORY';
 
-/**
- * Starts a thread without the flags of this process, for example loaders, which are for another
- * program.
- */
+/** Without the flags of this process, for example loaders of another program. */
 export function startWorkerThread<Task, Message>(options: WorkerThreadOptions<Message>): WorkerThread<Task> {
   const { program, heap, onMessage, onEnd } = options;
   const worker = new Worker(program, {

@@ -2,10 +2,7 @@ import { accessSync, closeSync, constants, openSync, rmSync, statfsSync, writeSy
 import { join } from 'node:path';
 import { systemCodeOf } from '../app-error.ts';
 
-/**
- * Why a filesystem can't be written: no space or inode is free, a quota is used up, or it is
- * mounted read-only.
- */
+/** `full`: no space or inode is free. */
 export type DiskFault = 'full' | 'quota' | 'read-only';
 
 const FAULTS: Readonly<Record<string, DiskFault>> = {
@@ -15,7 +12,7 @@ const FAULTS: Readonly<Record<string, DiskFault>> = {
   EROFS: 'read-only',
 };
 
-/** The fault of a system error or of its cause. Undefined for other errors. */
+/** Also of its cause. Undefined for other errors. */
 export function diskFaultOf(thrown: unknown): DiskFault | undefined {
   for (let error = thrown; error instanceof Error; error = error.cause) {
     const fault = FAULTS[systemCodeOf(error) ?? ''];
@@ -24,7 +21,7 @@ export function diskFaultOf(thrown: unknown): DiskFault | undefined {
   return undefined;
 }
 
-/** `PATH can't be written: why. What to do`, for the message of an error. */
+/** `PATH can't be written: why. What to do`. */
 export function diskFaultMessage(path: string, fault: DiskFault): string {
   switch (fault) {
     case 'full':
@@ -39,13 +36,13 @@ export function diskFaultMessage(path: string, fault: DiskFault): string {
 /** About the size of one write of a small database. */
 const PROBE_BYTES = 64 * 1024;
 
-/** Writes a small file into a directory and removes it. @returns the fault, if any */
+/** Writes and removes a small file. */
 export function probeDisk(directory: string): DiskFault | undefined {
   const path = join(directory, `.stickpin-probe-${process.pid}`);
   try {
     const file = openSync(path, 'w', 0o600);
     try {
-      // A file that does not fit completely may be written in part, without an error.
+      // A file that does not fit may be written in part, without an error.
       for (let left = PROBE_BYTES; left > 0; ) left -= writeSync(file, Buffer.alloc(left));
     } finally {
       closeSync(file);
@@ -57,10 +54,7 @@ export function probeDisk(directory: string): DiskFault | undefined {
   }
 }
 
-/**
- * The fault that is visible without a write: the filesystem is read-only or full. Undefined when
- * the filesystem can't be examined.
- */
+/** Visible without a write. Undefined also when the filesystem can't be examined. */
 export function visibleDiskFault(directory: string): DiskFault | undefined {
   try {
     accessSync(directory, constants.W_OK);

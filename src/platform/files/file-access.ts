@@ -7,16 +7,15 @@ import type { FSWatcher } from 'chokidar';
 import { forEachLimited } from '../async/concurrency.ts';
 import { syncFile, syncFolderIfPossible } from './durable-file.ts';
 
-/** Returns a buffer of `sizeBytes`, or a smaller one to limit the read. It may contain old data. */
+/** A buffer of `sizeBytes` or less, with old data. */
 export type Allocate = (sizeBytes: number) => Buffer;
 
-/** A new buffer for each chunk, which the consumer may keep. */
+/** The consumer may keep it. */
 export const newBuffer: Allocate = (sizeBytes) => Buffer.allocUnsafeSlow(sizeBytes);
 
 /**
- * One buffer for all chunks of a stream: a chunk is valid until the next one is read. Short-lived
- * large buffers cost more than the copy of their bytes, because memory must be mapped, cleared and
- * collected for each.
+ * One buffer for a stream: a chunk is valid until the next one is read. Short-lived large buffers
+ * cost more than the copy of their bytes: memory is mapped, cleared and collected for each.
  */
 export function oneBuffer(): Allocate {
   let buffer: Buffer | undefined;
@@ -29,10 +28,10 @@ export function oneBuffer(): Allocate {
 /**
  * Closes a watch of chokidar for good.
  *
- * `close()` alone does not: the checks that still run when it is called end later. One that finds
- * the only watched entry gone calls `add()` with the folder around it (chokidar 5, `_remove`),
- * which opens the watch again; nobody would close that, and the process would not end. One that
- * fails emits `error`, for which nobody listens any more, so that it would be thrown.
+ * `close()` alone does not: running checks end later. One that finds the only watched entry gone
+ * calls `add()` with the folder around it (chokidar 5, `_remove`), which opens the watch again, and
+ * the process would not end. One that fails emits `error` without a listener, so that it would be
+ * thrown.
  */
 export async function closeWatcher(watcher: FSWatcher): Promise<void> {
   watcher.add = () => watcher;
@@ -41,15 +40,15 @@ export async function closeWatcher(watcher: FSWatcher): Promise<void> {
   await closed;
 }
 
-/** Who else may write a path: a clause that begins with the path, and what to do. */
+/** `who` begins with the path. */
 interface OpenAccess {
   readonly message: string;
   readonly remedy: string;
 }
 
 /**
- * Who may write a path beside root and one user; undefined when nobody may. Access control lists
- * show in the group bits (acl(5)). A sticky bit does not keep others from adding files to a folder.
+ * Who may write a path beside root and one user; undefined: nobody. Access control lists show in
+ * the group bits (acl(5)). A sticky bit does not keep others from adding files to a folder.
  */
 export function openAccess(
   path: string,
@@ -66,22 +65,21 @@ export function openAccess(
   return { message: `${path} belongs to user ${uid}`, remedy };
 }
 
-/** `FUSE_SUPER_MAGIC` of statfs(2). */
+/** statfs(2). */
 const FUSE = 0x65735546;
 const FILES_AT_ONCE = 16;
 
 /**
- * Brings a folder with all that is in it to the disk: files, and the names in its folders.
+ * Brings a folder with all files and names in it to the disk.
  *
- * With syncfs(2), by sync(1), all files of the filesystem are written at once. That takes a
- * fraction of the time of an fsync(2) for each of thousands of small files. Where syncfs(2) is not
- * enough, each file and folder is synced on its own:
+ * syncfs(2), by sync(1), takes a fraction of the time of an fsync(2) for each of thousands of small
+ * files. Each is synced on its own:
  *
- * - before Linux 5.8, since it does not report failed writes there (syncfs(2), "VERSIONS");
- * - on FUSE, where most filesystems are not told about it;
- * - where there is no sync(1), or one without `-f`.
+ * - before Linux 5.8, where syncfs(2) does not report failed writes (syncfs(2), "VERSIONS");
+ * - on FUSE, where most filesystems do not get it;
+ * - without sync(1), or its `-f`.
  *
- * @throws system errors as they are; Error when the disk fails.
+ * @throws system errors as they are; Error when the disk fails
  */
 export async function syncTree(folder: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
@@ -92,7 +90,7 @@ export async function syncTree(folder: string, signal: AbortSignal): Promise<voi
 }
 
 /**
- * Syncs each file below a folder, then each folder, from the innermost on.
+ * Files first, then folders, from the innermost on.
  *
  * @throws system errors as they are
  */
@@ -108,13 +106,13 @@ export async function syncEach(folder: string, signal: AbortSignal): Promise<voi
   await syncFolderIfPossible(folder);
 }
 
-/** Whether syncfs(2) of this release of Linux, such as `5.10.0-28-amd64`, reports failed writes. */
+/** Of a release such as `5.10.0-28-amd64`. */
 export function hasCarefulSyncfs(kernel: string): boolean {
   const [major = 0, minor = 0] = kernel.split('.').map((part) => Number.parseInt(part, 10));
   return major > 5 || (major === 5 && minor >= 8);
 }
 
-/** @returns false when sync(1) is missing or fails: then the sync of each file tells why */
+/** @returns false when sync(1) is missing or fails: the sync of each file then has the reason */
 async function syncFilesystem(folder: string, signal: AbortSignal): Promise<boolean> {
   const code = await new Promise<number | null>((resolve) => {
     const child = spawn('sync', ['-f', folder], { stdio: 'ignore', signal });

@@ -4,7 +4,7 @@ import { parseEndpoint } from '../../../src/domain/settings/value-types.ts';
 import { createIdentityKeeper } from '../../../src/fleet/identity/identity.ts';
 import { createPeer, type KnownPeer } from '../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../src/fleet/serve/node-server.ts';
-import { createTellOnce } from '../../../src/fleet/trouble.ts';
+import { createWarnOnce } from '../../../src/fleet/trouble.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { respondJson } from '../../../src/platform/http.ts';
@@ -57,7 +57,7 @@ async function startMember(
   await serveNodes({
     ...ways,
     endpoint: endpointOf(listen),
-    tell: createTellOnce(silentLog, systemClock),
+    warnings: createWarnOnce(silentLog, systemClock),
     answer: async (_node, _request, response) => respondJson(response, 200, { version: 1, bundles: [], node }),
   });
   return createPeer({ endpoint: endpointOf(giver), names: [], isAnnounced: false, announced: '' }, ways, 0);

@@ -186,6 +186,6 @@ function parseSelector(text: string, source: string): LayoutSelector {
 /** `docker://` takes a tag or a digest, not both. */
 export function fromRegistry(reference: Reference): ImageSource {
   const { repository, tag, digest } = reference;
-  const asked = digest !== undefined ? { repository, digest } : { repository, ...(tag !== undefined && { tag }) };
-  return { kind: 'skopeo', location: `docker://${formatReference(asked)}` };
+  const wanted = digest !== undefined ? { repository, digest } : { repository, ...(tag !== undefined && { tag }) };
+  return { kind: 'skopeo', location: `docker://${formatReference(wanted)}` };
 }

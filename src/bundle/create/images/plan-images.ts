@@ -239,10 +239,7 @@ function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): vo
     (other) => other.reference !== image.reference && other.tags.some((tag) => image.tags.includes(tag)),
   );
   if (taken !== undefined) {
-    throw bundleError(
-      'bundle/option',
-      `${name} is requested twice with different digests${firstAskedIn(draft, taken)}`,
-    );
+    throw bundleError('bundle/option', `${name} is requested twice with different digests${firstIn(draft, taken)}`);
   }
   const known = draft.images.get(image.reference);
   if (known === undefined) {
@@ -252,12 +249,12 @@ function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): vo
   }
   if (known.component !== undefined && image.component !== undefined && known.component !== image.component) {
     const both = `${known.component} and ${image.component}`;
-    throw bundleError('bundle/option', `${name} has two components: ${both}${firstAskedIn(draft, known)}`);
+    throw bundleError('bundle/option', `${name} has two components: ${both}${firstIn(draft, known)}`);
   }
   if (known.pin !== image.pin) {
     throw bundleError(
       'bundle/option',
-      `${name} is the same image as another one, but only one of them is to be pinned${firstAskedIn(draft, known)}`,
+      `${name} is the same image as another one, but only one of them is to be pinned${firstIn(draft, known)}`,
     );
   }
   draft.images.set(image.reference, {
@@ -268,7 +265,7 @@ function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): vo
   });
 }
 
-function firstAskedIn({ origins }: Draft, { reference }: PlannedImage): string {
+function firstIn({ origins }: Draft, { reference }: PlannedImage): string {
   const origin = origins.get(reference);
   return origin === undefined ? '' : ` (first in ${origin})`;
 }
@@ -380,14 +377,15 @@ async function readSignature(
  * its image; of several images the one with the highest long tag gets an implied tag.
  */
 export function deriveTags<Planned extends Image>(images: readonly Planned[]): Planned[] {
-  const asked = new Set(images.flatMap((image) => image.tags));
+  const requested = new Set(images.flatMap((image) => image.tags));
   const winners = new Map<string, { readonly image: Planned; readonly long: string }>();
   for (const image of images) {
     for (const long of image.tags.map(tagOf)) {
       for (const implied of impliedTags(long)) {
         const name = `${parseReference(image.reference).repository}:${implied}`;
         const known = winners.get(name);
-        if (!asked.has(name) && (known === undefined || isHigher(long, known.long))) winners.set(name, { image, long });
+        if (!requested.has(name) && (known === undefined || isHigher(long, known.long)))
+          winners.set(name, { image, long });
       }
     }
   }

@@ -200,24 +200,24 @@ const releaseConfig = v.looseObject({
 async function describe(
   storage: RegistryStorage,
   { digest, tag }: { readonly digest: Digest; readonly tag: string | undefined },
-  asked: {
+  request: {
     readonly path: string;
     readonly version: string | undefined;
     readonly arch: string | undefined;
     readonly said: string | undefined;
   },
 ): Promise<Candidate> {
-  const what = `the release image on ${asked.path}`;
+  const what = `the release image on ${request.path}`;
   const { document } = await readStored(storage, digest, what);
   const platforms = document.kind === 'index' ? document.manifests.map(({ platform }) => platform?.architecture) : [];
-  const arch = asked.arch ?? (platforms.length === 1 ? platforms[0] : undefined);
+  const arch = request.arch ?? (platforms.length === 1 ? platforms[0] : undefined);
   if (document.kind === 'index' && arch === undefined) {
     throw bundleError('bundle/option', `arch: ${what} is for ${platforms.join(', ')}: choose one with --arch`);
   }
   const manifest = document.kind === 'manifest' ? document : await checkStoredImage(storage, digest, arch ?? '', what);
   const bytes = await readStoredBytes(storage, manifest.config.digest, what);
   const config = parseJson(bytes, releaseConfig, `config of ${what}`, 'bundle/source');
-  const version = config.config?.Labels?.['io.openshift.release'] ?? asked.said ?? asked.version;
+  const version = config.config?.Labels?.['io.openshift.release'] ?? request.said ?? request.version;
   const own = arch ?? config.architecture;
   if (version === undefined) throw unknown('version', what, '4.13.7');
   if (own === undefined) throw unknown('arch', what, 'amd64');
@@ -225,8 +225,8 @@ async function describe(
 }
 
 /** The name on nodes: as requested, as in `release.env`, or as published. */
-function nameOf(asked: Reference | undefined, image: string | undefined, { digest, tag }: Candidate): Reference {
-  if (asked !== undefined) return asked;
+function nameOf(request: Reference | undefined, image: string | undefined, { digest, tag }: Candidate): Reference {
+  if (request !== undefined) return request;
   const published = parseReference(tag === undefined ? PUBLISHED : `${PUBLISHED}:${tag}`);
   if (image === undefined) return published;
   const said = parseReference(image);

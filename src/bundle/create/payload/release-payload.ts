@@ -146,9 +146,9 @@ function componentOf(name: string, what: string): string {
 export function requestPayload(
   release: ImageRequest,
   payload: ReleasePayload,
-  asked: readonly ImageRequest[],
-): { readonly asked: ImageRequest[]; readonly added: ImageRequest[] } {
-  const completed = [...asked];
+  requested: readonly ImageRequest[],
+): { readonly requested: ImageRequest[]; readonly added: ImageRequest[] } {
+  const completed = [...requested];
   const added: ImageRequest[] = [];
   for (const { reference, component } of payload.images) {
     const at = completed.findIndex(
@@ -164,7 +164,7 @@ export function requestPayload(
       added.push({ reference, component, source: payloadSource(release, reference), origin });
     }
   }
-  return { asked: completed, added };
+  return { requested: completed, added };
 }
 
 /**

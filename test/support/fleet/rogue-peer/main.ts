@@ -7,7 +7,7 @@ import { parseEndpoint } from '../../../../src/domain/settings/value-types.ts';
 import { createIdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
 import { createPeer } from '../../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../../src/fleet/serve/node-server.ts';
-import { createTellOnce } from '../../../../src/fleet/trouble.ts';
+import { createWarnOnce } from '../../../../src/fleet/trouble.ts';
 import { createLog } from '../../../../src/host/log.ts';
 import { relay } from '../../../../src/offers/server/handler.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
@@ -36,7 +36,7 @@ const honest = createPeer(target, ways, 0);
 await serveNodes({
   ...ways,
   endpoint: endpointOf(order.listen),
-  tell: createTellOnce(log, systemClock),
+  warnings: createWarnOnce(log, systemClock),
   answer: async (_node, request, response) => {
     const path = request.url ?? '';
     if (request.method !== 'GET' || !path.startsWith('/v1/blobs/')) {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
-import { isNeedy, pauseOf } from '../../../../src/fleet/peers/ask-peer.ts';
+import { isNeedy, pauseOf } from '../../../../src/fleet/peers/query-peer.ts';
 
 const idle = { quiet: 1, hasFailed: false, isAnnounced: true, isNeedy: false };
 

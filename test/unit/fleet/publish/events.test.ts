@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { eventsOf, type Told, toldAfter } from '../../../../src/fleet/publish/events.ts';
+import { eventsOf, type Reported, reportedAfter } from '../../../../src/fleet/publish/events.ts';
 import { nodeStatusOf } from '../../../../src/fleet/publish/node-status.ts';
 import type { OwnBundle } from '../../../../src/fleet/publish/own-report.ts';
 import { ownBundle, ownReport } from '../../../support/kubernetes/own-report.ts';
 
-const nothing: Told = toldAfter(ownReport([]));
-const reasons = (told: Told, bundles: readonly OwnBundle[]) =>
+const nothing: Reported = reportedAfter(ownReport([]));
+const reasons = (told: Reported, bundles: readonly OwnBundle[]) =>
   eventsOf(told, ownReport(bundles)).map(({ reason }) => reason);
 const degraded = { type: 'Degraded', status: 'True', reason: 'ImageMissing', message: '1 of 10 images missing' };
 const unplugged = { code: 'engine/no-source', message: 'Stick removed. Plug it in again to continue.' };
@@ -22,7 +22,7 @@ describe('eventsOf', () => {
     for (const phase of ['detected', 'preloading', 'preloading', 'ready', 'activated', 'active', 'proven'] as const) {
       const report = ownReport([ownBundle({ phase })]);
       told.push(eventsOf(before, report).map(({ reason }) => reason));
-      before = toldAfter(report);
+      before = reportedAfter(report);
     }
     expect(told).toEqual([
       ['BundleFound'],
@@ -41,7 +41,7 @@ describe('eventsOf', () => {
     expect(eventsOf(nothing, report)).toMatchObject([
       { type: 'Warning', reason: 'StickWanted', message: 'Plug its stick into any node.' },
     ]);
-    expect(eventsOf(toldAfter(report), report)).toEqual([]);
+    expect(eventsOf(reportedAfter(report), report)).toEqual([]);
     expect(nodeStatusOf(report).wants).toEqual([{ name: 'ocp', version: '4.14.0' }]);
     expect(nodeStatusOf(ownReport([]))).not.toHaveProperty('wants');
   });
@@ -63,7 +63,7 @@ describe('eventsOf', () => {
   });
 
   it('begins on a node that never told anything with what needs a person', () => {
-    const never: Told = { releases: undefined, troubleIds: undefined };
+    const never: Reported = { releases: undefined, troubleIds: undefined };
     expect(reasons(never, [ownBundle({ phase: 'proven' }), { ...held, version: '4.14.0' }])).toEqual(['StickWanted']);
   });
 
@@ -72,9 +72,9 @@ describe('eventsOf', () => {
     ['a lost stick', held, 'StickWanted'],
     ['damage', ownBundle({ phase: 'activated', conditions: [degraded] }), 'ReleaseDegraded'],
   ])('warns of %s once', (_, bundle, reason) => {
-    const activated = toldAfter(ownReport([ownBundle({ phase: 'activated' })]));
+    const activated = reportedAfter(ownReport([ownBundle({ phase: 'activated' })]));
     expect(reasons(activated, [bundle])).toEqual([reason]);
-    expect(reasons(toldAfter(ownReport([bundle])), [bundle])).toEqual([]);
+    expect(reasons(reportedAfter(ownReport([bundle])), [bundle])).toEqual([]);
   });
 
   it('wants no stick while the daemon still looks what is plugged in', () => {
@@ -88,8 +88,8 @@ describe('eventsOf', () => {
     expect(eventsOf(nothing, report)).toMatchObject([
       { reason: 'BundleRejected', type: 'Warning', message: 'stickpin/ocp on sdb1 was rejected: why' },
     ]);
-    expect(eventsOf(toldAfter(report), report)).toEqual([]);
-    expect(eventsOf(toldAfter(ownReport([])), report)).toHaveLength(1);
+    expect(eventsOf(reportedAfter(report), report)).toEqual([]);
+    expect(eventsOf(reportedAfter(ownReport([])), report)).toHaveLength(1);
   });
 
   it('gives one occurrence the same id, and another activation another', () => {

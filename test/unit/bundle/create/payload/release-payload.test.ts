@@ -160,8 +160,8 @@ describe('requestPayload', () => {
   const payload = parse(['etcd', `quay.io/ocp/art@${digest}`], ['proxy', `quay.io/ocp/art@${other}`]);
 
   it('asks for each image by its component, and says for whom', () => {
-    const { asked, added } = requestPayload(release, payload, []);
-    expect(asked).toEqual([]);
+    const { requested, added } = requestPayload(release, payload, []);
+    expect(requested).toEqual([]);
     expect(added.map(({ component, origin }) => [component, origin])).toEqual([
       ['etcd', `release ${RELEASE}, etcd`],
       ['proxy', `release ${RELEASE}, proxy`],
@@ -172,9 +172,9 @@ describe('requestPayload', () => {
     const own = [`quay.io/ocp/art:1@${digest}=oci:/srv/etcd`, `mine=quay.io/ocp/art@${other}=oci:/srv/proxy`].map(
       (text) => parseImageRequest(text),
     );
-    const { asked, added } = requestPayload(release, payload, own);
+    const { requested, added } = requestPayload(release, payload, own);
     expect(added).toEqual([]);
-    expect(asked).toEqual([{ ...own[0], component: 'etcd' }, own[1]]);
+    expect(requested).toEqual([{ ...own[0], component: 'etcd' }, own[1]]);
   });
 
   it('asks again for one that was to travel unpinned, so that the conflict shows', () => {

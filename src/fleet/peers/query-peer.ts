@@ -13,7 +13,7 @@ import { respondJson } from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { type Listeners, notifyAll } from '../../platform/subscription.ts';
-import type { Cluster, TellOnce } from '../trouble.ts';
+import type { Cluster, WarnOnce } from '../trouble.ts';
 import {
   type KnownPeer,
   nameOf,
@@ -28,12 +28,12 @@ export interface PeersOptions extends PeerWays {
   readonly settings: Pick<Settings['fleet'], 'peers' | 'activate'>;
   readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange'>;
   readonly store: PeerStore;
-  readonly tell: TellOnce;
+  readonly warnings: WarnOnce;
   readonly ownStatus: () => NodeStatus | undefined;
 }
 
 /** All known peers, and how they are queried. */
-export interface Crowd extends PeersOptions, Pick<RememberedNodes, 'inTurn' | 'stored'> {
+export interface PeerPool extends PeersOptions, Pick<RememberedNodes, 'inTurn' | 'stored'> {
   /** By `formatEndpoint()`. */
   readonly byAddress: Map<string, KnownPeer>;
   readonly listeners: Listeners;
@@ -52,16 +52,16 @@ const WAITED_PAUSE_MS = 500;
  *
  * @param waits whether the peer may hold its answer until it has news
  */
-export async function askPeer(crowd: Crowd, peer: KnownPeer, waits: boolean, signal: AbortSignal): Promise<void> {
+export async function queryPeer(pool: PeerPool, peer: KnownPeer, waits: boolean, signal: AbortSignal): Promise<void> {
   peer.isAsked = true;
   peer.isWaitedFor = waits;
   try {
     const answer = await peer.client.offers({ etag: peer.etag, waitMs: waits ? WAIT_MS : 0 }, signal);
-    answered(crowd, peer, answer);
-    if (waits && isNewsWanted(crowd, peer)) peer.nextAskMs = crowd.clock.monotonic() + WAITED_PAUSE_MS;
-    await rememberPeer(crowd, peer, signal);
+    answered(pool, peer, answer);
+    if (waits && isNewsWanted(pool, peer)) peer.nextQueryMs = pool.clock.monotonic() + WAITED_PAUSE_MS;
+    await rememberPeer(pool, peer, signal);
   } catch (error) {
-    if (!signal.aborted) fail(crowd, peer, error);
+    if (!signal.aborted) fail(pool, peer, error);
   } finally {
     peer.isAsked = false;
     peer.isWaitedFor = false;
@@ -72,17 +72,17 @@ export async function askPeer(crowd: Crowd, peer: KnownPeer, waits: boolean, sig
  * Whether this node waits for others, or follows a peer that does and that the Kubernetes API does
  * not announce: any node may be queried for the progress of all.
  */
-export function isNewsWanted({ ownStatus, settings }: Crowd, { target, status }: KnownPeer): boolean {
+export function isNewsWanted({ ownStatus, settings }: PeerPool, { target, status }: KnownPeer): boolean {
   const isOrdered = settings.activate === 'ordered';
   return isNeedy(ownStatus(), isOrdered) || (!target.isAnnounced && isNeedy(status, isOrdered));
 }
 
 /** The same cause is logged once. */
-export function fail(crowd: Crowd, peer: KnownPeer, error: unknown): void {
-  const trouble = `${reasonOf(error)}${hintOf(crowd, peer, error)}`;
+export function fail(pool: PeerPool, peer: KnownPeer, error: unknown): void {
+  const trouble = `${reasonOf(error)}${hintOf(pool, peer, error)}`;
   const code = error instanceof AppError ? error.code : 'unknown';
   const name = nameOf(peer);
-  crowd.tell.warn(
+  pool.warnings.warn(
     name,
     code,
     { err: error, peer: name, messageId: messageIds.peerAway },
@@ -93,25 +93,25 @@ export function fail(crowd: Crowd, peer: KnownPeer, error: unknown): void {
   peer.trouble = trouble;
   peer.etag = undefined;
   peer.bundles = [];
-  schedule(crowd, peer);
-  if (isNews) notifyAll(crowd.listeners);
+  schedule(pool, peer);
+  if (isNews) notifyAll(pool.listeners);
 }
 
 /** The end that is called refuses without a word. */
-function hintOf({ identity }: Crowd, { hasAnswered }: KnownPeer, error: unknown): string {
+function hintOf({ identity }: PeerPool, { hasAnswered }: KnownPeer, error: unknown): string {
   const isClosed = error instanceof AppError && systemCodeOf(error.cause) === 'ECONNRESET';
   if (!isClosed || hasAnswered || identity === undefined) return '';
   return '; it may refuse the certificate of this node, and its journal says why';
 }
 
-export function pauseNow(crowd: Crowd, peer: KnownPeer): number {
+export function pauseNow(pool: PeerPool, peer: KnownPeer): number {
   const { quiet, trouble, target } = peer;
   const { isAnnounced } = target;
-  return pauseOf({ quiet, hasFailed: trouble !== undefined, isAnnounced, isNeedy: isNewsWanted(crowd, peer) });
+  return pauseOf({ quiet, hasFailed: trouble !== undefined, isAnnounced, isNeedy: isNewsWanted(pool, peer) });
 }
 
 function answered(
-  crowd: Crowd,
+  pool: PeerPool,
   peer: KnownPeer,
   answer: { document: OffersDocument; etag: string | undefined } | undefined,
 ) {
@@ -120,21 +120,21 @@ function answered(
     peer.bundles = answer.document.bundles;
     peer.status = answer.document.node?.status;
     peer.etag = answer.etag;
-    if (crowd.identity === undefined) peer.node = answer.document.node?.name;
+    if (pool.identity === undefined) peer.node = answer.document.node?.name;
   }
-  peer.statusAtMs = crowd.clock.monotonic();
+  peer.statusAtMs = pool.clock.monotonic();
   peer.quiet = isNews ? 1 : peer.quiet + 1;
   peer.trouble = undefined;
   peer.hasAnswered = true;
-  crowd.tell.over(nameOf(peer));
-  crowd.onHeard(nameOf(peer));
-  schedule(crowd, peer);
-  if (isNews) notifyAll(crowd.listeners);
+  pool.warnings.over(nameOf(peer));
+  pool.onHeard(nameOf(peer));
+  schedule(pool, peer);
+  if (isNews) notifyAll(pool.listeners);
 }
 
-function schedule(crowd: Crowd, peer: KnownPeer): void {
+function schedule(pool: PeerPool, peer: KnownPeer): void {
   const jitter = 0.9 + Math.random() * 0.2;
-  peer.nextAskMs = crowd.clock.monotonic() + jitter * pauseNow(crowd, peer);
+  peer.nextQueryMs = pool.clock.monotonic() + jitter * pauseNow(pool, peer);
 }
 
 interface DaemonAnswers {
@@ -184,7 +184,7 @@ const NEEDY_MS = 30_000;
 /** Images that were complete can be missing again. */
 const KEPT: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded']);
 
-interface AskState {
+interface QueryState {
   /** Failures or answers without news in a row. */
   readonly quiet: number;
   readonly hasFailed: boolean;
@@ -194,7 +194,7 @@ interface AskState {
 }
 
 /** In milliseconds; infinite while the Kubernetes API announces news. */
-export function pauseOf({ quiet, hasFailed, isAnnounced, isNeedy }: AskState): number {
+export function pauseOf({ quiet, hasFailed, isAnnounced, isNeedy }: QueryState): number {
   if (isAnnounced && !hasFailed && !isNeedy) return Number.POSITIVE_INFINITY;
   const pause = PAUSES_MS[Math.min(Math.max(quiet, 1), PAUSES_MS.length) - 1] ?? 0;
   return isNeedy ? Math.min(pause, NEEDY_MS) : pause;
