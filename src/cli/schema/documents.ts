@@ -44,8 +44,8 @@ const bundle = v.strictObject({
   advisory: v.optional(
     v.strictObject({
       version: text,
-      deadend: v.boolean(),
-      barrier: v.boolean(),
+      deadend: v.optional(v.boolean()),
+      barrier: v.optional(v.boolean()),
       reason: text,
       from: text,
       effect: v.picklist(['holds-activation', 'holds-others']),

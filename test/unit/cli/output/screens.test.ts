@@ -271,6 +271,35 @@ describe.each(CASES)('the screen %s (stickpin %j)', (name, args, state) => {
   });
 });
 
+/** Documents that programs read, each with the state of the screen of that name. */
+const DOCUMENTS: readonly (readonly [string, readonly string[], State])[] = [
+  ...(
+    [
+      ['status'],
+      ['list'],
+      ['show', 'ocp@4.13.7'],
+      ['show', 'ocp'],
+      ['show', 'ocp@2026.3.1'],
+      ['show', 'stickpin/a'],
+      ['show', 'ocp@4.13.9'],
+      ['history'],
+      ['trust', 'list'],
+      ['doctor'],
+      ['verify-images'],
+      ['fleet', 'status'],
+      ['config', 'show'],
+    ] as const
+  ).map((args) => [fileOf(args), args, {}] as const),
+  ...STATES.filter(([name]) => ['status-stopped', 'list-stopped', 'status-with-fault'].includes(name)),
+];
+
+it.each(DOCUMENTS)('the document %s (stickpin %j --json) is one line, as it was', async (name, args, state) => {
+  const { stdout } = await runCommand([...args, '--json'], { client, adapters, ...state });
+  const document: unknown = JSON.parse(stdout);
+  expect(stdout).toBe(`${JSON.stringify(document)}\n`);
+  await expect(`${JSON.stringify(document, null, 2)}\n`).toMatchFileSnapshot(`screens/${name}.json`);
+});
+
 it('asks on one line, with what holds it', async () => {
   let asked = '';
   const confirm = async (question: string) => {
