@@ -70,8 +70,9 @@ export async function readSettings(sources: SettingsSources, signal: AbortSignal
   }
   refuseAny(faults);
   const settings = check(merged, read, faults);
-  for (const { key, message } of settings === undefined ? [] : jointFaults(settings)) {
-    faults.add(refusal('config/key', `${placeOf(key, read)}: ${key} ${message}`));
+  for (const { key, others, message } of settings === undefined ? [] : jointFaults(settings)) {
+    const written = [key, ...others].find((one) => read.some(({ table }) => hasKey(table, one)));
+    faults.add(refusal('config/key', `${placeOf(written ?? key, read)}: ${key} ${message}`));
   }
   refuseAny(faults);
   if (settings === undefined) throw new TypeError('settings without a fault are not valid');
@@ -162,14 +163,24 @@ function check(table: Table, files: readonly Fragment[], faults: FaultList): Set
 }
 
 /**
- * The file that decides about a key, and its line there: `/etc/stickpin/stickpin.toml: line 3`.
+ * The file that decides about a key, and its line there: `/etc/stickpin/stickpin.toml: line 3`. Of a
+ * key that no file has, `the settings`.
  */
 function placeOf(key: string, files: readonly Fragment[]): string {
-  for (const { path, text } of [...files].reverse()) {
-    const line = lineOf(key, text);
-    if (line !== undefined) return `${path}: line ${line}`;
+  const file = files.length === 1 ? files[0] : files.findLast(({ table }) => hasKey(table, key));
+  if (file === undefined) return 'the settings';
+  const line = lineOf(key, file.text);
+  return line === undefined ? file.path : `${file.path}: line ${line}`;
+}
+
+/** Elements of lists count too: `update.windows.0`. */
+function hasKey(table: Table, key: string): boolean {
+  let value: unknown = table;
+  for (const part of key.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, part)) return false;
+    value = (value as Table)[part];
   }
-  return files.length === 1 ? (files[0]?.path ?? '') : 'the settings';
+  return true;
 }
 
 /** Undefined for a key in a form of TOML that few people write. Elements of lists have no line. */

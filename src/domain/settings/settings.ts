@@ -57,6 +57,8 @@ export function deepFreeze<T>(value: T): T {
 interface JointFault {
   /** The key to be changed, as `update.windows`. */
   readonly key: string;
+  /** What else is part of the fault, the most likely mistake first. */
+  readonly others: readonly string[];
   /** A clause that follows the key. */
   readonly message: string;
 }
@@ -67,12 +69,14 @@ export function jointFaults({ update, fleet }: Settings): readonly JointFault[] 
   if (update.strategy === 'window' && update.windows.length === 0) {
     faults.push({
       key: 'update.windows',
+      others: ['update.strategy'],
       message: 'names no window, and update.strategy is "window": nothing would ever be activated',
     });
   }
   if (fleet.enabled && fleet.auth === 'none' && fleet.listen === 'auto') {
     faults.push({
       key: 'fleet.listen',
+      others: ['fleet.auth', 'fleet.enabled'],
       message: 'is "auto", and fleet.auth is "none": name the address on which everybody may read bundles',
     });
   }

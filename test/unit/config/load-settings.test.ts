@@ -221,6 +221,18 @@ describe('loadSettings', () => {
     expect((await problem('local.d/10-mine.toml', text)).message).toMatch(words);
   });
 
+  it('names the file that sets one of the settings that do not fit together', async () => {
+    write('main.toml', '[update]\nstrategy = "window"\n[fleet]\nenabled = true\nauth = "none"\n');
+    write('local.d/10-other.toml', '[update]\ntime_zone = "UTC"\n');
+    write('local.d/20-other.toml', '[fleet]\nmax_clients = 2\n');
+    const { message } = await load().then(
+      () => expect.unreachable(),
+      (error: Error) => error,
+    );
+    expect(message).toContain('main.toml: line 2: update.windows names no window');
+    expect(message).toContain('main.toml: line 5: fleet.listen is "auto"');
+  });
+
   it('names file and line of what is not TOML', async () => {
     const { code, message } = await problem('local.d/10-mine.toml', '[preload]\nparallel = 3\nthis is wrong\n');
     expect(code).toBe('config/syntax');
