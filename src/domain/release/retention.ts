@@ -2,7 +2,7 @@ import { sequenceOf } from '../adoption/floors.ts';
 import { streamClockFault } from '../adoption/stream-facts.ts';
 import { bundleName } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
-import type { RuntimeContainer, RuntimeImage } from '../model/image.ts';
+import type { ImageUse, RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
@@ -211,21 +211,38 @@ export function spareTags(
 const PODS_STARTED_MS = 15 * 60_000;
 
 /**
- * Leaves out the tags of images of pods, running or not: the kubelet would pull them again. Names
- * without a registry may mean any. While not all names are known, nothing goes.
+ * Leaves out the tags that static pods or containers, running or not, are made from: the kubelet
+ * would pull them again. Names without a registry may mean any. While not all names are known, or
+ * pods may not have started after a boot, nothing goes.
  */
+export function withoutUses(
+  tags: readonly string[],
+  { imageUses, boot }: Pick<Observed, 'imageUses' | 'boot'>,
+): readonly string[] {
+  const isKnown = imageUses?.isComplete === true && imageUses.faults.length === 0;
+  return isKnown && boot.uptimeMs >= PODS_STARTED_MS ? withoutNames(tags, imageUses.uses) : [];
+}
+
+/** Leaves out the tags of used images. None stays when a name is empty. */
+export function withoutNames(tags: readonly string[], uses: readonly Pick<ImageUse, 'image'>[]): readonly string[] {
+  if (uses.some(({ image }) => image === '')) return [];
+  const used = new Set(uses.map(({ image }) => shortName(image)));
+  return tags.filter((tag) => !used.has(shortName(tag)));
+}
+
+/** As {@link withoutUses}, and by the containers as they were listed. None while tags are moved. */
 export function withoutPodImages(
   tags: readonly string[],
-  { observed: { imageUses, boot }, memory: { running }, containers }: ContainerView,
+  { observed, memory: { running }, containers }: ContainerView,
 ): readonly string[] {
-  const areTagsMoving = running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags');
-  if (imageUses?.isComplete !== true || imageUses.faults.length > 0) return [];
-  if (boot.uptimeMs < PODS_STARTED_MS || areTagsMoving) return [];
-  const names = [...imageUses.uses.map(({ image }) => image), ...containers.map(({ podImage = '' }) => podImage)];
+  if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) return [];
   // The runtime reports the image of a volume by its id.
-  if (names.includes('') || containers.some(({ volumeImages }) => volumeImages !== undefined)) return [];
-  const asked = new Set(names.map(shortName));
-  return tags.filter((tag) => !asked.has(shortName(tag)));
+  if (containers.some(({ volumeImages }) => volumeImages !== undefined)) return [];
+  const unused = withoutUses(tags, observed);
+  return withoutNames(
+    unused,
+    containers.map(({ podImage = '' }) => ({ image: podImage })),
+  );
 }
 
 /** `etcd:v3.5` of `quay.io/coreos/etcd:v3.5@sha256:…`. */

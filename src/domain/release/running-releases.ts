@@ -1,11 +1,11 @@
 import type { BundleId } from '../model/digest.ts';
 import type { RuntimeContainer, RuntimeImage, RuntimeObservation } from '../model/image.ts';
 import type { Policy } from '../settings/settings.ts';
-import type { Stored, StoredBundle } from '../state/state.ts';
+import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { type ContainerView, distinguishingIds, imageIdOf, imageIds } from './proof/evidence.ts';
 import { neverActivated } from './proof/seen-running.ts';
 import { keptBundles, unprovenReleases } from './recorded-phase.ts';
-import { removableIds, spareTags, surplusBundles } from './retention.ts';
+import { removableIds, spareTags, surplusBundles, withoutUses } from './retention.ts';
 import { isContainerCheckDue } from './rollback.ts';
 
 /** What the runtime has, seen in one moment. */
@@ -51,8 +51,8 @@ interface BeforeList {
   readonly isShort: boolean;
   /** By the machine's own time. */
   readonly sinceListMs: number;
-  /** Wall clock, milliseconds since the epoch. */
-  readonly now: number;
+  /** `now`: wall clock, milliseconds since the epoch. */
+  readonly observed: Pick<Observed, 'now' | 'boot' | 'imageUses'>;
 }
 
 /**
@@ -64,7 +64,7 @@ export function needsContainers(
   stored: Stored,
   runtime: RuntimeObservation,
   policy: Policy,
-  { isShort, sinceListMs, now }: BeforeList,
+  { isShort, sinceListMs, observed }: BeforeList,
 ): boolean {
   if (runtime.kind !== 'reachable') return false;
   if (isContainerCheckDue(stored.bundles, sinceListMs, policy.lifecycle)) return true;
@@ -72,6 +72,8 @@ export function needsContainers(
   if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
   const context = { images: runtime.images, ids: imageIds(runtime.images), stored };
   return stored.bundles.some(
-    (bundle) => removableIds(bundle, context).length + spareTags(bundle, now, context).length > 0,
+    (bundle) =>
+      removableIds(bundle, context).length > 0 ||
+      withoutUses(spareTags(bundle, observed.now, context), observed).length > 0,
   );
 }

@@ -5,6 +5,7 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { RULE_CODES } from '../../domain/model/reason.ts';
 import { pathOf } from '../../domain/path/read-paths.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
+import { withoutNames } from '../../domain/release/retention.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { EventRow } from '../../ports/state.ts';
 import {
@@ -163,8 +164,9 @@ async function removeImages(
     await containers.removeImage(imageId, signal);
     return true;
   });
-  const tagCount = await countDone(tags, async (tag) => {
-    // Others may have removed its other tags since the round looked.
+  // Pods may have started, and others may have removed other tags of the image, since it was observed.
+  const unused = tags.length === 0 ? [] : withoutNames(tags, await containers.imagesAskedFor(signal));
+  const tagCount = await countDone(unused, async (tag) => {
     const image = await runtime.image(tag, signal);
     if (image === undefined || image.repoTags.length < 2) return false;
     await runtime.removeTag(tag, signal);

@@ -43,7 +43,7 @@ const CLOCK_DEADLINE_MS = 2_000;
  */
 export async function observe(
   deps: ObserveDependencies,
-  needsContainers: (runtime: RuntimeObservation) => boolean,
+  needsContainers: (runtime: RuntimeObservation, imageUses: ImageUses | undefined) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {
   const [runtime, clockSynchronised, localBlobs] = await Promise.all([
@@ -54,8 +54,9 @@ export async function observe(
   ]);
   const imagesPath = runtime.kind === 'reachable' ? runtime.filesystem?.path : undefined;
   const layersBesideImages = imagesPath !== undefined && (await deps.layers.isBeside(imagesPath, signal));
-  const containers = needsContainers(runtime) ? await observeContainers(deps.containers, signal) : undefined;
   const imageUses = runtime.kind === 'reachable' ? await deps.imageUses(signal) : undefined;
+  const isNeeded = needsContainers(runtime, imageUses);
+  const containers = isNeeded ? await observeContainers(deps.containers, signal) : undefined;
   return {
     now: deps.clock.now(),
     clockSynchronised,

@@ -2,7 +2,7 @@ import { arrivingImages } from '../../domain/decide/catalog.ts';
 import { decide } from '../../domain/decide/decide.ts';
 import type { Decision } from '../../domain/decide/decision.ts';
 import { type KeepPlan, keepPlan } from '../../domain/decide/pull-plan.ts';
-import type { RuntimeObservation } from '../../domain/model/image.ts';
+import type { ImageUses, RuntimeObservation } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { unknownComponents } from '../../domain/preload/kept-layers.ts';
 import { needsContainers } from '../../domain/release/running-releases.ts';
@@ -93,7 +93,7 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
   const known = remembered(loop, diskTrouble);
   const observed = await observe(
     { ...context, mediaJobs: loop.mediaJobs, imageUses: loop.imageUses },
-    (runtime) => areContainersNeeded(loop, runtime),
+    (runtime, imageUses) => areContainersNeeded(loop, runtime, imageUses),
     signal,
   );
   loop.contentChecker.saw(observed.runtime);
@@ -139,13 +139,17 @@ function reportUnknownComponents({ context, state }: Loop, { assessment }: Snaps
   state.reportedComponents = logged;
 }
 
-function areContainersNeeded({ context, state }: Loop, runtime: RuntimeObservation): boolean {
+function areContainersNeeded(
+  { context, state }: Loop,
+  runtime: RuntimeObservation,
+  imageUses: ImageUses | undefined,
+): boolean {
   if (runtime.kind === 'reachable' && state.snapshot?.assessment.damaged.some(({ isPresent }) => isPresent))
     return true;
   return needsContainers(context.store.load(), runtime, context.policy, {
     isShort: (state.snapshot?.assessment.short.length ?? 0) > 0,
     sinceListMs: context.clock.monotonic() - state.lastLookAt,
-    now: context.clock.now(),
+    observed: { now: context.clock.now(), boot: context.node.boot(), imageUses },
   });
 }
 

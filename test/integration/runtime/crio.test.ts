@@ -379,6 +379,17 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     await runtime.removeTag(`${REPOSITORY}:v1`, signal);
   });
 
+  it('takes one of two tags away from a pinned image, which keeps the other one and its pin', async () => {
+    const reference = publish(sampleImage({ seed: 'a' }), ['v1', 'v2']);
+    await runtime.applyPins([reference], unforced, signal);
+    await mirrored();
+    for (const name of [reference, `${REPOSITORY}:v1`, `${REPOSITORY}:v2`]) await runtime.pull(name, signal);
+    await runtime.removeTag(`${REPOSITORY}:v1`, signal);
+    expect((await observed()).images).toMatchObject([
+      { repoTags: [`${REPOSITORY}:v2`], repoDigests: [reference], pinned: true },
+    ]);
+  });
+
   it('names the reason of a failed pull', async () => {
     const layer = sampleLayer({ seed: 'layer' });
     const image = sampleImage({ seed: 'a', layers: [layer] });

@@ -275,6 +275,24 @@ describe('retirement', () => {
     expect([tag(1), tag(3)].map((name) => node.runtime.images.has(name))).toEqual([false, true]);
   });
 
+  it('keeps a tag that a pod asks for since the containers were observed last', async () => {
+    await start({ keep: 1 });
+    const tag = 'quay.example.com/ocp/base:4.13.1';
+    let observedAt = Number.NEGATIVE_INFINITY;
+    Object.defineProperty(node.runtime, 'askedFor', {
+      get: () => {
+        const isAnew = node.clock.monotonic() - observedAt < MINUTE;
+        if (!isAnew) observedAt = node.clock.monotonic();
+        return isAnew ? [{ usedBy: 'Pod a', image: tag }] : [];
+      },
+    });
+    await prove(A);
+    await prove(B);
+    await prove(C);
+    expect(phases()).toMatchObject({ '4.13.1': 'retired' });
+    expect(node.runtime.images.has(tag)).toBe(true);
+  });
+
   describe('retires early when the next release needs space', () => {
     const GIB = 1024 ** 3;
     const sized = (sequence: number) =>

@@ -89,9 +89,14 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     const { pins, mirrors } = machine;
     const rendered = { renderedPins: [...pins], foundPins: [...pins], renderedMirrors: [...mirrors] };
     const runtime = reachable({ images: machine.listed(), filesystem: machine.filesystem(), ...rendered });
+    const imageUses = { uses: [], faults: [], isComplete: true };
     const isShort = (last?.short.length ?? 0) > 0;
     const sinceListMs = machine.boot().uptimeMs - lastLookMs;
-    const isLooked = needsContainers(stored(), runtime, policy, { isShort, sinceListMs, now: machine.now() });
+    const isLooked = needsContainers(stored(), runtime, policy, {
+      isShort,
+      sinceListMs,
+      observed: { now: machine.now(), boot: machine.boot(), imageUses },
+    });
     if (isLooked) lastLookMs = machine.boot().uptimeMs;
     return observation({
       now: machine.now(),
@@ -102,7 +107,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       runtime,
       boot: machine.boot(),
       containers: isLooked ? machine.containers().map(({ sinceMs: _, ...container }) => container) : undefined,
-      imageUses: { uses: [], faults: [], isComplete: true },
+      imageUses,
       media: [...sticks].map(([mediumId, { state }]) => ({ ...medium(mediumId, state), mediumId })),
     });
   }

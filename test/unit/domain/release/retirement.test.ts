@@ -133,7 +133,7 @@ describe('tags that only a retired release gave to an image that stays', () => {
     const all = storedState(bundles, { pulledByUs });
     const look = { observed, memory: observed, stored: all, policy: POLICY, containers, unclaimed };
     const findings = removals({ ...look, ids: imageIds([image]) });
-    const before = { isShort: false, sinceListMs: 0, now: observed.now };
+    const before = { isShort: false, sinceListMs: 0, observed };
     return {
       tags: findings.flatMap((one) => (one.kind === 'removable' ? (one.tags ?? []) : [])),
       isLookNeeded: needsContainers(all, runtime, POLICY, before),
@@ -171,11 +171,11 @@ describe('tags that only a retired release gave to an image that stays', () => {
   });
 
   it.each([
-    ['a static pod', { imageUses: { ...nothingAsked, uses: [{ usedBy: 'Pod a', image: oldTag ?? '' }] } }],
-    ['a short name', { imageUses: { ...nothingAsked, uses: [{ usedBy: 'Pod a', image: 'etcd:4.13.1' }] } }],
-    ['a container that has exited', { containers: [pod(`${oldTag}@sha256:${'0'.repeat(64)}`)] }],
-  ])('stay while %s asks for them', (_what, over) => {
-    expect(spared(over)).toEqual({ tags: [], isLookNeeded: true });
+    ['a static pod', { imageUses: { ...nothingAsked, uses: [{ usedBy: 'Pod a', image: oldTag ?? '' }] } }, false],
+    ['a short name', { imageUses: { ...nothingAsked, uses: [{ usedBy: 'Pod a', image: 'etcd:4.13.1' }] } }, false],
+    ['a container that has exited', { containers: [pod(`${oldTag}@sha256:${'0'.repeat(64)}`)] }, true],
+  ])('stay while %s asks for them', (_what, over, isLookNeeded) => {
+    expect(spared(over)).toEqual({ tags: [], isLookNeeded });
   });
 
   it.each([
