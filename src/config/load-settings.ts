@@ -163,8 +163,8 @@ function check(table: Table, files: readonly Fragment[], faults: FaultList): Set
 }
 
 /**
- * The file that decides about a key, and its line there: `/etc/stickpin/stickpin.toml: line 3`. Of a
- * key that no file has, `the settings`.
+ * The file that decides about a key, and its line there: `/etc/stickpin/stickpin.toml: line 3`. For
+ * a key that no file has: `the settings`.
  */
 function placeOf(key: string, files: readonly Fragment[]): string {
   const file = files.length === 1 ? files[0] : files.findLast(({ table }) => hasKey(table, key));

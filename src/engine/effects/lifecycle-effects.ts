@@ -164,7 +164,7 @@ async function removeImages(
     await containers.removeImage(imageId, signal);
     return true;
   });
-  // Pods may have started, and others may have removed other tags of the image, since it was observed.
+  // Since the round began, pods may have started, and others may have removed other tags.
   const unused = tags.length === 0 ? [] : withoutNames(tags, await containers.imagesAskedFor(signal));
   const tagCount = await countDone(unused, async (tag) => {
     const image = await runtime.image(tag, signal);
