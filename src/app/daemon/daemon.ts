@@ -17,8 +17,7 @@ import type { HookRunner } from '../../ports/hooks.ts';
 import type { BootMark } from '../../ports/image-content.ts';
 import type { ByteMeter } from '../../ports/transfers.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
-import { createPeerScan } from '../../registry/peers/peer-scan.ts';
-import { openSocketDiag } from '../../registry/peers/socket-diag.ts';
+import { PeerUsers } from '../../registry/peer-users.ts';
 import { createRegistry, type ListenTarget, type Registry, type RegistryOptions } from '../../registry/server.ts';
 import { documentsOf } from '../../runtime/detected-runtime.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
@@ -348,7 +347,7 @@ function createDaemonRegistry(
   { source, layers, token, isHeld }: Pick<RegistryOptions, 'source' | 'layers' | 'isHeld'> & { readonly token: string },
 ): Registry {
   const allowedUids = new Set([...settings.registry.allow_uids, process.getuid?.() ?? 0]);
-  const peers = createPeerScan({ clock, openDiag: openSocketDiag });
+  const peers = new PeerUsers({ clock });
   return createRegistry({
     source,
     clock,

@@ -1,7 +1,6 @@
 import { openBundle } from '../../../src/bundle/read/open-bundle.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
-import { openSocketDiag } from '../../../src/registry/peers/socket-diag.ts';
+import { PeerUsers } from '../../../src/registry/peer-users.ts';
 import { createRegistry } from '../../../src/registry/server.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { serveParent } from '../child.ts';
@@ -21,7 +20,7 @@ export interface RegistryTold {
  *   is admitted
  */
 export async function runRegistryChild(bundlePath: string, admission?: string): Promise<void> {
-  const peers = createPeerScan({ clock: systemClock, openDiag: openSocketDiag });
+  const peers = new PeerUsers({ clock: systemClock });
   const reader = openBundle(bundlePath);
   const registry = createRegistry({
     source: { ...reader, onChange: () => () => undefined },

@@ -5,9 +5,9 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
-import { readTable } from '../../../src/registry/peers/tcp-table.ts';
+import { PeerUsers } from '../../../src/registry/peer-users.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
+import { readTable } from '../../../src/registry/tcp-table.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createPublicNode, type PublicNode } from '../../support/public-node.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
@@ -27,8 +27,9 @@ beforeEach(async () => {
   children = [];
   node = createPublicNode();
   const own = process.getuid?.() ?? 0;
-  const peers = createPeerScan({
+  const peers = new PeerUsers({
     clock: systemClock,
+    openDiag: async () => undefined,
     read: (table) => {
       reads += 1;
       return readTable(table);

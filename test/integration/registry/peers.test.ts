@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
-import { openSocketDiag } from '../../../src/registry/peers/socket-diag.ts';
+import { PeerUsers } from '../../../src/registry/peer-users.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
 
@@ -37,8 +36,8 @@ function connectAs(uid: number, host: string, port: number): void {
 /** Answers from the kernel's tables don't count here. */
 const noTables = async function* (): AsyncGenerator<string> {};
 
-describe.runIf(have('root'))('the user at the other end of a connection, asked of the kernel', () => {
-  const peers = () => createPeerScan({ clock: systemClock, openDiag: openSocketDiag, read: noTables });
+describe.runIf(have('root'))('the user at the other end of a connection, by a request to the kernel', () => {
+  const peers = () => new PeerUsers({ clock: systemClock, read: noTables });
 
   it.each([
     ['127.0.0.1', '127.0.0.1'],

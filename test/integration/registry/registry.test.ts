@@ -11,7 +11,7 @@ import { AppError } from '../../../src/platform/app-error.ts';
 import { type Clock, systemClock } from '../../../src/platform/clock.ts';
 import { newBuffer } from '../../../src/platform/files/file-access.ts';
 import type { ChangingBlobSource } from '../../../src/ports/blobs.ts';
-import { createPeerScan } from '../../../src/registry/peers/peer-scan.ts';
+import { PeerUsers } from '../../../src/registry/peer-users.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createPublicNode } from '../../support/public-node.ts';
@@ -93,7 +93,7 @@ let authority: string;
 let catalog: Catalog;
 let admissions: number;
 let admit: (socket: Socket) => Promise<string | undefined>;
-const peers = createPeerScan({ clock: systemClock });
+const peers = new PeerUsers({ clock: systemClock });
 /** Admits as the daemon does. */
 const admitUid = (allowed: number) => async (socket: Socket) =>
   (await peers.uidOf(socket)) === allowed ? `uid ${allowed}` : undefined;

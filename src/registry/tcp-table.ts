@@ -16,7 +16,7 @@ type ByteOrder = ReturnType<typeof endianness>;
  * States in which the process still has the socket: ESTABLISHED, and FIN_WAIT1 and FIN_WAIT2, in
  * which only its sending half is closed (proc(5); numbers from the kernel's tcp_states.h).
  */
-const OPEN_STATES: ReadonlySet<string> = new Set(['01', '04', '05']);
+export const OPEN_STATES: ReadonlySet<number> = new Set([1, 4, 5]);
 
 /**
  * The text after the row number in the row of the other end of a connection: `PEER OWN`, since the
@@ -73,7 +73,7 @@ export function findRows<T>(
  */
 function uidOf(row: string): number | undefined {
   const [, , state = '', , , , uid, , inode] = row.trim().split(/\s+/);
-  return OPEN_STATES.has(state) && inode !== undefined && inode !== '0' ? Number(uid) : undefined;
+  return OPEN_STATES.has(Number.parseInt(state, 16)) && inode !== undefined && inode !== '0' ? Number(uid) : undefined;
 }
 
 /**

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { diagReply, diagRequest } from '../../../../src/registry/peers/diag-message.ts';
+import { diagReply, diagRequest } from '../../../src/registry/sock-diag.ts';
 
 const PEER = { address: '127.0.0.1', port: 40_000 };
 const OWN = { address: '127.0.0.1', port: 5_317 };
 const request = (sequence = 7) => diagRequest(sequence, PEER, OWN) ?? Buffer.alloc(0);
 
-interface Told {
+interface Fields {
   readonly state?: number;
   readonly uid?: number;
   readonly inode?: number;
@@ -13,7 +13,7 @@ interface Told {
   readonly change?: (id: Buffer) => void;
 }
 /** An `inet_diag_msg` about the connection of {@link request}. */
-function reply({ state = 1, uid = 0, inode = 77, sequence = 7, change = () => undefined }: Told = {}): Buffer {
+function reply({ state = 1, uid = 0, inode = 77, sequence = 7, change = () => undefined }: Fields = {}): Buffer {
   const message = Buffer.alloc(16 + 72);
   message.writeUInt32LE(message.length, 0);
   message.writeUInt16LE(20, 4);
@@ -35,7 +35,7 @@ function failure(errno: number): Buffer {
 }
 
 describe('diagRequest', () => {
-  it("asks for the peer's socket: its own end is local, and ports are in network order", () => {
+  it("requests the peer's socket: its own end is local, and ports are in network order", () => {
     const message = request();
     expect(message).toHaveLength(72);
     expect([message[16], message[17]]).toEqual([2, 6]);
@@ -49,11 +49,11 @@ describe('diagRequest', () => {
     expect(diagRequest(7, { ...PEER, address: '::1' }, { ...OWN, address: '::1' })?.[16]).toBe(10);
   });
 
-  it.each(['fe80::1', '::2', '127.0.0', 'localhost', ''])('asks nothing for the address %j', (address) => {
+  it.each(['fe80::1', '::2', '127.0.0', 'localhost', ''])('requests nothing for the address %j', (address) => {
     expect(diagRequest(7, { ...PEER, address }, { ...OWN, address })).toBeUndefined();
   });
 
-  it('asks nothing for ends of two families', () => {
+  it('requests nothing for ends of two families', () => {
     expect(diagRequest(7, PEER, { ...OWN, address: '::1' })).toBeUndefined();
   });
 });

@@ -1,5 +1,13 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { findRows, rowKey, type TcpEndpoint, type TcpTable } from '../../../../src/registry/peers/tcp-table.ts';
+import {
+  findRows,
+  readTable,
+  rowKey,
+  type TcpEndpoint,
+  type TcpTable,
+  wholeLines,
+} from '../../../src/registry/tcp-table.ts';
 
 const HEADER =
   '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     ';
@@ -103,5 +111,31 @@ describe('findRows', () => {
 
   it('finds no row in text that is not a table', () => {
     for (const table of ['', HEADER, 'x', `${HEADER}\n\n  0: zz yy`]) expect(in4(table)).toBeUndefined();
+  });
+});
+
+describe('wholeLines', () => {
+  it('joins a line that is cut at any place, and gives each once', () => {
+    const text = 'first line\nsecond\n\nthird\n';
+    fc.assert(
+      fc.property(fc.nat(text.length), fc.nat(text.length), (a, b) => {
+        const [from, to] = [Math.min(a, b), Math.max(a, b)];
+        const lines = [...wholeLines([text.slice(0, from), text.slice(from, to), text.slice(to)])];
+        expect(lines.join('')).toBe(text);
+        for (const some of lines) expect(some).toMatch(/^(.*\n)*$/);
+      }),
+    );
+  });
+
+  it('leaves out a last line that is not ended', () => {
+    expect([...wholeLines(['a\nb', 'c\nd'])]).toEqual(['a\n', 'bc\n']);
+  });
+});
+
+describe('readTable', () => {
+  it('gives the table of this machine, with its heading', async () => {
+    let text = '';
+    for await (const lines of readTable('/proc/net/tcp')) text += lines;
+    expect(text).toMatch(/^ *sl +local_address/);
   });
 });

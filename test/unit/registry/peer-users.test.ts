@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../../src/platform/clock.ts';
-import type { DiagReply } from '../../../../src/registry/peers/diag-message.ts';
-import { createPeerScan, type PeerScan, type PeerSocket } from '../../../../src/registry/peers/peer-scan.ts';
-import type { FindPeer } from '../../../../src/registry/peers/socket-diag.ts';
-import { rowKey, type TcpTable } from '../../../../src/registry/peers/tcp-table.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { type PeerSocket, PeerUsers } from '../../../src/registry/peer-users.ts';
+import type { DiagReply, FindPeer } from '../../../src/registry/sock-diag.ts';
+import { rowKey, type TcpTable } from '../../../src/registry/tcp-table.ts';
 
 const OWN = { address: '127.0.0.1', port: 5317 };
 
@@ -23,8 +22,10 @@ const reset: PeerSocket = {
   localPort: OWN.port,
 };
 
+const noDiag = async () => undefined;
+
 interface Bench {
-  readonly scan: PeerScan;
+  readonly scan: PeerUsers;
   /** The tables that were read, in order. */
   readonly reads: TcpTable[];
   /** Pauses that were made, in ms. */
@@ -58,26 +59,26 @@ function createBench(readMs = 0, onRead: (bench: Pick<Bench, 'reads' | 'rows'>) 
       if (row.table === table) yield ` 0: ${key} 01 0:0 0:0 0 ${row.uid} 0 77 1\n`;
     }
   };
-  return { ...bench, scan: createPeerScan({ clock, read }) };
+  return { ...bench, scan: new PeerUsers({ clock, openDiag: noDiag, read }) };
 }
 
 const TCP = '/proc/net/tcp';
 const TCP6 = '/proc/net/tcp6';
 
-describe('createPeerScan with a kernel that can be asked', () => {
-  /** A scan whose tables have uid 5 for each port, and what the kernel says of each port. */
+describe('PeerUsers with sock_diag', () => {
+  /** A scan whose tables have uid 5 for each port, and the replies of the kernel. */
   const asking = (replies: ReadonlyMap<number, DiagReply>) => {
     const reads: TcpTable[] = [];
-    const asked: number[] = [];
+    const requested: number[] = [];
     const read = async function* (table: TcpTable) {
       reads.push(table);
       for (const port of [1, 2, 3]) yield ` 0: ${rowKey(table, socketAt(port), OWN)} 01 0:0 0:0 0 5 0 77 1\n`;
     };
     const openDiag = async (): Promise<FindPeer> => (peer) => {
-      asked.push(peer.port);
+      requested.push(peer.port);
       return replies.get(peer.port) ?? { kind: 'absent' };
     };
-    return { scan: createPeerScan({ clock: systemClock, read, openDiag }), reads, asked };
+    return { scan: new PeerUsers({ clock: systemClock, read, openDiag }), reads, requested };
   };
   const socketAt = (port: number) => ({ address: '127.0.0.1', port });
 
@@ -95,20 +96,20 @@ describe('createPeerScan with a kernel that can be asked', () => {
     expect(reads).toEqual(['/proc/net/tcp', '/proc/net/tcp']);
   });
 
-  it('asks nothing about a connection that was reset', async () => {
-    const { scan, reads, asked } = asking(new Map());
+  it('requests nothing about a connection that was reset', async () => {
+    const { scan, reads, requested } = asking(new Map());
     expect(await scan.uidOf(reset)).toBeUndefined();
-    expect([reads, asked]).toEqual([[], []]);
+    expect([reads, requested]).toEqual([[], []]);
   });
 
   it.each([
     ['can not be opened', () => Promise.reject(new Error('no netlink'))],
     ['is not there', async () => undefined],
-  ])('reads the tables where the way to ask %s', async (_what, openDiag) => {
+  ])('reads the tables where sock_diag %s', async (_what, openDiag) => {
     const read = async function* (table: TcpTable) {
       yield ` 0: ${rowKey(table, socketAt(1), OWN)} 01 0:0 0:0 0 5 0 77 1\n`;
     };
-    expect(await createPeerScan({ clock: systemClock, read, openDiag }).uidOf(socketOf(1))).toBe(5);
+    expect(await new PeerUsers({ clock: systemClock, read, openDiag }).uidOf(socketOf(1))).toBe(5);
   });
 
   it('reads no further in a table than the last connection that was looked for', async () => {
@@ -119,13 +120,13 @@ describe('createPeerScan with a kernel that can be asked', () => {
         yield ` 0: ${rowKey(table, socketAt(port), OWN)} 01 0:0 0:0 0 5 0 77 1\n`;
       }
     };
-    const scan = createPeerScan({ clock: systemClock, read });
+    const scan = new PeerUsers({ clock: systemClock, openDiag: noDiag, read });
     expect(await Promise.all([scan.uidOf(socketOf(1)), scan.uidOf(socketOf(2))])).toEqual([5, 5]);
     expect(pieces).toBe(2);
   });
 });
 
-describe('createPeerScan', () => {
+describe('PeerUsers without sock_diag', () => {
   it('reads one table once for all requests of one turn of the event loop', async () => {
     const { scan, reads, rows } = createBench();
     const ports = Array.from({ length: 1_000 }, (_none, at) => 40_000 + at);
@@ -136,8 +137,8 @@ describe('createPeerScan', () => {
 
   it('reads no table for sockets that are closed already', async () => {
     const { scan, reads } = createBench();
-    const asked = [reset, { ...socketOf(1), destroyed: true }].map((socket) => scan.uidOf(socket));
-    expect(await Promise.all(asked)).toEqual([undefined, undefined]);
+    const requested = [reset, { ...socketOf(1), destroyed: true }].map((socket) => scan.uidOf(socket));
+    expect(await Promise.all(requested)).toEqual([undefined, undefined]);
     expect(reads).toEqual([]);
   });
 
@@ -188,6 +189,6 @@ describe('createPeerScan', () => {
     const read = () => {
       throw new Error('ENOENT');
     };
-    expect(await createPeerScan({ clock: systemClock, read }).uidOf(socketOf(1))).toBeUndefined();
+    expect(await new PeerUsers({ clock: systemClock, openDiag: noDiag, read }).uidOf(socketOf(1))).toBeUndefined();
   });
 });

@@ -1,5 +1,5 @@
 import { isIPv4 } from 'node:net';
-import type { TcpEndpoint } from './tcp-table.ts';
+import { OPEN_STATES, type TcpEndpoint } from './tcp-table.ts';
 
 export type DiagReply =
   | { readonly kind: 'found'; readonly uid: number }
@@ -32,12 +32,6 @@ const COOKIE_BYTES = 8;
 const [UID_AT, INODE_AT] = [HEADER + 64, HEADER + 68];
 
 /**
- * ESTABLISHED, FIN_WAIT1 and FIN_WAIT2, as in {@link findRows}: the process still has the socket.
- * The kernel also finds a socket that only listens on the port.
- */
-const OPEN_STATES: ReadonlySet<number> = new Set([1, 4, 5]);
-
-/**
  * The request for the socket at the other end of a loopback connection. Undefined for addresses
  * that no loopback connection has.
  */
@@ -67,6 +61,7 @@ export function diagReply(request: Buffer, reply: Buffer): DiagReply {
   if (type === NLMSG_ERROR) return { kind: reply.readInt32LE(HEADER) === -ENOENT ? 'absent' : 'unknown' };
   if (type !== SOCK_DIAG_BY_FAMILY || reply.length < REPLY_BYTES) return { kind: 'unknown' };
   const wanted = request.subarray(ID_IN_REQUEST, ID_IN_REQUEST + ENDS_BYTES);
+  // The kernel also finds a socket that only listens on the port.
   const isOpen = OPEN_STATES.has(reply[HEADER + 1] ?? 0) && reply.readUInt32LE(INODE_AT) !== 0;
   if (!isOpen || !isSameEnds(wanted, reply.subarray(ID_IN_REPLY, ID_IN_REPLY + ENDS_BYTES))) return { kind: 'absent' };
   return { kind: 'found', uid: reply.readUInt32LE(UID_AT) };
@@ -95,4 +90,55 @@ function addressOf({ address }: TcpEndpoint): Address | undefined {
   const text = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
   if (!isIPv4(text)) return undefined;
   return { family: AF_INET, bytes: Buffer.from(text.split('.').map(Number)) };
+}
+
+/** Requests the socket at the other end of a loopback connection from the kernel. Never throws. */
+export type FindPeer = (peer: TcpEndpoint, own: TcpEndpoint) => DiagReply;
+
+// Linux, the same on x86-64 and arm64.
+const AF_NETLINK = 16;
+const SOCK_RAW = 3;
+const SOCK_NONBLOCK = 0o4000;
+const SOCK_CLOEXEC = 0o2000000;
+const NETLINK_SOCK_DIAG = 4;
+const MSG_DONTWAIT = 0x40;
+/** More than the longest answer about one socket. */
+const BUFFER_BYTES = 4 * 1024;
+
+const UNKNOWN: DiagReply = { kind: 'unknown' };
+
+/**
+ * Opens a socket for requests about single connections (sock_diag(7)). The socket stays open until
+ * the process ends.
+ *
+ * @returns undefined when the kernel or a sandbox has no such sockets, or the module can't be
+ *   loaded
+ */
+export async function openSocketDiag(): Promise<FindPeer | undefined> {
+  const koffi = await import('koffi').then(
+    (module) => module.default,
+    () => undefined,
+  );
+  if (koffi === undefined) return undefined;
+  const libc = koffi.load(null);
+  const socket = libc.func('int socket(int, int, int)');
+  const send = libc.func('intptr_t send(int, const void *, size_t, int)');
+  const recv = libc.func('intptr_t recv(int, _Out_ uint8_t *, size_t, int)');
+  const fd: number = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+  if (fd < 0) return undefined;
+  const buffer = Buffer.alloc(BUFFER_BYTES);
+  let sequence = 0;
+  return (peer, own) => {
+    sequence = (sequence + 1) % 2 ** 32;
+    const request = diagRequest(sequence, peer, own);
+    // The kernel answers within send().
+    if (request === undefined || send(fd, request, request.length, MSG_DONTWAIT) !== request.length) return UNKNOWN;
+    for (;;) {
+      const length = Number(recv(fd, buffer, buffer.length, MSG_DONTWAIT));
+      if (length <= 0) return UNKNOWN;
+      const reply = buffer.subarray(0, length);
+      // An answer that was not read in time may be left of an earlier question.
+      if (length >= 12 && reply.readUInt32LE(8) === sequence) return diagReply(request, reply);
+    }
+  };
 }

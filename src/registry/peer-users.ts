@@ -1,0 +1,180 @@
+import { setImmediate as immediate } from 'node:timers/promises';
+import { NEVER_ABORTED } from '../platform/async/abort.ts';
+import type { Clock } from '../platform/clock.ts';
+import { type FindPeer, openSocketDiag } from './sock-diag.ts';
+import { findRows, readTable, rowKey, type TcpEndpoint, type TcpTable } from './tcp-table.ts';
+
+export interface PeerSocket {
+  readonly destroyed: boolean;
+  /**
+   * Undefined when the other end has reset the connection. Node.js asks the kernel at the first use
+   * and caches the answer.
+   */
+  readonly remoteAddress?: string | undefined;
+  readonly remotePort?: number | undefined;
+  readonly localAddress?: string | undefined;
+  readonly localPort?: number | undefined;
+}
+
+/**
+ * Scans before a socket counts as not found. The kernel returns a table in pieces, and a row may
+ * fall between two of them while sockets open and close.
+ */
+const SCANS = 3;
+/** Pause after a scan, as a multiple of its duration. So scans take at most a fifth of the time. */
+const PAUSE_FACTOR = 4;
+const LONGEST_PAUSE_MS = 250;
+/**
+ * With this many waiting connections the pause ends early: one scan serves them all, and the number
+ * of waiting connections is limited.
+ */
+const MANY = 2_048;
+/** How often the number of waiting connections is checked in a pause. */
+const CHECK_MS = 20;
+const TABLES: readonly TcpTable[] = ['/proc/net/tcp', '/proc/net/tcp6'];
+
+interface Lookup {
+  readonly socket: PeerSocket;
+  readonly resolve: (uid: number | undefined) => void;
+  scans: number;
+}
+
+interface PeerUsersOptions {
+  readonly clock: Clock;
+  /** Called once, at the first lookup. For tests; default: sock_diag(7). */
+  readonly openDiag?: () => Promise<FindPeer | undefined>;
+  /** Pieces of whole lines. For tests; default: from /proc. */
+  readonly read?: (table: TcpTable) => AsyncIterable<string>;
+}
+
+/**
+ * Finds the users at the other ends of loopback connections.
+ *
+ * The kernel is queried for the single connection, which takes some microseconds. Its tables hold
+ * the same facts, but take milliseconds: they have a row for each of some hundred thousand hashes.
+ * They are scanned only where sock_diag is missing (no module `tcp_diag`, a sandbox without
+ * netlink, no native module). All lookups during a scan, or in the pause after it, share the next
+ * scan.
+ */
+export class PeerUsers {
+  private readonly clock: Clock;
+  private readonly openDiag: () => Promise<FindPeer | undefined>;
+  private readonly read: (table: TcpTable) => AsyncIterable<string>;
+  private opening: Promise<FindPeer | undefined> | undefined;
+  /** A kernel without `tcp_diag` answers as if there were no such connection. */
+  private isDiagProven = false;
+  private readonly open = new Set<Lookup>();
+  private isScanning = false;
+  /** Monotonic time before which no scan begins. */
+  private notBeforeMs = 0;
+
+  constructor({ clock, openDiag = openSocketDiag, read = readTable }: PeerUsersOptions) {
+    this.clock = clock;
+    this.openDiag = openDiag;
+    this.read = read;
+  }
+
+  /**
+   * The uid of the process that has the other end open. Undefined when there is none, or when it is
+   * not found. Never rejects.
+   */
+  async uidOf(socket: PeerSocket): Promise<number | undefined> {
+    this.opening ??= this.openDiag().catch(() => undefined);
+    const find = await this.opening;
+    if (find === undefined) return this.scanFor(socket);
+    const ends = endsOf(socket);
+    if (ends === undefined) return undefined;
+    const reply = find(...ends);
+    if (reply.kind === 'found') {
+      this.isDiagProven = true;
+      return reply.uid;
+    }
+    return reply.kind === 'absent' && this.isDiagProven ? undefined : this.scanFor(socket);
+  }
+
+  private scanFor(socket: PeerSocket): Promise<number | undefined> {
+    return new Promise((resolve) => {
+      this.open.add({ socket, resolve, scans: 0 });
+      if (!this.isScanning) void this.scanAll();
+    });
+  }
+
+  private async scanAll(): Promise<void> {
+    this.isScanning = true;
+    while (this.open.size > 0) {
+      await this.pause();
+      this.dropClosed();
+      if (this.open.size === 0) break;
+      const startedMs = this.clock.monotonic();
+      await this.scan();
+      const nowMs = this.clock.monotonic();
+      this.notBeforeMs = nowMs + Math.min(LONGEST_PAUSE_MS, PAUSE_FACTOR * (nowMs - startedMs));
+    }
+    this.isScanning = false;
+  }
+
+  private async pause(): Promise<void> {
+    await immediate(); // connections of the same event-loop turn share the scan
+    for (;;) {
+      const leftMs = this.notBeforeMs - this.clock.monotonic();
+      if (leftMs <= 0 || this.open.size >= MANY) return;
+      await this.clock.sleep(Math.min(leftMs, CHECK_MS), NEVER_ABORTED);
+    }
+  }
+
+  /**
+   * INVARIANT: this is the first use of the addresses of a socket. The first answer of the kernel
+   * says whether it was reset.
+   */
+  private dropClosed(): void {
+    for (const lookup of this.open) {
+      if (!lookup.socket.destroyed && lookup.socket.remoteAddress !== undefined) continue;
+      this.settle(lookup, undefined);
+    }
+  }
+
+  private settle(lookup: Lookup, uid: number | undefined): void {
+    this.open.delete(lookup);
+    lookup.resolve(uid);
+  }
+
+  /** The second table is read only if some lookups are not found in the first. */
+  private async scan(): Promise<void> {
+    const lookups = new Set(this.open);
+    for (const table of TABLES) {
+      const wanted = new Map<string, Lookup>();
+      for (const lookup of lookups) {
+        const ends = endsOf(lookup.socket);
+        const key = ends && rowKey(table, ...ends);
+        if (key !== undefined) wanted.set(key, lookup);
+      }
+      if (wanted.size === 0) continue;
+      try {
+        for await (const lines of this.read(table)) {
+          findRows(table, lines, wanted, (lookup, uid) => {
+            lookups.delete(lookup);
+            this.settle(lookup, uid);
+          });
+          if (lookups.size === 0) return;
+        }
+      } catch {
+        // There is no tcp6 without IPv6. A connection that is not found is not admitted.
+      }
+    }
+    for (const lookup of lookups) {
+      lookup.scans += 1;
+      if (lookup.scans >= SCANS) this.settle(lookup, undefined);
+    }
+  }
+}
+
+/** The other end and the own one; undefined for a connection that was reset. */
+function endsOf(socket: PeerSocket): [peer: TcpEndpoint, own: TcpEndpoint] | undefined {
+  const { remoteAddress, remotePort, localAddress, localPort } = socket;
+  if (remoteAddress === undefined || remotePort === undefined) return undefined;
+  if (localAddress === undefined || localPort === undefined) return undefined;
+  return [
+    { address: remoteAddress, port: remotePort },
+    { address: localAddress, port: localPort },
+  ];
+}
