@@ -32,7 +32,6 @@ const path = (room, folder) => (folder === '' ? `${room}/[^/]+\\.ts` : `${room}/
 
 const rooms = {
   platform: [],
-  dbus: ['platform'],
   domain: ['platform'],
   config: ['domain', 'platform'],
   bundle: ['domain', 'platform', 'config'],
@@ -44,8 +43,9 @@ const rooms = {
   registry: ['ports', ...core],
   runtime: ['ports', ...core],
   store: ['ports', ...core],
-  host: ['dbus', 'ports', ...core],
-  api: ['dbus', 'engine', 'ports', ...core],
+  'host/bus': ['platform'],
+  host: ['ports', ...core],
+  api: ['host/bus', 'engine', 'ports', ...core],
   cli: ['api', 'engine', 'ports', ...core],
   doctor: core,
 };

@@ -1,4 +1,4 @@
-import { BusErrorReply, busCall, type CallHeader, variant } from '../dbus/message-bus.ts';
+import { BusErrorReply, busCall, type CallHeader, variant } from '../host/bus/message-bus.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';

@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { StatusReport } from '../domain/report/report.ts';
 import {
   type BusCall,
   BusErrorReply,
@@ -7,9 +8,8 @@ import {
   busCall,
   connectMessageBus,
   type MessageBus,
-} from '../dbus/message-bus.ts';
-import { BUS_NAME } from '../dbus/system-bus.ts';
-import type { StatusReport } from '../domain/report/report.ts';
+} from '../host/bus/message-bus.ts';
+import { BUS_NAME } from '../host/bus/system-bus.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
 import type { AnswerOf, ArgsOf, MethodName } from './backend.ts';

@@ -1,5 +1,5 @@
-import type { BusCall, CallCheck, CallHandler, OutgoingSignal } from '../dbus/message-bus.ts';
 import type { CheckedImage } from '../domain/report/parts/part-reports.ts';
+import type { BusCall, CallCheck, CallHandler, OutgoingSignal } from '../host/bus/message-bus.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 import type { EventRow } from '../ports/state.ts';
 import {

@@ -1,12 +1,12 @@
+import type { StatusReport } from '../domain/report/report.ts';
+import { writeBody } from '../host/bus/frames.ts';
 import {
   BusErrorReply,
   type BusReply,
   type CallHeader,
   type IncomingCall,
   NO_REPLY_EXPECTED,
-  writeBody,
-} from '../dbus/message-bus.ts';
-import type { StatusReport } from '../domain/report/report.ts';
+} from '../host/bus/message-bus.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { oneLine } from '../platform/plain-text.ts';
 import { authorize, type CallerBudget } from './authority.ts';

@@ -1,4 +1,4 @@
-import { busCall } from '../dbus/message-bus.ts';
+import { busCall } from '../host/bus/message-bus.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';

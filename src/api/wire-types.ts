@@ -1,4 +1,4 @@
-import { unwrapVariant, variant } from '../dbus/message-bus.ts';
+import { unwrapVariant, variant } from '../host/bus/message-bus.ts';
 import { AppError } from '../platform/app-error.ts';
 import { plainLines, plainText } from '../platform/plain-text.ts';
 

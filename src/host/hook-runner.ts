@@ -1,80 +1,64 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SystemBus } from '../../dbus/system-bus.ts';
-import type { HookFailure } from '../../domain/state/hook.ts';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
-import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
-import type { HookRunner } from '../../ports/hooks.ts';
-import { createJobWaiter, type JobWaiter } from './unit-events.ts';
-import { asUnitError, loadedUnitProperty, MANAGER } from './unit-object.ts';
-
-export interface HookRunnerDependencies {
-  readonly bus: SystemBus;
-  /** Of the environment files: `/run/stickpin/hooks`. */
-  readonly folder: string;
-}
-
-interface Runner extends HookRunnerDependencies {
-  readonly jobOf: JobWaiter;
-}
+import type { HookFailure } from '../domain/state/hook.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import { readIfPresent, replaceFile } from '../platform/files/durable-file.ts';
+import type { HookRunner } from '../ports/hooks.ts';
+import type { SystemBus } from './bus/system-bus.ts';
+import { loadedUnitProperty, MANAGER, runJob } from './units.ts';
 
 /** org.freedesktop.systemd1(5). */
-export function createHookRunner(deps: HookRunnerDependencies): HookRunner {
-  const runner: Runner = { ...deps, jobOf: createJobWaiter(deps.bus) };
-  return { run: (unit, environment, signal) => run(runner, unit, environment, signal) };
-}
+export class SystemdHookRunner implements HookRunner {
+  private readonly bus: SystemBus;
+  private readonly folder: string;
 
-async function run(
-  runner: Runner,
-  unit: string,
-  environment: string,
-  signal: AbortSignal,
-): Promise<HookFailure | undefined> {
-  const path = join(runner.folder, `${unit}.env`);
-  const property = (name: string) => loadedUnitProperty(runner.bus, unit, 'Unit', name, signal);
-  const load = await property('LoadState');
-  if (load === 'not-found') return { kind: 'absent' };
-  if (load !== 'loaded') return { kind: 'not-loaded', state: String(load) };
-  // A starting unit has read another file: it must end before this file is replaced.
-  if ((await property('ActiveState')) === 'activating' && !(await isWritten(path, environment))) {
-    await start(runner, unit, signal);
+  /** @param folder of the environment files: `/run/stickpin/hooks` */
+  constructor(bus: SystemBus, folder: string) {
+    this.bus = bus;
+    this.folder = folder;
   }
-  const state = await property('ActiveState');
-  if (state === 'active' || state === 'reloading') return { kind: 'active' };
-  await write(runner.folder, path, environment, signal);
-  const job = await start(runner, unit, signal);
-  if (job === 'done' || job === 'skipped') return undefined;
-  return { kind: 'ended', job, ...(await resultOf(runner, unit, signal)) };
-}
 
-/** Of a new job, or of the one that already starts the unit. */
-async function start({ bus, jobOf }: Runner, unit: string, signal: AbortSignal): Promise<string> {
-  const doing = 'Starting';
-  try {
-    const call = () => bus.call({ ...MANAGER, member: 'StartUnit', signature: 'ss', body: [unit, 'replace'] }, signal);
-    return await jobOf(doing, unit, call, signal);
-  } catch (error) {
-    throw asUnitError(doing, unit, error);
+  async run(unit: string, environment: string, signal: AbortSignal): Promise<HookFailure | undefined> {
+    const path = join(this.folder, `${unit}.env`);
+    const property = (name: string) => loadedUnitProperty(this.bus, unit, 'Unit', name, signal);
+    const load = await property('LoadState');
+    if (load === 'not-found') return { kind: 'absent' };
+    if (load !== 'loaded') return { kind: 'not-loaded', state: String(load) };
+    // A starting unit has read another file: it must end before this file is replaced.
+    if ((await property('ActiveState')) === 'activating' && !(await isWritten(path, environment))) {
+      await this.start(unit, signal);
+    }
+    const state = await property('ActiveState');
+    if (state === 'active' || state === 'reloading') return { kind: 'active' };
+    await write(this.folder, path, environment, signal);
+    const job = await this.start(unit, signal);
+    if (job === 'done' || job === 'skipped') return undefined;
+    return { kind: 'ended', job, ...(await this.resultOf(unit, signal)) };
   }
-}
 
-/** The service's own result. A unit that is not in memory has none. */
-async function resultOf(
-  { bus }: Runner,
-  unit: string,
-  signal: AbortSignal,
-): Promise<{ readonly result?: string; readonly status?: number }> {
-  const property = (name: string) => loadedUnitProperty(bus, unit, 'Service', name, signal);
-  try {
-    const [result, status] = await Promise.all([property('Result'), property('ExecMainStatus')]);
-    return {
-      ...(typeof result === 'string' && result !== 'success' && { result }),
-      ...(typeof status === 'number' && status !== 0 && { status }),
-    };
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error instanceof AppError) return {};
-    throw error;
+  /** @returns the result of a new job, or of the one that already starts the unit */
+  private start(unit: string, signal: AbortSignal): Promise<string> {
+    const request = { ...MANAGER, member: 'StartUnit', signature: 'ss', body: [unit, 'replace'] };
+    return runJob(this.bus, 'Starting', unit, () => this.bus.call(request, signal), signal);
+  }
+
+  /** The service's own result. A unit that is not in memory has none. */
+  private async resultOf(
+    unit: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly result?: string; readonly status?: number }> {
+    const property = (name: string) => loadedUnitProperty(this.bus, unit, 'Service', name, signal);
+    try {
+      const [result, status] = await Promise.all([property('Result'), property('ExecMainStatus')]);
+      return {
+        ...(typeof result === 'string' && result !== 'success' && { result }),
+        ...(typeof status === 'number' && status !== 0 && { status }),
+      };
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof AppError) return {};
+      throw error;
+    }
   }
 }
 

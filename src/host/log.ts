@@ -37,7 +37,7 @@ function textWithCauses(thrown: unknown): string {
 /** journald's native protocol. */
 const JOURNAL_SOCKET = '/run/systemd/journal/socket';
 
-export interface JournalLog extends Log {
+export interface ClosableLog extends Log {
   close(): void;
 }
 
@@ -52,7 +52,7 @@ const CUT_BYTES = 16_384;
 export async function createJournalLog(options: {
   readonly level: LogLevel;
   readonly socketPath?: string;
-}): Promise<JournalLog> {
+}): Promise<ClosableLog> {
   const sender = await createDatagramSender(options.socketPath ?? JOURNAL_SOCKET);
   const at = (level: LogLevel) => (fields: LogFields, message: string) => {
     if (isLogged(level, options.level)) sendEntry(sender, entryOf(level, fields, message));
@@ -136,11 +136,7 @@ function isLogged(level: LogLevel, threshold: LogLevel): boolean {
   return SYSLOG_PRIORITY[level] <= SYSLOG_PRIORITY[threshold];
 }
 
-export interface ClosableLog extends Log {
-  close(): void;
-}
-
-interface LogDeps {
+interface LogOptions {
   /** For `JOURNAL_STREAM` and `SYSTEMD_LOG_LEVEL` (systemd(1)): `debug` or nothing. */
   readonly env: NodeJS.ProcessEnv;
   /** Default `info`, or that of the environment. */
@@ -155,15 +151,15 @@ interface LogDeps {
  * The native journal when stdout or stderr is connected to it (`JOURNAL_STREAM`, systemd.exec(5)),
  * else pino's JSON lines on stdout. Only one of the two is loaded.
  */
-export async function createLog(deps: LogDeps): Promise<ClosableLog> {
-  const level = deps.level ?? (deps.env.SYSTEMD_LOG_LEVEL === 'debug' ? 'debug' : 'info');
-  if (isJournal(deps.env.JOURNAL_STREAM)) {
+export async function createLog(options: LogOptions): Promise<ClosableLog> {
+  const level = options.level ?? (options.env.SYSTEMD_LOG_LEVEL === 'debug' ? 'debug' : 'info');
+  if (isJournal(options.env.JOURNAL_STREAM)) {
     return createJournalLog({
       level,
-      ...(deps.journalSocket === undefined ? {} : { socketPath: deps.journalSocket }),
+      ...(options.journalSocket === undefined ? {} : { socketPath: options.journalSocket }),
     });
   }
-  return createJsonLog(level, deps.destination);
+  return createJsonLog(level, options.destination);
 }
 
 /**

@@ -1,6 +1,5 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { endianness, uptime } from 'node:os';
-import type { SystemBus } from '../dbus/system-bus.ts';
 import type { BootTime } from '../domain/model/image.ts';
 import type { NodeFacts } from '../domain/model/node-facts.ts';
 import { parseMachineId } from '../domain/time/rollout.ts';
@@ -8,7 +7,8 @@ import { UTC } from '../domain/time/windows.ts';
 import { systemCodeOf } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { BUILT_AT } from '../platform/version.ts';
-import { busProperty } from './systemd/unit-object.ts';
+import type { SystemBus } from './bus/system-bus.ts';
+import { busProperty } from './units.ts';
 
 /** machine-id(5), localtime(5). */
 const FILES = { machineId: '/etc/machine-id', localTime: '/etc/localtime' } as const;

@@ -4,13 +4,7 @@ import { oneLine } from '../platform/plain-text.ts';
 import type { ServiceNotifier } from '../ports/node.ts';
 import { createDatagramSender, type DatagramSender } from './unix-datagrams.ts';
 
-export interface SystemdNotifier extends ServiceNotifier {
-  /** `NOTIFY_SOCKET` was set, also to an abstract socket. */
-  readonly isStartedBySystemd: boolean;
-  dispose(): void;
-}
-
-interface NotifierDeps {
+interface NotifierOptions {
   /**
    * `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` are removed: no child process gets them.
    */
@@ -25,61 +19,76 @@ interface NotifierDeps {
 }
 
 /**
- * sd_notify(3), sd_watchdog_enabled(3). Calls do nothing without `NOTIFY_SOCKET`, or with an
- * abstract socket; systemd uses a path (`/run/systemd/notify`).
+ * Starts notifications of systemd (sd_notify(3), sd_watchdog_enabled(3)). systemd uses a path
+ * (`/run/systemd/notify`); with an abstract socket nothing is sent.
  */
-export async function createServiceNotifier(deps: NotifierDeps): Promise<SystemdNotifier> {
-  const { NOTIFY_SOCKET: path, WATCHDOG_USEC: usec, WATCHDOG_PID: watchdogPid } = deps.env;
-  for (const name of ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID']) delete deps.env[name];
-  if (path === undefined || path === '') return silent;
-  if (!path.startsWith('/')) {
-    deps.log.warn(
-      { path },
-      'NOTIFY_SOCKET is not a path in the filesystem, so systemd gets no message about start, status and stop',
-    );
-    return { ...silent, isStartedBySystemd: true };
+export async function createServiceNotifier(options: NotifierOptions): Promise<SystemdNotifier> {
+  const { env, log, healthy, pid = process.pid } = options;
+  const { NOTIFY_SOCKET: path, WATCHDOG_USEC: usec, WATCHDOG_PID: watchdogPid } = env;
+  for (const name of ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID']) delete env[name];
+  const isStartedBySystemd = path !== undefined && path !== '';
+  if (!isStartedBySystemd || !path.startsWith('/')) {
+    const message =
+      'NOTIFY_SOCKET is not a path in the filesystem, so systemd gets no message about start, status and stop';
+    if (isStartedBySystemd) log.warn({ path }, message);
+    return new SystemdNotifier(isStartedBySystemd, undefined, undefined, options);
   }
   const sender = await createDatagramSender(path);
-  const isOurs = watchdogPid === undefined || Number(watchdogPid) === (deps.pid ?? process.pid);
-  const timer = isOurs ? startWatchdog(Number(usec ?? 0), deps.healthy, sender) : undefined;
-  return notifierOn(sender, timer, deps);
+  const isOurs = watchdogPid === undefined || Number(watchdogPid) === pid;
+  const timer = isOurs ? startWatchdog(Number(usec ?? 0), healthy, sender) : undefined;
+  return new SystemdNotifier(isStartedBySystemd, sender, timer, options);
 }
 
-const silent: SystemdNotifier = {
-  isStartedBySystemd: false,
-  ready: () => undefined,
-  status: () => undefined,
-  reloading: () => undefined,
-  stopping: () => undefined,
-  dispose: () => undefined,
-};
+/** See {@link createServiceNotifier}. */
+export class SystemdNotifier implements ServiceNotifier {
+  /** `NOTIFY_SOCKET` was set, also to an abstract socket. */
+  readonly isStartedBySystemd: boolean;
+  private readonly sender: DatagramSender | undefined;
+  private readonly watchdog: NodeJS.Timeout | undefined;
+  private readonly monotonicUsec: () => bigint;
+  private readonly stop = new AbortController();
+  private readonly statuses: StatusThrottle;
 
-function notifierOn(
-  sender: DatagramSender,
-  timer: NodeJS.Timeout | undefined,
-  { clock, monotonicUsec = () => process.hrtime.bigint() / 1000n }: NotifierDeps,
-): SystemdNotifier {
-  const stop = new AbortController();
-  const send = (...lines: readonly string[]): void => {
-    sender.send(Buffer.from(lines.join('\n')));
-  };
-  const statuses = createStatusThrottle(clock, stop.signal, (line) => send(`STATUS=${line}`));
-  return {
-    isStartedBySystemd: true,
-    ready: () => send('READY=1'),
-    status: (line) => statuses.say(oneLine(line)),
-    reloading: () => send('RELOADING=1', `MONOTONIC_USEC=${monotonicUsec()}`),
-    stopping: () => {
-      statuses.flush();
-      send('STOPPING=1');
-    },
-    dispose: () => {
-      statuses.flush();
-      stop.abort();
-      clearInterval(timer);
-      sender.close();
-    },
-  };
+  constructor(
+    isStartedBySystemd: boolean,
+    sender: DatagramSender | undefined,
+    watchdog: NodeJS.Timeout | undefined,
+    { clock, monotonicUsec = () => process.hrtime.bigint() / 1000n }: Pick<NotifierOptions, 'clock' | 'monotonicUsec'>,
+  ) {
+    this.isStartedBySystemd = isStartedBySystemd;
+    this.sender = sender;
+    this.watchdog = watchdog;
+    this.monotonicUsec = monotonicUsec;
+    this.statuses = new StatusThrottle(clock, this.stop.signal, (line) => this.send(`STATUS=${line}`));
+  }
+
+  ready(): void {
+    this.send('READY=1');
+  }
+
+  status(line: string): void {
+    if (this.sender !== undefined) this.statuses.set(oneLine(line));
+  }
+
+  reloading(): void {
+    this.send('RELOADING=1', `MONOTONIC_USEC=${this.monotonicUsec()}`);
+  }
+
+  stopping(): void {
+    this.statuses.flush();
+    this.send('STOPPING=1');
+  }
+
+  dispose(): void {
+    this.statuses.flush();
+    this.stop.abort();
+    clearInterval(this.watchdog);
+    this.sender?.close();
+  }
+
+  private send(...lines: readonly string[]): void {
+    this.sender?.send(Buffer.from(lines.join('\n')));
+  }
 }
 
 /** At half of the interval, as in sd_watchdog_enabled(3). */
@@ -92,54 +101,72 @@ function startWatchdog(usec: number, healthy: () => boolean, sender: DatagramSen
   return timer;
 }
 
-export interface StatusThrottle {
-  /** Now, or the last one at the end of the second. Repeated lines are not sent. */
-  say(line: string): void;
-  flush(): void;
-}
-
 /** systemd records each change, and nobody reads faster. */
 const SHORTEST_MS = 1_000;
 
+/** Sends at most one line a second. Repeated lines are not sent; the last one always is. */
+export class StatusThrottle {
+  private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
+  private readonly signal: AbortSignal;
+  private readonly send: (line: string) => void;
+  private sent: string | undefined;
+  private sentAtMs = Number.NEGATIVE_INFINITY;
+  private waiting: string | undefined;
+  private isTimed = false;
+
+  /** @param signal ends the wait for the end of a second */
+  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>, signal: AbortSignal, send: (line: string) => void) {
+    this.clock = clock;
+    this.signal = signal;
+    this.send = send;
+  }
+
+  set(line: string): void {
+    this.waiting = line;
+    this.flushInTime();
+  }
+
+  /** Begins a new second. */
+  flush(): void {
+    const line = this.waiting;
+    this.waiting = undefined;
+    if (line === undefined || line === this.sent) return;
+    this.sent = line;
+    this.sentAtMs = this.clock.monotonic();
+    this.send(line);
+  }
+
+  private flushInTime(): void {
+    const leftMs = this.sentAtMs + SHORTEST_MS - this.clock.monotonic();
+    if (leftMs <= 0) this.flush();
+    else if (!this.isTimed && this.waiting !== undefined) void this.wait(leftMs);
+  }
+
+  private async wait(ms: number): Promise<void> {
+    this.isTimed = true;
+    await this.clock.sleep(ms, this.signal).catch(() => undefined);
+    this.isTimed = false;
+    if (!this.signal.aborted) this.flushInTime();
+  }
+}
+
+/** sd_listen_fds(3). `name` is `FileDescriptorName=`, by default the socket unit's name. */
+interface ActivatedSocket {
+  readonly fd: number;
+  readonly name: string;
+}
+
+const FIRST_FD = 3;
+
 /**
- * The last line is always sent.
- *
- * @param signal ends the wait for the end of a second
+ * None without socket activation. `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` are removed from
+ * `env`, so that no child process uses them. A Node server listens with `server.listen({ fd })`.
  */
-export function createStatusThrottle(
-  clock: Pick<Clock, 'monotonic' | 'sleep'>,
-  signal: AbortSignal,
-  send: (line: string) => void,
-): StatusThrottle {
-  let sent: string | undefined;
-  let sentAt = Number.NEGATIVE_INFINITY;
-  let waiting: string | undefined;
-  let isTimed = false;
-  const flush = () => {
-    const line = waiting;
-    waiting = undefined;
-    if (line === undefined || line === sent) return;
-    sent = line;
-    sentAt = clock.monotonic();
-    send(line);
-  };
-  const wait = async (ms: number) => {
-    isTimed = true;
-    await clock.sleep(ms, signal).catch(() => undefined);
-    isTimed = false;
-    if (!signal.aborted) flushInTime();
-  };
-  // A flush begins a new second.
-  const flushInTime = () => {
-    const leftMs = sentAt + SHORTEST_MS - clock.monotonic();
-    if (leftMs <= 0) flush();
-    else if (!isTimed && waiting !== undefined) void wait(leftMs);
-  };
-  return {
-    say: (line) => {
-      waiting = line;
-      flushInTime();
-    },
-    flush,
-  };
+export function takeActivatedSockets(env: NodeJS.ProcessEnv, pid: number = process.pid): readonly ActivatedSocket[] {
+  const { LISTEN_PID: listenPid, LISTEN_FDS: listenFds, LISTEN_FDNAMES: listenNames } = env;
+  for (const name of ['LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) delete env[name];
+  const count = Number(listenFds ?? 0);
+  if (Number(listenPid) !== pid || !Number.isInteger(count) || count < 1) return [];
+  const names = listenNames?.split(':') ?? [];
+  return Array.from({ length: count }, (_none, index) => ({ fd: FIRST_FD + index, name: names[index] ?? 'unknown' }));
 }

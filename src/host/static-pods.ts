@@ -46,38 +46,37 @@ interface Read {
  * Reads static pods as the kubelet does: each file of a folder, with any ending but no leading dot,
  * and no sub-folders. Only a changed file is parsed again. At most 128 files of 256 KiB in each
  * folder.
- *
- * @param folders setting `runtime.static_pods`; undefined: the usual places
  */
-export function createStaticPods(
-  folders: readonly string[] | undefined,
-  places: StaticPodPlaces = STATIC_POD_PLACES,
-): StaticPodsPort {
-  let known = new Map<string, Read>();
-  return {
-    images: async (signal) => {
-      const read = new Map<string, Read>();
-      const faults: Fault[] = [];
-      let isComplete = true;
-      for (const folder of folders ?? (await usualFolders(places, signal))) {
-        const names = await namesIn(folder, signal);
-        faults.push(...names.faults);
-        isComplete &&= names.faults.length === 0;
-        for (const name of names.names) {
-          const path = join(folder, name);
-          const found = await readManifest(path, known.get(path), signal);
-          if (found !== undefined) read.set(path, found);
-        }
+export class StaticPods implements StaticPodsPort {
+  private readonly folders: readonly string[] | undefined;
+  private readonly places: StaticPodPlaces;
+  private known = new Map<string, Read>();
+
+  /** @param folders setting `runtime.static_pods`; undefined: the usual places */
+  constructor(folders: readonly string[] | undefined, places: StaticPodPlaces = STATIC_POD_PLACES) {
+    this.folders = folders;
+    this.places = places;
+  }
+
+  async images(signal: AbortSignal): Promise<ImageUses> {
+    const read = new Map<string, Read>();
+    const faults: Fault[] = [];
+    for (const folder of this.folders ?? (await usualFolders(this.places, signal))) {
+      const found = await namesIn(folder, signal);
+      faults.push(...found.faults);
+      for (const path of found.names.map((name) => join(folder, name))) {
+        const manifest = await readManifest(path, this.known.get(path), signal);
+        if (manifest !== undefined) read.set(path, manifest);
       }
-      known = read;
-      const all = [...read.values()];
-      return {
-        uses: all.flatMap(({ uses }) => uses),
-        faults: [...faults, ...all.flatMap(({ fault }) => fault ?? [])],
-        isComplete,
-      } satisfies ImageUses;
-    },
-  };
+    }
+    this.known = read;
+    const all = [...read.values()];
+    return {
+      uses: all.flatMap(({ uses }) => uses),
+      faults: [...faults, ...all.flatMap(({ fault }) => fault ?? [])],
+      isComplete: faults.length === 0,
+    };
+  }
 }
 
 async function usualFolders(places: StaticPodPlaces, signal: AbortSignal): Promise<readonly string[]> {

@@ -1,6 +1,8 @@
-import { BusErrorReply, unwrapVariant } from '../../dbus/message-bus.ts';
-import type { SystemBus } from '../../dbus/system-bus.ts';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf } from '../platform/app-error.ts';
+import { untilAborted } from '../platform/async/abort.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
+import { BusErrorReply, unwrapVariant } from './bus/message-bus.ts';
+import type { SystemBus } from './bus/system-bus.ts';
 
 interface BusProperty {
   readonly destination: string;
@@ -88,22 +90,8 @@ export function unitOfObjectPath(path: string): string {
 
 export type HostErrorCode = 'host/unit' | 'host/no-such-unit';
 
-/** `result` as in JobRemoved: `failed`, `timeout`. */
-export function jobFailed(doing: string, unit: string, result: string): AppError<HostErrorCode> {
-  return new AppError({
-    code: 'host/unit',
-    message: `${doing} ${unit} ended with "${result}"; see 'journalctl -u ${unit}'`,
-    disposition: 'retry',
-  });
-}
-
-/** The process belongs to a scope or a slice. */
-export function noService(unit: string): AppError<HostErrorCode> {
-  return new AppError({
-    code: 'host/unit',
-    message: `This process belongs to ${unit}, which is no service that systemd could restart`,
-    disposition: 'retry',
-  });
+export function unitError(message: string): AppError<HostErrorCode> {
+  return new AppError({ code: 'host/unit', message, disposition: 'retry' });
 }
 
 /** An error reply of systemd as AppError `host/no-such-unit` or `host/unit`; other errors stay. */
@@ -116,4 +104,115 @@ export function asUnitError(doing: string, unit: string, error: unknown): unknow
     disposition: 'retry',
     cause: error,
   });
+}
+
+/**
+ * Starts a job and waits for its end.
+ *
+ * @param start returns the path of the job
+ * @returns the result in its JobRemoved: `done`, `skipped`, `failed`, `timeout`, …
+ * @throws AppError `host/unit` (`retry`) when systemd refuses or the connection broke meanwhile;
+ *   `host/no-such-unit` (`retry`)
+ */
+export async function runJob(
+  bus: SystemBus,
+  doing: string,
+  unit: string,
+  start: () => Promise<readonly unknown[]>,
+  signal: AbortSignal,
+): Promise<string> {
+  const watch = new JobWatch(bus);
+  try {
+    await subscribeToSignals(bus, signal);
+    const [job] = await start();
+    const result = await watch.resultOf(String(job), signal);
+    if (result !== undefined) return result;
+    throw unitError(`${doing} ${unit}: the connection to systemd broke before the job was over`);
+  } catch (error) {
+    throw asUnitError(doing, unit, error);
+  } finally {
+    watch.stop();
+  }
+}
+
+/** Starts before the job: a short one may end before its path is known. */
+class JobWatch {
+  private readonly results = new Map<string, string>();
+  /** Undefined before the path is known. A job may run for days, while others end. */
+  private wanted: string | undefined;
+  private isLost = false;
+  private wake: () => void = () => undefined;
+  private readonly stops: readonly Unsubscribe[];
+
+  constructor(bus: SystemBus) {
+    this.stops = [
+      bus.onSignal({ ...MANAGER_SIGNALS, member: 'JobRemoved' }, ({ body }) => {
+        const job = String(body[1]);
+        if (this.wanted !== undefined && job !== this.wanted) return;
+        this.results.set(job, String(body[3]));
+        this.wake();
+      }),
+      bus.onConnected(() => {
+        this.isLost = true;
+        this.wake();
+      }),
+    ];
+  }
+
+  /** Undefined when the connection broke meanwhile. */
+  resultOf(job: string, signal: AbortSignal): Promise<string | undefined> {
+    this.wanted = job;
+    for (const other of [...this.results.keys()]) if (other !== job) this.results.delete(other);
+    const over = new Promise<string | undefined>((resolve) => {
+      this.wake = () => {
+        if (this.results.has(job) || this.isLost) resolve(this.results.get(job));
+      };
+    });
+    this.wake();
+    return untilAborted(over, signal);
+  }
+
+  stop(): void {
+    for (const stop of this.stops) stop();
+  }
+}
+
+/** systemd sends no signals without a subscriber. Idempotent. */
+export async function subscribeToSignals(bus: SystemBus, signal: AbortSignal): Promise<void> {
+  try {
+    await bus.call({ ...MANAGER, member: 'Subscribe' }, signal);
+  } catch (error) {
+    if (!(error instanceof BusErrorReply && error.errorName === `${SYSTEMD}.AlreadySubscribed`)) throw error;
+  }
+}
+
+/**
+ * Restarts the own service without a wait: the restart begins with a SIGTERM to this process.
+ * systemd then sets its count of automatic restarts, and with it the pause of `RestartSteps=`, to
+ * zero (systemd.service(5)). A stop in the queue wins (mode `fail`).
+ *
+ * @param pid default: of this process
+ * @throws AppError `host/unit` (`retry`) when systemd refuses, or the process belongs to no
+ *   service; `platform/bus-unreachable` (`retry`)
+ */
+export async function restartOwnUnit(bus: SystemBus, signal: AbortSignal, pid: number = process.pid): Promise<void> {
+  const unit = await ownUnit(bus, pid, signal);
+  if (!unit.endsWith('.service')) {
+    // A scope or a slice.
+    throw unitError(`This process belongs to ${unit}, which is no service that systemd could restart`);
+  }
+  try {
+    await bus.call({ ...MANAGER, member: 'RestartUnit', signature: 'ss', body: [unit, 'fail'] }, signal);
+  } catch (error) {
+    throw asUnitError('Restarting', unit, error);
+  }
+}
+
+async function ownUnit(bus: SystemBus, pid: number, signal: AbortSignal): Promise<string> {
+  try {
+    const [path] = await bus.call({ ...MANAGER, member: 'GetUnitByPID', signature: 'u', body: [pid] }, signal);
+    return unitOfObjectPath(String(path));
+  } catch (error) {
+    throw asUnitError('Finding', `the unit of process ${pid}`, error);
+  }
 }

@@ -4,13 +4,6 @@
  */
 type SendOutcome = 'sent' | 'queued' | 'too-large' | 'lost';
 
-/** In order. */
-export interface DatagramSender {
-  send(datagram: Buffer): SendOutcome;
-  /** What is still queued is lost. Idempotent. */
-  close(): void;
-}
-
 /** While the receiver is busy; more datagrams are lost. */
 const MAX_QUEUED = 512;
 
@@ -23,53 +16,60 @@ const LONGEST_PAUSE_MS = 100;
  * resolved for each datagram, so a restarted receiver is found.
  */
 export async function createDatagramSender(path: string): Promise<DatagramSender> {
-  const outbox: Outbox = { path, open: await loadDatagramSockets(), queue: [] };
-  return {
-    send: (datagram) => {
-      if (outbox.queue.length === 0) {
-        const result = sendNow(outbox, datagram);
-        if (result !== 'busy') return result === 'failed' ? 'lost' : result;
-      }
-      if (outbox.queue.length >= MAX_QUEUED) return 'lost';
-      outbox.queue.push(datagram);
-      if (outbox.timer === undefined) retryAfter(outbox, FIRST_PAUSE_MS);
-      return 'queued';
-    },
-    close: () => {
-      clearTimeout(outbox.timer);
-      outbox.timer = undefined;
-      outbox.queue.length = 0;
-      outbox.socket?.close();
-      outbox.socket = undefined;
-    },
-  };
+  return new DatagramSender(path, await loadDatagramSockets());
 }
 
-/** A timer runs while datagrams wait for the receiver. */
-interface Outbox {
-  readonly path: string;
-  readonly open: () => DatagramSocket;
-  readonly queue: Buffer[];
-  socket?: DatagramSocket | undefined;
-  timer?: NodeJS.Timeout | undefined;
-}
+/** Sends in order. */
+export class DatagramSender {
+  private readonly path: string;
+  private readonly open: () => DatagramSocket;
+  private readonly queue: Buffer[] = [];
+  private socket: DatagramSocket | undefined;
+  /** Runs while datagrams wait for the receiver. */
+  private timer: NodeJS.Timeout | undefined;
 
-function sendNow(outbox: Outbox, datagram: Buffer): ReturnType<DatagramSocket['send']> {
-  outbox.socket ??= outbox.open();
-  return outbox.socket.send(datagram, outbox.path);
-}
+  constructor(path: string, open: () => DatagramSocket) {
+    this.path = path;
+    this.open = open;
+  }
 
-function retryAfter(outbox: Outbox, pauseMs: number): void {
-  outbox.timer = setTimeout(() => {
-    outbox.timer = undefined;
-    let hasSent = false;
-    for (let [first] = outbox.queue; first !== undefined; [first] = outbox.queue) {
-      if (sendNow(outbox, first) === 'busy') break;
-      outbox.queue.shift();
-      hasSent = true;
+  send(datagram: Buffer): SendOutcome {
+    if (this.queue.length === 0) {
+      const result = this.sendNow(datagram);
+      if (result !== 'busy') return result === 'failed' ? 'lost' : result;
     }
-    if (outbox.queue.length > 0) retryAfter(outbox, hasSent ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LONGEST_PAUSE_MS));
-  }, pauseMs);
+    if (this.queue.length >= MAX_QUEUED) return 'lost';
+    this.queue.push(datagram);
+    if (this.timer === undefined) this.retryAfter(FIRST_PAUSE_MS);
+    return 'queued';
+  }
+
+  /** What is still queued is lost. Idempotent. */
+  close(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    this.queue.length = 0;
+    this.socket?.close();
+    this.socket = undefined;
+  }
+
+  private sendNow(datagram: Buffer): SendResult {
+    this.socket ??= this.open();
+    return this.socket.send(datagram, this.path);
+  }
+
+  private retryAfter(pauseMs: number): void {
+    this.timer = setTimeout(() => {
+      this.timer = undefined;
+      let hasSent = false;
+      for (let [first] = this.queue; first !== undefined; [first] = this.queue) {
+        if (this.sendNow(first) === 'busy') break;
+        this.queue.shift();
+        hasSent = true;
+      }
+      if (this.queue.length > 0) this.retryAfter(hasSent ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LONGEST_PAUSE_MS));
+    }, pauseMs);
+  }
 }
 
 /** `busy`: the receiver's queue is full. `failed`: there is no receiver. */

@@ -32,7 +32,7 @@ export async function runDaemon(
   signal: AbortSignal,
 ): Promise<void> {
   const { log, notifier } = options;
-  signal.addEventListener('abort', notifier.stopping, { once: true });
+  signal.addEventListener('abort', () => notifier.stopping(), { once: true });
   await media.start(signal);
   notifier.ready();
   log.info({ messageId: messageIds.daemonStarted }, `stickpin started; its registry listens on ${authority}`);

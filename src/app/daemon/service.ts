@@ -3,16 +3,16 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createApiService } from '../../api/service.ts';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
-import { createSystemBus, type SystemBus } from '../../dbus/system-bus.ts';
 import { startFaultLine } from '../../domain/report/status/media-line.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
+import { SystemBus } from '../../host/bus/system-bus.ts';
+import { SystemdHookRunner } from '../../host/hook-runner.ts';
 import { type ClosableLog, createLog } from '../../host/log.ts';
 import { bootTime, goArch, isClockSynchronized, nodeFacts, rememberClockAnswer } from '../../host/node-facts.ts';
-import { createServiceNotifier, type SystemdNotifier } from '../../host/notify.ts';
-import { createStaticPods } from '../../host/static-pods.ts';
-import { createHookRunner } from '../../host/systemd/hook-runner.ts';
-import { restartOwnUnit, takeActivatedSockets } from '../../host/systemd/own-unit.ts';
-import { createSystemdManager } from '../../host/systemd/systemd-manager.ts';
+import { createServiceNotifier, type SystemdNotifier, takeActivatedSockets } from '../../host/notify.ts';
+import { StaticPods } from '../../host/static-pods.ts';
+import { SystemdManager } from '../../host/systemd-manager.ts';
+import { restartOwnUnit } from '../../host/units.ts';
 import { createDeviceMedia } from '../../media/device/device-media.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -49,9 +49,9 @@ interface Service {
 
 async function serve(service: Service): Promise<void> {
   const { settings, log, stop, notifier, watched } = service;
-  const bus = createSystemBus({ clock: systemClock, log, env: process.env });
+  const bus = new SystemBus({ clock: systemClock, log, env: process.env });
   // Of its own, so that calls of other users never stand before the answers of systemd.
-  const apiBus = createSystemBus({ clock: systemClock, log, env: process.env, purpose: 'for the D-Bus API' });
+  const apiBus = new SystemBus({ clock: systemClock, log, env: process.env, purpose: 'for the D-Bus API' });
   let settingsFault: string | undefined;
   const backend = createApiBackend(() => watched.daemon);
   try {
@@ -118,7 +118,7 @@ function nodeOptions(
   settingsFault: () => string | undefined,
 ): Omit<DaemonOptions, 'notifier' | 'keepsMirrors' | 'onStatus'> {
   const [socket] = takeActivatedSockets(process.env);
-  const manager = createSystemdManager({ bus });
+  const manager = new SystemdManager(bus);
   const devices = createDeviceMedia({
     units: manager,
     log,
@@ -130,8 +130,8 @@ function nodeOptions(
     log,
     clock: systemClock,
     units: manager,
-    hookRunner: createHookRunner({ bus, folder: join(settings.paths.run_dir, 'hooks') }),
-    staticPods: createStaticPods(settings.runtime.static_pods),
+    hookRunner: new SystemdHookRunner(bus, join(settings.paths.run_dir, 'hooks')),
+    staticPods: new StaticPods(settings.runtime.static_pods),
     providers: settings.media.detect ? [devices] : [],
     registryFd: socket?.fd,
     node: {

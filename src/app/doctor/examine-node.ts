@@ -1,7 +1,6 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
-import { createSystemBus, type SystemBus } from '../../dbus/system-bus.ts';
 import type {
   ExaminedCrio,
   ExaminedDatabase,
@@ -16,9 +15,10 @@ import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { readIdentity } from '../../fleet/identity/identity.ts';
+import { SystemBus } from '../../host/bus/system-bus.ts';
 import { readKubelet } from '../../host/kubelet.ts';
 import { isClockSynchronized } from '../../host/node-facts.ts';
-import { loadedUnitProperty } from '../../host/systemd/unit-object.ts';
+import { loadedUnitProperty } from '../../host/units.ts';
 import { fleetPaths } from '../../offers/documents.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -56,7 +56,7 @@ export async function examineNode(
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
   const { settings, finding } = await settingsInForce(signal);
-  const bus = createSystemBus({ clock: systemClock, log: silentLog, env });
+  const bus = new SystemBus({ clock: systemClock, log: silentLog, env });
   try {
     const isConnected = await bus.start(signal).then(
       () => true,

@@ -80,7 +80,7 @@ async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: A
  */
 async function serve(service: Service): Promise<number> {
   const { sources, log, stop, notifier } = service;
-  stop.addEventListener('abort', notifier.stopping, { once: true });
+  stop.addEventListener('abort', () => notifier.stopping(), { once: true });
   let { settings } = service;
   while (settings.fleet.enabled) {
     await work({ ...service, settings });

@@ -1,31 +1,85 @@
 import { Message } from 'dbus-next/lib/message-type.js';
 import { Variant } from 'dbus-next/lib/variant.js';
-import { AppError, reasonOf } from '../platform/app-error.ts';
-import {
-  type BusConnection,
-  createPendingCalls,
-  deliver,
-  type Incoming,
-  isWanted,
-  openBusConnection,
-} from './wire/connection.ts';
-import { MESSAGE_TYPE } from './wire/frames.ts';
-import type { BusCall, BusSignal, CallCheck, CallHandler, OutgoingSignal, SignalHeader } from './wire/types.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
+import { BusConnection } from './connection.ts';
+import { MESSAGE_TYPE, type MessageHeader, readBody } from './frames.ts';
 
-export { writeBody } from './wire/frames.ts';
-export {
-  type BusCall,
-  BusErrorReply,
-  type BusReply,
-  type BusSignal,
-  type CallCheck,
-  type CallHandler,
-  type CallHeader,
-  type IncomingCall,
-  NO_REPLY_EXPECTED,
-  type OutgoingSignal,
-  type SignalHeader,
-} from './wire/types.ts';
+/** `body` matches `signature` (D-Bus specification, "Type System"); both default to empty. */
+export interface BusCall {
+  readonly destination: string;
+  readonly path: string;
+  readonly interface: string;
+  readonly member: string;
+  readonly signature?: string;
+  readonly body?: readonly unknown[];
+}
+
+/** `sender` is a unique name. */
+export interface BusSignal {
+  readonly sender: string;
+  readonly path: string;
+  readonly interface: string;
+  readonly member: string;
+  readonly body: readonly unknown[];
+}
+
+export interface OutgoingSignal {
+  readonly path: string;
+  readonly interface: string;
+  readonly member: string;
+  readonly signature: string;
+  readonly body: readonly unknown[];
+}
+
+export type SignalHeader = Omit<BusSignal, 'body'>;
+
+/** Before the body is read. `interface` is empty when the caller gave none. */
+export interface CallHeader {
+  readonly sender: string;
+  readonly path: string;
+  readonly interface: string;
+  readonly member: string;
+  readonly signature: string;
+  /**
+   * D-Bus specification, "Message Format": {@link NO_REPLY_EXPECTED}; 4 allows interactive
+   * authorization.
+   */
+  readonly flags: number;
+}
+
+export interface IncomingCall extends CallHeader {
+  readonly body: readonly unknown[];
+}
+
+/** Nobody gets the answer. */
+export const NO_REPLY_EXPECTED = 1;
+
+/** A body may be the bytes of `writeBody`. */
+export interface BusReply {
+  readonly signature: string;
+  readonly body: readonly unknown[] | Buffer;
+}
+
+/**
+ * Throw {@link BusErrorReply} for a certain error. Others become
+ * `org.freedesktop.DBus.Error.Failed`.
+ */
+export type CallHandler = (call: IncomingCall) => Promise<BusReply>;
+
+/** Before the body is read. @returns the error to answer with, or undefined to call the handler */
+export type CallCheck = (call: CallHeader) => BusErrorReply | undefined;
+
+/** `errorName` is for example `org.freedesktop.systemd1.NoSuchUnit`. */
+export class BusErrorReply extends Error {
+  override readonly name = 'BusErrorReply';
+  readonly errorName: string;
+
+  constructor(errorName: string, message: string) {
+    super(message);
+    this.errorName = errorName;
+  }
+}
 
 /** D-Bus type `v`. */
 export function variant(signature: string, value: unknown): unknown {
@@ -40,37 +94,6 @@ export function unwrapVariant(value: unknown): unknown {
 /** There is no bus, or no connection to it. */
 type BusErrorCode = 'platform/bus-unreachable';
 
-export interface MessageBus {
-  /** For example `:1.42`. */
-  readonly uniqueName: string;
-  /**
-   * Waits for the reply until `signal` aborts.
-   *
-   * @throws BusErrorReply when the peer replied with an error; AppError `platform/bus-unreachable`
-   *   when the connection is closed
-   */
-  call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
-  /**
-   * The caller adds match rules (`AddMatch`). Any user may send us any signal.
-   *
-   * @param isExpected decides by its header whether a signal is read. Default: all. A signal above
-   *   1 MiB is never read
-   */
-  onSignal(listener: (signal: BusSignal) => void, isExpected?: (header: SignalHeader) => boolean): () => void;
-  /**
-   * Answers incoming calls; without a handler with `UnknownMethod`. A call with a body above 8 KiB,
-   * or from a sender with 16 unanswered calls, is answered `LimitsExceeded` and its body is not
-   * read.
-   *
-   * @param check default: no error
-   */
-  serve(handler: CallHandler | undefined, check?: CallCheck): void;
-  emit(signal: OutgoingSignal): void;
-  /** Called once, also after {@link close}. */
-  onClose(listener: (reason: string) => void): () => void;
-  close(): void;
-}
-
 const BUS = {
   destination: 'org.freedesktop.DBus',
   path: '/org/freedesktop/DBus',
@@ -81,6 +104,23 @@ export function busCall(member: string, signature: string, body: readonly unknow
   return { ...BUS, member, signature, body };
 }
 
+const FAILED = 'org.freedesktop.DBus.Error.Failed';
+const INVALID_ARGS = 'org.freedesktop.DBus.Error.InvalidArgs';
+const LIMITS_EXCEEDED = 'org.freedesktop.DBus.Error.LimitsExceeded';
+const UNKNOWN_METHOD = 'org.freedesktop.DBus.Error.UnknownMethod';
+
+/** As the bus writes it for a sender (D-Bus specification, "Bus names"). */
+const UNIQUE_NAME = /^:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+$/;
+
+/** Our longest argument is a path of 4 KiB. */
+const CALL_MAX_BYTES = 8 * 1024;
+/** Properties of a unit have some KiB. */
+const SIGNAL_MAX_BYTES = 1024 * 1024;
+/** From called services: lists of units, and documents of the daemon. */
+const REPLY_MAX_BYTES = 16 * 1024 * 1024;
+/** Unanswered ones. */
+const CALLS_PER_SENDER = 16;
+
 /**
  * Connects to `address` (D-Bus specification, "Server Addresses"; `unix:path=` and
  * `unix:abstract=`) and calls `Hello`.
@@ -89,95 +129,242 @@ export function busCall(member: string, signature: string, body: readonly unknow
  */
 export async function connectMessageBus(address: string, signal: AbortSignal): Promise<MessageBus> {
   signal.throwIfAborted();
-  const wire = createWire(address);
+  const bus = new MessageBus(address);
   try {
-    const [name] = await wire.bus.call(busCall('Hello', '', []), signal);
-    wire.setUniqueName(String(name));
-    return wire.bus;
+    await bus.hello(signal);
+    return bus;
   } catch (error) {
-    wire.bus.close();
+    bus.close();
     throw error;
   }
 }
 
-interface Wire extends Incoming {
-  readonly address: string;
-  readonly closeListeners: Set<(reason: string) => void>;
-  connection: BusConnection | undefined;
-  uniqueName: string;
-  nextSerial: number;
-  closedReason: string | undefined;
+interface SignalSubscription {
+  readonly listener: (signal: BusSignal) => void;
+  readonly isExpected: (header: SignalHeader) => boolean;
 }
 
-function createWire(address: string): { bus: MessageBus; setUniqueName: (name: string) => void } {
-  const wire: Wire = {
-    address,
-    pending: createPendingCalls(),
-    signals: new Set(),
-    closeListeners: new Set(),
-    unanswered: new Map(),
-    connection: undefined,
-    uniqueName: '',
-    nextSerial: 1,
-    handler: undefined,
-    check: () => undefined,
-    send: (message, body) => void send(message, wire, body),
-    closedReason: undefined,
-  };
-  try {
-    wire.connection = openBusConnection(address, {
-      onHeader: (header) => isWanted(header, wire),
-      onMessage: (header, body) => deliver(header, body, wire),
-      onEnd: (reason) => {
-        wire.closedReason = reason;
-        wire.pending.failAll(unreachable(address, reason));
-        for (const listener of wire.closeListeners) listener(reason);
-      },
-    });
-  } catch (error) {
-    throw unreachable(address, reasonOf(error));
+/** The body where its bytes were made before. */
+type Answer = readonly [message: Message, body?: Buffer];
+
+export class MessageBus {
+  private readonly address: string;
+  private readonly connection: BusConnection;
+  private readonly pending = new PendingCalls();
+  private readonly signals = new Set<SignalSubscription>();
+  private readonly closeListeners = new Set<(reason: string) => void>();
+  /** Number of unanswered calls by sender. */
+  private readonly unanswered = new Map<string, number>();
+  private handler: CallHandler | undefined;
+  private check: CallCheck = () => undefined;
+  private nextSerial = 1;
+  private closedReason: string | undefined;
+  private ownName = '';
+
+  /** See {@link connectMessageBus}. */
+  constructor(address: string) {
+    this.address = address;
+    try {
+      this.connection = new BusConnection(address, {
+        onHeader: (header) => this.isWanted(header),
+        onMessage: (header, body) => this.deliver(header, body),
+        onEnd: (reason) => {
+          this.closedReason = reason;
+          this.pending.failAll(unreachable(address, reason));
+          for (const listener of this.closeListeners) listener(reason);
+        },
+      });
+    } catch (error) {
+      throw unreachable(address, reasonOf(error));
+    }
   }
-  return {
-    bus: busOn(wire),
-    setUniqueName: (name) => {
-      wire.uniqueName = name;
-    },
-  };
+
+  /** The first call of a connection. */
+  async hello(signal: AbortSignal): Promise<void> {
+    const [name] = await this.call(busCall('Hello', '', []), signal);
+    this.ownName = String(name);
+  }
+
+  /** For example `:1.42`. */
+  get uniqueName(): string {
+    return this.ownName;
+  }
+
+  /**
+   * Waits for the reply until `signal` aborts.
+   *
+   * @throws BusErrorReply when the peer replied with an error; AppError `platform/bus-unreachable`
+   *   when the connection is closed
+   */
+  async call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]> {
+    signal.throwIfAborted();
+    if (this.closedReason !== undefined) throw unreachable(this.address, this.closedReason);
+    return this.pending.add(this.send(new Message({ ...call, body: [...(call.body ?? [])] })), signal);
+  }
+
+  /**
+   * The caller adds match rules (`AddMatch`). Any user may send us any signal.
+   *
+   * @param isExpected decides by its header whether a signal is read. Default: all. A signal above
+   *   1 MiB is never read
+   */
+  onSignal(
+    listener: (signal: BusSignal) => void,
+    isExpected: (header: SignalHeader) => boolean = () => true,
+  ): Unsubscribe {
+    return subscribe(this.signals, { listener, isExpected });
+  }
+
+  /**
+   * Answers incoming calls; without a handler with `UnknownMethod`. A call with a body above 8 KiB,
+   * or from a sender with 16 unanswered calls, is answered `LimitsExceeded` and its body is not
+   * read.
+   *
+   * @param check default: no error
+   */
+  serve(handler: CallHandler | undefined, check: CallCheck = () => undefined): void {
+    this.handler = handler;
+    this.check = check;
+  }
+
+  emit(signal: OutgoingSignal): void {
+    this.send(new Message({ ...signal, type: MESSAGE_TYPE.signal, body: [...signal.body] }));
+  }
+
+  /** Called once, also after {@link close}. */
+  onClose(listener: (reason: string) => void): Unsubscribe {
+    return subscribe(this.closeListeners, listener);
+  }
+
+  close(): void {
+    this.connection.close();
+  }
+
+  /**
+   * Does nothing after the connection has ended. @returns its serial @throws Error when its body
+   * does not fit its signature
+   */
+  private send(message: Message, body?: Buffer): number {
+    const serial = this.nextSerial++;
+    message.serial = serial;
+    if (this.closedReason === undefined) this.connection.send(message, body);
+    return serial;
+  }
+
+  /** Answers a refused call. */
+  private isWanted(header: MessageHeader): boolean {
+    switch (header.type) {
+      case MESSAGE_TYPE.call: {
+        if (!UNIQUE_NAME.test(header.sender)) return false;
+        const refusal = this.refusalOf(header);
+        if (refusal !== undefined) this.answer(header, () => [errorTo(header, refusal)]);
+        return refusal === undefined;
+      }
+      case MESSAGE_TYPE.return:
+      case MESSAGE_TYPE.error: {
+        if (!this.pending.has(header.replySerial)) return false;
+        if (header.bodyBytes <= REPLY_MAX_BYTES) return true;
+        const what = `The answer has ${header.bodyBytes} bytes; at most ${REPLY_MAX_BYTES} are read`;
+        this.pending.reject(header.replySerial, new BusErrorReply(LIMITS_EXCEEDED, what));
+        return false;
+      }
+      case MESSAGE_TYPE.signal:
+        return header.bodyBytes <= SIGNAL_MAX_BYTES && [...this.signals].some(({ isExpected }) => isExpected(header));
+      default:
+        return false;
+    }
+  }
+
+  private refusalOf(call: MessageHeader): BusErrorReply | undefined {
+    if (this.handler === undefined) return new BusErrorReply(UNKNOWN_METHOD, `No method ${call.member} here`);
+    const refusal = this.check(call);
+    if (refusal !== undefined) return refusal;
+    if (call.bodyBytes > CALL_MAX_BYTES) {
+      const what = `The arguments of ${call.member} have ${call.bodyBytes} bytes; at most ${CALL_MAX_BYTES} are read`;
+      return new BusErrorReply(LIMITS_EXCEEDED, what);
+    }
+    if ((this.unanswered.get(call.sender) ?? 0) < CALLS_PER_SENDER) return undefined;
+    return new BusErrorReply(LIMITS_EXCEEDED, `${CALLS_PER_SENDER} calls of yours have no answer yet; wait for one`);
+  }
+
+  /**
+   * With a body that can't be parsed, a call gets an error, a reply fails its call, and a signal is
+   * dropped.
+   */
+  private deliver(header: MessageHeader, bytes: Buffer): void {
+    let body: readonly unknown[];
+    try {
+      body = readBody(header, bytes);
+    } catch (error) {
+      const fault = new BusErrorReply(INVALID_ARGS, `The body does not fit its signature '${header.signature}'`);
+      if (header.type === MESSAGE_TYPE.call) this.answer(header, () => [errorTo(header, fault)]);
+      else if (header.type !== MESSAGE_TYPE.signal) this.pending.reject(header.replySerial, error);
+      return;
+    }
+    switch (header.type) {
+      case MESSAGE_TYPE.call:
+        void this.handle({ ...header, body }, header);
+        return;
+      case MESSAGE_TYPE.return:
+        this.pending.resolve(header.replySerial, body);
+        return;
+      case MESSAGE_TYPE.error: {
+        const text = String(body[0] ?? header.errorName);
+        this.pending.reject(header.replySerial, new BusErrorReply(header.errorName, text));
+        return;
+      }
+      default:
+        for (const { listener, isExpected } of [...this.signals]) {
+          if (isExpected(header)) listener({ ...header, body });
+        }
+    }
+  }
+
+  private async handle(call: IncomingCall, header: MessageHeader): Promise<void> {
+    const { sender } = call;
+    this.unanswered.set(sender, (this.unanswered.get(sender) ?? 0) + 1);
+    const reply = await replyTo(call, header, this.handler);
+    const left = (this.unanswered.get(sender) ?? 1) - 1;
+    if (left === 0) this.unanswered.delete(sender);
+    else this.unanswered.set(sender, left);
+    this.answer(header, reply);
+  }
+
+  /** Unless the caller expects no answer. */
+  private answer(call: MessageHeader, reply: () => Answer): void {
+    if ((call.flags & NO_REPLY_EXPECTED) !== 0) return;
+    try {
+      this.send(...reply());
+    } catch (error) {
+      // The body did not match its signature.
+      this.send(errorTo(call, new BusErrorReply(FAILED, reasonOf(error))));
+    }
+  }
 }
 
-function busOn(wire: Wire): MessageBus {
-  return {
-    get uniqueName() {
-      return wire.uniqueName;
-    },
-    call: async (request, signal) => {
-      signal.throwIfAborted();
-      if (wire.closedReason !== undefined) throw unreachable(wire.address, wire.closedReason);
-      return wire.pending.add(send(new Message({ ...request, body: [...(request.body ?? [])] }), wire), signal);
-    },
-    onSignal: (listener, isExpected = () => true) => subscribe(wire.signals, { listener, isExpected }),
-    serve: (handler, check = () => undefined) => {
-      wire.handler = handler;
-      wire.check = check;
-    },
-    emit: (signal) => void send(new Message({ ...signal, type: MESSAGE_TYPE.signal, body: [...signal.body] }), wire),
-    onClose: (listener) => subscribe(wire.closeListeners, listener),
-    close: () => wire.connection?.close(),
-  };
+async function replyTo(
+  call: IncomingCall,
+  header: MessageHeader,
+  handler: CallHandler | undefined,
+): Promise<() => Answer> {
+  try {
+    if (handler === undefined) throw new BusErrorReply(UNKNOWN_METHOD, `No method ${call.member} here`);
+    const { signature, body } = await handler(call);
+    return () =>
+      Buffer.isBuffer(body)
+        ? [Message.newMethodReturn(header, signature, []), body]
+        : [Message.newMethodReturn(header, signature, [...body])];
+  } catch (error) {
+    return () => [errorTo(header, error)];
+  }
 }
 
-/**
- * Does nothing after the connection has ended. @returns its serial @throws Error when its body does
- * not fit its signature
- */
-function send(message: Message, wire: Wire, body?: Buffer): number {
-  const serial = wire.nextSerial++;
-  message.serial = serial;
-  if (wire.closedReason === undefined) wire.connection?.send(message, body);
-  return serial;
+function errorTo(call: MessageHeader, error: unknown): Message {
+  const name = error instanceof BusErrorReply ? error.errorName : FAILED;
+  return Message.newError(call, name, reasonOf(error));
 }
 
-function subscribe<T>(listeners: Set<T>, listener: T): () => void {
+function subscribe<T>(listeners: Set<T>, listener: T): Unsubscribe {
   listeners.add(listener);
   return () => {
     listeners.delete(listener);
@@ -190,4 +377,53 @@ function unreachable(address: string, reason: string): AppError<BusErrorCode> {
     message: `The D-Bus message bus at ${address} is not reachable: ${reason}. Is dbus.service running?`,
     disposition: 'retry',
   });
+}
+
+/** Calls without an answer, by serial. */
+class PendingCalls {
+  private readonly calls = new Map<
+    number,
+    { resolve(body: readonly unknown[]): void; reject(reason: unknown): void }
+  >();
+
+  /**
+   * Resolves to the body of the reply. @throws BusErrorReply, the reason of `signal`, or the error
+   * of {@link failAll}
+   */
+  add(serial: number, signal: AbortSignal): Promise<readonly unknown[]> {
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => this.reject(serial, signal.reason);
+      const settled = (): void => signal.removeEventListener('abort', onAbort);
+      signal.addEventListener('abort', onAbort, { once: true });
+      this.calls.set(serial, {
+        resolve: (body) => {
+          settled();
+          resolve(body);
+        },
+        reject: (reason) => {
+          settled();
+          reject(reason);
+        },
+      });
+    });
+  }
+
+  has(serial: number): boolean {
+    return this.calls.has(serial);
+  }
+
+  resolve(serial: number, body: readonly unknown[]): void {
+    this.calls.get(serial)?.resolve(body);
+    this.calls.delete(serial);
+  }
+
+  reject(serial: number, reason: unknown): void {
+    this.calls.get(serial)?.reject(reason);
+    this.calls.delete(serial);
+  }
+
+  failAll(error: Error): void {
+    for (const call of this.calls.values()) call.reject(error);
+    this.calls.clear();
+  }
 }

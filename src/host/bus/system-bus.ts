@@ -1,9 +1,9 @@
-import { AppError } from '../platform/app-error.ts';
-import { withDeadline, withEither } from '../platform/async/abort.ts';
-import type { Clock } from '../platform/clock.ts';
-import type { Log } from '../platform/log.ts';
-import { messageIds } from '../platform/message-ids.ts';
-import type { Unsubscribe } from '../platform/subscription.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { withDeadline, withEither } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import { messageIds } from '../../platform/message-ids.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 import {
   type BusCall,
   type BusSignal,
@@ -16,33 +16,7 @@ import {
   type SignalHeader,
 } from './message-bus.ts';
 
-/** Reconnects automatically. */
-export interface SystemBus {
-  /**
-   * @throws AppError `platform/bus-unreachable` (`retry`) when the first try fails; others follow
-   *   in the background
-   */
-  start(signal: AbortSignal): Promise<void>;
-  /**
-   * @throws AppError `platform/bus-unreachable` (`retry`) without a connection; BusErrorReply when
-   *   the peer replied with an error
-   */
-  call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]>;
-  /** Signals of the current owner of `match.sender`, also after a reconnection. */
-  onSignal(match: SignalMatch, listener: (signal: BusSignal) => void): Unsubscribe;
-  /** Also after a reconnection. See {@link MessageBus.serve}. */
-  serve(handler: CallHandler, check?: CallCheck): void;
-  /** Dropped without a connection. */
-  emit(signal: OutgoingSignal): void;
-  /**
-   * Called after each connection, and when a watched name gets a new owner: earlier signals may be
-   * lost.
-   */
-  onConnected(listener: () => void): Unsubscribe;
-  close(): void;
-}
-
-interface SystemBusDeps {
+interface SystemBusOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** Default `DBUS_SYSTEM_BUS_ADDRESS`, else `unix:path=/run/dbus/system_bus_socket`. */
@@ -64,163 +38,6 @@ interface Subscription {
   readonly listener: (signal: BusSignal) => void;
 }
 
-interface Link {
-  readonly deps: SystemBusDeps;
-  readonly address: string;
-  readonly subscriptions: Set<Subscription>;
-  readonly connectedListeners: Set<() => void>;
-  /** The unique name behind each watched name. Empty while it has none. */
-  readonly owners: Map<string, string>;
-  readonly stop: AbortController;
-  /** Undefined without a connection. */
-  bus: MessageBus | undefined;
-  handler: CallHandler | undefined;
-  check: CallCheck | undefined;
-}
-
-/** Connects with `start`. */
-export function createSystemBus(deps: SystemBusDeps): SystemBus {
-  const link: Link = {
-    deps,
-    address: deps.address ?? deps.env?.DBUS_SYSTEM_BUS_ADDRESS ?? DEFAULT_ADDRESS,
-    subscriptions: new Set(),
-    connectedListeners: new Set(),
-    owners: new Map(),
-    stop: new AbortController(),
-    bus: undefined,
-    handler: undefined,
-    check: undefined,
-  };
-  return {
-    start: (signal) => start(link, signal),
-    call: async (call, signal) => {
-      if (link.bus === undefined) throw unreachable(link.address);
-      return link.bus.call(call, signal);
-    },
-    onSignal: (match, listener) => subscribe({ match, listener }, link),
-    serve: (handler, check) => {
-      link.handler = handler;
-      link.check = check;
-      link.bus?.serve(handler, check);
-    },
-    emit: (signal) => link.bus?.emit(signal),
-    onConnected: (listener) => {
-      link.connectedListeners.add(listener);
-      return () => {
-        link.connectedListeners.delete(listener);
-      };
-    },
-    close: () => {
-      link.stop.abort(unreachable(link.address));
-      link.bus?.close();
-    },
-  };
-}
-
-async function start(link: Link, signal: AbortSignal): Promise<void> {
-  try {
-    await withEither([signal, link.stop.signal], (either) => connectInTime(link, either));
-  } catch (error) {
-    if (!signal.aborted) void reconnect(link);
-    throw error;
-  }
-}
-
-function connectInTime(link: Link, signal: AbortSignal): Promise<void> {
-  const { address, deps } = link;
-  return withDeadline(`The system bus at ${address}`, deps.connectMs ?? CONNECT_MS, signal, (on) => connect(link, on));
-}
-
-async function connect(link: Link, signal: AbortSignal): Promise<void> {
-  const next = await connectMessageBus(link.address, signal);
-  link.owners.clear();
-  next.onSignal(
-    (received) => dispatch(received, link),
-    (header) => isExpected(header, link),
-  );
-  next.serve(link.handler, link.check);
-  try {
-    for (const { match } of link.subscriptions) await watchMatch(next, match, link.owners, signal);
-  } catch (error) {
-    next.close();
-    throw error;
-  }
-  link.bus = next;
-  next.onClose((reason) => onLost(reason, link));
-  announce(link);
-}
-
-function onLost(reason: string, link: Link): void {
-  link.bus = undefined;
-  if (link.stop.signal.aborted) return;
-  const what = nameOf(link);
-  link.deps.log.warn({ messageId: messageIds.busLost, reason }, `Lost the connection to ${what}: ${reason}`);
-  void reconnect(link);
-}
-
-/** With growing pauses, until it succeeds or the bus is closed. Never throws. */
-async function reconnect(link: Link): Promise<void> {
-  const { deps, stop } = link;
-  for (let waitMs = FIRST_RETRY_MS; !stop.signal.aborted; waitMs = Math.min(waitMs * 2, LAST_RETRY_MS)) {
-    try {
-      await deps.clock.sleep(waitMs, stop.signal);
-      await connectInTime(link, stop.signal);
-      deps.log.info({ messageId: messageIds.busBack }, `Connected to ${nameOf(link)} again`);
-      return;
-    } catch {
-      // The loss was logged; the next attempt follows.
-    }
-  }
-}
-
-function nameOf({ deps: { purpose } }: Link): string {
-  return purpose === undefined ? 'the system bus' : `the system bus ${purpose}`;
-}
-
-function announce({ connectedListeners }: Link): void {
-  for (const listener of [...connectedListeners]) listener();
-}
-
-function isExpected(header: SignalHeader, { subscriptions, owners }: Link): boolean {
-  if (header.sender === BUS_NAME) return true;
-  return [...subscriptions].some(
-    ({ match }) => fitsHeader(match, header) && owners.get(match.sender) === header.sender,
-  );
-}
-
-function dispatch(signal: BusSignal, link: Link): void {
-  const { subscriptions, owners } = link;
-  if (signal.sender === BUS_NAME && signal.member === 'NameOwnerChanged') {
-    const [name, , owner] = signal.body;
-    owners.set(String(name), String(owner));
-    if (owner !== '') announce(link);
-    return;
-  }
-  for (const { match, listener } of [...subscriptions]) {
-    if (fits(match, signal) && owners.get(match.sender) === signal.sender) listener(signal);
-  }
-}
-
-function subscribe(subscription: Subscription, link: Link): Unsubscribe {
-  const { subscriptions, owners, stop } = link;
-  const { match } = subscription;
-  subscriptions.add(subscription);
-  // The connection broke; the next one adds all rules again.
-  if (link.bus !== undefined) watchMatch(link.bus, match, owners, stop.signal).catch(() => undefined);
-  return () => {
-    subscriptions.delete(subscription);
-    link.bus?.call(busCall('RemoveMatch', 's', [ruleOf(match)]), stop.signal).catch(() => undefined);
-  };
-}
-
-function unreachable(address: string): AppError {
-  return new AppError({
-    code: 'platform/bus-unreachable',
-    message: `There is no connection to the system bus at ${address} now; it is being made again. Is dbus.service running?`,
-    disposition: 'retry',
-  });
-}
-
 /** The bus itself, which announces the owners of names. */
 export const BUS_NAME = 'org.freedesktop.DBus';
 
@@ -233,31 +50,185 @@ interface SignalMatch {
   readonly arg0?: string;
 }
 
-/**
- * Adds the rule and stores the owner of the sender's name, now or when it appears.
- *
- * INVARIANT: all calls are sent before the first await. The bus answers in order, so the rule is
- * active before the next answer to the caller, and no signal is missed in between.
- */
-async function watchMatch(
-  bus: MessageBus,
-  match: SignalMatch,
-  owners: Map<string, string>,
-  signal: AbortSignal,
-): Promise<void> {
-  const rule = bus.call(busCall('AddMatch', 's', [ruleOf(match)]), signal);
-  if (owners.has(match.sender)) {
-    await rule;
-    return;
+/** Reconnects automatically, once it was started. */
+export class SystemBus {
+  private readonly options: SystemBusOptions;
+  private readonly address: string;
+  private readonly subscriptions = new Set<Subscription>();
+  private readonly connectedListeners: Listeners = new Set();
+  /** The unique name behind each watched name. Empty while it has none. */
+  private readonly owners = new Map<string, string>();
+  private readonly stop = new AbortController();
+  /** Undefined without a connection. */
+  private bus: MessageBus | undefined;
+  private handler: CallHandler | undefined;
+  private check: CallCheck | undefined;
+
+  constructor(options: SystemBusOptions) {
+    this.options = options;
+    this.address = options.address ?? options.env?.DBUS_SYSTEM_BUS_ADDRESS ?? DEFAULT_ADDRESS;
   }
-  owners.set(match.sender, '');
-  const ownerRule = `type='signal',sender='${BUS_NAME}',member='NameOwnerChanged',arg0='${match.sender}'`;
-  const [[owner]] = await Promise.all([
-    bus.call(busCall('GetNameOwner', 's', [match.sender]), signal).catch(() => ['']),
-    bus.call(busCall('AddMatch', 's', [ownerRule]), signal),
-    rule,
-  ]);
-  if (owner !== '') owners.set(match.sender, String(owner));
+
+  /**
+   * @throws AppError `platform/bus-unreachable` (`retry`) when the first try fails; others follow
+   *   in the background
+   */
+  async start(signal: AbortSignal): Promise<void> {
+    try {
+      await withEither([signal, this.stop.signal], (either) => this.connectInTime(either));
+    } catch (error) {
+      if (!signal.aborted) void this.reconnect();
+      throw error;
+    }
+  }
+
+  /**
+   * @throws AppError `platform/bus-unreachable` (`retry`) without a connection; BusErrorReply when
+   *   the peer replied with an error
+   */
+  async call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]> {
+    if (this.bus === undefined) throw unreachable(this.address);
+    return this.bus.call(call, signal);
+  }
+
+  /** Signals of the current owner of `match.sender`, also after a reconnection. */
+  onSignal(match: SignalMatch, listener: (signal: BusSignal) => void): Unsubscribe {
+    const subscription = { match, listener };
+    this.subscriptions.add(subscription);
+    // The connection broke; the next one adds all rules again.
+    if (this.bus !== undefined) this.watchMatch(this.bus, match, this.stop.signal).catch(() => undefined);
+    return () => {
+      this.subscriptions.delete(subscription);
+      this.bus?.call(busCall('RemoveMatch', 's', [ruleOf(match)]), this.stop.signal).catch(() => undefined);
+    };
+  }
+
+  /** Also after a reconnection. See {@link MessageBus.serve}. */
+  serve(handler: CallHandler, check?: CallCheck): void {
+    this.handler = handler;
+    this.check = check;
+    this.bus?.serve(handler, check);
+  }
+
+  /** Dropped without a connection. */
+  emit(signal: OutgoingSignal): void {
+    this.bus?.emit(signal);
+  }
+
+  /**
+   * Called after each connection, and when a watched name gets a new owner: earlier signals may be
+   * lost.
+   */
+  onConnected(listener: () => void): Unsubscribe {
+    return listen(this.connectedListeners, listener);
+  }
+
+  close(): void {
+    this.stop.abort(unreachable(this.address));
+    this.bus?.close();
+  }
+
+  private connectInTime(signal: AbortSignal): Promise<void> {
+    const { connectMs = CONNECT_MS } = this.options;
+    return withDeadline(`The system bus at ${this.address}`, connectMs, signal, (limited) => this.connect(limited));
+  }
+
+  private async connect(signal: AbortSignal): Promise<void> {
+    const next = await connectMessageBus(this.address, signal);
+    this.owners.clear();
+    next.onSignal(
+      (received) => this.dispatch(received),
+      (header) => this.isExpected(header),
+    );
+    next.serve(this.handler, this.check);
+    try {
+      for (const { match } of this.subscriptions) await this.watchMatch(next, match, signal);
+    } catch (error) {
+      next.close();
+      throw error;
+    }
+    this.bus = next;
+    next.onClose((reason) => this.onLost(reason));
+    notifyAll(this.connectedListeners);
+  }
+
+  private onLost(reason: string): void {
+    this.bus = undefined;
+    if (this.stop.signal.aborted) return;
+    const fields = { messageId: messageIds.busLost, reason };
+    this.options.log.warn(fields, `Lost the connection to ${this.describe()}: ${reason}`);
+    void this.reconnect();
+  }
+
+  /** With growing pauses, until it succeeds or the bus is closed. Never throws. */
+  private async reconnect(): Promise<void> {
+    const { clock, log } = this.options;
+    const { signal } = this.stop;
+    for (let waitMs = FIRST_RETRY_MS; !signal.aborted; waitMs = Math.min(waitMs * 2, LAST_RETRY_MS)) {
+      try {
+        await clock.sleep(waitMs, signal);
+        await this.connectInTime(signal);
+        log.info({ messageId: messageIds.busBack }, `Connected to ${this.describe()} again`);
+        return;
+      } catch {
+        // The loss was logged; the next attempt follows.
+      }
+    }
+  }
+
+  private describe(): string {
+    const { purpose } = this.options;
+    return purpose === undefined ? 'the system bus' : `the system bus ${purpose}`;
+  }
+
+  private isExpected(header: SignalHeader): boolean {
+    if (header.sender === BUS_NAME) return true;
+    return [...this.subscriptions].some(
+      ({ match }) => fitsHeader(match, header) && this.owners.get(match.sender) === header.sender,
+    );
+  }
+
+  private dispatch(signal: BusSignal): void {
+    if (signal.sender === BUS_NAME && signal.member === 'NameOwnerChanged') {
+      const [name, , owner] = signal.body;
+      this.owners.set(String(name), String(owner));
+      if (owner !== '') notifyAll(this.connectedListeners);
+      return;
+    }
+    for (const { match, listener } of [...this.subscriptions]) {
+      if (fits(match, signal) && this.owners.get(match.sender) === signal.sender) listener(signal);
+    }
+  }
+
+  /**
+   * Adds the rule and stores the owner of the sender's name, now or when it appears.
+   *
+   * INVARIANT: all calls are sent before the first await. The bus answers in order, so the rule is
+   * active before the next answer to the caller, and no signal is missed in between.
+   */
+  private async watchMatch(bus: MessageBus, match: SignalMatch, signal: AbortSignal): Promise<void> {
+    const rule = bus.call(busCall('AddMatch', 's', [ruleOf(match)]), signal);
+    if (this.owners.has(match.sender)) {
+      await rule;
+      return;
+    }
+    this.owners.set(match.sender, '');
+    const ownerRule = `type='signal',sender='${BUS_NAME}',member='NameOwnerChanged',arg0='${match.sender}'`;
+    const [[owner]] = await Promise.all([
+      bus.call(busCall('GetNameOwner', 's', [match.sender]), signal).catch(() => ['']),
+      bus.call(busCall('AddMatch', 's', [ownerRule]), signal),
+      rule,
+    ]);
+    if (owner !== '') this.owners.set(match.sender, String(owner));
+  }
+}
+
+function unreachable(address: string): AppError {
+  return new AppError({
+    code: 'platform/bus-unreachable',
+    message: `There is no connection to the system bus at ${address} now; it is being made again. Is dbus.service running?`,
+    disposition: 'retry',
+  });
 }
 
 /** For `AddMatch` and `RemoveMatch`. */

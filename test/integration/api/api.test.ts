@@ -8,9 +8,15 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ApiClient, connectApi } from '../../../src/api/client.ts';
 import { type ApiService, createApiService } from '../../../src/api/service.ts';
-import { type BusSignal, busCall, connectMessageBus, type MessageBus, variant } from '../../../src/dbus/message-bus.ts';
-import { createSystemBus, type SystemBus } from '../../../src/dbus/system-bus.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
+import {
+  type BusSignal,
+  busCall,
+  connectMessageBus,
+  type MessageBus,
+  variant,
+} from '../../../src/host/bus/message-bus.ts';
+import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { VERSION } from '../../../src/platform/version.ts';
@@ -102,7 +108,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
     done = [];
     refusal = undefined;
     report = idleReport({ status: 'Idle. Waiting for media.' });
-    bus = createSystemBus({ clock: systemClock, log, address: daemon.address });
+    bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
     service = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     await bus.start(never);
     client = await connectApi({ DBUS_SYSTEM_BUS_ADDRESS: daemon.address }, never);
@@ -376,7 +382,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
   });
 
   it('says that another daemon runs', async () => {
-    const second = createSystemBus({ clock: systemClock, log, address: daemon.address });
+    const second = new SystemBus({ clock: systemClock, log, address: daemon.address });
     await second.start(never);
     const other = createApiService({ bus: second, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     await eventually(() => expect(log.lines.at(-1)?.message).toContain('another stickpin is running'));
@@ -393,7 +399,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
     await expect(connectApi({ DBUS_SYSTEM_BUS_ADDRESS: address }, never, 50)).rejects.toMatchObject({
       code: 'api/unreachable',
     });
-    const waiting = createSystemBus({ clock: systemClock, log, address, connectMs: 50 });
+    const waiting = new SystemBus({ clock: systemClock, log, address, connectMs: 50 });
     await expect(waiting.start(never)).rejects.toMatchObject({ code: 'platform/deadline' });
     waiting.close();
     for (const socket of sockets) socket.destroy();

@@ -14,8 +14,8 @@ import {
 import { bundleTable, managerTable, type PropertyTable } from '../../../src/api/properties/properties.ts';
 import { type ApiService, createApiService } from '../../../src/api/service.ts';
 import { fieldsOf } from '../../../src/api/wire-types.ts';
-import { createSystemBus, type SystemBus } from '../../../src/dbus/system-bus.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
+import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { VERSION } from '../../../src/platform/version.ts';
 import { fakeBackend, sampleReport } from '../../support/bus/fake-backend.ts';
@@ -87,7 +87,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('docs/busctl.md', () => {
 
   beforeAll(async () => {
     daemon = await startPrivateBus();
-    bus = createSystemBus({ clock: systemClock, log, address: daemon.address });
+    bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
     service = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     await bus.start(new AbortController().signal);
     await eventually(() => busctl('status', SERVICE));

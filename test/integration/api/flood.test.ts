@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectApi } from '../../../src/api/client.ts';
 import { MANAGER, OBJECT_PATH, SERVICE } from '../../../src/api/contract.ts';
-import { busCall, connectMessageBus } from '../../../src/dbus/message-bus.ts';
+import { busCall, connectMessageBus } from '../../../src/host/bus/message-bus.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
 import { idleReport } from '../../support/bus/fake-backend.ts';

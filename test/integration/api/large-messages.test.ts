@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { connectApi } from '../../../src/api/client.ts';
-import { busCall, connectMessageBus } from '../../../src/dbus/message-bus.ts';
+import { busCall, connectMessageBus } from '../../../src/host/bus/message-bus.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createApiService } from '../../../src/api/service.ts';
-import { createSystemBus } from '../../../src/dbus/system-bus.ts';
+import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { fakeBackend, idleReport } from '../../support/bus/fake-backend.ts';
 import { startPrivateBus } from '../../support/bus/private-bus.ts';
@@ -29,7 +29,7 @@ it.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))(
     const log = createRecordingLog();
     let report = idleReport({ status: 'Idle. Waiting for media.' });
     const backend = fakeBackend({}, () => report);
-    const bus = createSystemBus({ clock: systemClock, log, address: daemon.address });
+    const bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
     const service = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
     try {
       await bus.start(new AbortController().signal);

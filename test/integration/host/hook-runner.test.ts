@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createSystemBus, type SystemBus } from '../../../src/dbus/system-bus.ts';
-import { createHookRunner } from '../../../src/host/systemd/hook-runner.ts';
+import { SystemBus } from '../../../src/host/bus/system-bus.ts';
+import { SystemdHookRunner } from '../../../src/host/hook-runner.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { HookRunner } from '../../../src/ports/hooks.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
@@ -32,9 +32,9 @@ describe.runIf(have('dbus-daemon'))('the units of hooks', () => {
   beforeEach(async () => {
     base = mkdtempSync(join(tmpdir(), 'stickpin-hooks-'));
     systemd = await startSystemdDouble(daemon.address);
-    bus = createSystemBus({ clock: systemClock, log: createRecordingLog(), address: daemon.address });
+    bus = new SystemBus({ clock: systemClock, log: createRecordingLog(), address: daemon.address });
     await bus.start(never);
-    runner = createHookRunner({ bus, folder: join(base, 'hooks') });
+    runner = new SystemdHookRunner(bus, join(base, 'hooks'));
   });
   afterEach(() => {
     bus.close();

@@ -1,6 +1,6 @@
 import { fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createJournalLog, createLog, type JournalLog } from '../../../src/host/log.ts';
+import { type ClosableLog, createJournalLog, createLog } from '../../../src/host/log.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../support/bus/datagram-receiver.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -26,7 +26,7 @@ function decode(datagram: Buffer): Record<string, string> {
 
 describe('journal log', () => {
   let journald: DatagramReceiver;
-  let log: JournalLog;
+  let log: ClosableLog;
   const entries = (): Record<string, string>[] => journald.received.map(decode);
 
   beforeEach(async () => {

@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { BusErrorReply, busCall, connectMessageBus, type MessageBus, variant } from '../../../src/dbus/message-bus.ts';
+import {
+  BusErrorReply,
+  busCall,
+  connectMessageBus,
+  type MessageBus,
+  variant,
+} from '../../../src/host/bus/message-bus.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import { have } from '../../support/requirements.ts';
 

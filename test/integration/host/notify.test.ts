@@ -35,29 +35,29 @@ describe('service notifier', () => {
   });
 
   it('says ready, status, reloading and stopping', async () => {
-    const { ready, status, reloading, stopping } = await start({ NOTIFY_SOCKET: systemd.path });
-    ready();
-    status('Idle.\nWaiting');
-    reloading();
-    stopping();
+    const service = await start({ NOTIFY_SOCKET: systemd.path });
+    service.ready();
+    service.status('Idle.\nWaiting');
+    service.reloading();
+    service.stopping();
     await eventually(() =>
       expect(texts()).toEqual(['READY=1', 'STATUS=Idle. Waiting', 'RELOADING=1\nMONOTONIC_USEC=123456', 'STOPPING=1']),
     );
   });
 
   it('sends an unchanged status once', async () => {
-    const { status } = await start({ NOTIFY_SOCKET: systemd.path });
+    const service = await start({ NOTIFY_SOCKET: systemd.path });
     for (const line of ['a', 'a', 'b', 'a']) {
       now += 1_000;
-      status(line);
+      service.status(line);
     }
     await eventually(() => expect(texts()).toEqual(['STATUS=a', 'STATUS=b', 'STATUS=a']));
   });
 
   it('says the last status before it says that it stops', async () => {
-    const { status, stopping } = await start({ NOTIFY_SOCKET: systemd.path });
-    for (const line of ['a', 'b', 'c']) status(line);
-    stopping();
+    const service = await start({ NOTIFY_SOCKET: systemd.path });
+    for (const line of ['a', 'b', 'c']) service.status(line);
+    service.stopping();
     await eventually(() => expect(texts()).toEqual(['STATUS=a', 'STATUS=c', 'STOPPING=1']));
   });
 
@@ -75,10 +75,10 @@ describe('service notifier', () => {
   });
 
   it('leaves the watchdog of another process alone', async () => {
-    const { ready } = await start({ NOTIFY_SOCKET: systemd.path, WATCHDOG_USEC: '2000', WATCHDOG_PID: '43' });
+    const service = await start({ NOTIFY_SOCKET: systemd.path, WATCHDOG_USEC: '2000', WATCHDOG_PID: '43' });
     const asked = Date.now();
     await eventually(() => expect(Date.now() - asked).toBeGreaterThan(30));
-    ready();
+    service.ready();
     await eventually(() => expect(texts()).toEqual(['READY=1']));
   });
 
@@ -97,28 +97,28 @@ describe('service notifier', () => {
   });
 
   it('does nothing without a socket', async () => {
-    const { ready, status } = await start({});
-    ready();
-    status('x');
+    const service = await start({});
+    service.ready();
+    service.status('x');
     expect(texts()).toEqual([]);
   });
 
   it('says once that an abstract socket is out of reach', async () => {
-    const { ready } = await start({ NOTIFY_SOCKET: '@/org/example/notify' });
-    ready();
+    const service = await start({ NOTIFY_SOCKET: '@/org/example/notify' });
+    service.ready();
     expect(log.lines.at(-1)).toMatchObject({ level: 'warn', fields: { path: '@/org/example/notify' } });
   });
 
   it('finds the socket again when its owner was restarted, and does not fail meanwhile', async () => {
-    const { status } = await start({ NOTIFY_SOCKET: systemd.path });
-    status('one');
+    const service = await start({ NOTIFY_SOCKET: systemd.path });
+    service.status('one');
     await eventually(() => expect(texts()).toEqual(['STATUS=one']));
     systemd.close();
     now += 1_000;
-    status('lost');
+    service.status('lost');
     systemd.reopen();
     now += 1_000;
-    status('two');
+    service.status('two');
     await eventually(() => expect(texts()).toEqual(['STATUS=one', 'STATUS=two']));
   });
 });

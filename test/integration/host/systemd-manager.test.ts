@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { connectMessageBus } from '../../../src/dbus/message-bus.ts';
-import { createSystemBus, type SystemBus } from '../../../src/dbus/system-bus.ts';
-import { createSystemdManager, type SystemdManager } from '../../../src/host/systemd/systemd-manager.ts';
+import { connectMessageBus } from '../../../src/host/bus/message-bus.ts';
+import { SystemBus } from '../../../src/host/bus/system-bus.ts';
+import { SystemdManager } from '../../../src/host/systemd-manager.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { DeviceUnitEvent } from '../../../src/ports/device-units.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
@@ -31,8 +31,8 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
   beforeEach(async () => {
     systemd = await startSystemdDouble(daemon.address);
     log = createRecordingLog();
-    bus = createSystemBus({ clock: systemClock, log, address: daemon.address });
-    manager = createSystemdManager({ bus });
+    bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
+    manager = new SystemdManager(bus);
     events = [];
     manager.onDeviceUnit((event) => events.push(event));
     await bus.start(never);
@@ -236,7 +236,7 @@ describe.runIf(have('dbus-daemon'))('systemd manager', () => {
   it('keeps trying when there is no bus at first', async () => {
     const other = await startPrivateBus();
     await other.stop();
-    const late = createSystemBus({ clock: systemClock, log, address: other.address });
+    const late = new SystemBus({ clock: systemClock, log, address: other.address });
     let connected = 0;
     late.onConnected(() => {
       connected += 1;

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
 import type { ApiMethods } from '../../../src/api/backend.ts';
 import { createApiService } from '../../../src/api/service.ts';
-import { createSystemBus } from '../../../src/dbus/system-bus.ts';
 import type { StatusReport } from '../../../src/domain/report/report.ts';
+import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { eventually } from '../eventually.ts';
 import { createRecordingLog } from '../recording-log.ts';
@@ -30,7 +30,7 @@ export async function startApiOnBus(
 ): Promise<ApiOnBus> {
   const bus = await startPrivateBus(policies);
   const log = createRecordingLog();
-  const system = createSystemBus({ clock: systemClock, log, address: bus.address });
+  const system = new SystemBus({ clock: systemClock, log, address: bus.address });
   const service = createApiService({
     bus: system,
     backend: fakeBackend(methods, report),

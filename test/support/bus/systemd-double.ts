@@ -7,8 +7,8 @@ import {
   type MessageBus,
   unwrapVariant,
   variant,
-} from '../../../src/dbus/message-bus.ts';
-import { unitObjectPath, unitOfObjectPath } from '../../../src/host/systemd/unit-object.ts';
+} from '../../../src/host/bus/message-bus.ts';
+import { unitObjectPath, unitOfObjectPath } from '../../../src/host/units.ts';
 
 const SYSTEMD = 'org.freedesktop.systemd1';
 const MANAGER = `${SYSTEMD}.Manager`;

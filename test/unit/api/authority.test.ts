@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { authorize, CallerBudget } from '../../../src/api/authority.ts';
-import { type BusCall, BusErrorReply } from '../../../src/dbus/message-bus.ts';
+import { type BusCall, BusErrorReply } from '../../../src/host/bus/message-bus.ts';
 
 const never = new AbortController().signal;
 const ALLOW_INTERACTION = 4;

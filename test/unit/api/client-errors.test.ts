@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { asApiError, busUnreachable, daemonTimeout, startAdvice } from '../../../src/api/client.ts';
-import { BusErrorReply } from '../../../src/dbus/message-bus.ts';
+import { BusErrorReply } from '../../../src/host/bus/message-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 
 const reply = (name: string) =>

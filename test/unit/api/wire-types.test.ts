@@ -17,7 +17,7 @@ import {
   text,
   type WireType,
 } from '../../../src/api/wire-types.ts';
-import { variant } from '../../../src/dbus/message-bus.ts';
+import { variant } from '../../../src/host/bus/message-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { fuzz } from '../../support/fuzz.ts';
 

@@ -58,7 +58,7 @@ function renderWalls(): string {
   const isImported = (room: string) => rooms.some((other) => arrows.get(other)?.includes(room));
   const between = [
     ...rooms.filter((room) => !isImported(room)).map((room) => `    app --> ${room}`),
-    ...rooms.flatMap((room) => shortest(room).map((to) => `    ${room} --> ${to}`)),
+    ...rooms.flatMap((room) => shortest(room).map((to) => `    ${room} --> ${nodeOf(to)}`)),
   ];
   return ['```mermaid', 'flowchart TD', ...inside, ...between, '```'].join('\n');
 }

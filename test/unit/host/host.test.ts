@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { goArch } from '../../../src/host/node-facts.ts';
-import { takeActivatedSockets } from '../../../src/host/systemd/own-unit.ts';
-import { unitObjectPath, unitOfObjectPath } from '../../../src/host/systemd/unit-object.ts';
+import { takeActivatedSockets } from '../../../src/host/notify.ts';
+import { unitObjectPath, unitOfObjectPath } from '../../../src/host/units.ts';
 
 describe('socket activation', () => {
   it('takes the sockets that were passed to this process, with their names', () => {

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createStaticPods } from '../../../src/host/static-pods.ts';
+import { StaticPods } from '../../../src/host/static-pods.ts';
 
 const pod = (name: string, image: string, policy = '') =>
   `apiVersion: v1\nkind: Pod\nmetadata: {name: ${name}, namespace: kube-system}\nspec:\n  containers:\n  - {name: c, image: '${image}'${policy === '' ? '' : `, imagePullPolicy: ${policy}`}}\n`;
 
-describe('createStaticPods', () => {
+describe('StaticPods', () => {
   const { signal } = new AbortController();
   let root: string;
   let folder: string;
@@ -19,7 +19,7 @@ describe('createStaticPods', () => {
     mkdirSync(folder);
   });
   afterEach(() => rmSync(root, { recursive: true, force: true }));
-  const look = () => createStaticPods([folder]).images(signal);
+  const read = () => new StaticPods([folder]).images(signal);
 
   it('reads each file that the kubelet would read', async () => {
     writeFileSync(join(folder, 'etcd.yaml'), pod('etcd', 'quay.io/coreos/etcd:v3.5', 'Always'));
@@ -28,7 +28,7 @@ describe('createStaticPods', () => {
     mkdirSync(join(folder, 'folder.yaml'));
     symlinkSync(join(folder, 'etcd.yaml'), join(folder, 'link.yaml'));
     symlinkSync('/nonexistent', join(folder, 'dangling.yaml'));
-    expect(await look()).toEqual({
+    expect(await read()).toEqual({
       uses: [
         { usedBy: 'container (no name)', image: 'a.io/b:1' },
         { usedBy: 'Pod kube-system/etcd, container c', image: 'quay.io/coreos/etcd:v3.5', pullPolicy: 'Always' },
@@ -44,7 +44,7 @@ describe('createStaticPods', () => {
     writeFileSync(join(folder, 'b.yaml'), Buffer.alloc(256 * 1024 + 1, 0x20));
     writeFileSync(join(folder, 'c.yaml'), pod('c', 'quay.io/x/c:1'));
     execFileSync('mkfifo', [join(folder, 'd.yaml')]);
-    const { uses, faults, isComplete } = await look();
+    const { uses, faults, isComplete } = await read();
     expect(uses.map(({ image }) => image)).toEqual(['quay.io/x/c:1']);
     expect(isComplete).toBe(true);
     expect(faults.map(({ message }) => message)).toEqual([
@@ -55,14 +55,14 @@ describe('createStaticPods', () => {
 
   it('reads the rest of a folder with too many files, and says so', async () => {
     for (let at = 0; at < 130; at += 1) writeFileSync(join(folder, `${at}.yaml`), pod(`p${at}`, `quay.io/x/p${at}:1`));
-    const { uses, faults, isComplete } = await look();
+    const { uses, faults, isComplete } = await read();
     expect(uses).toHaveLength(128);
     expect(isComplete).toBe(false);
     expect(faults[0]?.message).toMatch(/has more than 128 files/);
   });
 
   it('reads a file again when it changed', async () => {
-    const pods = createStaticPods([folder]);
+    const pods = new StaticPods([folder]);
     const images = async () => (await pods.images(signal)).uses.map(({ image }) => image);
     writeFileSync(join(folder, 'a.yaml'), pod('a', 'quay.io/x/a:1'));
     expect(await images()).toEqual(['quay.io/x/a:1']);
@@ -79,7 +79,7 @@ describe('createStaticPods', () => {
     writeFileSync(join(named, 'a'), pod('a', 'quay.io/x/a:1'));
     writeFileSync(join(folder, 'b'), pod('b', 'quay.io/x/b:1'));
     const places = { kubeletConfigs: [config, json, join(root, 'absent')], folders: [folder, join(root, 'none')] };
-    const images = async () => (await createStaticPods(undefined, places).images(signal)).uses.map((use) => use.image);
+    const images = async () => (await new StaticPods(undefined, places).images(signal)).uses.map((use) => use.image);
     writeFileSync(config, 'not: [yaml');
     writeFileSync(json, '{"staticPodPath": 5}');
     expect(await images()).toEqual(['quay.io/x/b:1']);
@@ -93,7 +93,7 @@ describe('createStaticPods', () => {
   it("says when a folder can't be listed", async () => {
     const loop = join(root, 'loop');
     symlinkSync('loop', loop);
-    const { faults, isComplete } = await createStaticPods([loop]).images(signal);
+    const { faults, isComplete } = await new StaticPods([loop]).images(signal);
     expect(isComplete).toBe(false);
     expect(faults[0]?.message).toMatch(
       /^the static pods in .*loop can't be listed: too many symbolic links encountered \(ELOOP/,
@@ -105,7 +105,7 @@ describe('createStaticPods', () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.array(parts), fc.array(fc.string())), async (words) => {
         writeFileSync(join(folder, 'x.yaml'), words.join(''));
-        const { uses, faults } = await look();
+        const { uses, faults } = await read();
         expect(faults.length).toBeLessThanOrEqual(1);
         for (const { image } of uses) expect(image).not.toBe('');
       }),

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { createStatusThrottle, type StatusThrottle } from '../../../../src/host/notify.ts';
+import { StatusThrottle } from '../../../src/host/notify.ts';
 
 describe('the throttle of STATUS', () => {
   let now: number;
@@ -15,9 +15,7 @@ describe('the throttle of STATUS', () => {
         sleeps.push({ until: now + ms, wake });
         signal.addEventListener('abort', () => reject(new Error('stopped')));
       });
-    throttle = createStatusThrottle({ monotonic: () => now, sleep }, stop.signal, (line) =>
-      sent.push(`${now} ${line}`),
-    );
+    throttle = new StatusThrottle({ monotonic: () => now, sleep }, stop.signal, (line) => sent.push(`${now} ${line}`));
   });
 
   const advance = async (ms: number) => {
@@ -30,7 +28,7 @@ describe('the throttle of STATUS', () => {
 
   it('sends the first line at once, then at most one a second, and always the last one', async () => {
     for (let at = 0; at < 25; at += 1) {
-      throttle.say(`line ${at}`);
+      throttle.set(`line ${at}`);
       await advance(100);
     }
     await advance(1_000);
@@ -40,19 +38,19 @@ describe('the throttle of STATUS', () => {
   });
 
   it('sends nothing that is unchanged, also not when it was something else meanwhile', async () => {
-    throttle.say('a');
-    throttle.say('b');
-    throttle.say('a');
+    throttle.set('a');
+    throttle.set('b');
+    throttle.set('a');
     await advance(1_000);
-    throttle.say('a');
+    throttle.set('a');
     expect(sent).toEqual(['0 a']);
   });
 
-  it('sends what waits when it is told to, and nothing after its end', async () => {
-    throttle.say('a');
-    throttle.say('b');
+  it('sends what waits when it is flushed, and nothing after its end', async () => {
+    throttle.set('a');
+    throttle.set('b');
     throttle.flush();
-    throttle.say('c');
+    throttle.set('c');
     stop.abort();
     await advance(5_000);
     expect(sent).toEqual(['0 a', '0 b']);

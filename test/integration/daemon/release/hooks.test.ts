@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createSystemBus, type SystemBus } from '../../../../src/dbus/system-bus.ts';
-import { createHookRunner } from '../../../../src/host/systemd/hook-runner.ts';
+import { SystemBus } from '../../../../src/host/bus/system-bus.ts';
+import { SystemdHookRunner } from '../../../../src/host/hook-runner.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
@@ -45,7 +45,7 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
     run = join(base, 'run');
     dbus = await startPrivateBus();
     systemd = await startSystemdDouble(dbus.address);
-    bus = createSystemBus({ clock: systemClock, log: createRecordingLog(), address: dbus.address });
+    bus = new SystemBus({ clock: systemClock, log: createRecordingLog(), address: dbus.address });
     await bus.start(never);
   });
   afterEach(async () => {
@@ -59,7 +59,7 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
   const start = async (options: HarnessOptions) => {
     node = await createDaemonHarness({
       ...options,
-      hookRunner: createHookRunner({ bus, folder: join(run, 'hooks') }),
+      hookRunner: new SystemdHookRunner(bus, join(run, 'hooks')),
     });
     await node.start();
   };

@@ -3,12 +3,12 @@
  * ADDRESS`.
  */
 import { createApiService } from '../../../../src/api/service.ts';
-import { createSystemBus } from '../../../../src/dbus/system-bus.ts';
+import { SystemBus } from '../../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { createRecordingLog } from '../../recording-log.ts';
 import { fakeBackend } from '../fake-backend.ts';
 
 const log = createRecordingLog();
-const bus = createSystemBus({ clock: systemClock, log, address: process.argv[2] ?? '' });
+const bus = new SystemBus({ clock: systemClock, log, address: process.argv[2] ?? '' });
 await bus.start(new AbortController().signal);
 createApiService({ bus, backend: fakeBackend(), clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ChangeAnnouncer } from '../../../../src/api/properties/objects.ts';
-import type { OutgoingSignal } from '../../../../src/dbus/message-bus.ts';
 import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { OutgoingSignal } from '../../../../src/host/bus/message-bus.ts';
 import { fakeBackend, idleReport, sampleReport } from '../../../support/bus/fake-backend.ts';
 import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BusProtocolError, createFrameReader, type MessageHeader, readBody } from '../../../../src/dbus/wire/frames.ts';
+import { BusProtocolError, createFrameReader, type MessageHeader, readBody } from '../../../../src/host/bus/frames.ts';
 import { callFields, FIELD, rawMessage, stringBody } from '../../../support/bus/raw-bus-client.ts';
 
 const fields = [...callFields('/io/stickpin1', 'io.stickpin1.Manager', 'GetHistory', 'io.stickpin1', 's')];
