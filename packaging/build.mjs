@@ -56,7 +56,7 @@ const { metafile, outputFiles } = await build({
   splitting: true,
   format: 'esm',
   platform: 'node',
-  target: 'node22.19',
+  target: 'node22.22',
   external,
   plugins: [builtinModules],
   define: buildTime(env.SOURCE_DATE_EPOCH),

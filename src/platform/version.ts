@@ -14,7 +14,7 @@ export const BUILT_AT: number =
   typeof STICKPIN_BUILT_AT === 'undefined' ? Date.parse(packageJson.notBefore) : STICKPIN_BUILT_AT;
 
 /** `engines` in package.json. */
-const LEAST = { major: 22, minor: 19 };
+const LEAST = { major: 22, minor: 22 };
 
 /** Why Node.js `20.19.2` for example can't run stickpin; undefined when it can. */
 export function unsupportedNode(version: string): string | undefined {
