@@ -173,12 +173,12 @@ export function checkServe({ settings }: Pick<ExaminedNode, 'settings'>): readon
   const { activated, except } = settings.serve;
   const rest = except.length === 0 ? '' : `, but for ${except.join(', ')} (serve.except)`;
   const words = {
-    'digests-and-tags': `by the settings, stickpin is to answer pulls of activated releases, with or without a network${rest}: under a tag that a release holds the node gets the image of the release, whatever the tag names elsewhere (serve.activated)`,
-    digests: `by the settings, stickpin is to answer pulls of activated releases by digest, with or without a network${rest}; pulls by tag are not answered (serve.activated)`,
-    off: 'by the settings, pulls of activated releases are not answered here, and fail without a network (serve.activated)',
+    'digests-and-tags': `stickpin is set to answer pulls of activated releases by digest and by tag, with or without a network${rest}: for a tag that a release holds, the node gets the image of the release, whatever the tag names elsewhere (serve.activated)`,
+    digests: `stickpin is set to answer pulls of activated releases by digest, with or without a network${rest}; pulls by tag are not answered (serve.activated)`,
+    off: 'stickpin is set not to answer pulls of activated releases, which fail without a network (serve.activated)',
   };
   return [
-    { subject: 'mirrors', remedy: 'look at section serve of the settings', run: async () => [ok(words[activated])] },
+    { subject: 'mirrors', remedy: 'check section [serve] of the settings', run: async () => [ok(words[activated])] },
   ];
 }
 

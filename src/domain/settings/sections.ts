@@ -62,13 +62,13 @@ export const crioSection = {
       type: absolutePath,
       default: '/etc/crio/crio.conf.d',
       about:
-        'The drop-in folder of CRI-O. `stickpin.service` must be allowed to write to another one (`ReadWritePaths=`).',
+        'The drop-in folder of CRI-O. If you change it, allow `stickpin.service` to write to it (`ReadWritePaths=`).',
     },
     pins_file: {
       type: absolutePath,
       default: '/run/crio/crio.conf.d/99-stickpin.conf',
       about:
-        'The file into which stickpin writes the pins. A link in `crio.config_dir` leads to it. Another one in `/run` comes back after a reboot only with the daemon.',
+        'The file into which stickpin writes the pins. A link in `crio.config_dir` points to it. With another path in `/run`, the pins come back after a reboot only when the daemon starts.',
     },
     registries_conf: {
       type: absolutePath,
@@ -99,29 +99,30 @@ export const fleetSection = {
     enabled: {
       type: flag,
       default: false,
-      about: 'Whether this node takes bundles from other nodes and tells the cluster about its releases.',
+      about: 'Whether this node takes bundles from other nodes and publishes its releases in the cluster.',
     },
     listen: {
       type: listenAddress,
       default: 'auto',
       about:
-        'Where other nodes reach this one. `auto` is the `InternalIP` of the own Node object. With `0.0.0.0` or `[::]` it listens on all addresses, and names its `InternalIP` to other nodes.',
+        'The address on which other nodes reach this one. `auto` is the `InternalIP` of its Node object. With `0.0.0.0` or `[::]` it listens on all addresses and publishes its `InternalIP`.',
     },
     peers: {
       type: peerAddresses,
       default: [],
-      about: 'Other nodes that are asked besides those that the Kubernetes API names, also while no API server runs.',
+      about:
+        'Other nodes to take bundles from, besides those of the Kubernetes API. They are used while no API server runs, too.',
     },
     auth: {
       type: oneOf(['kubelet', 'none'], 'must be "kubelet" or "none"'),
       default: 'kubelet',
       about:
-        "How nodes prove who they are: with the kubelet's client certificate (TLS 1.3), or not at all. With `none` everything is sent in clear text to everybody who can reach the port, and `fleet.listen` must name an address.",
+        "How nodes prove who they are: with the kubelet's client certificate (TLS 1.3), or not at all. With `none` everybody who can reach the port may read bundles, in clear text, and `fleet.listen` must name an address.",
     },
     kubeconfig: {
       type: absolutePathOrAuto,
       default: 'auto',
-      about: "The kubelet's kubeconfig. `auto` looks where kubeadm, OpenShift, k3s, RKE2, MicroK8s and k0s put it.",
+      about: "The kubelet's kubeconfig. `auto` finds it where kubeadm, OpenShift, k3s, RKE2, MicroK8s and k0s put it.",
     },
     client_ca: {
       type: absolutePathOrAuto,
@@ -159,7 +160,7 @@ export const fleetSection = {
       type: duration,
       default: '1 h',
       about:
-        'After which time without a sign of life a node is left out of the order. A node that knows no other one, and may not be alone, waits as long.',
+        'How long the order waits for a node that does not answer. A node that knows no other node, and may not be alone, waits as long.',
     },
   },
 } satisfies Section;
@@ -171,7 +172,7 @@ export const historySection = {
       type: durationOrKeep,
       default: '365 d',
       about:
-        'How long events are kept, by the clock of the node. The newest 100 stay, whatever the clock says, and there are at most 20,000. `keep`: no time limit.',
+        'How long events are kept, by the clock of the node. The newest 100 always stay, and at most 20,000 are kept. `keep`: no time limit.',
     },
   },
 } satisfies Section;
@@ -183,7 +184,7 @@ export const hooksSection = {
       type: serviceUnit,
       default: '',
       about:
-        'Runs before each activation and must succeed before tags move. While it fails, it holds the activation and is tried again.',
+        'Runs before each activation and must succeed before tags move. While it fails, the activation is held, and the service is retried.',
     },
     ready: { type: serviceUnit, default: '', about: 'Every image of a release is present and pinned.' },
     activated: { type: serviceUnit, default: '', about: 'The tags of a release name its images.' },
@@ -205,30 +206,30 @@ export const lifecycleSection = {
       default: '10 min',
       about: 'How long each component must have run without a restart before a release counts as proven.',
     },
-    require: { type: texts, default: [], about: 'Components that must be among those that run.' },
+    require: { type: texts, default: [], about: 'Components that must run.' },
     ignore: { type: texts, default: [], about: 'Components that do not count.' },
     keep: {
       type: wholeNumber(1),
       default: 2,
-      about: 'How many proven releases of a stream stay pinned. The present one is one of them.',
+      about: 'How many proven releases of a stream stay pinned, with the current one.',
     },
     remove_images: {
       type: flag,
       default: true,
       about:
-        'Whether the images that only a retired release has are removed. It applies to images that stickpin pulled.',
+        'Whether images that only a retired release has are removed. Images that stickpin did not pull always stay.',
     },
     make_room: {
       type: flag,
       default: true,
       about:
-        'Whether the fallback is retired early when the next release lacks space and the present one is proven. Needs `lifecycle.remove_images`.',
+        'Whether the fallback is retired early when the next release lacks space and the current one is proven. Needs `lifecycle.remove_images`.',
     },
     without_evidence: {
       type: durationOrKeep,
       default: 'keep',
       about:
-        'After which time an activated release counts as proven although no container of it was ever seen. `keep`: never. [proof.md](decisions/proof.md#without-evidence) says what counts.',
+        'How long until an activated release counts as proven although no container of it was ever seen. `keep`: never. What counts stands in [proof.md](decisions/proof.md#without-evidence).',
     },
     protect: { type: releases, default: [], about: 'Releases that are never retired.' },
   },
@@ -247,19 +248,19 @@ export const mediaSection = {
     incoming: {
       type: absolutePath,
       default: '/var/lib/stickpin/incoming',
-      about: 'The drop folder: a bundle that is copied into it is loaded.',
+      about: 'The drop folder: bundles that are copied into it are loaded.',
     },
     grace: {
       type: duration,
       default: '60 s',
       about:
-        'How long a transfer waits for its stick to come back. Keep it shorter than the time after which the runtime gives up a pull without progress.',
+        'How long a transfer waits until its stick is plugged in again. Keep it shorter than the time after which the runtime gives up a pull without progress.',
     },
     filesystems: {
       type: filesystems,
       default: [...defaultFilesystems],
       about:
-        'Filesystems that are mounted. The list replaces the default one. [cli.md](cli.md#filesystems-of-media) says more about each.',
+        'Filesystems that are mounted. This list replaces the default list. Each of them is described in [cli.md](cli.md#filesystems-of-media).',
     },
   },
 } satisfies Section;
@@ -279,8 +280,12 @@ export const metricsSection = {
 export const pathsSection = {
   about: 'Where stickpin keeps its own files.',
   settings: {
-    state_dir: { type: absolutePath, default: '/var/lib/stickpin', about: 'Folder of what must outlast a reboot.' },
-    run_dir: { type: absolutePath, default: '/run/stickpin', about: 'Folder of what must not outlast a reboot.' },
+    state_dir: {
+      type: absolutePath,
+      default: '/var/lib/stickpin',
+      about: 'Folder of files that are kept over a reboot.',
+    },
+    run_dir: { type: absolutePath, default: '/run/stickpin', about: 'Folder of files that are gone after a reboot.' },
   },
 } satisfies Section;
 
@@ -302,7 +307,7 @@ export const preloadSection = {
     stall: {
       type: duration,
       default: '90 s',
-      about: 'A pull that transfers nothing for this long is stopped and tried again.',
+      about: 'A pull that transfers nothing for this long is stopped and retried.',
     },
     online: {
       type: flag,
@@ -319,7 +324,7 @@ export const registrySection = {
       type: loopbackAddress,
       default: '127.0.0.1:5317',
       about:
-        'Where the registry listens when systemd does not give it a socket. With `stickpin-registry.socket`, that unit says where.',
+        'Where the registry listens when systemd does not give it a socket. With `stickpin-registry.socket`, change the unit instead.',
     },
     allow_uids: {
       type: userIds,
@@ -330,25 +335,25 @@ export const registrySection = {
 } satisfies Section;
 
 export const retentionSection = {
-  about: 'What is kept outside the container runtime.',
+  about: 'What stickpin keeps outside the container runtime.',
   settings: {
     blobs: {
       type: oneOf(['metadata', 'kept']),
       default: 'metadata',
       about:
-        "What is kept of the releases on the node's own disk: manifests and configs only, or with `kept` all layers too.",
+        "What of the releases is kept on the node's own disk: manifests and configs only, or with `kept` all layers too.",
     },
     incomplete: {
       type: durationOrKeep,
       default: '14 d',
       about:
-        'After which time a release is dropped that was never complete, counted from its adoption. One whose bundle is on a plugged medium, that a person asked for, that is protected or that a delta needs is not. `keep`: never.',
+        'How long an incomplete release is kept, counted from its adoption. It is kept longer while its bundle is on a plugged medium, while its activation is requested, while it is protected, and while a delta needs it. `keep`: for ever.',
     },
     keep_components: {
       type: texts,
       default: [],
       about:
-        'Components whose images keep their layers on the disk of the node, as `["os"]`. Every program of root can then pull these images from the node.',
+        'Components whose layers are kept on the disk of the node, as `["os"]`. Every program of root can then pull these images from the node.',
     },
   },
 } satisfies Section;
@@ -360,7 +365,7 @@ export const runtimeSection = {
       type: oneOf(['auto', 'cri-o', 'containerd', 'embedded']),
       default: 'auto',
       about:
-        'The container runtime that gets the images. `auto` looks for CRI-O and containerd; where both answer it takes CRI-O, unless one is in use already. `embedded` keeps the images in a folder and runs nothing.',
+        'The container runtime that pulls the images. `auto` finds CRI-O or containerd; if both answer, it takes the one that is in use already, else CRI-O. `embedded` keeps the images in a folder and runs nothing.',
     },
     socket: {
       type: absolutePath,
@@ -382,31 +387,31 @@ export const runtimeSection = {
 } satisfies Section;
 
 export const serveSection = {
-  about: 'What the registry answers while nothing is loaded, see [mirrors.md](decisions/mirrors.md).',
+  about: 'What the registry serves while nothing is loaded, see [mirrors.md](decisions/mirrors.md).',
   settings: {
     activated: {
       type: oneOf(['digests-and-tags', 'digests', 'off']),
       default: 'digests-and-tags',
       about:
-        "What the node's own registry answers of activated releases and of the fallback. With `digests-and-tags` the node sees the image of the release under a tag that the release holds, whatever the tag names elsewhere. With `digests` only references by digest are answered. With `off` the mirrors are there only while something is loaded or activated.",
+        "Which pulls of activated releases and of the fallback the node's own registry answers. `digests-and-tags`: by digest and by tag; the node then gets the image of the release for a tag that the release holds, whatever the tag names elsewhere. `digests`: by digest only. `off`: none; mirrors exist only while something is loaded or activated.",
     },
     except: {
       type: repositories,
       default: [],
-      about: 'Repositories for which the registry answers only while one of their images is loaded or activated.',
+      about: 'Repositories whose pulls are answered only while one of their images is loaded or activated.',
     },
   },
 } satisfies Section;
 
 export const streamsSection = {
-  about: 'What is said about one release stream. `NAME` is the name of the stream.',
+  about: 'Settings of one release stream. `NAME` is the name of the stream.',
   isNamed: true,
   settings: {
     current: {
       type: version,
       default: undefined,
       about:
-        'The version that runs on the node, where stickpin has activated no release of the stream. Without it neither `from` nor barriers apply there.',
+        'The version that runs on the node before stickpin has activated a release of the stream. Without it, neither `from` nor barriers apply until then.',
     },
   },
 } satisfies Section;
@@ -424,19 +429,18 @@ export const trustSection = {
       type: wholeNumber(1),
       default: 1,
       about:
-        'How many different plain keys (`*.pub`) must have signed a bundle. A [role](decisions/key-roles.md) has a threshold of its own.',
+        'How many different plain keys (`*.pub`) must have signed a bundle. A [role](decisions/key-roles.md) has its own threshold.',
     },
     max_sequence_step: {
       type: wholeNumber(0),
       default: 0,
       about:
-        'How far the sequence of an unknown bundle may be above the highest one of its stream that was activated here when its stick was plugged in. 0: any distance, since a sequence may be a timestamp.',
+        'How far the sequence of a new bundle may be above the highest sequence of its stream that was activated on this node when the stick was plugged in. 0: no limit, since a sequence may be a timestamp.',
     },
     require: {
       type: oneOf(['signature', 'approval', 'both'], 'must be "signature", "approval" or "both"'),
       default: 'signature',
-      about:
-        'What an unknown bundle needs before it is accepted: signatures of trusted keys, an approval of its digest, or both.',
+      about: 'What a new bundle needs to be accepted: signatures of trusted keys, an approval of its digest, or both.',
     },
     approved: {
       type: bundleDigests,
@@ -454,13 +458,13 @@ export const updateSection = {
       type: oneOf(['immediate', 'window', 'manual'], 'must be "immediate", "window" or "manual"'),
       default: 'immediate',
       about:
-        'When a release that is ready is activated: at once, while one of `update.windows` is open, or when a person runs `stickpin activate`.',
+        'When a ready release is activated: at once, while one of `update.windows` is open, or when a person runs `stickpin activate`.',
     },
     windows: {
       type: weeklyWindows,
       default: [],
       about:
-        'Windows for the strategy `window`, each a table `[[update.windows]]`. `days` are the weekdays on which it begins. Windows may overlap, cross midnight and the week, and be longer than a day.',
+        'Windows for the strategy `window`, each a table `[[update.windows]]`. `days` are the weekdays on which a window begins. Windows may overlap, pass midnight and the end of the week, and be longer than a day.',
     },
     time_zone: {
       type: timeZone,
@@ -472,24 +476,24 @@ export const updateSection = {
       type: fraction,
       default: undefined,
       about:
-        'How cautious this node is in rollouts: 0 is among the first, 1 the last. When not set: a hash of `/etc/machine-id` and the stream ([bundle-format.md](bundle-format.md#rollout)).',
+        'How cautious this node is in rollouts: with 0 it is among the first, with 1 the last. When not set: a hash of `/etc/machine-id` and the stream ([bundle-format.md](bundle-format.md#rollout)).',
     },
     allow_downgrade: {
       type: flag,
       default: false,
       about:
-        'Whether a release with a lower version or sequence than the present one is accepted, and activated without a confirmation. It applies to releases that come after the present one was activated.',
+        'Whether a release with a lower version or sequence than the current one is accepted, and activated without a confirmation. It applies to releases that arrive after the current one was activated.',
     },
     allow_end_of_life: {
       type: flag,
       default: false,
-      about: 'Whether a release that is past its end of life is activated without a confirmation.',
+      about: 'Whether a release is activated without a confirmation after its end of life.',
     },
     pulls_from_elsewhere: {
       type: oneOf(['warn', 'hold'], 'must be "warn" or "hold"'),
       default: 'warn',
       about:
-        'What happens when a static pod or a running container asks for an image by a name that no activated release provides. `"warn"`: only the condition `PullsFromElsewhere` says so. `"hold"`: a release is activated only when all names are provided after that. See [pulls.md](decisions/pulls.md#pulls-from-elsewhere).',
+        'What happens when a static pod or a running container uses an image by a name that no activated release provides. `"warn"`: the condition `PullsFromElsewhere` reports it. `"hold"`: a release is activated only if all names are provided afterwards. See [pulls.md](decisions/pulls.md#pulls-from-elsewhere).',
     },
   },
 } satisfies Section;

@@ -83,7 +83,7 @@ function rejectBundle(context: CommandContext, name: string, reason?: string): s
   const then =
     adopted === undefined
       ? 'it is not adopted'
-      : `it was adopted before, so it is not loaded any further and not activated, and what is pinned stays${stillHeld(adopted, assessment())}`;
+      : `it was adopted before: it is no longer loaded or activated, and its pins stay${stillHeld(adopted, assessment())}`;
   return record(
     context,
     target,
@@ -118,7 +118,7 @@ function rejectName(context: CommandContext, text: string, reason: string | unde
   const then =
     adopted === undefined
       ? 'a bundle of this name is not adopted'
-      : `what was adopted of this name is not loaded any further and not activated, what is pinned stays, and no other bundle of this name is adopted${stillHeld(adopted, context.assessment())}`;
+      : `the adopted release of this name is no longer loaded or activated, its pins stay, and no other bundle of this name is adopted${stillHeld(adopted, context.assessment())}`;
   const message = `${bundleTitle(release)} is rejected${why}: ${then}; 'stickpin approve ${text}' takes that back.`;
   const [first, second] = namedBy(text, store.load().bundles, context.assessment()).keys();
   // The history of a bundle has its line; of several bundles none is meant alone.

@@ -147,7 +147,7 @@ async function confirmAdopted(named: string, client: ApiClient, context: Command
   const title = `${adopted.name}@${adopted.version}`;
   const [is, then] =
     'phase' in adopted
-      ? [`it is ${adopted.phase}`, 'it is not loaded any further and not activated, and what is pinned stays pinned']
+      ? [`it is ${adopted.phase}`, 'it is no longer loaded or activated, and its pins stay']
       : ['it has no images', 'its advisories about other releases count no more, and its changes of keys stay'];
   await confirmFirst(context, {
     consequence: `If you reject ${title}, which this node has adopted (${is}), ${then}; 'stickpin approve' takes that back`,

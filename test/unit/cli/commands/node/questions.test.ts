@@ -135,7 +135,7 @@ describe('stickpin reject', () => {
     const { questions, called, run } = await asked(['reject', name], await report());
     expect(questions).toEqual([
       expect.stringMatching(
-        /^If you reject ocp@4\.13\.7, which this node has adopted .*not loaded any further and not activated.*Reject it\?$/,
+        /^If you reject ocp@4\.13\.7, which this node has adopted .*no longer loaded or activated.*Reject it\?$/,
       ),
     ]);
     expect(called).toEqual([]);
