@@ -35,6 +35,7 @@ const rooms = {
   domain: ['platform'],
   config: ['domain', 'platform'],
   bundle: ['domain', 'platform', 'config'],
+  factory: ['bundle', 'domain', 'platform'],
   ports: ['domain', 'platform'],
   engine: ['ports', ...core],
   offers: ['ports', ...core],
@@ -46,14 +47,14 @@ const rooms = {
   'host/bus': ['platform'],
   host: ['ports', ...core],
   api: ['host/bus', 'engine', 'ports', ...core],
-  cli: ['api', 'engine', 'ports', ...core],
+  cli: ['api', 'factory', 'engine', 'ports', ...core],
   doctor: core,
 };
 
 /** Inside the three largest rooms. */
 const insides = {
   ...floors('domain', domain),
-  ...floors('bundle', [...bundle, 'create']),
+  ...floors('bundle', bundle),
   ...floors('engine', engine),
 };
 
@@ -98,6 +99,13 @@ module.exports = {
       severity: 'error',
       from: { path: '^src/domain/' },
       to: { dependencyTypes: ['core'] },
+    },
+    {
+      name: 'factory-is-loaded-late',
+      comment: 'Only commands and rehearsals load it, with import() when they need it. A node never does.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/factory/' },
+      to: { path: '^src/factory/', dynamic: false, dependencyTypesNot: ['type-only'] },
     },
     { name: 'src-never-imports-test', severity: 'error', from: { path: '^src' }, to: { path: '^test' } },
     {

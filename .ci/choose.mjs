@@ -13,6 +13,7 @@ const ALWAYS = {
     ...['api', 'containerd', 'crio-double', 'doctor', 'host', 'media', 'platform', 'registry', 'runtime', 'store'],
     ...['bundle', 'systemd', 'daemon/runtime/serve-', 'daemon/runtime/containerd.', 'daemon/runtime/crio.'],
     ...['daemon/preload/load.', 'daemon/release/lifecycle.', 'daemon/state/lost-state.', 'daemon/trust/trust.'],
+    ...['factory/create', 'factory/delta.', 'factory/release', 'factory/signatures.', 'factory/write-tar.'],
     ...['factory/readme-page.', 'fleet/identity.', 'fleet/order.', 'fleet/peers.', 'packaging/install.'],
   ],
   e2e: ['crio-node.'],

@@ -1,7 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { signEnvelope, unsignedEnvelope } from '../../bundle/create/payload/sign-envelope.ts';
 import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { type PrivateKey, parsePrivateKey } from '../../bundle/keys/keys.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
@@ -169,6 +168,7 @@ function rehearsalRole({ payload, contents }: RehearsalRequest['bundle'], public
  */
 async function trustFor(directory: string, { keys, bundle }: RehearsalRequest): Promise<RehearsalTrust> {
   if (keys !== undefined) return { keysFolder: keys.folder, threshold: keys.threshold };
+  const { signEnvelope, unsignedEnvelope } = await import('../../factory/payload/sign-envelope.ts');
   const keysFolder = join(directory, 'keys.d');
   const [key, roleKey] = [rehearsalKey(), rehearsalKey()];
   await mkdir(keysFolder);

@@ -1,4 +1,4 @@
-import { createPrivateKey, createPublicKey, ECDH, type KeyObject } from 'node:crypto';
+import { createPrivateKey, createPublicKey, ECDH, type KeyObject, verify } from 'node:crypto';
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { hexOf } from '../../domain/model/digest.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
@@ -13,6 +13,26 @@ export interface PrivateKey {
   readonly keyId: string;
   readonly algorithm: SignatureAlgorithm;
   readonly key: KeyObject;
+}
+
+/**
+ * A malformed signature does not count. Runs in the thread pool: the largest payload takes a
+ * millisecond or more.
+ */
+export function isSignatureBy(
+  { algorithm, key }: Pick<PublicKey, 'algorithm' | 'key'>,
+  signature: Uint8Array,
+  covered: Uint8Array,
+): Promise<boolean> {
+  return new Promise((resolve) => {
+    const done = (error: Error | null, isValid: boolean): void => resolve(error === null && isValid);
+    try {
+      if (algorithm === 'ed25519') verify(null, covered, key, signature, done);
+      else verify('sha256', covered, { key, dsaEncoding: 'der' }, signature, done);
+    } catch {
+      resolve(false);
+    }
+  });
 }
 
 /** By a `*.revoked` file. */

@@ -2,10 +2,9 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { bundleError } from '../bundle-error.ts';
 import { type Envelope, type EnvelopeSignature, preAuthenticationEncoding } from '../format/dsse.ts';
-import { shortKeyId } from '../keys/keys.ts';
+import { isSignatureBy, shortKeyId } from '../keys/keys.ts';
 import { keyProblemLine } from '../keys/keys-folder.ts';
 import { newKeyRemedy, revokedClause } from '../keys/revocation-record.ts';
-import { isSignatureBy } from '../keys/signing.ts';
 import type { Trust, TrustedKey, TrustedKeys } from '../keys/trust.ts';
 import { limits } from '../limits.ts';
 

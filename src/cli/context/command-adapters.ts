@@ -1,9 +1,9 @@
-import type { StickFacts } from '../../bundle/create/stick/claim-stick.ts';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Finding } from '../../domain/model/reason.ts';
+import type { StickFacts } from '../../domain/model/stick.ts';
 import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
 import type { StatusReport } from '../../domain/report/report.ts';

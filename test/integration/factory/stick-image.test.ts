@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, s
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makeImage, ownMedium } from '../../../src/bundle/create/image/make-image.ts';
+import { makeImage, ownMedium } from '../../../src/factory/image/make-image.ts';
 import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';

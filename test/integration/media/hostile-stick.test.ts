@@ -13,9 +13,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { readImagesFile } from '../../../src/bundle/create/images/images-file.ts';
 import { loadTrustedKeys, readKeyFile, type Trust } from '../../../src/bundle/keys/trust.ts';
 import type { FoundBundle } from '../../../src/domain/model/medium.ts';
+import { readImagesFile } from '../../../src/factory/images/images-file.ts';
 import { readBundles } from '../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, type SampleBundle, trustIn } from '../../support/bundles/sample-bundle.ts';
 

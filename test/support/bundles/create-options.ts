@@ -1,5 +1,5 @@
-import type { CreateOptions } from '../../../src/bundle/create/create-options.ts';
-import { parseImageRequest } from '../../../src/bundle/create/images/images-file.ts';
+import { parseImageRequest } from '../../../src/bundle/image-request.ts';
+import type { CreateOptions } from '../../../src/factory/create-options.ts';
 
 /** Options for `createBundle()`: an unsigned ocp 4.13.7 for amd64; `more` is what differs. */
 export function sampleCreateOptions(

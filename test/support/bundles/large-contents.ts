@@ -1,10 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { signEnvelope, unsignedEnvelope } from '../../../src/bundle/create/payload/sign-envelope.ts';
 import { formatEnvelope } from '../../../src/bundle/format/dsse.ts';
 import { mediaTypes } from '../../../src/bundle/format/oci-schema.ts';
 import { limits } from '../../../src/bundle/limits.ts';
 import type { Contents, Image, Layer, Payload } from '../../../src/domain/model/bundle.ts';
+import { signEnvelope, unsignedEnvelope } from '../../../src/factory/payload/sign-envelope.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { hostArch, type SampleKey } from './sample-bundle.ts';
 

@@ -2,14 +2,14 @@ import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createBundle } from '../../../src/bundle/create/create-bundle.ts';
-import type { ImageFilesystem } from '../../../src/bundle/create/image/image-layout.ts';
-import type { AttachmentRequest } from '../../../src/bundle/create/payload/attachments.ts';
 import { type PrivateKey, parsePrivateKey, type SignatureAlgorithm } from '../../../src/bundle/keys/keys.ts';
 import { loadTrustedKeys, type Trust } from '../../../src/bundle/keys/trust.ts';
 import type { Advisory, Contents, Payload, Schedule, UpdateRules } from '../../../src/domain/model/bundle.ts';
 import type { BundleId } from '../../../src/domain/model/digest.ts';
 import { parseReference } from '../../../src/domain/model/reference.ts';
+import type { StickFilesystem } from '../../../src/domain/model/stick.ts';
+import { createBundle } from '../../../src/factory/create-bundle.ts';
+import type { AttachmentRequest } from '../../../src/factory/payload/attachments.ts';
 import { type SampleImage, sampleImage, writeOciLayout } from './sample-image.ts';
 
 /** A key pair; `name` is what its file in keys.d is called without `.pub`. */
@@ -92,7 +92,7 @@ export interface SampleBundleOptions {
   /** Default {@link sampleBundleImages}. */
   readonly images?: readonly SampleBundleImage[];
   /** Makes the image of a stick `<name>-<version>-<arch>.img` in `dir`. */
-  readonly filesystem?: ImageFilesystem;
+  readonly filesystem?: StickFilesystem;
   /** Files that travel with it; default none. */
   readonly attachments?: readonly AttachmentRequest[];
   /** Default one new key; none makes an unsigned bundle. */

@@ -1,10 +1,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { signEnvelope, unsignedEnvelope } from '../../../src/bundle/create/payload/sign-envelope.ts';
 import { formatEnvelope, parseEnvelope } from '../../../src/bundle/format/dsse.ts';
 import { bundleIdOf } from '../../../src/bundle/verify/verify-envelope.ts';
 import type { Payload } from '../../../src/domain/model/bundle.ts';
 import { type BundleId, hexOf } from '../../../src/domain/model/digest.ts';
+import { signEnvelope, unsignedEnvelope } from '../../../src/factory/payload/sign-envelope.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { hostArch, type SampleKey } from './sample-bundle.ts';
 

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { createBundle } from '../../../src/bundle/create/create-bundle.ts';
 import { parseReference } from '../../../src/domain/model/reference.ts';
+import { createBundle } from '../../../src/factory/create-bundle.ts';
 import { hostArch, type SampleKey } from './sample-bundle.ts';
 import { sampleImage, sampleLayer, writeOciLayout } from './sample-image.ts';
 

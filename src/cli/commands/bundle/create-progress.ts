@@ -1,4 +1,4 @@
-import type { CreateProgress, ProgressListener } from '../../../bundle/create/progress.ts';
+import type { CreateProgress, ProgressListener } from '../../../factory/progress.ts';
 import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';

@@ -1,13 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
-import { checkOptions } from '../../../bundle/create/check-options.ts';
-import { createBundle } from '../../../bundle/create/create-bundle.ts';
-import type { CreateOptions } from '../../../bundle/create/create-options.ts';
-import { IMAGE_FILESYSTEMS, type ImageFilesystem } from '../../../bundle/create/image/image-layout.ts';
-import { parseImageRequest } from '../../../bundle/create/images/images-file.ts';
-import { parseAttachmentRequest } from '../../../bundle/create/payload/attachments.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
+import { parseImageRequest } from '../../../bundle/image-request.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
+import { STICK_FILESYSTEMS, type StickFilesystem } from '../../../domain/model/stick.ts';
+import type { CreateOptions } from '../../../factory/create-options.ts';
 import { FaultList, reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext, UsageFaults } from '../../context/command-context.ts';
@@ -26,7 +23,7 @@ interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptio
   readonly attach: readonly string[];
   readonly volumeSize?: number;
   readonly allowLargeBlobs?: true;
-  readonly filesystem?: ImageFilesystem;
+  readonly filesystem?: StickFilesystem;
   readonly base?: string;
   readonly json?: true;
 }
@@ -48,7 +45,7 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
       new Option(
         '--filesystem <name>',
         'make the image of a stick with this filesystem, which any program can write to a stick; needs dosfstools and mtools for vfat, e2fsprogs for ext4, but no root',
-      ).choices([...IMAGE_FILESYSTEMS]),
+      ).choices([...STICK_FILESYSTEMS]),
     );
   addImageOptions(addOpenshiftOption(command))
     .option(
@@ -101,6 +98,8 @@ async function readRequest(
   usage: UsageFaults,
   context: CommandContext,
 ): Promise<Request> {
+  const { checkOptions } = await import('../../../factory/check-options.ts');
+  const { parseAttachmentRequest } = await import('../../../factory/payload/attachments.ts');
   const faults = new FaultList();
   for (const message of usage.of(command)) faults.add(bundleError('bundle/option', message));
   const release = await readReleaseOptions(options, faults, context.signal);
@@ -136,6 +135,7 @@ async function readRequest(
 }
 
 async function create(options: BundleCreateOptions, request: CreateOptions, context: CommandContext): Promise<void> {
+  const { createBundle } = await import('../../../factory/create-bundle.ts');
   const { onProgress, clear } = createProgressPrinter(context);
   const made = await createBundle({ ...request, ...(!options.json && { onProgress }) }, context.signal).finally(clear);
   const { payload, bundleId, path, resolved, volumes, warnings } = made;

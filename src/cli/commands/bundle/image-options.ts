@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
-import type { CreateOptions } from '../../../bundle/create/create-options.ts';
-import { type ImageRequest, parseImageRequest, readImagesFile } from '../../../bundle/create/images/images-file.ts';
-import { type ImagesFrom, merged, readImagesFrom, untakenNotes } from '../../../bundle/create/images/images-from.ts';
-import type { RegistryAccess } from '../../../bundle/create/images/registry-access.ts';
+import { type ImageRequest, parseImageRequest } from '../../../bundle/image-request.ts';
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
+import type { CreateOptions } from '../../../factory/create-options.ts';
+import type { ImagesFrom } from '../../../factory/images/images-from.ts';
+import type { RegistryAccess } from '../../../factory/images/registry-access.ts';
 import { type FaultList, reasonOf } from '../../../platform/app-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { collect } from '../../context/signing-options.ts';
@@ -82,6 +82,7 @@ export async function readImageOptions(
   faults: FaultList,
   context: CommandContext,
 ): Promise<Pick<CreateOptions, 'images' | 'used' | 'notes' | 'archives' | 'release' | 'withoutSignatures' | 'access'>> {
+  const { untakenNotes } = await import('../../../factory/images/images-from.ts');
   const pause = options.pauseImage === undefined ? [] : [options.pauseImage];
   const named: ImageRequest[] = [...options.image, ...pause];
   for (const path of options.imagesFile) {
@@ -107,6 +108,7 @@ async function readAllImagesFrom(
   faults: FaultList,
   { stdin, signal }: CommandContext,
 ): Promise<ImagesFrom> {
+  const { merged, readImagesFrom } = await import('../../../factory/images/images-from.ts');
   if (sources.filter((source) => source === '-').length > 1) {
     const message = '--images-from - is given twice, and there is one standard input';
     faults.add(bundleError('bundle/option', message));
@@ -133,6 +135,7 @@ async function readListed(
   { shortNames, strict }: ImageOptions,
   context: CommandContext,
 ): Promise<ImageRequest[]> {
+  const { readImagesFile } = await import('../../../factory/images/images-file.ts');
   const listed = await readImagesFile(path, context.signal, shortNames);
   if (listed.length > 0) return listed;
   const warning = `${path} lists no image`;

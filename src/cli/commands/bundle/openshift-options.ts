@@ -2,10 +2,8 @@ import { mkdir, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
-import type { CreateOptions } from '../../../bundle/create/create-options.ts';
-import { readOpenshiftMedium } from '../../../bundle/create/openshift/openshift-medium.ts';
-import { removeStale, stagingPrefix } from '../../../bundle/create/output/staging.ts';
 import { formatReference } from '../../../domain/model/reference.ts';
+import type { CreateOptions } from '../../../factory/create-options.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import type { ImageOptions } from './image-options.ts';
 
@@ -54,6 +52,7 @@ export async function withBundleName<T>(
   const named = { ...(version !== undefined && { version }), ...(arch !== undefined && { arch }) };
   if (path === undefined) return act({ name, version: '', arch: '', ...named });
   return inFolderBeside(out, async (folder) => {
+    const { readOpenshiftMedium } = await import('../../../factory/openshift/openshift-medium.ts');
     const asked = { ...(release !== undefined && { reference: release.reference }), ...named };
     const found = await readOpenshiftMedium({ path, folder, ...asked }, signal);
     return act({
@@ -78,6 +77,7 @@ function isOwnName({ reference, source }: NonNullable<ImageOptions['release']>):
 }
 
 async function inFolderBeside<T>(out: string, act: (folder: string) => Promise<T>): Promise<T> {
+  const { removeStale, stagingPrefix } = await import('../../../factory/output/staging.ts');
   const parent = dirname(resolve(out));
   const made = await mkdir(parent, { recursive: true });
   const folder = await mkdtemp(await stagingPrefix(resolve(out)));

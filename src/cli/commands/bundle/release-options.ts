@@ -1,8 +1,6 @@
 import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
-import type { CreateOptions } from '../../../bundle/create/create-options.ts';
-import { readAdvisories } from '../../../bundle/create/payload/attachments.ts';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';
 import { limits } from '../../../bundle/limits.ts';
@@ -10,6 +8,7 @@ import type { UpdateRules } from '../../../domain/model/bundle.ts';
 import { VERSION_SCHEMES, type VersionScheme } from '../../../domain/model/version.ts';
 import { isKeyName } from '../../../domain/trust/approval.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
+import type { CreateOptions } from '../../../factory/create-options.ts';
 import type { FaultList } from '../../../platform/app-error.ts';
 import { collect } from '../../context/signing-options.ts';
 
@@ -93,6 +92,7 @@ export async function readReleaseOptions(
     if (reason?.trim() === '') faults.add(bundleError('bundle/option', why));
   }
   const rollout = await faults.of(() => rolloutOf(options));
+  const { readAdvisories } = await import('../../../factory/payload/attachments.ts');
   const advisories = (await faults.of(() => readAdvisories(options.advisory, signal))) ?? [];
   const keys: string[] = [];
   const names: Record<string, string> = {};

@@ -1,11 +1,9 @@
 import { type Command, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
-import { generateKey, signVolumes } from '../../../bundle/create/payload/sign-envelope.ts';
-import { takeEnvelope } from '../../../bundle/create/payload/take-envelope.ts';
 import { type SignatureAlgorithm, shortKeyId } from '../../../bundle/keys/keys.ts';
-import type { SigningKey } from '../../../bundle/keys/signing.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { parseReference } from '../../../domain/model/reference.ts';
+import type { SigningKey } from '../../../factory/payload/signer.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';
@@ -25,6 +23,7 @@ export function registerBundleSign(bundle: Command, context: CommandContext): vo
   addSigningOptions(command, 'one')
     .option('--json', 'print as JSON')
     .action(async (path: string, options: BundleSignOptions) => {
+      const { signVolumes } = await import('../../../factory/payload/sign-envelope.ts');
       const key = await readOneKey(options, context);
       await volumesOfNamed(path);
       const { paths, envelope } = await signVolumes(path, key, context.signal).catch((error: unknown) => {
@@ -74,6 +73,7 @@ export function registerKeygen(program: Command, context: CommandContext): void 
     )
     .option('--json', 'print as JSON')
     .action(async (options: KeygenOptions) => {
+      const { generateKey } = await import('../../../factory/payload/sign-envelope.ts');
       const made = await generateKey(options.out, options.algorithm);
       context.stdout(
         options.json
@@ -96,6 +96,7 @@ export function registerBundleEnvelope(bundle: Command, context: CommandContext)
     .requiredOption('--out <dir>', 'the directory to make')
     .option('--json', 'print as JSON')
     .action(async (path: string, { out, json }: BundleEnvelopeOptions) => {
+      const { takeEnvelope } = await import('../../../factory/payload/take-envelope.ts');
       const reader = await openNamedBundle(path, context.signal);
       const { bundle, files, sizeBytes } = await takeEnvelope(reader, out, context.signal);
       const { payload, contents, bundleId } = bundle;

@@ -2,21 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
-import { IMAGE_FILESYSTEMS, type ImageFilesystem } from '../../../bundle/create/image/image-layout.ts';
-import { imageLayoutOf, imageTools, makeImage, requireTools } from '../../../bundle/create/image/make-image.ts';
-import { checkSpace } from '../../../bundle/create/output/staging.ts';
-import {
-  describeStick,
-  imageSizeOf,
-  mediumOf,
-  refusalOf,
-  type StickFacts,
-} from '../../../bundle/create/stick/claim-stick.ts';
-import { writeStick } from '../../../bundle/create/stick/write-stick.ts';
 import { openBundle } from '../../../bundle/read/open-bundle.ts';
 import { readUntrusted } from '../../../bundle/verify/judge-bundle.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
+import { STICK_FILESYSTEMS, type StickFacts, type StickFilesystem } from '../../../domain/model/stick.ts';
+import type { ProgressListener } from '../../../factory/progress.ts';
 import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -25,7 +16,7 @@ import { jsonText, wrapLines } from '../../output/text.ts';
 import { createProgressPrinter } from './create-progress.ts';
 
 interface BundleWriteOptions {
-  readonly filesystem: ImageFilesystem;
+  readonly filesystem: StickFilesystem;
   readonly yes?: true;
   readonly json?: true;
 }
@@ -48,7 +39,7 @@ export function registerBundleWrite(bundle: Command, context: CommandContext): v
     .argument('<device>', 'the whole stick, for example /dev/sdb; must be removable or on USB, and not mounted')
     .addOption(
       new Option('--filesystem <name>', 'filesystem of the image that is made of a bundle')
-        .choices([...IMAGE_FILESYSTEMS])
+        .choices([...STICK_FILESYSTEMS])
         .default('vfat'),
     )
     .option('--yes', 'do not ask')
@@ -62,6 +53,7 @@ async function write(
   options: BundleWriteOptions,
   context: CommandContext,
 ): Promise<void> {
+  const { writeStick } = await import('../../../factory/stick/write-stick.ts');
   const { signal, env } = context;
   const { readStick } = await context.adapters();
   const facts = await readStick(device, signal);
@@ -103,15 +95,19 @@ async function makeFolder(parent: string): Promise<string> {
 }
 
 async function finishedImage(path: string): Promise<Writing> {
+  const { imageSizeOf } = await import('../../../factory/stick/claim-stick.ts');
   return { title: path, imageBytes: await imageSizeOf(path), prepare: async () => path };
 }
 
 async function imageOfBundle(
   path: string,
-  filesystem: ImageFilesystem,
+  filesystem: StickFilesystem,
   folder: string,
-  { onProgress, signal }: Pick<Parameters<typeof makeImage>[2], 'onProgress'> & { readonly signal: AbortSignal },
+  { onProgress, signal }: { readonly onProgress: ProgressListener; readonly signal: AbortSignal },
 ): Promise<Writing> {
+  const { imageLayoutOf, imageTools, makeImage, requireTools } = await import('../../../factory/image/make-image.ts');
+  const { checkSpace } = await import('../../../factory/output/staging.ts');
+  const { mediumOf } = await import('../../../factory/stick/claim-stick.ts');
   await requireTools(imageTools[filesystem]);
   const [bundle, another] = await volumesOfNamed(path);
   if (another !== undefined) {
@@ -169,4 +165,35 @@ async function confirmed(
 
 function declined(message: string): AppError {
   return new AppError({ code: 'cli/declined', message, disposition: 'reject' });
+}
+
+/** A sentence with what to do; undefined when the image may be written. */
+export function refusalOf(facts: StickFacts, imageBytes: number): string | undefined {
+  const { node, disk } = facts;
+  const [use] = facts.uses;
+  const [held] = facts.held;
+  if (facts.isSystem) return `${node} holds filesystems of this machine: name the device of the stick`;
+  if (facts.kind === 'partition') return `${node} is a partition: name the whole stick, /dev/${disk}`;
+  if (!facts.isRemovable) return `${node} is not removable, not on USB and no SD card: name the device of a stick`;
+  if (facts.isInFstab) return `${node} is in /etc/fstab, so this machine needs it: name another stick`;
+  if (use !== undefined) return `${use.name} is ${use.what}: run umount or swapoff first, or use another stick`;
+  if (held !== undefined) return `device-mapper or md uses ${held}: stop that first, or use another stick`;
+  if (facts.isReadOnly) return `${node} is read-only: move its switch, or use another stick`;
+  if (facts.sizeBytes === 0) return `${node} has no medium: plug in a stick`;
+  if (facts.sizeBytes >= imageBytes) return undefined;
+  return `${node} has ${formatBytes(facts.sizeBytes)}, and ${formatBytes(imageBytes)} are needed: use a larger stick, or make volumes`;
+}
+
+export function describeStick({ node, model, serial, sizeBytes, parts }: StickFacts): string[] {
+  const name = model === '' ? 'unknown model' : model;
+  const number = serial === '' ? '' : `, serial ${serial}`;
+  const first = `${node}: ${name}, ${formatBytes(sizeBytes)}${number}`;
+  if (parts.length === 0) return [first, '  no partition and no known filesystem'];
+  return [
+    first,
+    ...parts.map((part) => {
+      const words = [part.filesystem || 'unknown content', part.label === '' ? '' : `'${part.label}'`];
+      return `  ${part.name}: ${formatBytes(part.sizeBytes)}, ${words.filter((word) => word !== '').join(' ')}`;
+    }),
+  ];
 }

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { signEnvelope, unsignedEnvelope } from '../../../../src/bundle/create/payload/sign-envelope.ts';
 import { formatEnvelope } from '../../../../src/bundle/format/dsse.ts';
 import type { Trust } from '../../../../src/bundle/keys/trust.ts';
 import { limits } from '../../../../src/bundle/limits.ts';
 import { digestFromHex, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { FoundBundle } from '../../../../src/domain/model/medium.ts';
+import { signEnvelope, unsignedEnvelope } from '../../../../src/factory/payload/sign-envelope.ts';
 import { readBundles } from '../../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, type SampleBundle, trustIn } from '../../../support/bundles/sample-bundle.ts';
 

@@ -4,8 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { parseImageRequest, parseImagesFile } from '../../../../src/bundle/create/images/images-file.ts';
-import { signEnvelope, unsignedEnvelope } from '../../../../src/bundle/create/payload/sign-envelope.ts';
 import { checkContents, parseContents } from '../../../../src/bundle/format/check-contents.ts';
 import { formatEnvelope, parseEnvelope } from '../../../../src/bundle/format/dsse.ts';
 import {
@@ -17,6 +15,7 @@ import {
 } from '../../../../src/bundle/format/oci-schema.ts';
 import { parsePayload } from '../../../../src/bundle/format/schema.ts';
 import { parsePaxRecords, parseTarHeader, readTarMembers } from '../../../../src/bundle/format/tar-header.ts';
+import { parseImageRequest } from '../../../../src/bundle/image-request.ts';
 import { parsePrivateKey, parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
 import { loadTrustedKeys } from '../../../../src/bundle/keys/trust.ts';
 import { keysInForce } from '../../../../src/bundle/keys/trusted-keys.ts';
@@ -29,6 +28,8 @@ import {
   isVersionRange,
   parseSchemeTag,
 } from '../../../../src/domain/model/version.ts';
+import { parseImagesFile } from '../../../../src/factory/images/images-file.ts';
+import { signEnvelope, unsignedEnvelope } from '../../../../src/factory/payload/sign-envelope.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { installKeys, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { tarArchive } from '../../../support/bundles/tar-archive.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { buildDirectory, replaceOutput, stagingPrefix } from '../../../../src/bundle/create/output/staging.ts';
+import { buildDirectory, replaceOutput, stagingPrefix } from '../../../../src/factory/output/staging.ts';
 import { writeNewFile } from '../../../../src/platform/files/durable-file.ts';
 
 let root: string;

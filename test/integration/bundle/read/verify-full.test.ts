@@ -12,11 +12,11 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { packDirectory } from '../../../../src/bundle/create/output/volumes.ts';
 import type { FileBundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { verifyBlobs } from '../../../../src/bundle/verify/verify-blobs.ts';
 import { type Digest, digestFromHex } from '../../../../src/domain/model/digest.ts';
+import { packDirectory } from '../../../../src/factory/output/volumes.ts';
 import { eventually } from '../../../support/eventually.ts';
 
 const { signal } = new AbortController();

@@ -2,11 +2,11 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
-import type { CreateOptions } from '../../../../src/bundle/create/create-options.ts';
-import { parseImageRequest } from '../../../../src/bundle/create/images/images-file.ts';
-import { parseAttachmentRequest } from '../../../../src/bundle/create/payload/attachments.ts';
+import { parseImageRequest } from '../../../../src/bundle/image-request.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
+import { createBundle } from '../../../../src/factory/create-bundle.ts';
+import type { CreateOptions } from '../../../../src/factory/create-options.ts';
+import { parseAttachmentRequest } from '../../../../src/factory/payload/attachments.ts';
 import { hostArch } from '../../../support/bundles/sample-bundle.ts';
 import { digestOf, sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';

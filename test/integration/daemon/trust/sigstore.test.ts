@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createBundle } from '../../../../src/bundle/create/create-bundle.ts';
 import { parseReference } from '../../../../src/domain/model/reference.ts';
+import { createBundle } from '../../../../src/factory/create-bundle.ts';
 import { hostArch } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { sampleSignature, signatureTag } from '../../../support/bundles/sample-signature.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { signEnvelope, unsignedEnvelope } from '../../../../src/bundle/create/payload/sign-envelope.ts';
 import type { Envelope } from '../../../../src/bundle/format/dsse.ts';
 import { parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
 import { keysInForce, type Trust } from '../../../../src/bundle/keys/trusted-keys.ts';
 import { bundleIdOf, verifyEnvelope } from '../../../../src/bundle/verify/verify-envelope.ts';
+import { signEnvelope, unsignedEnvelope } from '../../../../src/factory/payload/sign-envelope.ts';
 import { type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 
 const factory = sampleKey('factory-2026');

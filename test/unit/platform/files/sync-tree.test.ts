@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { buildDirectory } from '../../../../src/bundle/create/output/staging.ts';
+import { buildDirectory } from '../../../../src/factory/output/staging.ts';
 import { hasCarefulSyncfs, syncEach, syncTree } from '../../../../src/platform/files/file-access.ts';
 
 let work: string;

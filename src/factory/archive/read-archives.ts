@@ -1,0 +1,99 @@
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { limits } from '../../bundle/limits.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { formatReference } from '../../domain/model/reference.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
+import type { LayoutRequest } from '../images/plan-images.ts';
+import { countBytes, type ProgressListener } from '../progress.ts';
+import { type ArchiveImage, archiveIndexOf } from './archive-images.ts';
+import { badArchive, unpackArchive } from './unpack-archive.ts';
+
+/**
+ * Unpacks archives (`docker save`, k3s and RKE2 air-gap, OCI layouts; plain, gzip or zstd), each
+ * into a layout below `folder`, and requests all their images. Notes name other content.
+ *
+ * @param folder on the filesystem of the bundle; the caller removes it
+ * @throws AppError `bundle/source`, `bundle/no-space`
+ */
+export async function readArchives(
+  archives: readonly string[],
+  {
+    folder,
+    arch,
+    onProgress,
+  }: { readonly folder: string; readonly arch: string; readonly onProgress: ProgressListener },
+  signal: AbortSignal,
+): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
+  let totalBytes = 0;
+  for (const path of archives)
+    totalBytes += await stat(path).then(
+      ({ size }) => size,
+      () => 0,
+    );
+  const onBytes = countBytes('unpack', totalBytes, onProgress);
+  const requests: LayoutRequest[] = [];
+  const notes: string[] = [];
+  for (const [at, path] of archives.entries()) {
+    const directory = join(folder, String(at));
+    const members = await unpackArchive(path, directory, onBytes, signal);
+    const read = async (digest: Digest, maxBytes: number) => {
+      const file = layoutBlobPath(directory, digest);
+      const { size } = await stat(file);
+      if (size > maxBytes) throw badArchive(path, `its list of images has ${size} bytes, and ${maxBytes} are allowed`);
+      return readFile(file, { signal });
+    };
+    const { images, attached, leftOut, made } = await archiveIndexOf(members, read);
+    for (const [digest, bytes] of made) await writeFile(layoutBlobPath(directory, digest), bytes);
+    if (leftOut.length > 0) notes.push(leftOutNote(path, leftOut));
+    const chosen = chooseImages(images, arch, path);
+    const stored = new Set([...made.keys(), ...[...members.files.values()].map(({ digest }) => digest)]);
+    const lacking = chosen.find(({ descriptor }) => !stored.has(descriptor.digest));
+    if (lacking !== undefined) {
+      throw badArchive(path, `it lacks ${lacking.descriptor.digest} of ${formatReference(lacking.reference)}`);
+    }
+    const manifests = [...chosen, ...attached].map(({ descriptor, reference }) => ({
+      ...descriptor,
+      annotations: { [REF_NAME]: formatReference(reference) },
+    }));
+    await writeFile(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
+    for (const [position, { reference }] of chosen.entries()) {
+      const selector = { kind: 'position', position } as const;
+      requests.push({ reference, directory, selector, isDisposable: true, origin: path, place: `archive ${path}` });
+    }
+  }
+  return { requests, notes };
+}
+
+const MAX_NAMED = 20;
+
+function leftOutNote(path: string, leftOut: readonly string[]): string {
+  const more = leftOut.length > MAX_NAMED ? ` and ${leftOut.length - MAX_NAMED} more` : '';
+  const what = leftOut.length === 1 ? 'is no image, and is left out' : 'are no images, and are left out';
+  return oneLine(`archive ${path}: ${leftOut.slice(0, MAX_NAMED).join(', ')}${more} ${what}`);
+}
+
+/**
+ * One image for each name: of several, that for `arch`.
+ *
+ * @throws AppError `bundle/source` (`reject`) without an image, or when a name still has several
+ */
+function chooseImages(images: readonly ArchiveImage[], arch: string, path: string): ArchiveImage[] {
+  const byName = new Map<string, ArchiveImage[]>();
+  for (const image of images) {
+    const name = formatReference(image.reference);
+    byName.set(name, [...(byName.get(name) ?? []), image]);
+  }
+  if (byName.size === 0) throw badArchive(path, 'it lists no image');
+  if (byName.size > limits.tags) {
+    throw badArchive(path, `it lists ${byName.size} names of images, and ${limits.tags} are allowed`);
+  }
+  return [...byName].map(([name, all]) => {
+    const digests = new Set(all.map(({ descriptor }) => descriptor.digest));
+    const fitting = digests.size === 1 ? all : all.filter(({ architecture }) => architecture === arch);
+    const [first] = fitting;
+    if (first !== undefined && new Set(fitting.map(({ descriptor }) => descriptor.digest)).size === 1) return first;
+    throw badArchive(path, `${name} names ${digests.size} images, and not just one of them is for ${arch}`);
+  });
+}

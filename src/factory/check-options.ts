@@ -1,0 +1,113 @@
+import { bundleError } from '../bundle/bundle-error.ts';
+import { isTimestamp, payloadFaults, releaseMembers } from '../bundle/format/schema.ts';
+import { isBundleTar } from '../bundle/read/open-bundle.ts';
+import { digestFromHex } from '../domain/model/digest.ts';
+import { FaultList } from '../platform/app-error.ts';
+import { type CreateOptions, sizeRulesOf } from './create-options.ts';
+import { checkAccess } from './images/registry-access.ts';
+import { checkTarget } from './output/staging.ts';
+import { checkAttachmentNames, checkAttachments } from './payload/attachments.ts';
+import { checkReleaseSource, payloadOf } from './payload/release-payload.ts';
+import { jsonBytes } from './write-bundle.ts';
+
+/**
+ * Checks options before anything is copied and reports all faults at once: the payload with the
+ * reader's own checks (its totals are still empty), and the files.
+ *
+ * @throws AppError `bundle/option`, `bundle/source`, `bundle/target` (`reject`)
+ */
+export async function checkOptions(options: CreateOptions): Promise<void> {
+  const { attachments = [], access = {}, release, out } = options;
+  const faults = new FaultList();
+  const areNamed = await faults.of(() => checkAttachmentNames(attachments) === undefined);
+  await checkDraft(areNamed ? options : { ...options, attachments: [] }, faults);
+  await faults.of(() => checkImageOptions(options));
+  await faults.of(() => checkOut(options));
+  if (release !== undefined) await faults.of(() => checkReleaseSource(release));
+  await faults.of(() => checkCarried(options));
+  await faults.of(() => checkAccess(access));
+  for (const one of attachments) await faults.of(() => checkAttachments([one], sizeRulesOf(options)));
+  const isFile = options.volumeBytes === undefined && (options.filesystem !== undefined || isBundleTar(out));
+  if (out !== '') await faults.of(() => checkTarget(out, isFile ? 'file' : 'directory'));
+  faults.throwAny();
+}
+
+async function checkDraft(options: CreateOptions, faults: FaultList): Promise<void> {
+  const nothing = { digest: digestFromHex('0'.repeat(64)), size: 0 };
+  const totals = { images: options.images.length, blobs: 0, sizeBytes: 0, diskBytes: 0, inodes: 0 };
+  const attachments = (options.attachments ?? []).map(({ name, mediaType }) => ({ name, mediaType, ...nothing }));
+  const draft = payloadOf(options, { indexPointer: nothing, contentsPointer: nothing }, totals, attachments, []);
+  for (const fault of payloadFaults(jsonBytes(draft))) faults.add(bundleError('bundle/option', fault));
+  const ends = { expires: options.expires, endOfLife: options.update?.endOfLife };
+  for (const [field, time] of Object.entries(ends)) {
+    if (time === undefined || !isTimestamp(time) || Date.parse(time) > Date.parse(options.created)) continue;
+    faults.add(bundleError('bundle/option', `${field}: ${time} is not after created, ${options.created}`));
+  }
+  const own = options.advisories?.find(({ version }) => version === options.version);
+  if (own !== undefined) {
+    const message = `advisories: ${own.version} is this release itself; say --deadend or --barrier instead`;
+    faults.add(bundleError('bundle/option', message));
+  }
+}
+
+function checkCarried(options: CreateOptions): void {
+  if (carriesNothing(options)) {
+    throw bundleError(
+      'bundle/option',
+      'no image is given: a bundle needs at least one image, or --archive, --release, --advisory, --trust-key or --revoke-key',
+    );
+  }
+  if (!hasImages(options)) checkNoticeOptions(options);
+}
+
+function checkNoticeOptions({ base, ...options }: CreateOptions): void {
+  const found = [...releaseMembers(options).map(({ flag }) => flag), ...(base === undefined ? [] : ['--base'])];
+  if (found.length === 0) return;
+  throw bundleError(
+    'bundle/option',
+    `no image is given, so that ${found.join(', ')} would count for no release: add the images, or leave this out. That another release is a barrier or a dead end is said by --advisory`,
+  );
+}
+
+/**
+ * Refuses a name that is empty, ends like an archive that no reader finds, or is one file where
+ * volumes are requested.
+ */
+function checkOut({ out, volumeBytes }: CreateOptions): void {
+  if (out === '') throw bundleError('bundle/option', 'out: it is empty; name a directory, or FILE.stickpin.tar');
+  if (isBundleTar(out)) {
+    if (volumeBytes === undefined) return;
+    throw bundleError(
+      'bundle/option',
+      `out: ${out} is one file, but --volume-size makes directories: name a directory`,
+    );
+  }
+  if (!/\.(?:tar|tgz|tar\.[a-z0-9]+)\/*$/i.test(out)) return;
+  throw bundleError(
+    'bundle/option',
+    `out: ${out} would be a directory: a bundle as one file is named FILE.stickpin.tar, and is not compressed`,
+  );
+}
+
+function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: CreateOptions): void {
+  const isNamedImage = /\.img$/i.test(out);
+  const fault =
+    filesystem === undefined
+      ? isNamedImage && 'an image of a stick needs a filesystem: add --filesystem vfat or --filesystem ext4'
+      : volumeBytes === undefined && !isNamedImage
+        ? `--filesystem ${filesystem} makes the image of a stick: its name must end in .img`
+        : volumeBytes !== undefined && (isNamedImage || isBundleTar(out))
+          ? 'it is one file, but --volume-size makes several images: name a directory'
+          : filesystem === 'vfat' &&
+            allowLargeBlobs === true &&
+            'no file on FAT has 4 GiB: give --filesystem ext4 instead of --allow-large-blobs';
+  if (fault !== false) throw bundleError('bundle/option', `out: ${out}: ${fault}`);
+}
+
+function carriesNothing(options: CreateOptions): boolean {
+  return !hasImages(options) && options.advisories === undefined && options.trust === undefined;
+}
+
+function hasImages({ images, archives = [], release }: CreateOptions): boolean {
+  return images.length + archives.length > 0 || release !== undefined;
+}

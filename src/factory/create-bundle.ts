@@ -1,0 +1,184 @@
+import { rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { bundleError } from '../bundle/bundle-error.ts';
+import type { ImageRequest } from '../bundle/image-request.ts';
+import { type BundleReader, checkLayoutFile } from '../bundle/read/bundle-reader.ts';
+import { openBundle } from '../bundle/read/open-bundle.ts';
+import { readUntrusted } from '../bundle/verify/judge-bundle.ts';
+import type { Contents, Payload } from '../domain/model/bundle.ts';
+import type { BundleId, Digest } from '../domain/model/digest.ts';
+import { isFaulty } from '../domain/model/medium.ts';
+import { formatReference } from '../domain/model/reference.ts';
+import { looksMistaken } from '../domain/model/version.ts';
+import { manifestWarnings } from '../domain/release/manifest-warnings.ts';
+import { manifestWarningText } from '../domain/report/texts/release-text.ts';
+import { readArchives } from './archive/read-archives.ts';
+import { checkOptions } from './check-options.ts';
+import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts';
+import { fetchImages } from './images/fetch-images.ts';
+import { type Manifests, readManifests } from './images/manifests.ts';
+import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
+import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
+import { checkBlobSizes } from './layers/packed-file.ts';
+import { checkSpace } from './output/staging.ts';
+import { repeatedBytes } from './output/volumes.ts';
+import { volumeRules, writeOutput } from './output/write-output.ts';
+import { checkAttachments, writeAttachments } from './payload/attachments.ts';
+import { payloadOf, readReleasePayload, requestPayload, totalsOf, writeEnvelope } from './payload/release-payload.ts';
+import { neededBytes, writeTree } from './write-bundle.ts';
+
+export interface CreatedBundle {
+  readonly path: string;
+  readonly bundleId: BundleId;
+  readonly payload: Payload;
+  readonly contents: Contents;
+  /** Number of directories or images; absent for one. */
+  readonly volumes?: number;
+  /** All warnings, one line each; the payload holds as many as its limit allows. */
+  readonly warnings: readonly string[];
+  readonly resolved: ReadonlyMap<string, Digest>;
+}
+
+/**
+ * Makes a bundle, all or nothing. The same options over the same images give the same payload, and
+ * the same bytes of a tar or an image.
+ *
+ * @throws AppError `bundle/option`, `bundle/source`, `bundle/skopeo`, `bundle/target`,
+ *   `bundle/tool`, `bundle/signer`, `bundle/warnings` (`reject`); `bundle/no-space` (`wait`)
+ */
+export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
+  await checkOptions(options);
+  const attachedBytes = await checkAttachments(options.attachments ?? [], sizeRulesOf(options));
+  const made = await writeOutput(
+    options,
+    {
+      fill: (tree) => buildTree(tree, { ...options, attachedBytes }, signal),
+      check: (path) => checkResult(openBundle(path), signal),
+    },
+    signal,
+  );
+  return { path: options.out, ...made };
+}
+
+type CheckedOptions = CreateOptions & { readonly attachedBytes: number };
+
+async function buildTree(
+  directory: string,
+  options: CheckedOptions,
+  signal: AbortSignal,
+): Promise<Omit<CreatedBundle, 'path'>> {
+  const base = options.base === undefined ? undefined : await readBase(options.base, options, signal);
+  const manifests = await readAllManifests(options.manifests ?? [], signal);
+  const fetched = join(directory, '.fetched');
+  const { requests, notes } = await fetchAll(options, fetched, signal);
+  const plan = await planImages(requests, options.arch, signal);
+  const used = [...(options.used ?? []), ...manifests.images];
+  const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
+  // A file may be named twice, for its images and to be compared.
+  const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
+  const known = [...versionWarnings(options, plan), ...ofFiles, ...notes, ...plan.warnings, ...unfit];
+  refuseWarnings(known, options);
+  await checkPlan(plan, base, options);
+  const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
+  await rm(fetched, { recursive: true, force: true });
+  const blobs = join(directory, 'blobs', 'sha256');
+  const attaching = { ...sizeRulesOf(options), totalBytes: options.attachedBytes, onProgress: listenerOf(options) };
+  const attachments = await writeAttachments(blobs, options.attachments ?? [], attaching, signal);
+  const warnings = [...known, ...baseWarnings(base, tree.contents)];
+  refuseWarnings(warnings, options);
+  const based = { ...options, ...baseMembers(base, tree.contents, options) };
+  const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
+  const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
+  return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
+}
+
+function versionWarnings({ name, version, versionScheme }: CreateOptions, { images }: Plan): string[] {
+  if (versionScheme !== undefined || images.length === 0 || !looksMistaken(version)) return [];
+  const order = /^[0-9]/.test(version) ? '' : ', where it comes after every version that begins with a digit';
+  return [
+    `version ${version} is no SemVer: it sets the version scheme of stream ${name} to three-tag (<app>[-rev<N>[-b<build>]])${order}; write it as 4.13.7, or say that it is meant with --version-scheme three-tag`,
+  ];
+}
+
+function refuseWarnings(warnings: readonly string[], { strict = false }: CreateOptions): void {
+  if (!strict || warnings.length === 0) return;
+  const are = warnings.length === 1 ? '1 warning is an error' : `${warnings.length} warnings are errors`;
+  throw bundleError('bundle/warnings', `${are} with --strict, and no bundle was made: ${warnings.join('; ')}`);
+}
+
+/** Finds what can't be made before gigabytes are copied. */
+async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: CheckedOptions): Promise<void> {
+  const { out, volumeBytes, filesystem, attachedBytes } = options;
+  const rules = sizeRulesOf(options);
+  const leftOut = base?.layers ?? new Map<Digest, unknown>();
+  checkBlobSizes(plan, { ...rules, leftOut });
+  const toSpread = plan.layers.filter(({ digest }) => !leftOut.has(digest));
+  const documents = [...plan.documents.values()];
+  const repeated =
+    volumeBytes === undefined ? 0 : repeatedBytes(toSpread, documents, volumeRules({ filesystem, volumeBytes }));
+  // A tar is packed file by file: the file that is being packed is on disk twice. An image is made
+  // beside all its files, and one of a volume beside those of its volume.
+  const allBytes = toSpread.reduce((sum, { size }) => sum + size, attachedBytes);
+  const imageBytes = filesystem === undefined ? 0 : Math.min(allBytes, volumeBytes ?? allBytes);
+  const twiceBytes = rules.isTar ? Math.max(largest(plan), attachedBytes) : repeated + imageBytes;
+  await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + attachedBytes + twiceBytes);
+}
+
+/** Fetches all images: of archives first, of a release after its payload was read. */
+async function fetchAll(
+  options: CreateOptions,
+  folder: string,
+  signal: AbortSignal,
+): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
+  const { release, arch, withoutSignatures, access = {}, archives = [] } = options;
+  const onProgress = listenerOf(options);
+  const fetch = (wanted: readonly ImageRequest[], part: string) =>
+    fetchImages(
+      wanted,
+      arch,
+      join(folder, part),
+      { withSignatures: withoutSignatures !== true, access, onProgress },
+      signal,
+    );
+  const { requests: unpacked, notes } = await readArchives(
+    archives,
+    { folder: join(folder, 'archives'), arch, onProgress },
+    signal,
+  );
+  const carried = new Set(unpacked.map(({ reference }) => formatReference(reference)));
+  const images = options.images.filter(
+    ({ isReplaceable, reference }) => !isReplaceable || !carried.has(formatReference(reference)),
+  );
+  if (release === undefined) return { requests: [...(await fetch(images, 'images')), ...unpacked], notes };
+  const [fetched] = await fetch([release], 'release');
+  if (fetched === undefined) throw new TypeError('the release was not fetched');
+  const payload = await readReleasePayload(fetched, arch, signal);
+  const { requested, added } = requestPayload(release, payload, images);
+  const others = await fetch([...requested, ...added], 'images');
+  return {
+    requests: [...others.slice(0, requested.length), ...unpacked, fetched, ...others.slice(requested.length)],
+    notes: [...notes, ...payload.warnings],
+  };
+}
+
+function largest({ layers }: Plan): number {
+  return layers.reduce((most, layer) => Math.max(most, layer.size), 0);
+}
+
+async function readAllManifests(directories: readonly string[], signal: AbortSignal): Promise<Manifests> {
+  const found: Manifests[] = [];
+  for (const directory of directories) found.push(await readManifests(directory, signal));
+  return { images: found.flatMap(({ images }) => images), notes: found.flatMap(({ notes }) => notes) };
+}
+
+/** Reads the new bundle as a node would, so that no bundle is made that a node would reject. */
+async function checkResult(reader: BundleReader, signal: AbortSignal): Promise<void> {
+  await checkLayoutFile(reader, signal);
+  const { missing } = await readUntrusted(reader, signal);
+  const [first] = missing.filter(isFaulty);
+  if (first === undefined) return;
+  throw bundleError(
+    'bundle/target',
+    `the new bundle can't be read back: blob ${first.digest} is ${first.why}; is the medium bad?`,
+  );
+}

@@ -1,0 +1,73 @@
+import type { ImageRequest } from '../bundle/image-request.ts';
+import { isBundleTar } from '../bundle/read/open-bundle.ts';
+import type { Payload, UpdateRules } from '../domain/model/bundle.ts';
+import type { StickFilesystem } from '../domain/model/stick.ts';
+import type { ManifestImage } from '../domain/release/manifest-warnings.ts';
+import type { RegistryAccess } from './images/registry-access.ts';
+import type { FileSizeRules } from './layers/packed-file.ts';
+import type { AttachmentRequest } from './payload/attachments.ts';
+import type { SigningKey } from './payload/signer.ts';
+import type { ProgressListener } from './progress.ts';
+
+/** Texts have the form of the payload and are validated before anything is read. */
+export interface CreateOptions
+  extends Pick<
+    Payload,
+    | 'name'
+    | 'version'
+    | 'versionScheme'
+    | 'arch'
+    | 'sequence'
+    | 'created'
+    | 'expires'
+    | 'schedule'
+    | 'annotations'
+    | 'advisories'
+    | 'trust'
+  > {
+  /** Must be absent or empty. A name that ends in `.stickpin.tar` makes a tar file. */
+  readonly out: string;
+  readonly update?: Omit<UpdateRules, 'base'>;
+  /** Path of a bundle whose layers are left out. */
+  readonly base?: string;
+  /** In load order. Without images the bundle holds only advisories or a key rotation. */
+  readonly images: readonly ImageRequest[];
+  /** Paths of archives whose images are all loaded after `images`. */
+  readonly archives?: readonly string[];
+  /**
+   * An OpenShift release image, loaded with its whole payload after `images`, under its own names.
+   */
+  readonly release?: ImageRequest;
+  /**
+   * Spreads the bundle over directories `1`, `2` … of at most this many bytes. Not for a tar file.
+   */
+  readonly volumeBytes?: number;
+  /**
+   * Makes `out` (`*.img`) the image of a stick. With `volumeBytes` images `1.img`, `2.img` … are
+   * made below `out`, and the size is that of an image.
+   */
+  readonly filesystem?: StickFilesystem;
+  /** Allows layers of 4 GiB and more, for media that are not FAT. Default false. */
+  readonly allowLargeBlobs?: boolean;
+  /** Folders of Kubernetes manifests. An image that only they use gives a warning. */
+  readonly manifests?: readonly string[];
+  readonly used?: readonly ManifestImage[];
+  readonly notes?: readonly string[];
+  readonly strict?: boolean;
+  /** Files that are delivered with the release, with distinct names. */
+  readonly attachments?: readonly AttachmentRequest[];
+  /** Each adds a signature. Without any the bundle must be signed later. */
+  readonly keys: readonly SigningKey[];
+  readonly withoutSignatures?: boolean;
+  readonly access?: RegistryAccess;
+  readonly onProgress?: ProgressListener;
+}
+
+export function sizeRulesOf({ out, filesystem, allowLargeBlobs = false }: CreateOptions): FileSizeRules {
+  if (filesystem !== undefined) return { isTar: false, allowLargeBlobs: filesystem === 'ext4', filesystem };
+  return { isTar: isBundleTar(out), allowLargeBlobs };
+}
+
+export function listenerOf({ onProgress }: CreateOptions): ProgressListener {
+  return onProgress ?? (() => undefined);
+}

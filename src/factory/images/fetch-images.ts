@@ -1,0 +1,211 @@
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import { parseJson } from '../../bundle/format/json.ts';
+import {
+  type Descriptor,
+  indexMediaTypes,
+  manifestsForPlatform,
+  mediaTypes,
+  parseIndex,
+} from '../../bundle/format/oci-schema.ts';
+import type { ImageRequest } from '../../bundle/image-request.ts';
+import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
+import { formatReference, repositoryOf } from '../../domain/model/reference.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { digestOf } from '../../platform/digest.ts';
+import type { ProgressListener } from '../progress.ts';
+import { withOrigin } from './images-file.ts';
+import { layoutBlobPath, REF_NAME } from './layout-source.ts';
+import { type LayoutRequest, signatureTagOf } from './plan-images.ts';
+import { accessFlags, type RegistryAccess, runSkopeo, watchSize } from './registry-access.ts';
+
+interface FetchOptions {
+  readonly withSignatures: boolean;
+  readonly access: RegistryAccess;
+  readonly onProgress?: ProgressListener;
+}
+
+/**
+ * Fetches every image that is not in an OCI layout into one layout at `folder`, with skopeo and
+ * `--preserve-digests`. Of an index only the manifests are fetched that runtimes choose for
+ * `linux/arch`; its bytes stay. Signatures are fetched unless `withSignatures` is false.
+ * Credentials, mirrors and TLS follow containers-registries.conf(5) and containers-auth.json(5),
+ * unless `access` differs.
+ *
+ * @param folder on the filesystem of the bundle; the caller removes it
+ * @throws AppError `bundle/skopeo`, `bundle/source` (`reject`)
+ */
+export async function fetchImages(
+  images: readonly ImageRequest[],
+  arch: string,
+  folder: string,
+  options: FetchOptions,
+  signal: AbortSignal,
+): Promise<LayoutRequest[]> {
+  const requests: LayoutRequest[] = [];
+  const fetched: Descriptor[] = [];
+  const signatures = new Map<string, Descriptor>();
+  const total = images.filter(({ source }) => source.kind === 'skopeo').length;
+  for (const { source, ...image } of images) {
+    if (source.kind === 'layout') {
+      const { kind: _, ...layout } = source;
+      requests.push({ ...image, ...layout });
+      continue;
+    }
+    const name = formatReference(image.reference);
+    const selector = { kind: 'position', position: fetched.length } as const;
+    const fetch = { name, location: source.location, arch, folder, access: options.access };
+    const position = fetched.length + 1;
+    const onBytes = (bytes: number) => options.onProgress?.({ kind: 'fetch', image: name, position, total, bytes });
+    onBytes(0);
+    const { top, subjects } = await watchSize(join(folder, INCOMING), onBytes, () =>
+      withOrigin(image.origin, () => fetchImage(fetch, signal)),
+    );
+    fetched.push(top);
+    if (options.withSignatures && source.location.startsWith('docker://')) {
+      await withOrigin(image.origin, async () => {
+        for (const [tag, found] of await fetchSignatures(fetch, subjects, signal)) {
+          signatures.set(`${image.reference.repository}:${tag}`, found);
+        }
+      });
+    }
+    requests.push({ ...image, directory: folder, selector, isDisposable: true, place: source.location });
+  }
+  if (fetched.length > 0) {
+    const named = [...signatures].map(([name, found]) => ({ ...found, annotations: { [REF_NAME]: name } }));
+    const manifests = [...fetched, ...named];
+    await writeFile(join(folder, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
+  }
+  return requests;
+}
+
+/** Transports that can hold an index. In the others, reading a manifest is slow. */
+const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
+
+const INCOMING = 'incoming';
+
+interface Fetch {
+  readonly name: string;
+  readonly location: string;
+  readonly arch: string;
+  readonly folder: string;
+  readonly access: RegistryAccess;
+  /** A signature is not signed itself, so it could never satisfy a policy.json. */
+  readonly isSignature?: true;
+}
+
+/** `subjects` may be signed: an index and its manifest. */
+interface FetchedImage {
+  readonly top: Descriptor;
+  readonly subjects: readonly Digest[];
+}
+
+async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<FetchedImage> {
+  const { name, location } = fetch;
+  await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
+  const index = MAY_BE_INDEX.test(location) ? await fetchIndex(fetch, signal) : undefined;
+  if (index === undefined) {
+    const found = await copyManifest(fetch, location, signal);
+    return { top: found, subjects: [found.digest] };
+  }
+  // Only a registry answers a manifest by its digest; for other transports skopeo chooses one from
+  // the index by platform.
+  const isRegistry = location.startsWith('docker://');
+  for (const digest of isRegistry ? index.children : index.children.slice(0, 1)) {
+    const from = isRegistry ? `docker://${repositoryIn(fetch)}@${digest}` : location;
+    const found = await copyManifest(fetch, from, signal);
+    if (found.digest === digest && (isRegistry || index.children.length === 1)) continue;
+    throw bundleError(
+      'bundle/source',
+      `${name} from ${location}: skopeo takes only ${found.digest} from its index, and nodes choose from ${index.children.join(', ')}; give it as docker://, oci: or --archive`,
+    );
+  }
+  return { top: index.descriptor, subjects: [index.descriptor.digest, ...index.children] };
+}
+
+function repositoryIn({ location }: Fetch): string {
+  return repositoryOf(location.slice('docker://'.length));
+}
+
+async function fetchSignatures(
+  fetch: Fetch,
+  subjects: readonly Digest[],
+  signal: AbortSignal,
+): Promise<Map<string, Descriptor>> {
+  const found = new Map<string, Descriptor>();
+  for (const tag of subjects.map(signatureTagOf)) {
+    const location = `docker://${repositoryIn(fetch)}:${tag}`;
+    const bytes = await inspectIfThere(fetch, location, signal);
+    if (bytes === undefined) continue;
+    const digest = digestOf(bytes);
+    const fixed = `docker://${repositoryIn(fetch)}@${digest}`;
+    found.set(tag, await copyManifest({ ...fetch, isSignature: true }, fixed, signal));
+  }
+  return found;
+}
+
+/** How registries report a missing tag; skopeo 1.9 exits with 1 for every error. */
+const NOT_THERE = /manifest unknown|name unknown|image not found|status code 404|404 not found/i;
+
+async function inspectIfThere(
+  { name, access }: Fetch,
+  location: string,
+  signal: AbortSignal,
+): Promise<Buffer | undefined> {
+  try {
+    const what = `the signature of ${name} at ${location}`;
+    return await runSkopeo(['inspect', ...accessFlags(access, 'inspect'), '--raw', location], what, signal);
+  } catch (error) {
+    if (error instanceof AppError && NOT_THERE.test(error.message)) return undefined;
+    throw error;
+  }
+}
+
+/** Undefined for a single manifest. Skopeo alone would copy the manifest and drop the index. */
+async function fetchIndex(
+  { name, location, arch, folder, access }: Fetch,
+  signal: AbortSignal,
+): Promise<{ readonly descriptor: Descriptor; readonly children: readonly Digest[] } | undefined> {
+  const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', location];
+  const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);
+  const mediaType = mediaTypeOf(bytes, name);
+  if (!indexMediaTypes.has(mediaType)) return undefined;
+  const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
+  const children = manifestsForPlatform(index, arch, name).map(({ digest }) => digest);
+  return { descriptor: await keepDocument(folder, bytes, mediaType), children };
+}
+
+/** The `dir:` transport keeps Docker's schema 2; for an OCI layout skopeo would rewrite it. */
+async function copyManifest(
+  { name, arch, folder, access, isSignature }: Fetch,
+  location: string,
+  signal: AbortSignal,
+): Promise<Descriptor> {
+  const incoming = join(folder, INCOMING);
+  const platform = ['--override-os', 'linux', '--override-arch', arch];
+  const policy = isSignature ? ['--insecure-policy'] : [];
+  const copy = ['copy', ...accessFlags(access, 'copy'), '--quiet', '--preserve-digests', location, `dir:${incoming}`];
+  await runSkopeo([...policy, ...platform, ...copy], `${name} from ${location}`, signal);
+  for (const file of (await readdir(incoming)).filter((entry) => /^[0-9a-f]{64}$/.test(entry))) {
+    await rename(join(incoming, file), layoutBlobPath(folder, digestFromHex(file)));
+  }
+  const bytes = await readFile(join(incoming, 'manifest.json'));
+  await rm(incoming, { recursive: true });
+  return keepDocument(folder, bytes, mediaTypeOf(bytes, name));
+}
+
+async function keepDocument(folder: string, bytes: Buffer, mediaType: string): Promise<Descriptor> {
+  const digest = digestOf(bytes);
+  await writeFile(layoutBlobPath(folder, digest), bytes);
+  return { mediaType, digest, size: bytes.length };
+}
+
+const typed = v.looseObject({ mediaType: v.exactOptional(v.string()), manifests: v.exactOptional(v.unknown()) });
+
+/** image-spec: `mediaType` is optional in OCI documents; Docker's always have it. */
+function mediaTypeOf(bytes: Buffer, name: string): string {
+  const { mediaType, manifests } = parseJson(bytes, typed, `manifest of ${name}`, 'bundle/source');
+  return mediaType ?? (manifests === undefined ? mediaTypes.ociManifest : mediaTypes.ociIndex);
+}

@@ -1,0 +1,96 @@
+import { readFile, stat } from 'node:fs/promises';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import { type ImageRequest, parseImageRequest } from '../../bundle/image-request.ts';
+import { AppError, FaultList, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { decodeText } from '../../platform/plain-text.ts';
+
+const MAX_FILE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * At most 4 MiB.
+ *
+ * @throws AppError `bundle/option` (`reject`) with file and line; `bundle/source` when it can't be
+ *   read
+ */
+export async function readImagesFile(path: string, signal: AbortSignal, shortNames?: string): Promise<ImageRequest[]> {
+  try {
+    const { size } = await stat(path);
+    if (size > MAX_FILE_BYTES) {
+      throw bundleError('bundle/option', `${path} has ${size} bytes, and ${MAX_FILE_BYTES} are allowed`);
+    }
+    return parseImagesFile(textOf(await readFile(path, { signal }), path), path, shortNames);
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
+    throw bundleError('bundle/source', `images file ${path} can't be read: ${reasonOf(cause)}`, { cause });
+  }
+}
+
+function textOf(bytes: Buffer, path: string): string {
+  try {
+    return decodeText(bytes, true);
+  } catch (cause) {
+    throw bundleError('bundle/option', `images file ${path} is not UTF-8 text: save it as such`, { cause });
+  }
+}
+
+/**
+ * Parses a list of images. A line has the argument of `--image`, then options (`pin=false`),
+ * separated by spaces. `#` at the start or after a space begins a comment.
+ *
+ * @param shortNames the registry of names without one; without it they are faults
+ * @throws AppError `bundle/option` (`reject`) as `FILE:LINE: why`
+ */
+export function parseImagesFile(text: string, path: string, shortNames?: string): ImageRequest[] {
+  const lines = text.replace(/^\ufeff/, '').split('\n');
+  const faults = new FaultList();
+  const images = lines.flatMap((line, at) => {
+    const words = line.replace(/(^|\s)#.*$/s, '').trim();
+    try {
+      return words === '' ? [] : [parseLine(words.split(/\s+/), `${path}:${at + 1}`, shortNames)];
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      faults.add(error);
+      return [];
+    }
+  });
+  faults.throwAny();
+  return images;
+}
+
+function parseLine(
+  [image = '', ...settings]: readonly string[],
+  origin: string,
+  shortNames: string | undefined,
+): ImageRequest {
+  try {
+    return { ...parseImageRequest(image, shortNames), ...parsePin(settings), origin };
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    throw bundleError('bundle/option', `${origin}: ${cause.message}`, { cause });
+  }
+}
+
+function parsePin(settings: readonly string[]): { pin?: boolean } {
+  const [first, second] = settings;
+  const wrong = settings.find((setting) => !/^pin=(?:true|false)$/.test(setting));
+  if (wrong !== undefined) {
+    throw bundleError(
+      'bundle/option',
+      `'${wrong}' is not an option of an image; the options are pin=false and pin=true`,
+    );
+  }
+  if (second !== undefined) throw bundleError('bundle/option', `'${second}': pin is given twice`);
+  return first === undefined ? {} : { pin: first === 'pin=true' };
+}
+
+/** Errors of `act` begin with file and line of the request; code and disposition stay. */
+export async function withOrigin<T>(origin: string | undefined, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (cause) {
+    if (origin === undefined || !(cause instanceof AppError)) throw cause;
+    const { code, disposition, message } = cause;
+    throw new AppError({ code, disposition, message: `${origin}: ${message}`, cause });
+  }
+}

@@ -1,0 +1,198 @@
+import { stat } from 'node:fs/promises';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import type { ManifestDocument } from '../../bundle/documents/kubernetes-manifest.ts';
+import { fromRegistry, type ImageRequest } from '../../bundle/image-request.ts';
+import { formatReference, isCanonicalReference, parseReference, withRegistry } from '../../domain/model/reference.ts';
+import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
+import { looseImagesIn } from '../../domain/release/manifests/loose-images.ts';
+import { isImagePattern, type PlacedPodImage, placedPodImagesIn } from '../../domain/release/pod-images.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { decodeText, oneLine } from '../../platform/plain-text.ts';
+import { sourceError } from './layout-source.ts';
+import { MAX_MANIFEST_BYTES, manifestFiles, parseManifest, readManifestText } from './manifests.ts';
+
+interface Untaken {
+  readonly origin: string;
+  readonly image: string;
+}
+
+export interface ImagesFrom {
+  /** Each image once, in order, from its own registry. */
+  readonly requests: readonly ImageRequest[];
+  /** Every image of a pod. */
+  readonly used: readonly ManifestImage[];
+  /** Texts outside pods that look like images, each once. */
+  readonly untaken: readonly Untaken[];
+  /**
+   * A sentence for each document that is no Kubernetes object, each image that is a pattern, and
+   * each file that repeats keys or is left out.
+   */
+  readonly notes: readonly string[];
+}
+
+const STDIN = 'standard input';
+const MAX_FAULTS = 20;
+/** What most charts mean by a short name. */
+const DOCKER = 'docker.io';
+
+/**
+ * Takes the images of every pod out of Kubernetes manifests and rendered charts (YAML or JSON,
+ * several documents, lists).
+ *
+ * @param source a folder (its `*.yaml`, `*.yml`, `*.json`), a file, or `-` for `stdin`
+ * @param shortNames the registry of names without one; without it they are faults
+ * @throws AppError `bundle/source` (`reject`) when it can't be read, is malformed or has no image;
+ *   `bundle/option` with all references that are malformed or short
+ */
+export async function readImagesFrom(
+  { source, shortNames }: { readonly source: string; readonly shortNames?: string | undefined },
+  stdin: () => AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): Promise<ImagesFrom> {
+  const found: ImagesFrom[] = [];
+  const add = (text: string, file: string) =>
+    found.push(imagesOf(text, file, { shortNames, isInFolder: file !== source && source !== '-' }));
+  if (source === '-') add(await readAll(stdin(), signal), STDIN);
+  else for (const file of await filesOf(source, signal)) add(await readManifestText(file, signal), file);
+  const all = merged(found);
+  if (all.requests.length > 0) return all;
+  const where = source === '-' ? `${STDIN}: did the command before the pipe fail?` : source;
+  throw bundleError('bundle/source', `no pod with an image is in ${where}`);
+}
+
+/** One sentence for each image outside pods that is not requested. */
+export function untakenNotes({ untaken }: ImagesFrom, requests: readonly ImageRequest[]): string[] {
+  const known = new Set(requests.flatMap(({ reference }) => [formatReference(reference)]));
+  return untaken
+    .filter(({ image }) => !known.has(comparable(image)))
+    .map(({ origin, image }) =>
+      oneLine(
+        `${origin}: ${image} looks like an image, but stands outside of a pod, and was not taken: add it with --image if it is needed`,
+      ),
+    );
+}
+
+export function merged(found: readonly ImagesFrom[]): ImagesFrom {
+  return {
+    requests: firstOfEach(
+      found.flatMap(({ requests }) => requests),
+      ({ reference }) => formatReference(reference),
+    ),
+    used: found.flatMap(({ used }) => used),
+    untaken: firstOfEach(
+      found.flatMap(({ untaken }) => untaken),
+      ({ image }) => comparable(image),
+    ),
+    notes: found.flatMap(({ notes }) => notes),
+  };
+}
+
+function imagesOf(
+  text: string,
+  file: string,
+  { shortNames, isInFolder }: { readonly shortNames: string | undefined; readonly isInFolder: boolean },
+): ImagesFrom {
+  const { documents: all, notes } = parseManifest(text, file, isInFolder);
+  const documents = all.filter(({ value }) => value !== null && value !== undefined);
+  const placed = documents.flatMap((document) =>
+    placedPodImagesIn(document.value).map((image) => ({
+      image: shortNames === undefined ? image : { ...image, image: withRegistry(image.image, shortNames) },
+      origin: originOf(file, document, image),
+    })),
+  );
+  // A container without an image gets a warning of its own.
+  const isPattern = ({ image }: (typeof placed)[number]) => isImagePattern(image.image);
+  const requests = requestsOf(placed.filter((one) => one.image.image !== '' && !isPattern(one)));
+  return {
+    requests,
+    used: placed.map(({ image: { owner: _, field: __, ...image } }) => ({ ...image, file })),
+    untaken: documents.flatMap((document) =>
+      looseImagesIn(document.value).map((loose) => ({ image: loose.image, origin: originOf(file, document, loose) })),
+    ),
+    notes: [
+      ...notes,
+      ...placed
+        .filter(isPattern)
+        .map(({ image: { image }, origin }) =>
+          oneLine(`${origin}: ${JSON.stringify(image)} is a pattern, not an image, and was not taken`),
+        ),
+      ...documents.flatMap((document) => (isObjectOfKubernetes(document.value) ? [] : [foreignNote(file, document)])),
+    ],
+  };
+}
+
+function requestsOf(placed: readonly { readonly image: PlacedPodImage; readonly origin: string }[]): ImageRequest[] {
+  const faults: string[] = [];
+  let isShort = false;
+  const requests = placed.flatMap(({ image: { image }, origin }): ImageRequest[] => {
+    try {
+      const reference = parseReference(image);
+      return [{ reference, source: fromRegistry(reference), isReplaceable: true, origin }];
+    } catch (cause) {
+      faults.push(`${origin}: ${reasonOf(cause)}`);
+      isShort ||= isReference(withRegistry(image, DOCKER));
+      return [];
+    }
+  });
+  if (faults.length === 0) return requests;
+  const more = faults.length > MAX_FAULTS ? `; and ${faults.length - MAX_FAULTS} more` : '';
+  const hint = isShort ? `; --short-names REGISTRY says where short names come from, for example ${DOCKER}` : '';
+  throw bundleError('bundle/option', oneLine(`${faults.slice(0, MAX_FAULTS).join('; ')}${more}${hint}`));
+}
+
+function isReference(text: string): boolean {
+  return isCanonicalReference(comparable(text));
+}
+
+function originOf(file: string, { number }: ManifestDocument, of: { readonly owner: string; readonly field: string }) {
+  return `${file}: document ${number}, ${of.owner === '' ? '' : `${of.owner}, `}${of.field}`;
+}
+
+function isObjectOfKubernetes(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'kind' in value && typeof value.kind === 'string';
+}
+
+function foreignNote(file: string, { number, line }: ManifestDocument): string {
+  return `${file}: document ${number} (line ${line}) is no Kubernetes object: it has no kind; only pods in it were looked for`;
+}
+
+async function filesOf(source: string, signal: AbortSignal): Promise<string[]> {
+  const found = await stat(source).catch((cause: unknown) => {
+    throw sourceError(source, cause);
+  });
+  return found.isDirectory() ? manifestFiles(source, signal) : [source];
+}
+
+async function readAll(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  try {
+    for await (const chunk of stream) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > MAX_MANIFEST_BYTES) break;
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw sourceError(STDIN, cause);
+  }
+  if (sizeBytes <= MAX_MANIFEST_BYTES) return decodeText(Buffer.concat(chunks));
+  throw bundleError(
+    'bundle/source',
+    `${STDIN} has more than ${MAX_MANIFEST_BYTES} bytes: give a folder of smaller files instead`,
+  );
+}
+
+function comparable(image: string): string {
+  try {
+    return formatReference(parseReference(image));
+  } catch {
+    return image;
+  }
+}
+
+function firstOfEach<T>(all: readonly T[], keyOf: (one: T) => string): T[] {
+  const first = new Map<string, T>();
+  for (const one of all) if (!first.has(keyOf(one))) first.set(keyOf(one), one);
+  return [...first.values()];
+}

@@ -1,0 +1,161 @@
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import {
+  type Descriptor,
+  type IndexEntry,
+  manifestMediaTypes,
+  parseSourceIndex,
+  type SourceEntry,
+} from '../../bundle/format/oci-schema.ts';
+import type { LayoutSelector } from '../../bundle/image-request.ts';
+import { limits } from '../../bundle/limits.ts';
+import { type Digest, hexOf } from '../../domain/model/digest.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { digestOf } from '../../platform/digest.ts';
+
+/** image-spec, annotations.md: what the name of an entry of a layout. */
+export const REF_NAME = 'org.opencontainers.image.ref.name';
+
+export interface SourceFile {
+  readonly path: string;
+  /** Its name in errors. */
+  readonly what: string;
+}
+
+export function layoutBlobPath(directory: string, digest: Digest): string {
+  return join(directory, 'blobs', 'sha256', hexOf(digest));
+}
+
+/** @throws AppError `bundle/source` (`reject`) */
+export async function readLayoutIndex(directory: string, signal: AbortSignal): Promise<readonly SourceEntry[]> {
+  const path = join(directory, 'index.json');
+  return parseSourceIndex(await readLimited(path, limits.indexBytes, signal), path, 'bundle/source');
+}
+
+/** A sentence for each entry that is left out, since its digest is not a SHA-256. */
+export function leftOutNotes(place: string, entries: readonly SourceEntry[]): string[] {
+  return entries.flatMap((found) =>
+    found.kind === 'usable' ? [] : [`${place}: ${shownEntry(found)} is left out: ${NOT_SHA256}`],
+  );
+}
+
+const NOT_SHA256 = 'its digest is not a SHA-256, and bundles and nodes know no other algorithm';
+
+function shownEntry({ digest, name }: Extract<SourceEntry, { kind: 'other-algorithm' }>): string {
+  const short = digest.length > 40 ? `${digest.slice(0, 40)}…` : digest;
+  return name === undefined ? short : `${name} (${short})`;
+}
+
+export function refNameOf(entry: IndexEntry): string | undefined {
+  return entry.annotations?.[REF_NAME];
+}
+
+/**
+ * The selected entry (image-spec, image-layout.md).
+ *
+ * @throws AppError `bundle/source` (`reject`) that lists the names to choose from
+ */
+export function findInLayout(place: string, selector: LayoutSelector, entries: readonly SourceEntry[]): IndexEntry {
+  const selected = entries.filter((entry, at) => isSelected(entry, at, selector));
+  // An entry that can't be taken does not hide the only one that can.
+  const found = selector.kind === 'only' ? selected.filter(({ kind }) => kind === 'usable') : selected;
+  const [first] = found.length === 0 ? selected : found;
+  const usable = found.flatMap((one) => (one.kind === 'usable' ? one.entry : []));
+  if (first?.kind === 'other-algorithm') {
+    throw bundleError(
+      'bundle/source',
+      `${place}: ${shownEntry(first)} can't be taken: ${NOT_SHA256}; copy the image into another layout with SHA-256`,
+    );
+  }
+  const [entry] = usable;
+  if (entry === undefined || new Set(usable.map(({ digest }) => digest)).size > 1) {
+    const names = entries.map((one, at) => nameOf(one) ?? `@${at}`).slice(0, 20);
+    const wanted = {
+      only: 'more than one image or none',
+      name: 'no image, or more than one, has that name',
+      digest: 'no image of that digest',
+      position: 'no image at that position',
+    };
+    throw bundleError(
+      'bundle/source',
+      `${place} (${describe(selector)}): ${wanted[selector.kind]}; choose with ${place}:NAME from: ${names.join(', ') || '(empty)'}`,
+    );
+  }
+  if (!manifestMediaTypes.has(entry.mediaType)) {
+    throw bundleError(
+      'bundle/source',
+      `${place}: ${entry.digest} is not an image but ${JSON.stringify(entry.mediaType)}`,
+    );
+  }
+  return entry;
+}
+
+function nameOf(found: SourceEntry): string | undefined {
+  return found.kind === 'usable' ? refNameOf(found.entry) : found.name;
+}
+
+/**
+ * Reads a manifest, index or config.
+ *
+ * @throws AppError `bundle/source` (`reject`) when it is absent, too large, or has another size or
+ *   digest
+ */
+export async function readLayoutDocument(
+  { path, what }: SourceFile,
+  of: Descriptor,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const bytes = await readLimited(path, limits.manifestBytes, signal, what);
+  const found = digestOf(bytes);
+  if (found === of.digest && bytes.length === of.size) return bytes;
+  throw bundleError(
+    'bundle/source',
+    `${what} is damaged: its digest is ${found}, ${bytes.length} bytes; expected ${of.digest}, ${of.size} bytes`,
+  );
+}
+
+async function readLimited(path: string, maxBytes: number, signal: AbortSignal, what = path): Promise<Buffer> {
+  try {
+    const { size } = await stat(path);
+    if (size > maxBytes) throw bundleError('bundle/source', `${what} has ${size} bytes, and ${maxBytes} are allowed`);
+    return await readFile(path, { signal });
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw sourceError(what, cause);
+  }
+}
+
+/** A system error as `bundle/source` (`reject`); an AppError stays. */
+export function sourceError(what: string, cause: unknown): unknown {
+  if (cause instanceof AppError) return cause;
+  // Without the path, which may be ours.
+  const reason = reasonOf(cause).replace(/ '.*'\)$/, ')');
+  return bundleError('bundle/source', `${what} can't be read: ${reason}`, { cause });
+}
+
+function isSelected(entry: SourceEntry, at: number, selector: LayoutSelector): boolean {
+  switch (selector.kind) {
+    case 'only':
+      return true;
+    case 'name':
+      return nameOf(entry) === selector.name;
+    case 'digest':
+      return entry.kind === 'usable' && entry.entry.digest === selector.digest;
+    case 'position':
+      return at === selector.position;
+  }
+}
+
+function describe(selector: LayoutSelector): string {
+  switch (selector.kind) {
+    case 'only':
+      return 'no name given';
+    case 'name':
+      return selector.name;
+    case 'digest':
+      return selector.digest;
+    case 'position':
+      return `@${selector.position}`;
+  }
+}

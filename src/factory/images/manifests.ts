@@ -1,0 +1,108 @@
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import {
+  imagesIn,
+  type ManifestDocument,
+  parseManifestDocuments,
+  repeatedKeyNotes,
+} from '../../bundle/documents/kubernetes-manifest.ts';
+import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { decodeText } from '../../platform/plain-text.ts';
+import { sourceError } from './layout-source.ts';
+
+export interface Manifests {
+  readonly images: readonly ManifestImage[];
+  readonly notes: readonly string[];
+}
+
+export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
+const MAX_FILES = 20_000;
+const MANIFEST = /\.(?:ya?ml|json)$/i;
+
+/**
+ * Reads the images of every document of every `*.yaml`, `*.yml` and `*.json` (YAML 1.2 with merge
+ * keys) below `directory`, by path. Hidden entries and links to folders are left out. At most
+ * 20,000 files of 16 MiB each.
+ *
+ * @throws AppError `bundle/source` (`reject`) as {@link parseManifest}; also without a manifest
+ */
+export async function readManifests(directory: string, signal: AbortSignal): Promise<Manifests> {
+  const images: ManifestImage[] = [];
+  const notes: string[] = [];
+  for (const file of await manifestFiles(directory, signal)) {
+    const { documents, notes: own } = parseManifest(await readManifestText(file, signal), file, true);
+    for (const image of imagesIn(documents, file)) images.push(image);
+    notes.push(...own);
+  }
+  return { images, notes };
+}
+
+/** A member whose value names an image, in YAML or JSON. */
+const NAMES_IMAGE = /image["']?\s*:/i;
+
+/**
+ * A malformed file that names no image is left out with a note: people keep all kinds of files
+ * beside their manifests.
+ *
+ * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`
+ */
+export function parseManifest(
+  text: string,
+  file: string,
+  isInFolder: boolean,
+): { readonly documents: readonly ManifestDocument[]; readonly notes: readonly string[] } {
+  try {
+    const documents = parseManifestDocuments(text, file);
+    return { documents, notes: repeatedKeyNotes(documents, file) };
+  } catch (error) {
+    if (!(error instanceof AppError) || !isInFolder || NAMES_IMAGE.test(text)) throw error;
+    return { documents: [], notes: [`${error.message}; the file names no image, and is left out`] };
+  }
+}
+
+/**
+ * Sorted.
+ *
+ * @throws AppError `bundle/source` (`reject`) when there is none, or too many
+ */
+export async function manifestFiles(directory: string, signal: AbortSignal): Promise<string[]> {
+  const files = await filesBelow(directory, signal);
+  if (files.length > 0) return files;
+  throw bundleError('bundle/source', `there is no *.yaml, *.yml or *.json in ${directory}`);
+}
+
+async function filesBelow(directory: string, signal: AbortSignal): Promise<string[]> {
+  signal.throwIfAborted();
+  const entries = await readdir(directory, { withFileTypes: true }).catch((cause: unknown) => {
+    throw sourceError(directory, cause);
+  });
+  const files: string[] = [];
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const path = join(directory, entry.name);
+    if (entry.name.startsWith('.')) continue;
+    if (entry.isDirectory()) files.push(...(await filesBelow(path, signal)));
+    else if (MANIFEST.test(entry.name) && (entry.isFile() || entry.isSymbolicLink())) files.push(path);
+    if (files.length > MAX_FILES)
+      throw bundleError('bundle/source', `${directory} has more than ${MAX_FILES} manifests`);
+  }
+  return files;
+}
+
+/**
+ * @throws AppError `bundle/source` (`reject`) when it is larger than 16 MiB, no file, or unreadable
+ */
+export async function readManifestText(path: string, signal: AbortSignal): Promise<string> {
+  try {
+    const found = await stat(path);
+    if (!found.isFile()) throw bundleError('bundle/source', `${path} is not a file`);
+    if (found.size > MAX_MANIFEST_BYTES) {
+      throw bundleError('bundle/source', `${path} has ${found.size} bytes, and ${MAX_MANIFEST_BYTES} are allowed`);
+    }
+    return decodeText(await readFile(path, { signal }));
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw sourceError(path, cause);
+  }
+}

@@ -1,0 +1,406 @@
+import { bundleError } from '../../bundle/bundle-error.ts';
+import {
+  configMediaTypes,
+  type Descriptor,
+  type IndexEntry,
+  indexMediaTypes,
+  manifestMediaTypes,
+  manifestsForPlatform,
+  parseConfig,
+  parseIndex,
+  parseManifest,
+  type SourceEntry,
+} from '../../bundle/format/oci-schema.ts';
+import type { ImageRequest, LayoutSelector } from '../../bundle/image-request.ts';
+import { limits } from '../../bundle/limits.ts';
+import type { AttachedTag, Image } from '../../domain/model/bundle.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { formatReference, lastPathPart, parseReference, type Reference } from '../../domain/model/reference.ts';
+import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../domain/model/version.ts';
+import { withOrigin } from './images-file.ts';
+import {
+  findInLayout,
+  layoutBlobPath,
+  leftOutNotes,
+  readLayoutDocument,
+  readLayoutIndex,
+  refNameOf,
+  type SourceFile,
+} from './layout-source.ts';
+
+export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
+  readonly directory: string;
+  readonly selector: LayoutSelector;
+  /** The layout is ours: its layers may be moved out. Default false. */
+  readonly isDisposable?: boolean;
+  /** What errors call the layout when its path is ours. Default `oci:` and the directory. */
+  readonly place?: string;
+}
+
+/** `diffId` is the expected digest of the unpacked layer. */
+export interface PlannedLayer extends Descriptor, SourceFile {
+  readonly diffId: Digest;
+  readonly isDisposable: boolean;
+}
+
+/** `sizeBytes` is that of the document that its digest names. */
+export interface PlannedImage extends Image {
+  readonly sizeBytes: number;
+}
+
+/** Documents are manifests, indexes, configs and signatures with their bytes; each blob once. */
+export interface Plan {
+  readonly images: readonly PlannedImage[];
+  readonly documents: ReadonlyMap<Digest, Buffer>;
+  readonly layers: readonly PlannedLayer[];
+  readonly warnings: readonly string[];
+  /** Digests of references without one, in the order of the requests. */
+  readonly resolved: ReadonlyMap<string, Digest>;
+}
+
+interface Draft {
+  readonly images: Map<string, PlannedImage>;
+  readonly documents: Map<Digest, Buffer>;
+  /** `at`: its place in {@link Plan.layers}. */
+  readonly layers: Map<Digest, PlannedLayer & { readonly at: number }>;
+  readonly warnings: string[];
+  readonly resolved: Map<string, Digest>;
+  /** By folder. */
+  readonly indexes: Map<string, readonly SourceEntry[]>;
+  /** By reference: where it was requested first. */
+  readonly origins: Map<string, string>;
+}
+
+/**
+ * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must
+ * be copied. An index keeps its digest; other platforms are left out. Requests for the same digest
+ * in one repository become one image with all their tags.
+ *
+ * @throws AppError `bundle/source`, `bundle/option` (`reject`) that names the image
+ */
+export async function planImages(requests: readonly LayoutRequest[], arch: string, signal: AbortSignal): Promise<Plan> {
+  const draft: Draft = {
+    images: new Map(),
+    documents: new Map(),
+    layers: new Map(),
+    warnings: [],
+    resolved: new Map(),
+    origins: new Map(),
+    indexes: new Map(),
+  };
+  for (const request of requests) {
+    await withOrigin(request.origin, async () => {
+      addImage(draft, await planImage(draft, request, arch, signal), request);
+    });
+  }
+  if (draft.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
+  return {
+    images: nameComponents(deriveTags([...draft.images.values()]), draft.warnings),
+    documents: draft.documents,
+    layers: [...draft.layers.values()].map(({ at: _, ...layer }) => layer),
+    warnings: draft.warnings,
+    resolved: draft.resolved,
+  };
+}
+
+async function planImage(
+  draft: Draft,
+  request: LayoutRequest,
+  arch: string,
+  signal: AbortSignal,
+): Promise<PlannedImage> {
+  const { reference, directory } = request;
+  const name = formatReference(reference);
+  const place = placeOf(request);
+  const entries = await entriesOf(draft, request, signal);
+  const top = findInLayout(place, selectorOf(request), entries);
+  if (reference.digest !== undefined && reference.digest !== top.digest) {
+    throw bundleError('bundle/source', `${name}: ${place} holds ${top.digest} instead`);
+  }
+  const read = async (of: Descriptor) => {
+    const file = { path: layoutBlobPath(directory, of.digest), what: `blob ${of.digest} of ${name} in ${place}` };
+    const bytes = await readLayoutDocument(file, of, signal);
+    draft.documents.set(of.digest, bytes);
+    return bytes;
+  };
+  const chosen = await chooseManifests(top, name, arch, read);
+  const layers: number[] = [];
+  for (const { bytes } of chosen) {
+    const manifest = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
+    if (!configMediaTypes.has(manifest.config.mediaType)) {
+      throw bundleError(
+        'bundle/source',
+        `${name} is not a container image: its config is ${JSON.stringify(manifest.config.mediaType)}`,
+      );
+    }
+    const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
+    if (config.architecture !== undefined && config.architecture !== arch) {
+      throw bundleError(
+        'bundle/source',
+        `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`,
+      );
+    }
+    layers.push(...planLayers(draft, request, manifest.layers, config.rootfs.diff_ids));
+  }
+  const subjects = [...new Set([top.digest, ...chosen.map(({ digest }) => digest)])];
+  const attached = await readSignatures(subjects, {
+    repository: reference.repository,
+    entries: entries.flatMap((one) => (one.kind === 'usable' ? one.entry : [])),
+    read,
+  });
+  return {
+    reference: formatReference({ repository: reference.repository, digest: top.digest }),
+    digest: top.digest,
+    mediaType: top.mediaType,
+    sizeBytes: top.size,
+    tags:
+      reference.tag === undefined ? [] : [formatReference({ repository: reference.repository, tag: reference.tag })],
+    ...(request.component !== undefined && { component: request.component }),
+    pin: request.pin ?? true,
+    layers,
+    ...(attached.length > 0 && { attached }),
+  };
+}
+
+/** Each layout is read once. */
+async function entriesOf(draft: Draft, request: LayoutRequest, signal: AbortSignal): Promise<readonly SourceEntry[]> {
+  const { directory } = request;
+  const known = draft.indexes.get(directory);
+  if (known !== undefined) return known;
+  const entries = await readLayoutIndex(directory, signal);
+  draft.indexes.set(directory, entries);
+  draft.warnings.push(...leftOutNotes(placeOf(request), entries));
+  return entries;
+}
+
+function placeOf({ place, directory }: LayoutRequest): string {
+  return place ?? `oci:${directory}`;
+}
+
+function selectorOf({ selector, reference }: LayoutRequest): LayoutSelector {
+  if (selector.kind !== 'only' || reference.digest === undefined) return selector;
+  return { kind: 'digest', digest: reference.digest };
+}
+
+/** The document itself, or the manifests of an index that runtimes choose. */
+async function chooseManifests(
+  top: Descriptor,
+  name: string,
+  arch: string,
+  read: (of: Descriptor) => Promise<Buffer>,
+): Promise<{ readonly digest: Digest; readonly bytes: Buffer }[]> {
+  const bytes = await read(top);
+  if (!indexMediaTypes.has(top.mediaType)) return [{ digest: top.digest, bytes }];
+  const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
+  const chosen: { readonly digest: Digest; readonly bytes: Buffer }[] = [];
+  for (const entry of manifestsForPlatform(index, arch, name)) {
+    chosen.push({ digest: entry.digest, bytes: await read(entry) });
+  }
+  return chosen;
+}
+
+function planLayers(
+  draft: Draft,
+  request: LayoutRequest,
+  layers: readonly Descriptor[],
+  diffIds: readonly Digest[],
+): number[] {
+  const { directory, isDisposable = false } = request;
+  const name = formatReference(request.reference);
+  if (layers.length > limits.layersPerImage) {
+    throw bundleError(
+      'bundle/source',
+      `${name} has ${layers.length} layers, and ${limits.layersPerImage} are allowed: squash it`,
+    );
+  }
+  if (layers.length !== diffIds.length) {
+    throw bundleError(
+      'bundle/source',
+      `${name}: its manifest has ${layers.length} layers, its config ${diffIds.length}`,
+    );
+  }
+  return layers.map((layer, at) => {
+    const diffId = diffIds[at] ?? layer.digest;
+    const known = draft.layers.get(layer.digest);
+    if (known !== undefined) return known.at;
+    const path = layoutBlobPath(directory, layer.digest);
+    const what = `layer ${layer.digest} of ${name} in ${placeOf(request)}`;
+    const planned = { ...layer, path, what, diffId, isDisposable, at: draft.layers.size };
+    draft.layers.set(layer.digest, planned);
+    return planned.at;
+  });
+}
+
+function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): void {
+  const name = formatReference(request.reference);
+  warnOfTag(draft, request.reference, name);
+  warnOfAddress(draft, request.reference);
+  if (request.reference.digest === undefined) draft.resolved.set(name, image.digest);
+  const taken = [...draft.images.values()].find(
+    (other) => other.reference !== image.reference && other.tags.some((tag) => image.tags.includes(tag)),
+  );
+  if (taken !== undefined) {
+    throw bundleError('bundle/option', `${name} is requested twice with different digests${firstIn(draft, taken)}`);
+  }
+  const known = draft.images.get(image.reference);
+  if (known === undefined) {
+    draft.images.set(image.reference, image);
+    if (request.origin !== undefined) draft.origins.set(image.reference, request.origin);
+    return;
+  }
+  if (known.component !== undefined && image.component !== undefined && known.component !== image.component) {
+    const both = `${known.component} and ${image.component}`;
+    throw bundleError('bundle/option', `${name} has two components: ${both}${firstIn(draft, known)}`);
+  }
+  if (known.pin !== image.pin) {
+    throw bundleError(
+      'bundle/option',
+      `${name} is the same image as another one, but only one of them is to be pinned${firstIn(draft, known)}`,
+    );
+  }
+  draft.images.set(image.reference, {
+    ...image,
+    ...known,
+    ...(image.component !== undefined && { component: image.component }),
+    tags: [...new Set([...known.tags, ...image.tags])],
+  });
+}
+
+function firstIn({ origins }: Draft, { reference }: PlannedImage): string {
+  const origin = origins.get(reference);
+  return origin === undefined ? '' : ` (first in ${origin})`;
+}
+
+/** Kubernetes uses the pull policy `Always` for `latest`, and without tag and digest. */
+function warnOfTag({ warnings }: Draft, { tag, digest }: Reference, name: string): void {
+  const always =
+    'with it Kubernetes uses imagePullPolicy Always and asks the registry at each start; use a version as tag';
+  const warning =
+    tag === 'latest'
+      ? `${name}: the tag 'latest' may name another image tomorrow, and ${always}`
+      : tag === undefined && digest === undefined
+        ? `${name} has no tag, so activation can't set one, and ${always}`
+        : undefined;
+  if (warning !== undefined && !warnings.includes(warning)) warnings.push(warning);
+}
+
+/** containers/image, with which CRI-O pulls, reads no such name. containerd does. */
+function warnOfAddress({ warnings }: Draft, { registry }: Reference): void {
+  const warning = `CRI-O can't pull from ${registry}, since it reads no IPv6 address in the name of an image; give the registry a host name, unless all nodes have containerd`;
+  if (registry.startsWith('[') && !warnings.includes(warning)) warnings.push(warning);
+}
+
+/** The default is the last part of the path, unless two images would share it. */
+function nameComponents(images: readonly PlannedImage[], warnings: string[]): PlannedImage[] {
+  const wanted = images.map((image) => image.component ?? lastPathPart(image.reference.split('@')[0] ?? ''));
+  const named = images.map((image, at) => {
+    const component = wanted[at] ?? '';
+    if (wanted.indexOf(component) === wanted.lastIndexOf(component)) return { ...image, component };
+    if (image.component === undefined) {
+      warnings.push(
+        `${image.reference} has no component, because another image is named '${component}' too; give it one with COMPONENT=REF`,
+      );
+    }
+    return image;
+  });
+  const explicit = named.flatMap((image) => image.component ?? []);
+  const twice = explicit.find((component, at) => explicit.indexOf(component) !== at);
+  if (twice !== undefined) throw bundleError('bundle/option', `two images have the component '${twice}'`);
+  return named;
+}
+
+/**
+ * The tag of a manifest's sigstore signatures in cosign and podman (containers-registries.d(5),
+ * `use-sigstore-attachments`).
+ */
+export function signatureTagOf(digest: Digest): string {
+  return `${digest.replace(':', '-')}.sig`;
+}
+
+interface SignatureSource {
+  /** As `quay.io/coreos/etcd`. */
+  readonly repository: string;
+  readonly entries: readonly IndexEntry[];
+  readonly read: (of: Descriptor) => Promise<Buffer>;
+}
+
+/**
+ * Signatures in a layout: entries named `sha256-<hex>.sig`, or so after a repository, preferably
+ * that of the image.
+ *
+ * @throws AppError `bundle/source` (`reject`) when one is damaged, too large, or no image manifest
+ */
+async function readSignatures(subjects: readonly Digest[], source: SignatureSource): Promise<AttachedTag[]> {
+  const attached: AttachedTag[] = [];
+  for (const subject of subjects) {
+    const tag = signatureTagOf(subject);
+    const found = findEntry(tag, source);
+    if (found !== undefined) attached.push(await readSignature(tag, found, source));
+  }
+  return attached;
+}
+
+function findEntry(tag: string, { repository, entries }: SignatureSource): IndexEntry | undefined {
+  const named = (isIt: (name: string) => boolean) =>
+    entries.find((entry) => manifestMediaTypes.has(entry.mediaType) && isIt(refNameOf(entry) ?? ''));
+  return (
+    named((name) => name === `${repository}:${tag}`) ??
+    named((name) => name === tag) ??
+    named((name) => name.endsWith(`:${tag}`))
+  );
+}
+
+async function readSignature(
+  tag: string,
+  entry: IndexEntry,
+  { repository, read }: SignatureSource,
+): Promise<AttachedTag> {
+  const what = `${repository}:${tag}`;
+  if (indexMediaTypes.has(entry.mediaType)) throw bundleError('bundle/source', `${what} is an index, not a signature`);
+  const { config, layers } = parseManifest(await read(entry), `manifest of ${what}`, 'bundle/source');
+  const blobs = new Map([config, ...layers].map((blob) => [blob.digest, blob]));
+  if (blobs.size > limits.attachedBlobs) {
+    throw bundleError('bundle/source', `${what} has ${blobs.size} blobs, and ${limits.attachedBlobs} are allowed`);
+  }
+  for (const blob of blobs.values()) await read(blob);
+  const { digest, size, mediaType } = entry;
+  return {
+    tag,
+    digest,
+    size,
+    mediaType,
+    blobs: [...blobs.values()].map((blob) => ({ digest: blob.digest, size: blob.size })),
+  };
+}
+
+/**
+ * Adds the shorter tags that long tags imply (bundle format 1, "Tags"). A requested tag stays with
+ * its image; of several images the one with the highest long tag gets an implied tag.
+ */
+export function deriveTags<Planned extends Image>(images: readonly Planned[]): Planned[] {
+  const requested = new Set(images.flatMap((image) => image.tags));
+  const winners = new Map<string, { readonly image: Planned; readonly long: string }>();
+  for (const image of images) {
+    for (const long of image.tags.map(tagOf)) {
+      for (const implied of impliedTags(long)) {
+        const name = `${parseReference(image.reference).repository}:${implied}`;
+        const known = winners.get(name);
+        if (!requested.has(name) && (known === undefined || isHigher(long, known.long)))
+          winners.set(name, { image, long });
+      }
+    }
+  }
+  return images.map((image) => {
+    const derived = [...winners].filter(([, winner]) => winner.image === image).map(([name]) => name);
+    return derived.length === 0 ? image : { ...image, tags: [...image.tags, ...derived] };
+  });
+}
+
+function tagOf(name: string): string {
+  return name.slice(name.lastIndexOf(':') + 1);
+}
+
+function isHigher(tag: string, other: string): boolean {
+  const [a, b] = [parseSchemeTag(tag), parseSchemeTag(other)];
+  return a !== undefined && b !== undefined && compareSchemeTags(a, b) > 0;
+}

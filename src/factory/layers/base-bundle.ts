@@ -1,0 +1,100 @@
+import { bundleError } from '../../bundle/bundle-error.ts';
+import { type Descriptor, entriesForPlatform, indexMediaTypes, parseIndex } from '../../bundle/format/oci-schema.ts';
+import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
+import { openBundle } from '../../bundle/read/open-bundle.ts';
+import { readBlob } from '../../bundle/read/open-file.ts';
+import { readUntrusted } from '../../bundle/verify/judge-bundle.ts';
+import { BASE_ANNOTATION, bundleName, type Contents, type Layer, type Payload } from '../../domain/model/bundle.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import type { PlannedLayer } from '../images/plan-images.ts';
+
+export interface BaseBundle {
+  readonly bundleId: BundleId;
+  /** `ocp@4.13.6`. */
+  readonly name: string;
+  /**
+   * Layers that every node with its images has, though the bundle may lack them (a volume, a
+   * delta): those of images of which all nodes take the same manifest.
+   */
+  readonly layers: ReadonlyMap<Digest, Layer>;
+}
+
+/**
+ * Reads the base of a delta. Its signature is not checked: it only decides which layers are left
+ * out.
+ *
+ * @throws AppError `bundle/option` (`reject`) without a bundle of the same stream for `arch`;
+ *   `media/read`, `media/gone`
+ */
+export async function readBase(
+  path: string,
+  { arch, name }: Pick<Payload, 'arch' | 'name'>,
+  signal: AbortSignal,
+): Promise<BaseBundle> {
+  const reader = openBundle(path);
+  const { bundle, index } = await readUntrusted(reader, signal).catch((cause: unknown) => {
+    if (!(cause instanceof AppError) || cause.code.startsWith('media/')) throw cause;
+    throw bundleError('bundle/option', `base: ${path} is not a bundle to build on: ${cause.message}`, { cause });
+  });
+  const { payload, contents, bundleId } = bundle;
+  if (payload.arch !== arch) {
+    throw bundleError('bundle/option', `base: ${path} is for ${payload.arch}, and the new bundle for ${arch}`);
+  }
+  if (payload.name !== name) {
+    throw bundleError('bundle/option', `base: ${path} is of stream ${payload.name}, and the new bundle of ${name}`);
+  }
+  const layers = new Map<Digest, Layer>();
+  for (const image of contents.images) {
+    const entry = index.manifests.find(({ digest }) => digest === image.digest);
+    if (entry === undefined || !(await isSameEverywhere(reader, entry, arch, signal))) continue;
+    for (const layer of image.layers.flatMap((at) => contents.layers[at] ?? [])) layers.set(layer.digest, layer);
+  }
+  return { bundleId, name: bundleName(payload), layers };
+}
+
+/** False when its index can't be read. */
+async function isSameEverywhere(
+  reader: BundleReader,
+  { digest, size, mediaType }: Descriptor,
+  arch: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (!indexMediaTypes.has(mediaType)) return true;
+  const read = await readBlob(reader, { digest, sizeBytes: size }, signal);
+  if (read.kind !== 'read') return false;
+  return entriesForPlatform(parseIndex(read.bytes, `index ${digest}`, 'bundle/option'), arch).length === 1;
+}
+
+/** @throws AppError `bundle/source` (`reject`) when the base lists another unpacked digest */
+export function leaveToBase({ digest, size, diffId }: PlannedLayer, known: Layer): Layer {
+  if (known.diffId !== diffId || known.sizeBytes !== size) {
+    throw bundleError(
+      'bundle/source',
+      `layer ${digest} has ${size} bytes and unpacks to ${diffId}; the base says ${known.sizeBytes} and ${known.diffId}`,
+    );
+  }
+  return { ...known, inBase: true };
+}
+
+/** Names no base when it provides no layer: the bundle is then complete. */
+export function baseMembers(
+  base: BaseBundle | undefined,
+  { layers }: Pick<Contents, 'layers'>,
+  { update, annotations }: Pick<Payload, 'update' | 'annotations'>,
+): Pick<Payload, 'update' | 'annotations'> {
+  const isNeeded = base !== undefined && layers.some((layer) => layer.inBase);
+  return {
+    ...(update !== undefined && { update }),
+    ...(annotations !== undefined && { annotations }),
+    ...(isNeeded && {
+      update: { ...update, base: base.bundleId },
+      annotations: { ...annotations, [BASE_ANNOTATION]: base.name },
+    }),
+  };
+}
+
+export function baseWarnings(base: BaseBundle | undefined, { layers }: Pick<Contents, 'layers'>): string[] {
+  if (base === undefined || layers.some((layer) => layer.inBase)) return [];
+  return [`no layer can be left to the base ${base.name}: the bundle is complete without it`];
+}

@@ -1,0 +1,164 @@
+import { createHash } from 'node:crypto';
+import { rename } from 'node:fs/promises';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import type { Descriptor } from '../../bundle/format/oci-schema.ts';
+import type { TarHeader } from '../../bundle/format/tar-header.ts';
+import type { Layer } from '../../domain/model/bundle.ts';
+import { digestFromHex } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { fillTreeFile, keepTreeFile } from '../../platform/files/durable-file.ts';
+import type { SourceFile } from '../images/layout-source.ts';
+import { damagedFile, streamPacked } from './packed-file.ts';
+import { createTarMeter, createTarWalker, type TarMeter } from './tar-walker.ts';
+
+/** What one layer does to a path: `hidden` removes the file of lower layers. */
+type LayerEffect =
+  | { readonly kind: 'file'; readonly bytes: Buffer }
+  | { readonly kind: 'hidden' }
+  | { readonly kind: 'untouched' };
+
+/**
+ * The content of a regular file in the combined filesystem of layers (image-spec, layer.md): the
+ * last layer with the file wins; whiteouts and opaque whiteouts hide lower layers. Read from the
+ * last layer down, as far as needed.
+ *
+ * @param layers the lowest first; gzip, zstd or plain
+ * @param path relative, as `release-manifests/image-references`
+ * @throws AppError `bundle/source` (`reject`) when a layer can't be read, or the file is larger
+ *   than `maxBytes` or not regular
+ */
+export async function readFileInLayers(
+  layers: readonly SourceFile[],
+  path: string,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Buffer | undefined> {
+  for (const layer of [...layers].reverse()) {
+    const effect = await effectOf(layer, path, maxBytes, signal);
+    if (effect.kind === 'file') return effect.bytes;
+    if (effect.kind === 'hidden') return undefined;
+  }
+  return undefined;
+}
+
+async function effectOf(layer: SourceFile, path: string, maxBytes: number, signal: AbortSignal): Promise<LayerEffect> {
+  const folders = foldersAbove(path);
+  const whiteouts = new Set([
+    ...[...folders, path].map((name) => name.replace(/[^/]*$/, '.wh.$&')),
+    ...['', ...folders].map((folder) => `${folder === '' ? '' : `${folder}/`}.wh..wh..opq`),
+  ]);
+  let isHidden = false;
+  let file: { readonly type: string; readonly chunks: Buffer[] } | undefined;
+  const visit = ({ name: stored, type, storedBytes }: TarHeader) => {
+    const name = stored.replace(/^(?:\.?\/)+/, '').replace(/\/+$/, '');
+    if (whiteouts.has(name)) isHidden = true;
+    if (folders.includes(name) && type !== '5') {
+      // A path that is not a folder has no content, whatever lower layers hold.
+      isHidden = true;
+      file = undefined;
+    }
+    if (name !== path) return undefined;
+    if (storedBytes > maxBytes) {
+      throw bundleError(
+        'bundle/source',
+        `${path} in ${layer.what} has ${storedBytes} bytes, and ${maxBytes} are allowed`,
+      );
+    }
+    const chunks: Buffer[] = [];
+    file = { type, chunks };
+    return (data: Uint8Array) => void chunks.push(Buffer.from(data));
+  };
+  const walker = createTarWalker(visit);
+  await streamPacked(layer, { onTar: walker.write }, signal);
+  if (file === undefined) return { kind: isHidden ? 'hidden' : 'untouched' };
+  if (file.type !== '0' && file.type !== '7') {
+    throw bundleError('bundle/source', `${path} in ${layer.what} is not a regular file`);
+  }
+  return { kind: 'file', bytes: Buffer.concat(file.chunks) };
+}
+
+function foldersAbove(path: string): string[] {
+  const parts = path.split('/');
+  return parts.slice(1).map((_, at) => parts.slice(0, at + 1).join('/'));
+}
+
+interface LayerOptions {
+  readonly expected: Descriptor;
+  readonly onBytes: (bytes: number) => void;
+}
+
+/**
+ * Copies a layer (gzip, zstd, plain tar) and measures it in the same pass: digests and sizes of
+ * blob and tar. A small copy is not synced yet.
+ *
+ * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, or no such tar;
+ *   system errors of the target as they are
+ */
+export async function copyLayer(
+  from: SourceFile,
+  to: string,
+  options: LayerOptions,
+  signal: AbortSignal,
+): Promise<Layer> {
+  return fillTreeFile(to, (target) => measureLayer(from, options, (chunk) => target.writeFile(chunk), signal));
+}
+
+/** Like {@link copyLayer}, but measures and moves a blob of the same filesystem. */
+export async function moveLayer(
+  from: SourceFile,
+  to: string,
+  options: LayerOptions,
+  signal: AbortSignal,
+): Promise<Layer> {
+  const measured = await measureLayer(from, options, async () => undefined, signal);
+  await keepTreeFile(from.path);
+  await rename(from.path, to);
+  return measured;
+}
+
+async function measureLayer(
+  from: SourceFile,
+  { expected, onBytes }: LayerOptions,
+  onChunk: (chunk: Buffer) => Promise<void>,
+  signal: AbortSignal,
+): Promise<Layer> {
+  const blobHash = createHash('sha256');
+  const diffHash = createHash('sha256');
+  const meter = createTarMeter();
+  let sizeBytes = 0;
+  let uncompressedBytes = 0;
+  const onFile = async (chunk: Buffer) => {
+    blobHash.update(chunk);
+    sizeBytes += chunk.length;
+    await onChunk(chunk);
+    onBytes(chunk.length);
+  };
+  const onTar = (chunk: Uint8Array) => {
+    diffHash.update(chunk);
+    uncompressedBytes += chunk.length;
+    meter.write(chunk);
+  };
+  await streamPacked(from, { sizeBytes: expected.size, onFile, onTar }, signal);
+  const digest = digestFromHex(blobHash.digest('hex'));
+  if (digest !== expected.digest || sizeBytes !== expected.size) {
+    throw damagedFile(
+      from,
+      `its digest is ${digest}, ${sizeBytes} bytes; ${expected.digest} with ${expected.size} was expected`,
+    );
+  }
+  return {
+    digest,
+    sizeBytes,
+    diffId: digestFromHex(diffHash.digest('hex')),
+    uncompressedBytes,
+    ...endOf(meter, from),
+  };
+}
+
+function endOf(meter: TarMeter, from: SourceFile): ReturnType<TarMeter['end']> {
+  try {
+    return meter.end();
+  } catch (error) {
+    throw error instanceof AppError ? damagedFile(from, error.message, error) : error;
+  }
+}

@@ -1,0 +1,293 @@
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import { constants, createGunzip, createZstdDecompress } from 'node:zlib';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import { limits } from '../../bundle/limits.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import type { StickFilesystem } from '../../domain/model/stick.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { formatBytes } from '../../platform/sizes.ts';
+import { type SourceFile, sourceError } from '../images/layout-source.ts';
+import type { Plan } from '../images/plan-images.ts';
+
+const CHUNK_BYTES = 1024 * 1024;
+/** Buffers of 1 MiB for thousands of tiny layers would keep the garbage collector busy. */
+const LEAST_CHUNK_BYTES = 16 * 1024;
+/** How much a layer grows when it is unpacked, for the size of a buffer only. */
+const UNPACKED_FACTOR = 4;
+
+interface PackedSink {
+  /** For the size of buffers. Default: a large one. */
+  readonly sizeBytes?: number;
+  readonly onHead?: (head: Buffer) => void;
+  /** The bytes of the file; the next ones wait for the promise. */
+  readonly onFile?: (chunk: Buffer) => Promise<void>;
+  /** The bytes of the tar; the next ones wait for the promise. */
+  readonly onTar: (chunk: Buffer) => void | Promise<void>;
+}
+
+/**
+ * Reads a file once and unpacks gzip, zstd and plain tar. Like runtimes, it knows them by their
+ * first bytes: media types are often wrong about compression.
+ *
+ * @throws AppError `bundle/source` (`reject`) when it can't be read or unpacked; `bundle/tar` of
+ *   the sink as `bundle/source`; other errors of the sink unchanged
+ */
+export async function streamPacked(file: SourceFile, sink: PackedSink, signal: AbortSignal): Promise<void> {
+  const { sizeBytes, onHead, onFile, onTar } = sink;
+  const stream = createReadStream(file.path, { highWaterMark: bufferBytes(sizeBytes), signal });
+  const chunks = readFrom(stream, file, onFile);
+  const chunkSize = bufferBytes(sizeBytes, UNPACKED_FACTOR);
+  try {
+    const first = await chunks.next();
+    const head = first.done ? Buffer.alloc(0) : first.value;
+    onHead?.(head);
+    const all = (async function* () {
+      yield head;
+      yield* chunks;
+    })();
+    const take = async (parts: AsyncIterable<Buffer>) => {
+      for await (const part of parts) {
+        signal.throwIfAborted();
+        await onTar(part);
+      }
+    };
+    if (head[0] === 0x1f && head[1] === 0x8b) await pipeline(all, createGunzip({ chunkSize }), take, { signal });
+    else await take(isZstd(head) ? unzstd(all, chunkSize) : all);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw packedError(file, error);
+  } finally {
+    stream.destroy();
+  }
+}
+
+export function damagedFile({ what }: SourceFile, why: string, cause?: unknown): AppError {
+  return bundleError('bundle/source', `${what} is damaged: ${why}`, { cause });
+}
+
+function bufferBytes(sizeBytes: number = CHUNK_BYTES, factor = 1): number {
+  return Math.min(CHUNK_BYTES, Math.max(LEAST_CHUNK_BYTES, sizeBytes * factor));
+}
+
+async function* readFrom(
+  stream: AsyncIterable<Buffer>,
+  { what }: SourceFile,
+  onFile: PackedSink['onFile'],
+): AsyncGenerator<Buffer, undefined> {
+  const chunks = stream[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await chunks.next().catch((cause: unknown) => {
+      throw sourceError(what, cause);
+    });
+    if (next.done) return undefined;
+    await onFile?.(next.value);
+    yield next.value;
+  }
+}
+
+function packedError(file: SourceFile, error: unknown): unknown {
+  if (error instanceof AppError) return error.code === 'bundle/tar' ? damagedFile(file, error.message, error) : error;
+  const code = systemCodeOf(error);
+  const packing = code?.startsWith('Z_') ? 'gzip' : code?.startsWith('ZSTD_') ? 'zstd' : undefined;
+  if (packing === undefined && !(error instanceof RangeError)) return error;
+  return damagedFile(file, `its ${packing ?? 'zstd'} can't be unpacked: ${reasonOf(error)}`, error);
+}
+
+/** Takes exact amounts of bytes from chunks that are cut anywhere. */
+interface ByteInput {
+  /**
+   * The next `count` bytes (at least 1); undefined at the end.
+   *
+   * @throws RangeError when the input ends before that many bytes
+   */
+  take(count: number): Promise<Buffer | undefined>;
+}
+
+/** Keeps less than a chunk. */
+function createByteInput(chunks: AsyncIterator<Buffer>): ByteInput {
+  let rest: Buffer = Buffer.alloc(0);
+  return {
+    take: async (count) => {
+      const parts: Buffer[] = [];
+      let missing = count;
+      while (missing > 0) {
+        if (rest.length === 0) {
+          const next = await chunks.next();
+          if (next.done) break;
+          rest = next.value;
+        }
+        const part = rest.subarray(0, missing);
+        parts.push(part);
+        missing -= part.length;
+        rest = rest.subarray(part.length);
+      }
+      if (missing === count) return undefined;
+      if (missing > 0) throw new RangeError('unexpected end of file');
+      return parts.length === 1 ? parts[0] : Buffer.concat(parts);
+    },
+  };
+}
+
+/** RFC 8878, section 3.1.1: the magic number of a frame, in little endian. */
+const FRAME = 0xfd2fb528;
+/** RFC 8878, section 3.1.2: skippable frames, as pzstd writes them. */
+const SKIPPABLE = 0x184d2a50;
+/** RFC 8878, section 3.1.1.2.4: the most bytes of a block. */
+const MAX_BLOCK_BYTES = 128 * 1024;
+const SKIP_AT_ONCE = 64 * 1024;
+/** The largest window, 2 GiB, which `zstd --long=31` makes. Memory is taken as it fills. */
+const WINDOW_LOG = 31;
+/** As gzip. Blocks of one repeated byte reach 30,000, and would block a processor for hours. */
+const MAX_RATIO = 1032;
+/** What may be unpacked of few bytes. */
+const FREE_BYTES = 1024 * 1024 * 1024;
+
+interface Part {
+  readonly bytes: Buffer;
+  readonly isLast: boolean;
+}
+
+/**
+ * Unpacks any number of zstd frames (RFC 8878), as zstd(1) does. A stream of node:zlib ends with
+ * its first frame and ignores the rest, so each frame gets its own stream.
+ *
+ * @throws RangeError when the data is cut off, is not zstd, or unpacks to far too much; errors of
+ *   node:zlib
+ */
+export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number): AsyncGenerator<Buffer> {
+  let packedBytes = 0;
+  let unpackedBytes = 0;
+  const parts = partsOf(createByteInput(chunks[Symbol.asyncIterator]()));
+  for (let next = await parts.next(); !next.done; next = await parts.next()) {
+    const first = next.value;
+    const unpacked = createZstdDecompress({ chunkSize, params: { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG } });
+    const frame = async function* () {
+      for (let part: Part = first; ; ) {
+        packedBytes += part.bytes.length;
+        yield part.bytes;
+        if (part.isLast) return;
+        const following = await parts.next();
+        if (following.done) return;
+        part = following.value;
+      }
+    };
+    const fed = pipeline(frame, unpacked);
+    // Without this an error would count as unhandled while the loop below waits.
+    fed.catch(() => undefined);
+    for await (const part of unpacked as AsyncIterable<Buffer>) {
+      unpackedBytes += part.length;
+      if (unpackedBytes > FREE_BYTES && unpackedBytes > packedBytes * MAX_RATIO) {
+        throw new RangeError(`it unpacks to more than ${MAX_RATIO} times its size`);
+      }
+      yield part;
+    }
+    await fed;
+  }
+}
+
+/** A frame to skip counts: pzstd begins with one. */
+function isZstd(head: Buffer): boolean {
+  if (head.length < 4) return false;
+  const magic = head.readUInt32LE();
+  return magic === FRAME || (magic & 0xfffffff0) >>> 0 === SKIPPABLE;
+}
+
+async function* partsOf(input: ByteInput): AsyncGenerator<Part, undefined> {
+  for (let magic = await input.take(4); magic !== undefined; magic = await input.take(4)) {
+    const number = magic.readUInt32LE();
+    if (number === FRAME) yield* partsOfFrame(magic, input);
+    else if ((number & 0xfffffff0) >>> 0 === SKIPPABLE) await skip((await whole(input, 4)).readUInt32LE(), input);
+    else throw new RangeError('it has bytes that are no zstd frame');
+  }
+  return undefined;
+}
+
+/** RFC 8878, section 3.1.1: header, blocks, checksum. */
+async function* partsOfFrame(magic: Buffer, input: ByteInput): AsyncGenerator<Part, undefined> {
+  const descriptor = await whole(input, 1);
+  const flags = descriptor[0] ?? 0;
+  const hasChecksum = (flags & 0x04) !== 0;
+  const headerBytes = headerBytesOf(flags);
+  const header = headerBytes === 0 ? [] : [await whole(input, headerBytes)];
+  yield { bytes: Buffer.concat([magic, descriptor, ...header]), isLast: false };
+  for (let isLast = false; !isLast; ) {
+    const head = await whole(input, 3);
+    const bits = head.readUIntLE(0, 3);
+    isLast = (bits & 1) === 1;
+    const type = (bits >>> 1) & 3;
+    const sizeBytes = type === 1 ? 1 : bits >>> 3;
+    if (type === 3 || sizeBytes > MAX_BLOCK_BYTES) throw new RangeError('a zstd block is malformed');
+    const block = sizeBytes === 0 ? [] : [await whole(input, sizeBytes)];
+    yield { bytes: Buffer.concat([head, ...block]), isLast: isLast && !hasChecksum };
+  }
+  if (hasChecksum) yield { bytes: await whole(input, 4), isLast: true };
+  return undefined;
+}
+
+/** RFC 8878, section 3.1.1.1: window, dictionary and content size, behind the descriptor. */
+function headerBytesOf(flags: number): number {
+  const isSingleSegment = (flags & 0x20) !== 0;
+  const sizeBytes = [isSingleSegment ? 1 : 0, 2, 4, 8][flags >>> 6] ?? 0;
+  const dictionaryBytes = [0, 1, 2, 4][flags & 3] ?? 0;
+  return (isSingleSegment ? 0 : 1) + dictionaryBytes + sizeBytes;
+}
+
+async function skip(sizeBytes: number, input: ByteInput): Promise<void> {
+  for (let left = sizeBytes; left > 0; left -= SKIP_AT_ONCE) await whole(input, Math.min(left, SKIP_AT_ONCE));
+}
+
+async function whole(input: ByteInput, count: number): Promise<Buffer> {
+  const bytes = await input.take(count);
+  if (bytes === undefined) throw new RangeError('unexpected end of file');
+  return bytes;
+}
+
+export interface FileSizeRules {
+  readonly isTar: boolean;
+  /** Of 4 GiB and more. */
+  readonly allowLargeBlobs: boolean;
+  /** Default: no image. */
+  readonly filesystem?: StickFilesystem;
+}
+
+interface SizeRules extends FileSizeRules {
+  /** Provided by the base. */
+  readonly leftOut: { has(digest: Digest): boolean };
+}
+
+/**
+ * Checks before any copy that every layer fits into one file of the usual filesystems of sticks.
+ *
+ * @throws AppError `bundle/source` (`reject`) with the layer, its image, and what to do
+ */
+export function checkBlobSizes({ layers, images }: Pick<Plan, 'layers' | 'images'>, rules: SizeRules): void {
+  for (const [at, { digest, size }] of layers.entries()) {
+    if (rules.leftOut.has(digest) || size <= limits.blobBytes) continue;
+    const image = images.find((one) => one.layers.includes(at));
+    const what = `${image?.reference ?? 'an image'}: layer ${digest}`;
+    checkBlobSize(what, size, rules, ', or rebuild the image with smaller layers');
+  }
+}
+
+/**
+ * `what` begins the message, `orElse` ends its advice.
+ *
+ * @throws AppError `bundle/source` (`reject`)
+ */
+export function checkBlobSize(what: string, sizeBytes: number, rules: FileSizeRules, orElse = ''): void {
+  const has = `${what} has ${formatBytes(sizeBytes)}`;
+  if (sizeBytes > limits.blobBytes && !rules.allowLargeBlobs) {
+    const advice =
+      rules.filesystem === undefined
+        ? 'use sticks with exFAT or ext4, and give --allow-large-blobs'
+        : 'give --filesystem ext4';
+    throw bundleError('bundle/source', `${has}, but a file on FAT must be smaller than 4 GiB: ${advice}${orElse}`);
+  }
+  if (rules.isTar && sizeBytes > limits.tarMemberBytes) {
+    throw bundleError(
+      'bundle/source',
+      `${has}, but a file in a tar must be smaller than 8 GiB: make the bundle as a directory`,
+    );
+  }
+}

@@ -1,0 +1,259 @@
+import { lstat, readdir, readFile, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import * as v from 'valibot';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import { parseJson } from '../../bundle/format/json.ts';
+import type { ImageRequest } from '../../bundle/image-request.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { formatReference, parseReference, type Reference } from '../../domain/model/reference.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { oneLine } from '../../platform/plain-text.ts';
+import { layoutBlobPath } from '../images/layout-source.ts';
+import { readReleasePayload } from '../payload/release-payload.ts';
+import { extractIso } from './extract-iso.ts';
+import {
+  checkStoredImage,
+  isAttachedTag,
+  layoutOfStorage,
+  type RegistryStorage,
+  readRegistryStorage,
+  readStored,
+  readStoredBytes,
+  type StoredRepository,
+} from './registry-storage.ts';
+
+export interface OpenshiftRequest {
+  /** An ISO image, a drive with one, or a folder. */
+  readonly path: string;
+  /** An empty folder on the filesystem of the bundle. */
+  readonly folder: string;
+  readonly reference?: Reference;
+  readonly version?: string;
+  readonly arch?: string;
+}
+
+export interface OpenshiftRelease {
+  readonly request: ImageRequest;
+  readonly version: string;
+  readonly arch: string;
+  readonly notes: readonly string[];
+}
+
+/** Where Red Hat publishes release images; clusters know them by this name. */
+const PUBLISHED = 'quay.io/openshift-release-dev/ocp-release';
+
+/**
+ * Finds the release on a medium: registry storage with the release image in `…/release-images` and
+ * its payload anywhere. Checks that every blob is present; copying checks digests of layers.
+ *
+ * @throws AppError `bundle/source` (`reject`) when there is no release, several, or a part is
+ *   absent or damaged; `bundle/option` when options contradict the medium; `bundle/tool`;
+ *   `bundle/no-space`
+ */
+export async function readOpenshiftMedium(request: OpenshiftRequest, signal: AbortSignal): Promise<OpenshiftRelease> {
+  const { path, folder } = request;
+  const found = await stat(path).catch((cause: unknown) => {
+    throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
+  });
+  const isFolder = found.isDirectory();
+  const medium = isFolder ? { folder: path, label: '' } : await extractIso(path, join(folder, 'iso'), signal);
+  const root = await findStorage(medium.folder, path);
+  const storage = await readRegistryStorage(root, signal);
+  const env = await readReleaseEnv(root, medium.folder);
+  const said = { version: env.RELEASE_VERSION ?? /^upgrade_(.+)$/.exec(medium.label)?.[1], image: env.RELEASE_IMAGE };
+  const release = await chooseRelease(storage, { ...request, said: said.version });
+  const reference = { ...nameOf(request.reference, said.image, release), digest: release.digest };
+  const directory = join(folder, 'layout');
+  await checkStoredImage(storage, release.digest, release.arch, `the release image on ${path}`);
+  await layoutOfStorage(storage, directory, !isFolder, signal);
+  const laidOut = isFolder ? storage : movedTo(storage, directory);
+  const selector = { kind: 'digest', digest: release.digest } as const;
+  const { images } = await readReleasePayload({ reference, directory, selector, place: path }, release.arch, signal);
+  for (const { component, reference: image } of images) {
+    await checkStoredImage(laidOut, image.digest, release.arch, `${component} on ${path}`);
+  }
+  const payload = new Set<Digest>([release.digest, ...images.map((image) => image.reference.digest)]);
+  return {
+    request: { reference, source: { kind: 'layout', directory, selector, isDisposable: !isFolder, place: path } },
+    version: release.version,
+    arch: release.arch,
+    notes: await leftOver(laidOut, payload, path),
+  };
+}
+
+function movedTo(storage: RegistryStorage, directory: string): RegistryStorage {
+  const blobs = [...storage.blobs].map(
+    ([digest, { sizeBytes }]) => [digest, { path: layoutBlobPath(directory, digest), sizeBytes }] as const,
+  );
+  return { ...storage, blobs: new Map(blobs) };
+}
+
+/** Media have their storage at the root, in `oc-mirror/install` or deeper. */
+const MAX_DEPTH = 5;
+
+async function findStorage(top: string, path: string): Promise<string> {
+  const found: string[] = [];
+  const look = async (folder: string, depth: number): Promise<void> => {
+    const storage = join(folder, 'docker', 'registry', 'v2');
+    if (await isPlainFolder(storage, top)) {
+      found.push(storage);
+      return;
+    }
+    if (depth === MAX_DEPTH) return;
+    const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    for (const entry of entries) if (entry.isDirectory()) await look(join(folder, entry.name), depth + 1);
+  };
+  await look(top, 0);
+  const [first, second] = found;
+  if (first === undefined) {
+    throw bundleError(
+      'bundle/source',
+      `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`,
+    );
+  }
+  if (second === undefined) return first;
+  const names = found.map((one) => one.slice(top.length + 1)).join(', ');
+  throw bundleError('bundle/source', `${path} has several storages, ${names}: name the folder of one of them`);
+}
+
+async function isPlainFolder(path: string, top: string): Promise<boolean> {
+  for (let part = path; part.length > top.length; part = dirname(part)) {
+    const found = await lstat(part).catch(() => undefined);
+    if (found?.isDirectory() !== true) return false;
+  }
+  return true;
+}
+
+const ENV_BYTES = 64 * 1024;
+
+/** `release.env` beside the storage or in a folder above it: lines `KEY=VALUE`. */
+async function readReleaseEnv(
+  root: string,
+  top: string,
+): Promise<{ RELEASE_IMAGE?: string; RELEASE_VERSION?: string }> {
+  for (let folder = root; folder.length >= top.length; folder = dirname(folder)) {
+    const path = join(folder, 'release.env');
+    const found = await lstat(path).catch(() => undefined);
+    if (found === undefined || !found.isFile() || found.size > ENV_BYTES) continue;
+    const text = await readFile(path, 'utf8').catch(() => '');
+    const value = (key: string) => new RegExp(`^(?:export )?${key}=["']?([^"'\\s]+)["']?\\s*$`, 'm').exec(text)?.[1];
+    const [image, version] = [value('RELEASE_IMAGE'), value('RELEASE_VERSION')];
+    return {
+      ...(image !== undefined && { RELEASE_IMAGE: image }),
+      ...(version !== undefined && { RELEASE_VERSION: version }),
+    };
+  }
+  return {};
+}
+
+interface Candidate {
+  readonly digest: Digest;
+  readonly tag: string | undefined;
+  readonly version: string;
+  readonly arch: string;
+}
+
+async function chooseRelease(
+  storage: RegistryStorage,
+  { path, version, arch, said }: OpenshiftRequest & { readonly said: string | undefined },
+): Promise<Candidate> {
+  const stores = storage.repositories.filter(({ name }) => basename(name) === 'release-images');
+  const candidates: Candidate[] = [];
+  for (const store of stores) {
+    for (const [digest, tag] of releasesIn(store)) {
+      candidates.push(await describe(storage, { digest, tag }, { path, version, arch, said }));
+    }
+  }
+  const fitting = candidates.filter((one) => version === undefined || one.version === version);
+  const [release, another] = fitting;
+  const list = candidates.map((one) => oneLine(`${one.version} (${one.digest})`)).join(', ');
+  if (release === undefined) {
+    if (candidates.length === 0) {
+      throw bundleError('bundle/source', `${path} has no release image: no repository is named …/release-images`);
+    }
+    throw bundleError('bundle/option', `version: ${version} is not on ${path}, which has ${list}`);
+  }
+  if (another !== undefined) {
+    throw bundleError('bundle/option', `${path} has several releases, ${list}: choose one with --version`);
+  }
+  return release;
+}
+
+/** Tagged ones once each; those without a tag only if none has one. */
+function releasesIn({ tags, revisions }: StoredRepository): Map<Digest, string | undefined> {
+  const own = [...tags].filter(([tag]) => !isAttachedTag(tag));
+  if (own.length === 0) return new Map([...revisions].map((digest) => [digest, undefined]));
+  const found = new Map<Digest, string | undefined>();
+  for (const [tag, digest] of own) {
+    // A tag that is only the digest has no name.
+    const name = digest.endsWith(tag) ? undefined : tag;
+    found.set(digest, found.get(digest) ?? name);
+  }
+  return found;
+}
+
+const releaseConfig = v.looseObject({
+  architecture: v.exactOptional(v.string()),
+  config: v.exactOptional(v.looseObject({ Labels: v.nullish(v.record(v.string(), v.string())) })),
+});
+
+async function describe(
+  storage: RegistryStorage,
+  { digest, tag }: { readonly digest: Digest; readonly tag: string | undefined },
+  request: {
+    readonly path: string;
+    readonly version: string | undefined;
+    readonly arch: string | undefined;
+    readonly said: string | undefined;
+  },
+): Promise<Candidate> {
+  const what = `the release image on ${request.path}`;
+  const { document } = await readStored(storage, digest, what);
+  const platforms = document.kind === 'index' ? document.manifests.map(({ platform }) => platform?.architecture) : [];
+  const arch = request.arch ?? (platforms.length === 1 ? platforms[0] : undefined);
+  if (document.kind === 'index' && arch === undefined) {
+    throw bundleError('bundle/option', `arch: ${what} is for ${platforms.join(', ')}: choose one with --arch`);
+  }
+  const manifest = document.kind === 'manifest' ? document : await checkStoredImage(storage, digest, arch ?? '', what);
+  const bytes = await readStoredBytes(storage, manifest.config.digest, what);
+  const config = parseJson(bytes, releaseConfig, `config of ${what}`, 'bundle/source');
+  const version = config.config?.Labels?.['io.openshift.release'] ?? request.said ?? request.version;
+  const own = arch ?? config.architecture;
+  if (version === undefined) throw unknown('version', what, '4.13.7');
+  if (own === undefined) throw unknown('arch', what, 'amd64');
+  return { digest, tag, version, arch: own };
+}
+
+/** The name on nodes: as requested, as in `release.env`, or as published. */
+function nameOf(request: Reference | undefined, image: string | undefined, { digest, tag }: Candidate): Reference {
+  if (request !== undefined) return request;
+  const published = parseReference(tag === undefined ? PUBLISHED : `${PUBLISHED}:${tag}`);
+  if (image === undefined) return published;
+  const said = parseReference(image);
+  if (said.digest === undefined || said.digest === digest) return said;
+  throw bundleError(
+    'bundle/source',
+    `release.env names ${formatReference(said)}, and the medium has ${digest}: it is not complete, or altered`,
+  );
+}
+
+/** Other images of the medium get a warning. */
+async function leftOver(storage: RegistryStorage, payload: ReadonlySet<Digest>, path: string): Promise<string[]> {
+  const counts: string[] = [];
+  for (const { name, tags, revisions } of storage.repositories) {
+    const attached = new Set([...tags].filter(([tag]) => isAttachedTag(tag)).map(([, digest]) => digest));
+    const children = new Set<Digest>();
+    for (const digest of revisions) {
+      const found = await readStored(storage, digest, name).catch(() => undefined);
+      if (found?.document.kind === 'index') for (const child of found.document.manifests) children.add(child.digest);
+    }
+    const others = [...revisions].filter((one) => !payload.has(one) && !attached.has(one) && !children.has(one));
+    if (others.length > 0) counts.push(oneLine(`${name} (${others.length})`));
+  }
+  if (counts.length === 0) return [];
+  return [`images on ${path} that are not part of the release are left out: ${counts.join(', ')}`];
+}
+
+function unknown(field: 'version' | 'arch', what: string, example: string) {
+  return bundleError('bundle/option', `${field}: ${what} does not say it: give --${field}, for example ${example}`);
+}

@@ -1,0 +1,275 @@
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import { formatEnvelope } from '../../bundle/format/dsse.ts';
+import { parseJson } from '../../bundle/format/json.ts';
+import type { ImageRequest, ImageSource } from '../../bundle/image-request.ts';
+import { limits } from '../../bundle/limits.ts';
+import { bundleIdOf } from '../../bundle/verify/verify-envelope.ts';
+import type { Attachment, BundleTotals, Contents, Payload } from '../../domain/model/bundle.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
+import { formatReference, parseReference, type Reference, repositoryOf } from '../../domain/model/reference.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { writeTreeFile } from '../../platform/files/durable-file.ts';
+import { clip, oneLine } from '../../platform/plain-text.ts';
+import type { CreateOptions } from '../create-options.ts';
+import { type LayoutRequest, type Plan, planImages } from '../images/plan-images.ts';
+import { readFileInLayers } from '../layers/layer-file.ts';
+import { jsonBytes, type WrittenTree } from '../write-bundle.ts';
+import { signatureOver, unsignedEnvelope, withSignature } from './sign-envelope.ts';
+import type { SigningKey } from './signer.ts';
+
+const IMAGE_REFERENCES = 'release-manifests/image-references';
+
+// Loose: ImageStream (image.openshift.io/v1) has many more fields, and may get new ones.
+const imageStream = v.looseObject({
+  kind: v.literal('ImageStream', "must be 'ImageStream'"),
+  spec: v.looseObject({
+    tags: v.array(
+      v.looseObject({
+        name: v.string('must be a name'),
+        from: v.looseObject({ kind: v.string('must be a kind'), name: v.string('must be a reference') }),
+      }),
+    ),
+  }),
+});
+
+/** `component` is made from its name in the release. */
+interface PayloadImage {
+  readonly component: string;
+  readonly reference: Reference & { readonly digest: Digest };
+}
+
+interface ReleasePayload {
+  readonly images: readonly PayloadImage[];
+  readonly warnings: readonly string[];
+}
+
+/**
+ * Other transports hold a single image, not a payload.
+ *
+ * @throws AppError `bundle/option` (`reject`)
+ */
+export function checkReleaseSource({ reference, source }: ImageRequest): void {
+  if (source.kind === 'layout' || source.location.startsWith('docker://')) return;
+  throw bundleError(
+    'bundle/option',
+    `--release ${formatReference(reference)}=${source.location}: a release must come from docker:// or oci:, which can hold its payload too`,
+  );
+}
+
+/**
+ * Reads the payload of a release image for `linux/arch` from its layers; at most 4 MiB.
+ *
+ * @param release the image in a layout on disk
+ * @throws AppError `bundle/source` (`reject`)
+ */
+export async function readReleasePayload(
+  release: LayoutRequest,
+  arch: string,
+  signal: AbortSignal,
+): Promise<ReleasePayload> {
+  const name = formatReference(release.reference);
+  const plan = await planImages([release], arch, signal);
+  const layers = (plan.images[0]?.layers ?? []).flatMap((at) => plan.layers[at] ?? []);
+  const bytes = await readFileInLayers(layers, IMAGE_REFERENCES, limits.manifestBytes, signal);
+  if (bytes === undefined) {
+    throw bundleError('bundle/source', `${name} is not an OpenShift release image: it has no ${IMAGE_REFERENCES}`);
+  }
+  return parseImageReferences(bytes, name);
+}
+
+/**
+ * If an image has several names, the first one is used.
+ *
+ * @param release names the release in errors
+ * @throws AppError `bundle/source` (`reject`) that names the wrong member
+ */
+export function parseImageReferences(bytes: Uint8Array, release: string): ReleasePayload {
+  const what = `${IMAGE_REFERENCES} of ${release}`;
+  const { spec } = parseJson(bytes, imageStream, what, 'bundle/source');
+  const images = new Map<string, PayloadImage>();
+  const components = new Map<string, string>();
+  const warnings: string[] = [];
+  for (const { name, from } of spec.tags) {
+    if (from.kind !== 'DockerImage') {
+      throw bundleError(
+        'bundle/source',
+        `${what}: '${name}' is ${JSON.stringify(from.kind)}, and must be a DockerImage`,
+      );
+    }
+    const reference = payloadReference(from.name, `${what}: '${name}'`);
+    const key = formatReference({ repository: reference.repository, digest: reference.digest });
+    const component = componentOf(name, what);
+    const known = images.get(key);
+    const other = components.get(component) ?? key;
+    if (other !== key) throw bundleError('bundle/source', `${what}: '${name}' is both ${other} and ${key}`);
+    components.set(component, key);
+    if (known === undefined) images.set(key, { component, reference });
+    else if (known.component !== component) {
+      warnings.push(`${release}: '${component}' is the same image as '${known.component}', which is its component`);
+    }
+  }
+  if (images.size === 0) throw bundleError('bundle/source', `${what} names no image`);
+  return { images: [...images.values()], warnings };
+}
+
+function payloadReference(text: string, what: string): PayloadImage['reference'] {
+  try {
+    const { digest, ...reference } = parseReference(text);
+    if (digest !== undefined) return { ...reference, digest };
+  } catch (cause) {
+    if (!(cause instanceof AppError)) throw cause;
+    throw bundleError('bundle/source', `${what}: ${reasonOf(cause)}`, { cause });
+  }
+  throw bundleError(
+    'bundle/source',
+    `${what}: ${text} has no digest, so it is not certain which image belongs to the release`,
+  );
+}
+
+/** The most similar name that the bundle format allows. */
+function componentOf(name: string, what: string): string {
+  const component = name
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]/g, '-')
+    .replace(/^[^a-z0-9]+/, '')
+    .slice(0, limits.nameBytes);
+  if (component !== '') return component;
+  throw bundleError('bundle/source', `${what}: ${JSON.stringify(name)} can't be turned into the name of a component`);
+}
+
+/**
+ * Completes requests with a payload, each image from the source of its release. An image that was
+ * requested by the same digest keeps its source, and gets the component unless it has one.
+ */
+export function requestPayload(
+  release: ImageRequest,
+  payload: ReleasePayload,
+  requested: readonly ImageRequest[],
+): { readonly requested: ImageRequest[]; readonly added: ImageRequest[] } {
+  const completed = [...requested];
+  const added: ImageRequest[] = [];
+  for (const { reference, component } of payload.images) {
+    const at = completed.findIndex(
+      (request) =>
+        request.pin !== false &&
+        request.reference.repository === reference.repository &&
+        request.reference.digest === reference.digest,
+    );
+    const same = completed[at];
+    if (same !== undefined) completed[at] = { component, ...same };
+    else {
+      const origin = `release ${formatReference(release.reference)}, ${component}`;
+      added.push({ reference, component, source: payloadSource(release, reference), origin });
+    }
+  }
+  return { requested: completed, added };
+}
+
+/**
+ * The source of an image of a payload:
+ * - the release from an OCI layout: the same layout, by digest;
+ * - the release from where its reference says: where the image's own reference says;
+ * - the release from `docker://MIRROR/PATH`, its reference being `REGISTRY/PATH`: a mirror of that
+ *   registry, so `MIRROR` with the image's path;
+ * - the release from any other `docker://REPOSITORY`: that repository, by digest, as `oc adm
+ *   release mirror --to` fills it.
+ */
+export function payloadSource(release: ImageRequest, image: PayloadImage['reference']): ImageSource {
+  const { source, reference } = release;
+  if (source.kind === 'layout') {
+    return { ...source, selector: { kind: 'digest', digest: image.digest } };
+  }
+  const repository = repositoryOf(source.location.slice('docker://'.length));
+  return { kind: 'skopeo', location: `docker://${mirrored(repository, reference, image)}@${image.digest}` };
+}
+
+function mirrored(repository: string, release: Reference, image: Reference): string {
+  if (repository === release.repository) return image.repository;
+  const path = release.repository.slice(release.registry.length);
+  const isMirror = repository.endsWith(path) && image.registry === release.registry;
+  return isMirror ? `${repository.slice(0, -path.length)}${image.repository.slice(image.registry.length)}` : repository;
+}
+
+/** The payload of a new bundle. Of `warnings` it holds as many as it may. */
+export function payloadOf(
+  options: Omit<CreateOptions, 'update' | 'annotations'> & Pick<Payload, 'update' | 'annotations'>,
+  tree: Pick<WrittenTree, 'indexPointer' | 'contentsPointer'>,
+  totals: BundleTotals,
+  attachments: readonly Attachment[],
+  warnings: readonly string[],
+): Payload {
+  return {
+    schemaVersion: 1,
+    name: options.name,
+    version: options.version,
+    ...(options.versionScheme !== undefined && { versionScheme: options.versionScheme }),
+    arch: options.arch,
+    sequence: options.sequence,
+    created: options.created,
+    ...(options.expires !== undefined && { expires: options.expires }),
+    index: tree.indexPointer,
+    contents: tree.contentsPointer,
+    totals,
+    ...(options.update !== undefined && { update: options.update }),
+    ...(options.schedule !== undefined && { schedule: options.schedule }),
+    ...(options.advisories !== undefined && { advisories: options.advisories }),
+    ...(options.trust !== undefined && { trust: options.trust }),
+    ...(attachments.length > 0 && { attachments }),
+    ...(warnings.length > 0 && { warnings: payloadWarnings(warnings) }),
+    ...(options.annotations !== undefined && { annotations: options.annotations }),
+  };
+}
+
+/** An attachment counts only as such, even if it is a blob of an image too. */
+export function totalsOf(plan: Plan, { layers, images }: Contents, attachments: readonly Attachment[]): BundleTotals {
+  const blobs = new Map<Digest, number>(layers.map((layer) => [layer.digest, layer.sizeBytes]));
+  for (const [digest, bytes] of plan.documents) blobs.set(digest, bytes.length);
+  for (const { digest } of attachments) blobs.delete(digest);
+  const sizes = [...blobs.values()];
+  return {
+    images: images.length,
+    blobs: sizes.length,
+    sizeBytes: sizes.reduce((sum, size) => sum + size, 0),
+    diskBytes: layers.reduce((sum, layer) => sum + layer.diskBytes, 0),
+    inodes: layers.reduce((sum, layer) => sum + layer.inodes, 0),
+  };
+}
+
+/**
+ * Signs with all keys and writes `bundle.dsse.json`. @throws AppError `bundle/option` (`reject`)
+ * when the payload is too large; `bundle/signer`
+ */
+export async function writeEnvelope(
+  directory: string,
+  payload: Payload,
+  keys: readonly SigningKey[],
+  signal: AbortSignal,
+): Promise<BundleId> {
+  const bytes = jsonBytes(payload);
+  if (bytes.length > limits.payloadBytes) {
+    throw bundleError(
+      'bundle/option',
+      `the payload would have ${bytes.length} bytes, and ${limits.payloadBytes} are allowed`,
+    );
+  }
+  let envelope = unsignedEnvelope(bytes);
+  for (const key of keys) envelope = withSignature(envelope, await signatureOver(envelope, key, signal));
+  await writeTreeFile(join(directory, 'bundle.dsse.json'), formatEnvelope(envelope));
+  return bundleIdOf(bytes);
+}
+
+/** A quarter leaves enough room for the rest. */
+const MAX_BYTES = limits.payloadBytes / 4;
+
+/** At most 256 lines of 1,024 characters, 64 KiB together; a last line counts those left out. */
+export function payloadWarnings(warnings: readonly string[]): string[] {
+  const lines = warnings.map((warning) => clip(oneLine(warning), limits.textLength));
+  let left = MAX_BYTES;
+  const fitting = lines.findIndex((line, at) => {
+    left -= Buffer.byteLength(line);
+    return left < 0 || (at >= limits.payloadItems - 1 && lines.length > limits.payloadItems);
+  });
+  return fitting < 0 ? lines : [...lines.slice(0, fitting), `… and ${lines.length - fitting} more warnings`];
+}

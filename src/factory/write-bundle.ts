@@ -1,0 +1,132 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { bundleError } from '../bundle/bundle-error.ts';
+import { type Descriptor, mediaTypes } from '../bundle/format/oci-schema.ts';
+import type { ContentPointer, Contents, Layer } from '../domain/model/bundle.ts';
+import { type Digest, hexOf } from '../domain/model/digest.ts';
+import { parseReference } from '../domain/model/reference.ts';
+import { forEachLimited } from '../platform/async/concurrency.ts';
+import { digestOf } from '../platform/digest.ts';
+import { writeTreeFile } from '../platform/files/durable-file.ts';
+import { REF_NAME } from './images/layout-source.ts';
+import type { Plan, PlannedImage, PlannedLayer } from './images/plan-images.ts';
+import { type BaseBundle, leaveToBase } from './layers/base-bundle.ts';
+import { copyLayer, moveLayer } from './layers/layer-file.ts';
+import { countBytes, type ProgressListener } from './progress.ts';
+
+export interface WrittenTree {
+  readonly contents: Contents;
+  readonly contentsPointer: ContentPointer;
+  readonly indexPointer: ContentPointer;
+}
+
+/**
+ * Writes `blobs/` without the layers of the base, `contents.json`, `index.json` and `oci-layout`
+ * into an empty directory. Small files are not synced yet.
+ *
+ * @throws AppError `bundle/source`; system errors of the target as they are
+ */
+export async function writeTree(
+  directory: string,
+  plan: Plan,
+  { onProgress, base }: { readonly onProgress: ProgressListener; readonly base: BaseBundle | undefined },
+  signal: AbortSignal,
+): Promise<WrittenTree> {
+  const blobs = join(directory, 'blobs', 'sha256');
+  await mkdir(blobs, { recursive: true });
+  const onBytes = countBytes('copy', layerBytes(plan, base), onProgress);
+  const layers = await takeLayers(blobs, plan.layers, { onBytes, base }, signal);
+  await forEachLimited([...plan.documents], SMALL_AT_ONCE, signal, async ([digest, bytes], stopped) => {
+    stopped.throwIfAborted();
+    await writeTreeFile(join(blobs, hexOf(digest)), bytes);
+  });
+  const contents = { layers, images: plan.images.map(({ sizeBytes: _, ...image }) => image) };
+  const contentsBytes = jsonBytes(contents);
+  const contentsPointer = pointerTo(contentsBytes);
+  await writeTreeFile(join(blobs, hexOf(contentsPointer.digest)), contentsBytes);
+  const indexBytes = jsonBytes(indexOf(plan.images));
+  await writeTreeFile(join(directory, 'index.json'), indexBytes);
+  await writeTreeFile(join(directory, 'oci-layout'), jsonBytes({ imageLayoutVersion: '1.0.0' }));
+  return { contents, contentsPointer, indexPointer: pointerTo(indexBytes) };
+}
+
+/** Smaller layers are copied side by side: waiting for the disk takes longest. */
+const SMALL_BYTES = 1024 * 1024;
+const SMALL_AT_ONCE = 8;
+
+/** In their order. */
+async function takeLayers(
+  blobs: string,
+  planned: readonly PlannedLayer[],
+  { onBytes, base }: { readonly onBytes: (bytes: number) => void; readonly base: BaseBundle | undefined },
+  signal: AbortSignal,
+): Promise<Layer[]> {
+  const taken = new Map<Digest, Layer>();
+  const take = async (layer: PlannedLayer, stopped: AbortSignal) => {
+    stopped.throwIfAborted();
+    const known = base?.layers.get(layer.digest);
+    const to = join(blobs, hexOf(layer.digest));
+    taken.set(
+      layer.digest,
+      known === undefined ? await takeLayer(layer, to, onBytes, stopped) : leaveToBase(layer, known),
+    );
+  };
+  const isSmall = ({ size }: PlannedLayer) => size < SMALL_BYTES;
+  for (const layer of planned.filter((one) => !isSmall(one))) await take(layer, signal);
+  await forEachLimited(planned.filter(isSmall), SMALL_AT_ONCE, signal, take);
+  return planned.flatMap(({ digest }) => taken.get(digest) ?? []);
+}
+
+async function takeLayer(
+  layer: PlannedLayer,
+  to: string,
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<Layer> {
+  const take = layer.isDisposable ? moveLayer : copyLayer;
+  const copied = await take(layer, to, { expected: layer, onBytes }, signal);
+  if (copied.diffId === layer.diffId) return copied;
+  throw bundleError(
+    'bundle/source',
+    `${layer.what} unpacks to ${copied.diffId}, and the image's config says ${layer.diffId}`,
+  );
+}
+
+/** An entry for each name, so that any OCI tool finds images and signatures. */
+function indexOf(images: readonly PlannedImage[]) {
+  const manifests = images.flatMap(({ reference, digest, mediaType, sizeBytes, tags }) =>
+    (tags.length === 0 ? [reference] : tags).map((name) => namedEntry(name, { mediaType, digest, size: sizeBytes })),
+  );
+  const attached = images.flatMap(({ reference, attached = [] }) => {
+    const { repository } = parseReference(reference);
+    return attached.map(({ tag, ...of }) => [`${repository}:${tag}`, of] as const);
+  });
+  // Two images of a repository may share signatures.
+  for (const [name, of] of new Map(attached)) manifests.push(namedEntry(name, of));
+  return { schemaVersion: 2, mediaType: mediaTypes.ociIndex, manifests };
+}
+
+function namedEntry(name: string, { mediaType, digest, size }: Descriptor) {
+  return { mediaType, digest, size, annotations: { [REF_NAME]: name } };
+}
+
+function layerBytes({ layers }: Plan, base: BaseBundle | undefined): number {
+  return layers.reduce((sum, { digest, size }) => sum + (base?.layers.has(digest) ? 0 : size), 0);
+}
+
+/** Bytes to write, without layers that are only moved and those of the base. */
+export function neededBytes({ layers, documents }: Plan, base: BaseBundle | undefined): number {
+  const ofDocuments = [...documents.values()].reduce((sum, bytes) => sum + bytes.length, 0);
+  return layers
+    .filter((layer) => !layer.isDisposable && !base?.layers.has(layer.digest))
+    .reduce((sum, layer) => sum + layer.size, ofDocuments);
+}
+
+function pointerTo(bytes: Buffer): { digest: Digest; size: number } {
+  return { digest: digestOf(bytes), size: bytes.length };
+}
+
+/** JSON with one newline at its end, members in the order in which they were made. */
+export function jsonBytes(value: unknown): Buffer {
+  return Buffer.from(`${JSON.stringify(value)}\n`);
+}

@@ -1,0 +1,426 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  digestOf,
+  type SampleImage,
+  sampleImage,
+  sampleLayer,
+  writeOciLayout,
+} from '../../support/bundles/sample-image.ts';
+import { type TarMember, tarArchive } from '../../support/bundles/tar-archive.ts';
+import { have, program } from '../../support/requirements.ts';
+import { runCommand } from '../../support/run-command.ts';
+
+let work: string;
+beforeEach(() => {
+  work = mkdtempSync(join(tmpdir(), 'stickpin-archive-'));
+});
+afterEach(() => rmSync(work, { recursive: true, force: true }));
+
+const at = (name: string) => join(work, name);
+const fixed = ['--name', 'k3s', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1'];
+const create = (...more: string[]) => runCommand(['bundle', 'create', ...fixed, ...more, '--json', '--out', at('out')]);
+
+/** Makes a bundle of an archive and returns its images. */
+async function imagesOf(...more: string[]) {
+  rmSync(at('out'), { recursive: true, force: true });
+  const { exitCode, stdout, stderr } = await create(...more);
+  expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
+  const { contents } = JSON.parse(stdout).payload;
+  const bytes = readFileSync(join(at('out'), 'blobs', 'sha256', contents.digest.slice(7)), 'utf8');
+  return (JSON.parse(bytes).images as { digest: string; tags: string[] }[]).map(({ digest, tags }) => ({
+    digest,
+    tags,
+  }));
+}
+
+async function expectRefused(bytes: Buffer, why: RegExp, ...more: string[]): Promise<void> {
+  writeFileSync(at('bad.tar'), bytes);
+  const { exitCode, stderr } = await create('--archive', at('bad.tar'), ...more);
+  expect(stderr.replace(/^warning: .*\n/gm, '')).toMatch(why);
+  expect(exitCode).toBe(1);
+  expect(readdirSync(work).filter((name) => name.includes('out'))).toEqual([]);
+}
+
+const json = (value: unknown) => Buffer.from(JSON.stringify(value));
+const web = sampleImage({ seed: 'web', architecture: 'amd64' });
+const pause = sampleImage({ seed: 'pause', architecture: 'amd64' });
+const blobMembers = (...images: SampleImage[]) => {
+  const blobs = new Map(images.flatMap(({ blobs }) => blobs).map((blob) => [blob.digest, blob]));
+  return [...blobs.values()].map(({ digest, bytes }) => ({ path: `blobs/sha256/${digest.slice(7)}`, bytes }));
+};
+const entry = ({ top }: SampleImage, annotations?: Record<string, string>, more: object = {}) => ({
+  mediaType: top.mediaType,
+  digest: top.digest,
+  size: top.sizeBytes,
+  ...(annotations && { annotations }),
+  ...more,
+});
+const layout = (manifests: unknown[], ...members: TarMember[]) =>
+  tarArchive([
+    ...members,
+    { path: 'index.json', bytes: json({ schemaVersion: 2, manifests }) },
+    { path: 'oci-layout', bytes: json({ imageLayoutVersion: '1.0.0' }) },
+  ]);
+/** What Docker from version 25 on and containerd write. */
+const named = (name: string) => ({
+  'io.containerd.image.name': name,
+  'org.opencontainers.image.ref.name': name.slice(name.lastIndexOf(':') + 1),
+});
+
+const zstd = ['zstd', 'unzstd'].map((name) => program(name, 'apt-get install zstd'));
+
+describe.runIf(have('skopeo', ...zstd))('bundle create --archive, of skopeo', () => {
+  const save = (...args: string[]) => {
+    writeOciLayout(at('layout'), [{ image: web, names: ['web'] }]);
+    execFileSync('skopeo', ['--insecure-policy', 'copy', '--quiet', `oci:${at('layout')}:web`, ...args], {
+      stdio: 'pipe',
+    });
+  };
+
+  it.each([
+    ['plain', []],
+    ['gzip', ['gzip', '-f']],
+    ['zstd as RKE2 packs it', ['zstd', '-q', '-T0', '-16', '-f', '--long=25', '--rm']],
+  ])('takes a docker-archive whole: %s', async (_name, [packer, ...flags]) => {
+    save(`docker-archive:${at('a.tar')}:quay.io/x/web:1`, '--additional-tag', 'docker.io/rancher/web:v1-k3s1');
+    const raw = execFileSync('skopeo', ['inspect', '--raw', `docker-archive:${at('a.tar')}`]);
+    if (packer !== undefined) execFileSync(packer, [...flags, at('a.tar')]);
+    const [file = ''] = readdirSync(work).filter((name) => name.startsWith('a.tar'));
+    const digest = digestOf(raw);
+    expect(await imagesOf('--archive', at(file))).toEqual([
+      { digest, tags: ['quay.io/x/web:1'] },
+      { digest, tags: ['docker.io/rancher/web:v1-k3s1'] },
+    ]);
+    // The same digest as with the transport of that name.
+    execFileSync(
+      'sh',
+      ['-c', 'test ! -e a.tar.gz || gunzip -f a.tar.gz; test ! -e a.tar.zst || unzstd -q --long=25 a.tar.zst'],
+      { cwd: work },
+    );
+    const [same] = await imagesOf('--image', `quay.io/x/web:1=docker-archive:${at('a.tar')}`);
+    expect(same?.digest).toBe(digest);
+  });
+
+  it('takes an oci-archive whole, with the digest of its source', async () => {
+    save(`oci-archive:${at('o.tar')}:quay.io/x/web:1`);
+    expect(await imagesOf('--archive', at('o.tar'))).toEqual([{ digest: web.top.digest, tags: ['quay.io/x/web:1'] }]);
+  });
+
+  it('makes a bundle that loads', async () => {
+    save(`docker-archive:${at('a.tar')}:quay.io/x/web:1`);
+    await imagesOf('--archive', at('a.tar'));
+    const { exitCode, stdout, stderr } = await runCommand(['bundle', 'rehearse', at('out')], { env: process.env });
+    expect(`${exitCode} ${stdout} ${stderr}`).toMatch(/^0 /);
+  });
+});
+
+describe('bundle create --archive', () => {
+  it('takes what Docker from version 25 on and containerd save, several archives, each image once', async () => {
+    const twice = [entry(web, named('docker.io/library/web:1')), entry(web, named('docker.io/library/web:1.0'))];
+    const byId = entry(web, named(`sha256:${'1'.repeat(64)}`));
+    writeFileSync(at('docker.tar'), layout([...twice, byId], ...blobMembers(web)));
+    const both = [
+      entry(pause, named('registry.k8s.io/pause:3.10')),
+      entry(web, { 'org.opencontainers.image.ref.name': 'web:1' }),
+    ];
+    writeFileSync(at('k3s.tar.zst'), zstdCompressSync(layout(both, ...blobMembers(web, pause))));
+    expect(await imagesOf('--archive', at('docker.tar'), '--archive', at('k3s.tar.zst'))).toEqual([
+      { digest: web.top.digest, tags: ['docker.io/library/web:1', 'docker.io/library/web:1.0'] },
+      { digest: pause.top.digest, tags: ['registry.k8s.io/pause:3.10'] },
+    ]);
+  });
+
+  it('takes what Docker before version 25 saved: shared layers are links, names lack the registry', async () => {
+    const [a, b] = [sampleLayer({ seed: 'a' }), sampleLayer({ seed: 'b' })];
+    const image = (seed: string) => sampleImage({ seed, architecture: 'amd64', layers: [a, b] });
+    const [one, two] = [image('one'), image('two')];
+    const configFile = ({ config }: SampleImage) => ({ path: `${config.digest.slice(7)}.json`, bytes: config.bytes });
+    const tarball = tarArchive([
+      { path: 'x1/' },
+      { path: 'x1/layer.tar', bytes: a.bytes },
+      { path: './x2/layer.tar', bytes: b.bytes },
+      { path: 'y1/layer.tar', linkTo: '../x1/layer.tar' },
+      { path: 'y2/layer.tar', linkTo: 'x2/layer.tar', isHardLink: true },
+      configFile(one),
+      configFile(two),
+      {
+        path: 'manifest.json',
+        bytes: json([
+          {
+            Config: configFile(one).path,
+            RepoTags: ['rancher/one:v1', 'busybox:1'],
+            Layers: ['x1/layer.tar', 'x2/layer.tar'],
+          },
+          {
+            Config: configFile(two).path,
+            RepoTags: ['localhost:5000/two:1'],
+            Layers: ['y1/layer.tar', 'y2/layer.tar'],
+          },
+        ]),
+      },
+    ]);
+    writeFileSync(at('images.tar.gz'), gzipSync(tarball));
+    const images = await imagesOf('--archive', at('images.tar.gz'));
+    expect(images.map(({ tags }) => tags)).toEqual([
+      ['docker.io/rancher/one:v1'],
+      ['docker.io/library/busybox:1'],
+      ['localhost:5000/two:1'],
+    ]);
+    expect(new Set(images.map(({ digest }) => digest)).size).toBe(2);
+  });
+
+  it('takes signatures along, and an index for several platforms', async () => {
+    const indexed = sampleImage({ seed: 'indexed', architecture: 'amd64', withIndex: true });
+    const signature = sampleImage({ seed: 'signature', architecture: 'amd64' });
+    const tag = `${indexed.top.digest.replace(':', '-')}.sig`;
+    const manifests = [entry(indexed, named('quay.io/x/i:1')), entry(signature, named(`quay.io/x/i:${tag}`))];
+    writeFileSync(at('a.tar'), layout(manifests, ...blobMembers(indexed, signature)));
+    expect(await imagesOf('--archive', at('a.tar'))).toEqual([{ digest: indexed.top.digest, tags: ['quay.io/x/i:1'] }]);
+    expect(readFileSync(join(at('out'), 'index.json'), 'utf8')).toContain(`quay.io/x/i:${tag}`);
+  });
+
+  it('leaves out what a hauler store has beside images: signatures, charts, files, referrers', async () => {
+    const artifact = (config: string, layer: string) => {
+      const bytes = json({
+        schemaVersion: 2,
+        config: { mediaType: config, digest: web.config.digest, size: web.config.sizeBytes },
+        layers: [{ mediaType: layer, digest: web.config.digest, size: web.config.sizeBytes }],
+      });
+      const { mediaType } = web.manifest;
+      return { ...web, top: { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes } };
+    };
+    const signature = artifact(web.config.mediaType, 'application/vnd.dev.cosign.simplesigning.v1+json');
+    const bundle = artifact('application/vnd.oci.empty.v1+json', 'application/vnd.dev.sigstore.bundle.v0.3+json');
+    const chart = artifact('application/vnd.cncf.helm.config.v1+json', 'application/vnd.cncf.helm.chart.content.v1');
+    const file = artifact('application/vnd.content.hauler.file.local.config.v1+json', 'text/plain');
+    const others = [signature, bundle, chart, file];
+    const kind = (what: string) => ({ ...named('quay.io/x/web:1'), kind: `dev.hauler/${what}` });
+    const manifests = [
+      entry(signature, kind('sigs')),
+      entry(bundle, kind('referrers/sha256:00')),
+      entry(web, kind('image')),
+      entry(web, named(`quay.io/x/web:sha256-${'0'.repeat(64)}`)),
+      entry(chart, { 'org.opencontainers.image.ref.name': 'hauler/rancher:2.8.0' }),
+      entry(file, { 'org.opencontainers.image.ref.name': 'v1' }),
+      entry(file),
+    ];
+    const members = others.map(({ top }) => ({ path: `blobs/sha256/${top.digest.slice(7)}`, bytes: top.bytes }));
+    writeFileSync(at('haul.tar.zst'), zstdCompressSync(layout(manifests, ...members, ...blobMembers(web))));
+    const { exitCode, stdout, stderr } = await create('--archive', at('haul.tar.zst'));
+    expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
+    expect(JSON.parse(stdout).payload.totals).toMatchObject({ images: 1, blobs: 3 });
+    expect(JSON.parse(stdout).resolved).toEqual({ 'quay.io/x/web:1': web.top.digest });
+    const notes = stderr.split('\n').filter((line) => line.includes('left out'));
+    expect(notes).toEqual([
+      `warning: archive ${at('haul.tar.zst')}: quay.io/x/web:1 (application/vnd.dev.cosign.simplesigning.v1+json), quay.io/x/web:1 (application/vnd.oci.empty.v1+json), quay.io/x/web:sha256-${'0'.repeat(64)} (${web.top.mediaType}), hauler/rancher:2.8.0 (application/vnd.cncf.helm.config.v1+json), v1 (application/vnd.content.hauler.file.local.config.v1+json), ${file.top.digest} (application/vnd.content.hauler.file.local.config.v1+json) are no images, and are left out`,
+    ]);
+    expect(JSON.parse(stdout).payload.warnings).toHaveLength(1);
+  });
+
+  it('names the archive and the image of a bad blob, and no path of its own', async () => {
+    const [layer, config] = [web.layers[0]?.digest ?? '', web.config.digest];
+    const without = (digest: string) => blobMembers(web).filter(({ path }) => !path.endsWith(digest.slice(7)));
+    const other = sampleImage({ seed: 'other', architecture: 'amd64' });
+    const swapped = entry(web, named('quay.io/x/web:1'), { size: 5 });
+    const file = at('bad.tar');
+    for (const [bytes, why] of [
+      [layout([entry(web, named('quay.io/x/web:1'))], ...without(layer)), `layer ${layer}`],
+      [layout([entry(web, named('quay.io/x/web:1'))], ...without(config)), `blob ${config}`],
+      [layout([swapped], ...blobMembers(web)), `blob ${web.top.digest}`],
+    ] as const) {
+      writeFileSync(file, bytes);
+      const { exitCode, stderr } = await create('--archive', file);
+      expect(exitCode).toBe(1);
+      expect(stderr).toContain(`${why} of quay.io/x/web:1 in archive ${file} `);
+      expect(stderr.replaceAll(file, '')).not.toMatch(/\.fetched|\/blobs\/|out\./);
+    }
+    writeFileSync(file, layout([entry(other, named('quay.io/x/o:1'))], ...blobMembers(other)));
+    expect(await imagesOf('--archive', file)).toHaveLength(1);
+  });
+
+  it('chooses by platform among images of one name, and refuses images for another one', async () => {
+    const arm = sampleImage({ seed: 'arm', architecture: 'arm64' });
+    const both = [arm, web].map((image, at) =>
+      entry(image, named('quay.io/x/web:1'), { platform: { os: 'linux', architecture: at === 0 ? 'arm64' : 'amd64' } }),
+    );
+    writeFileSync(at('a.tar'), layout(both, ...blobMembers(arm, web)));
+    expect(await imagesOf('--archive', at('a.tar'))).toEqual([{ digest: web.top.digest, tags: ['quay.io/x/web:1'] }]);
+    rmSync(at('out'), { recursive: true });
+    await expectRefused(
+      layout([entry(arm, named('quay.io/x/arm:1'))], ...blobMembers(arm)),
+      /^stickpin: .*bad\.tar: quay\.io\/x\/arm:1 is an image for arm64, and the bundle is for amd64/,
+    );
+  });
+
+  it('is taken instead of the registry for images of manifests', async () => {
+    writeFileSync(at('a.tar'), layout([entry(web, named('quay.invalid/x/web:1'))], ...blobMembers(web)));
+    writeFileSync(
+      at('pod.yaml'),
+      'kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: quay.invalid/x/web:1}]}\n',
+    );
+    const images = await imagesOf('--archive', at('a.tar'), '--images-from', at('pod.yaml'));
+    expect(images).toEqual([{ digest: web.top.digest, tags: ['quay.invalid/x/web:1'] }]);
+  });
+
+  it('is taken for the short names of a chart, which it maps to docker.io itself', async () => {
+    writeFileSync(at('a.tar'), layout([entry(web, named('nginx:1.25'))], ...blobMembers(web)));
+    writeFileSync(
+      at('pod.yaml'),
+      'kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: "nginx:1.25"}]}\n',
+    );
+    const short = ['--short-names', 'docker.io'];
+    const images = await imagesOf('--archive', at('a.tar'), '--images-from', at('pod.yaml'), ...short);
+    expect(images).toEqual([{ digest: web.top.digest, tags: ['docker.io/library/nginx:1.25'] }]);
+  });
+
+  it('is written in one file, too, and keeps to the limits of volumes', async () => {
+    writeFileSync(at('a.tar'), layout([entry(web, named('quay.io/x/web:1'))], ...blobMembers(web)));
+    const made = await runCommand([
+      'bundle',
+      'create',
+      ...fixed,
+      '--archive',
+      at('a.tar'),
+      '--out',
+      at('out.stickpin.tar'),
+    ]);
+    expect(made).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('1 image') });
+  });
+});
+
+describe('a bad archive', () => {
+  const good = layout([entry(web, named('quay.io/x/web:1'))], ...blobMembers(web));
+  const manifest = (value: unknown, ...members: TarMember[]) =>
+    tarArchive([...members, { path: 'manifest.json', bytes: json(value) }]);
+  const config = { path: 'c.json', bytes: web.config.bytes };
+  const docker = (layer: string, ...members: TarMember[]) =>
+    manifest([{ Config: 'c.json', RepoTags: ['x:1'], Layers: [layer] }], config, ...members);
+
+  it.each([
+    ['is absent', undefined, /nowhere can't be read/],
+    ['is a folder', '.', /it is not a file: give a \.tar/],
+  ])('%s', async (_name, path, why) => {
+    const { exitCode, stderr } = await create('--archive', path === undefined ? at('nowhere') : work);
+    expect([exitCode, stderr]).toEqual([1, expect.stringMatching(why)]);
+  });
+
+  it.each([
+    ['is empty', Buffer.alloc(0), /neither index\.json nor manifest\.json/],
+    ['is another kind of file', Buffer.alloc(4096, 'text'), /not a tar archive/],
+    ['is packed with xz', Buffer.from('fd377a585a000004', 'hex'), /it is packed with xz: unpack it with unxz/],
+    ['is packed with bzip2', Buffer.from('BZh91AY&SY'), /it is packed with bzip2/],
+    ['is packed with lz4', Buffer.from('04224d1864', 'hex'), /it is packed with lz4/],
+    [
+      'lists very many names',
+      layout(
+        Array.from({ length: 20_001 }, (_, at) => entry(web, { 'io.containerd.image.name': `quay.io/x/web:${at}` })),
+      ),
+      /it lists 20001 names of images, and 20000 are allowed/,
+    ],
+    ['lists nothing', layout([]), /it lists no image/],
+    ['is cut off', good.subarray(0, good.length - 2500), /cut off/],
+    ['is gzip that is cut off', gzipSync(good).subarray(0, 900), /gzip can't be unpacked/],
+    ['is zstd that is cut off', zstdCompressSync(good).subarray(0, 900), /zstd can't be unpacked/],
+    [
+      'is zstd with other bytes behind it',
+      Buffer.concat([zstdCompressSync(good), Buffer.from('more')]),
+      /zstd can't be unpacked/,
+    ],
+    [
+      'has a damaged blob',
+      layout([entry(web)], { path: `blobs/sha256/${'0'.repeat(64)}`, bytes: Buffer.from('x') }),
+      /blobs\/sha256\/0+ is damaged: its digest is sha256:/,
+    ],
+    [
+      'lacks a blob',
+      layout([entry(web, named('quay.io/x/web:1'))]),
+      /archive .*bad\.tar: it lacks sha256:[0-9a-f]{64} of quay\.io\/x\/web:1/,
+    ],
+    ['has an image without a name', layout([entry(web)], ...blobMembers(web)), /has no name: give it as --image/],
+    [
+      'has only a tag',
+      layout([entry(web, { 'org.opencontainers.image.ref.name': 'v1' })], ...blobMembers(web)),
+      /has no full name, only "v1"/,
+    ],
+    [
+      'has a strange digest',
+      layout([{ ...entry(web), digest: 'sha512:00' }]),
+      /"sha512:00" in index\.json is no sha256 digest/,
+    ],
+    [
+      'has a broken list',
+      tarArchive([{ path: 'index.json', bytes: Buffer.from('{') }]),
+      /index\.json of .* is not JSON/,
+    ],
+    [
+      'has a list that is deep',
+      tarArchive([{ path: 'index.json', bytes: Buffer.from('['.repeat(100_000)) }]),
+      /is too large to be read/,
+    ],
+    [
+      'has a list that is large',
+      tarArchive([{ path: 'index.json', bytes: Buffer.alloc(17 * 1024 * 1024, ' ') }]),
+      /its list of images has 17825792 bytes/,
+    ],
+    [
+      'has an image by its id only',
+      manifest([{ Config: 'c.json', RepoTags: null, Layers: [] }], config),
+      /has no name: save it by its name/,
+    ],
+    [
+      'has a wrong name',
+      manifest([{ Config: 'c.json', RepoTags: ['X:1'], Layers: [] }], config),
+      /"X:1" in manifest\.json is no name/,
+    ],
+    ['lacks a layer', docker('a/layer.tar'), /it has no file "a\/layer\.tar"/],
+    ['has a path that leads out', docker('../../etc/passwd'), /leads out of the archive/],
+    [
+      'has a link that leads out',
+      docker('a', { path: 'a', linkTo: '../../../etc/passwd' }),
+      /leads out of the archive/,
+    ],
+    ['has an absolute link', docker('a', { path: 'a', linkTo: '/etc/passwd' }), /leads out of the archive/],
+    [
+      'has a circle of links',
+      docker('a', { path: 'a', linkTo: 'b' }, { path: 'b', linkTo: 'a' }),
+      /is a circle of links/,
+    ],
+    ['has a layer that is no tar', docker('a', { path: 'a', bytes: Buffer.alloc(600, 'x') }), /layer .* is damaged/],
+    [
+      'has another layer than its config says',
+      docker('a', { path: 'a', bytes: sampleLayer({ seed: 'other' }).bytes }),
+      /unpacks to sha256:.*, and the image's config says/,
+    ],
+  ])('%s', async (_name, bytes, why) => {
+    await expectRefused(bytes, why);
+  });
+
+  it('writes nothing outside of its folder, whatever its members are called', async () => {
+    const evil = ['/etc/stickpin-evil', '../stickpin-evil', 'blobs/../../stickpin-evil', 'a/./../../../stickpin-evil'];
+    const members = [...evil.map((path) => ({ path, bytes: Buffer.from('x') })), { path: '..', linkTo: '/' }];
+    writeFileSync(at('a.tar'), layout([entry(web, named('quay.io/x/web:1'))], ...members, ...blobMembers(web)));
+    expect(await imagesOf('--archive', at('a.tar'))).toHaveLength(1);
+    expect(readdirSync(work).sort()).toEqual(['a.tar', 'out']);
+    expect(readdirSync(tmpdir())).not.toContain('stickpin-evil');
+  });
+
+  it('that needs more space than there is, is refused before it is unpacked', async () => {
+    const bomb = tarArchive([{ path: 'zeros', bytes: Buffer.alloc(512) }]);
+    // GNU's base-256: a size of 2^50 bytes.
+    bomb.fill(0, 124, 136);
+    bomb[124] = 0x80;
+    bomb[129] = 4;
+    bomb.write('        ', 148);
+    const sum = bomb.subarray(0, 512).reduce((total, byte) => total + byte, 0);
+    bomb.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
+    await expectRefused(
+      gzipSync(bomb),
+      /needs more space than is free where the bundle is made, at "zeros" with 1024\.0 TiB/,
+    );
+  });
+});

@@ -1,0 +1,111 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { have } from '../../support/requirements.ts';
+import { runCommand } from '../../support/run-command.ts';
+import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
+
+let registry: SourceRegistry;
+let work: string;
+beforeAll(async () => {
+  registry = await startSourceRegistry();
+  for (const name of ['web', 'init', 'job', 'model']) {
+    registry.add(`x/${name}`, sampleImage({ seed: name, architecture: 'amd64' }), ['1']);
+  }
+});
+afterAll(() => registry.close());
+beforeEach(() => {
+  work = mkdtempSync(join(tmpdir(), 'stickpin-images-from-'));
+});
+afterEach(() => rmSync(work, { recursive: true, force: true }));
+
+const fixed = ['--name', 'shop', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1', '--tls-verify=false'];
+const create = (stdin: string, ...more: string[]) =>
+  runCommand(['bundle', 'create', ...fixed, ...more, '--json', '--out', join(work, 'out')], { stdin });
+const image = (name: string) => `${registry.host}/x/${name}:1`;
+const chart = () => `
+# Source: shop/templates/web.yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  template:
+    spec:
+      initContainers: [{name: init, image: "${image('init')}"}]
+      containers: [{name: web, image: "${image('web')}"}, {name: again, image: "${image('web')}"}]
+      volumes: [{name: model, image: {reference: "${image('model')}"}}]
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: job, image: "${image('job')}", imagePullPolicy: Always}]}}}}}
+`;
+
+describe.runIf(have('skopeo'))('bundle create --images-from', () => {
+  it('makes a bundle of a rendered chart from stdin, and warns of policies', async () => {
+    const { exitCode, stdout, stderr } = await create(chart(), '--images-from', '-');
+    expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
+    const { payload, resolved } = JSON.parse(stdout);
+    expect(payload.totals.images).toBe(4);
+    expect(Object.keys(resolved)).toEqual(['init', 'web', 'model', 'job'].map(image));
+    expect(stderr).toContain(`CronJob nightly, container job: imagePullPolicy of ${image('job')} is Always`);
+  });
+
+  it('takes what --image names from the source given there, and the rest from registries', async () => {
+    const layout = join(work, 'layout');
+    const own = sampleImage({ seed: 'own', architecture: 'amd64' });
+    writeOciLayout(layout, [{ image: own, names: ['web'] }]);
+    const file = join(work, 'chart.yaml');
+    writeFileSync(file, chart());
+    const { exitCode, stdout, stderr } = await create(
+      '',
+      '--image',
+      `${image('web')}=oci:${layout}:web`,
+      '--images-from',
+      file,
+    );
+    expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
+    expect(JSON.parse(stdout).resolved[image('web')]).toBe(own.top.digest);
+    expect(JSON.parse(stdout).payload.totals.images).toBe(4);
+  });
+
+  it('names the place of an image that its registry does not have', async () => {
+    const { exitCode, stderr } = await create(chart().replace('x/job:1', 'x/gone:1'), '--images-from', '-');
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(
+      /stickpin: standard input: document 2, CronJob nightly, spec\.jobTemplate\.spec\.template\.spec\.containers\[0\]\.image: .*x\/gone:1/,
+    );
+  });
+
+  it('warns of images outside of pods, in the payload too, and refuses them with --strict', async () => {
+    const custom = `${chart()}---\nkind: Prometheus\nmetadata: {name: main}\nspec: {image: 'quay.io/x/p:1'}\n`.replace(
+      ', imagePullPolicy: Always',
+      '',
+    );
+    const warning = /document 3, Prometheus main, spec\.image: quay\.io\/x\/p:1 looks like an image/;
+    const strict = await create(custom, '--images-from', '-', '--strict');
+    expect([strict.exitCode, strict.stderr]).toEqual([1, expect.stringMatching(warning)]);
+    const { exitCode, stdout } = await create(custom, '--images-from', '-');
+    expect(exitCode).toBe(0);
+    expect(JSON.parse(stdout).payload.warnings).toEqual([expect.stringMatching(warning)]);
+  });
+
+  it('takes the short names of a chart from the registry that is named', async () => {
+    const short = chart().replaceAll(`${registry.host}/`, '');
+    const refused = await create(short, '--images-from', '-');
+    expect([refused.exitCode, refused.stderr]).toEqual([2, expect.stringContaining('--short-names REGISTRY')]);
+    const { exitCode, stdout, stderr } = await create(short, '--images-from', '-', '--short-names', registry.host);
+    expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
+    expect(Object.keys(JSON.parse(stdout).resolved)).toEqual(['init', 'web', 'model', 'job'].map(image));
+    expect(stderr).not.toContain('is not in the bundle');
+    const wrong = await create(short, '--images-from', '-', '--short-names', 'docker.io/library');
+    expect(wrong.exitCode).toBe(2);
+  });
+
+  it('reads stdin once', async () => {
+    const { exitCode, stderr } = await create(chart(), '--images-from', '-', '--images-from', '-');
+    expect([exitCode, stderr]).toEqual([2, expect.stringContaining('there is one standard input')]);
+  });
+});

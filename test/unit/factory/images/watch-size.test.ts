@@ -1,0 +1,37 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { watchSize } from '../../../../src/factory/images/registry-access.ts';
+import { eventually } from '../../../support/eventually.ts';
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-watch-'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+describe('watchSize', () => {
+  it('reports the sum of all files as they grow, 0 before the folder exists', async () => {
+    const told: number[] = [];
+    const folder = join(root, 'incoming');
+    const result = await watchSize(
+      folder,
+      (bytes) => told.push(bytes),
+      async () => {
+        await eventually(() => expect(told).toContain(0), 8000);
+        mkdirSync(folder);
+        writeFileSync(join(folder, 'a'), 'abc');
+        writeFileSync(join(folder, 'b'), 'de');
+        await eventually(() => expect(told.at(-1)).toBe(5), 8000);
+        return 'done';
+      },
+    );
+    expect(result).toBe('done');
+  });
+
+  it('hands on what is thrown', async () => {
+    const act = () => Promise.reject(new Error('broken'));
+    await expect(watchSize(root, () => undefined, act)).rejects.toThrow('broken');
+  });
+});

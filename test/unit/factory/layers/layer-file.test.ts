@@ -1,0 +1,97 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { readFileInLayers } from '../../../../src/factory/layers/layer-file.ts';
+import { seededBytes } from '../../../support/bundles/sample-image.ts';
+import { type TarMember, tarArchive } from '../../../support/bundles/tar-archive.ts';
+
+const { signal } = new AbortController();
+const PATH = 'etc/app/list';
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'stickpin-layers-'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+const file = (text: string, path = PATH): TarMember => ({ path, bytes: Buffer.from(text) });
+
+function put(bytes: Buffer, at: number) {
+  const path = join(root, `layer-${at}`);
+  writeFileSync(path, bytes);
+  return { path, what: 'the layer' };
+}
+
+async function readIn(layers: readonly (readonly TarMember[])[]): Promise<string | undefined> {
+  const paths = layers.map((members, at) =>
+    put(at % 2 === 0 ? gzipSync(tarArchive(members)) : tarArchive(members), at),
+  );
+  return (await readFileInLayers(paths, PATH, 1000, signal))?.toString();
+}
+
+describe('readFileInLayers', () => {
+  it.each<[string, TarMember[][], string | undefined]>([
+    ['finds it in the only layer', [[file('a')]], 'a'],
+    ['takes the highest layer', [[file('a')], [file('b')], [file('x', 'etc/other')]], 'b'],
+    ['takes the last one of a layer', [[file('a'), file('b')]], 'b'],
+    ['reads names with ./ and /', [[file('a', `./${PATH}`)], [file('b', `/${PATH}`)]], 'b'],
+    ['reads an empty file', [[file('a')], [file('')]], ''],
+    ['reads a file that fills its blocks', [[file('x'.repeat(512)), file('y', 'z')]], 'x'.repeat(512)],
+    ['finds none', [[file('a', 'etc/app/list.old')], []], undefined],
+    ['respects a whiteout', [[file('a')], [file('', 'etc/app/.wh.list')]], undefined],
+    ['respects a whiteout of a folder', [[file('a')], [file('', './etc/.wh.app')]], undefined],
+    ['respects an opaque folder', [[file('a')], [file('', 'etc/app/.wh..wh..opq')]], undefined],
+    ['respects an opaque root', [[file('a')], [file('', '.wh..wh..opq')]], undefined],
+    ['takes what its own layer has beside a whiteout', [[file('a')], [file('b'), file('', 'etc/.wh.app')]], 'b'],
+    ['takes what comes above a whiteout', [[file('a')], [file('', 'etc/app/.wh.list')], [file('b')]], 'b'],
+    [
+      'does not care for whiteouts of others',
+      [[file('a')], [file('', 'etc/app/.wh.lis'), file('', 'etc/.wh.list')]],
+      'a',
+    ],
+    ['knows that a folder became a file', [[file('a')], [file('', 'etc/app')]], undefined],
+    ['knows that a folder stays one', [[file('a')], [{ path: 'etc/' }, { path: 'etc/app/' }]], 'a'],
+  ])('%s', async (_name, layers, expected) => {
+    expect(await readIn(layers)).toBe(expected);
+  });
+
+  it('reads zstd, long names of GNU and of pax, as tar writes them', async () => {
+    const long = `deep/${'folder-'.repeat(20)}/list`;
+    mkdirSync(join(root, 'tree', long, '..'), { recursive: true });
+    writeFileSync(join(root, 'tree', long), 'found');
+    for (const format of ['gnu', 'posix']) {
+      const packed = spawnSync('tar', [
+        `--format=${format}`,
+        '-C',
+        join(root, 'tree'),
+        '-cf',
+        join(root, format),
+        'deep',
+      ]);
+      expect(packed.status).toBe(0);
+      const tar = readFileSync(join(root, format));
+      const block = Buffer.alloc(3);
+      block.writeUIntLE((tar.length << 3) | 1, 0, 3);
+      const zstd = Buffer.concat([Buffer.from('28b52ffd0038', 'hex'), block, tar]);
+      expect((await readFileInLayers([put(zstd, 0)], long, 1000, signal))?.toString()).toBe('found');
+    }
+  });
+
+  it('refuses what is too large, no regular file, or no layer', async () => {
+    const why = (layer: ReturnType<typeof put>, text: string) =>
+      expect(readFileInLayers([layer], PATH, 1000, signal)).rejects.toMatchObject({
+        code: 'bundle/source',
+        message: expect.stringContaining(text),
+      });
+    await why(put(tarArchive([file('x'.repeat(1001))]), 0), `${PATH} in the layer has 1001 bytes`);
+    await why(put(seededBytes('no tar', 5000), 1), 'not a tar archive');
+    await why(put(gzipSync(tarArchive([file('x')])).subarray(0, 40), 2), "gzip can't be unpacked");
+    await why({ path: join(root, 'none'), what: 'layer 3' }, "layer 3 can't be read");
+    mkdirSync(join(root, 'tree', 'etc', 'app'), { recursive: true });
+    symlinkSync('nowhere', join(root, 'tree', PATH));
+    expect(spawnSync('tar', ['-C', join(root, 'tree'), '-cf', join(root, 'link'), 'etc']).status).toBe(0);
+    await why({ path: join(root, 'link'), what: 'it' }, 'is not a regular file');
+  });
+});
