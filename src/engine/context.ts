@@ -28,7 +28,6 @@ import type { MirrorProbes, TransferMeter } from '../ports/transfers.ts';
 import type { TrustPort } from '../ports/trust.ts';
 import type { EventRecorder } from './reporting/event-recorder.ts';
 
-/** The adapters and settings of the engine. */
 export interface EngineDependencies {
   readonly clock: Clock;
   readonly log: Log;
@@ -42,63 +41,44 @@ export interface EngineDependencies {
   readonly runtime: RuntimePort;
   readonly containers: ContainersPort;
   readonly content: ContentPort;
-  /** All sources of blobs: media and local stores. */
   readonly source: BlobUnion;
-  /** The store of manifests, configs and attachments of adopted bundles. */
+  /** Manifests, configs and attachments of adopted bundles. */
   readonly documents: DocumentStore & AttachmentStore;
-  /**
-   * Manifests and configs that the runtime has of its images. Default: lost ones are not looked
-   * for.
-   */
+  /** Manifests and configs that the runtime has. Absent: lost ones are not restored. */
   readonly storedDocuments?: Pick<BlobSource, 'sizeOf' | 'read'> | undefined;
-  /** Where layers are kept. */
+  /** Layers on the node's own disk. */
   readonly layers: LayerInventory & LayerCopies & Pick<BlobSource, 'sizeOf'>;
-  /** What proves the signatures of adopted bundles. */
   readonly signedBundles: SignedBundles;
   readonly meter: TransferMeter;
   readonly probes: MirrorProbes;
-  /**
-   * How long a pull may make no progress before it is aborted, in milliseconds (`preload.stall`).
-   */
+  /** How long a pull may make no progress, in milliseconds (`preload.stall`). */
   readonly stallMs: number;
-  /** Default: nothing is remembered, and no check is due. */
   readonly bootMark?: BootMark;
-  /** Problems of the stored state that were found at the start. Default none. */
   readonly stateProblems?: readonly Fault[];
-  /**
-   * The database is new after a loss, or an earlier copy of the one that was lost. Default false.
-   */
+  /** The database is new after a loss, or an earlier copy. */
   readonly isStateLost?: boolean;
-  /** As `Memory.reportedBefore`. */
   readonly reportedBefore?: readonly KnownRelease[];
   readonly releaseFiles: ReleaseFiles;
   readonly hookRunner: HookRunner;
   readonly hookStore: HookStore;
-  /** Default: there are no static pods. */
   readonly staticPods?: StaticPodsPort;
-  /** Default: the fleet process does not answer. */
+  /** Absent: the fleet process does not answer. */
   readonly fleet?: FleetPort | undefined;
   readonly notifier: ServiceNotifier;
-  /** 0 to 1, as Math.random. Spreads retries over time. */
+  /** 0 to 1, as Math.random. Spreads retries. */
   readonly random: () => number;
-  /** Sets what the registry may serve. */
   readonly setCatalog: (catalog: Catalog, arriving: Arriving) => void;
-  /**
-   * Resolves when what follows from the last report is written, so that hooks find it. Default: at
-   * once.
-   */
+  /** Resolves when what follows from the last report is written, so that hooks find it. */
   readonly statusSettled?: () => Promise<void>;
-  /** Called with every new report. */
   readonly onStatus: (report: StatusReport) => void;
-  /** Called after each effect. For a long effect: after its start. */
+  /** Called after each effect, or after the start of a long one. */
   readonly afterEffect?: ((effect: Effect) => void) | undefined;
 }
 
-/** What every part of the engine uses. */
 export interface EngineContext extends EngineDependencies {
   readonly recorder: EventRecorder;
-  /** Asks for a round. Pulls that would start without one wait for it. */
+  /** Requests a round. Pulls that would start without one wait for it. */
   readonly wantRound: () => void;
-  /** Records progress, for the watchdog. */
+  /** Records progress for the watchdog. */
   readonly alive: () => void;
 }

@@ -20,28 +20,25 @@ interface DirectoryMedium {
 export interface DirectoryMediaDeps {
   readonly directories: readonly DirectoryMedium[];
   readonly clock: Clock;
-  /** How long nothing may change before a directory is read, in milliseconds. Default 500. */
+  /** Time without changes before a directory is read. Default 500. */
   readonly settleMs?: number;
 }
 
-/** Deepest level below a root that is watched: `stickpin/<bundle>/blobs/sha256`. */
+/** Below a root: `stickpin/<bundle>/blobs/sha256`. */
 const WATCH_DEPTH = 4;
 const DEFAULT_SETTLE_MS = 500;
-/**
- * How often to check for a directory whose parent folder does not exist either, so that no watch
- * reports it.
- */
+/** For a directory whose parent folder does not exist either, so that no watch reports it. */
 const PRESENCE_MS = 2_000;
 /**
- * How often a directory is checked again after a report, each {@link PRESENCE_MS}. On a busy
- * machine the watch on a new folder begins late, and earlier writes are not reported.
+ * Checks after a report, each {@link PRESENCE_MS}: on a busy machine the watch on a new folder
+ * begins late.
  */
 const LATER_LOOKS = 2;
 
 /**
- * Directories as media: `media.directories`, and the drop folder. An existing directory counts as
- * plugged in. A directory is read after names, sizes and times below it have not changed for
- * `settleMs`, so that a copy is complete.
+ * `media.directories`, and the drop folder. An existing directory counts as plugged in. It is read
+ * after names, sizes and times below it have not changed for `settleMs`, so that a copy is
+ * complete.
  */
 export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
   const stop = new AbortController();
@@ -76,25 +73,25 @@ interface DirectoryWatch {
   readonly sink: MediaSink;
   readonly open: OpenWatcher;
   readonly signal: AbortSignal;
-  /** The fingerprint of the last report. Undefined while the directory does not exist. */
+  /** Fingerprint of the last report. Undefined while the directory does not exist. */
   seen: string | undefined;
-  /** Ends the watch on the directory as an entry of the folder around it. */
+  /** Of the directory as an entry of its parent folder. */
   unwatchAbove: () => void;
-  /** The name of the folder `stickpin` of a medium, when the directory was last listed. */
+  /** Name of the folder `stickpin` of a medium, when the directory was last listed. */
   home: string | undefined;
-  /** Ends the watch on the names in the directory of a medium. */
+  /** Of the names in the directory of a medium. */
   unwatchTop: () => void;
-  /** Watches the content of the directory, of a medium that of its folder `stickpin`. */
+  /** Of the content of the directory, or of a medium's folder `stickpin`. */
   below: FSWatcher | undefined;
   /**
-   * Whether something came or went at the path since the last report. Who read the directory
-   * meanwhile may have found nothing, though all is as before.
+   * Something came or went at the path since the last report: a reader may have found nothing
+   * meanwhile.
    */
   wasMoved: boolean;
-  /** What is watched: the directory, and its folder `stickpin`, as {@link inodeOf} names them. */
+  /** The directory and its folder `stickpin`, as {@link inodeOf} names them. */
   watched: string | undefined;
   timer: NodeJS.Timeout | undefined;
-  /** How many checks that nothing asks for are still to be made, see {@link LATER_LOOKS}. */
+  /** See {@link LATER_LOOKS}. */
   laterLooks: number;
   /** Resolves when {@link below} watches the current directory. */
   following: Promise<void>;
@@ -131,7 +128,7 @@ function directoryWatch(
 
 async function startWatch(watch: DirectoryWatch): Promise<void> {
   const { path } = watch;
-  // The content at the start counts as settled, so it is reported at once.
+  // The content at the start counts as settled.
   report(watch, await fingerprintOf(watch));
   watch.unwatchAbove = watchEntry(path, (isMove) => {
     watch.wasMoved ||= isMove;
@@ -158,10 +155,9 @@ async function closeWatch(watch: DirectoryWatch): Promise<void> {
 }
 
 /**
- * Calls `onChange` when the entry at `path` comes, goes or is replaced, with `isMove`, and when its
- * attributes change; {@link PRESENCE_MS} covers what no watch reports. The drop folder's neighbours
- * are the database, which is written to all the time, so that a watch which reads the whole folder
- * each time would be dear.
+ * When the entry comes, goes or is replaced (`isMove`), or its attributes change. The database
+ * beside the drop folder is written all the time, so a watch that reads the whole folder would be
+ * expensive.
  */
 function watchEntry(path: string, onChange: (isMove: boolean) => void): () => void {
   const name = basename(path);
@@ -170,7 +166,7 @@ function watchEntry(path: string, onChange: (isMove: boolean) => void): () => vo
   });
 }
 
-/** Watches the names in a folder without a list of them. */
+/** Without a list of them. */
 function watchNames(folder: string, onChange: (isMove: boolean, name: string | null) => void): () => void {
   try {
     const watcher = watchFolder(folder, { persistent: false }, (event, name) => onChange(event === 'rename', name));
@@ -181,10 +177,7 @@ function watchNames(folder: string, onChange: (isMove: boolean, name: string | n
   }
 }
 
-/**
- * Replaces the watch on the content when there is another directory at the path: a watch follows
- * the inode, not the name.
- */
+/** A watch follows the inode, not the name, so it is replaced with the directory. */
 async function followDirectory(watch: DirectoryWatch): Promise<void> {
   const { path, home } = watch;
   const inode = await inodeOf(path);
@@ -200,8 +193,8 @@ async function followDirectory(watch: DirectoryWatch): Promise<void> {
 }
 
 /**
- * Only folders are watched. A bundle has thousands of files, and the watch on their folder reports
- * them too. What lies beside `stickpin` on a medium is not ours, and may be a lot.
+ * Only folders are watched: a bundle has thousands of files. What is beside `stickpin` on a medium
+ * is not ours, and may be a lot.
  */
 function openBelow(watch: DirectoryWatch): void {
   const { path, layout, home, open } = watch;
@@ -240,11 +233,11 @@ async function lookUntilDone(watch: DirectoryWatch): Promise<void> {
     await settle(watch).catch(() => undefined); // only an abort throws
   }
   watch.looking = undefined;
-  // Its folder `stickpin` may have come.
+  // Its folder `stickpin` may be new.
   if (!watch.signal.aborted) follow(watch);
 }
 
-/** Waits until the content of the directory no longer changes, then reports it. */
+/** Reports the directory when its content no longer changes. */
 async function settle(watch: DirectoryWatch): Promise<void> {
   const { clock, settleMs, signal } = watch;
   let last = await fingerprintOf(watch);
@@ -294,8 +287,8 @@ async function isDirectory(path: string): Promise<boolean> {
 }
 
 /**
- * A text that changes when a name, a size or a time below `path` changes. On a medium that means
- * below its folder `stickpin`, and the first names beside it. Undefined when it is no directory.
+ * Of names, sizes and times: on a medium below its folder `stickpin`, and the first names beside
+ * it. Undefined when it is no directory.
  */
 async function fingerprintOf(watch: DirectoryWatch): Promise<string | undefined> {
   const { path, layout } = watch;
@@ -323,8 +316,8 @@ async function* listMedium(root: HeldFolder, watch: DirectoryWatch): AsyncGenera
 }
 
 /**
- * Lists a folder and its subfolders, then closes it. Entries that were removed meanwhile are left
- * out, which changes the fingerprint.
+ * Closes the folder at its end. Entries that were removed meanwhile are left out, which changes the
+ * fingerprint.
  */
 async function* listTree(folder: HeldFolder, depth: number): AsyncGenerator<string> {
   try {

@@ -21,14 +21,11 @@ import {
 
 interface LoadedMediaDeps {
   readonly log: Log;
-  /**
-   * How often to check whether a path still exists, in milliseconds. Default 2 s. Nothing signals
-   * that a network mount has disappeared.
-   */
+  /** Default 2 s. Nothing signals that a network mount has disappeared. */
   readonly presenceMs?: number;
 }
 
-/** Paths that are hidden from the service (systemd.exec(5), `ProtectHome=`, `PrivateTmp=`). */
+/** Hidden from the service (systemd.exec(5), `ProtectHome=`, `PrivateTmp=`). */
 const HIDDEN = /^\/(home|root|run\/user|tmp|var\/tmp)(\/|$)/;
 
 interface Loaded {
@@ -38,9 +35,9 @@ interface Loaded {
 }
 
 /**
- * Media that a person loads by their paths: a directory with `stickpin/` in it, a bundle directory,
- * or a `.stickpin.tar` file. A path is a medium until it disappears, is replaced, or the daemon
- * ends. It is not watched; load it again after a change.
+ * Media that a person loads by path: a directory with `stickpin/`, a bundle directory, or a
+ * `.stickpin.tar` file. A path is a medium until it disappears, is replaced, or the daemon ends. It
+ * is not watched; load it again after a change.
  */
 export function createLoadedMedia({ log, presenceMs = 2_000 }: LoadedMediaDeps): MediaProvider {
   const loaded = new Map<MediumId, Loaded>();
@@ -90,7 +87,7 @@ interface Place {
   readonly identity: string;
 }
 
-/** @throws AppError `media/load` (`reject`) with the reason why a path can't be loaded */
+/** @throws AppError `media/load` (`reject`) with the reason */
 async function judgePath(given: string): Promise<Place> {
   const path = given.length > 1 ? given.replace(/\/+$/, '') : given;
   if (!path.startsWith('/') || normalize(path) !== path) {
@@ -135,10 +132,7 @@ function unreachable(path: string, error: unknown) {
   return loadError(`${path} can't be opened: ${why}${hidden}`, error);
 }
 
-/**
- * Identifies the file or directory at a path, so that a later one is recognised as another.
- * Undefined when there is none.
- */
+/** A later file or directory at the path has another identity. */
 async function identityOf(path: string): Promise<string | undefined> {
   try {
     const { dev, ino, birthtimeNs } = await lstat(path, { bigint: true });
@@ -161,16 +155,16 @@ function pluggedPlace(mediumId: MediumId, path: string, layout: BundleLayout, id
 }
 
 /**
- * How many calls to one medium, and to all media of this node, may be in the system at the same
- * time. A call that hangs in a device keeps a thread of Node.js until the device answers or is
- * gone. INVARIANT: `UV_THREADPOOL_SIZE` in `systemd/stickpin.service` is larger than `ofAll`, so
- * that threads are left for all other files. Three reads of up to 1 MiB keep any medium busy.
+ * Calls to one medium, and to all media of this node, at the same time. A call that hangs in a
+ * device keeps a thread of Node.js. INVARIANT: `UV_THREADPOOL_SIZE` in `systemd/stickpin.service`
+ * is larger than `ofAll`, so that threads are left for all other files. Three reads of up to 1 MiB
+ * keep any medium busy.
  */
 export const MEDIUM_CALLS = { ofOne: 3, ofAll: 6 } as const;
 
 /**
- * The same bundle, whose calls take places of its medium, and end at once when their signal aborts.
- * Without that, each try of a pull would add calls that hang, until no file can be read any more.
+ * Its calls take places of the medium, and end at once when their signal aborts. Otherwise each try
+ * of a pull would add calls that hang, until no file can be read any more.
  */
 export function boundedBundle<T extends BundleAccess>(bundle: T, places: Places): T {
   const { reader } = bundle;
@@ -194,7 +188,7 @@ function boundedSource(source: BlobSource, places: Places): BlobSource {
   };
 }
 
-/** Takes a place for each chunk, so that a stream whose consumer waits has none. */
+/** A place for each chunk, so that a stream whose consumer waits has none. */
 async function* boundedStream(
   stream: AsyncIterable<Buffer>,
   signal: AbortSignal,

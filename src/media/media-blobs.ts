@@ -50,10 +50,7 @@ function copyIn(blobs: MediaBlobs, source: MediumSource, digest: Digest): BlobCo
   };
 }
 
-/**
- * A stream from the first source that has the blob. After a failed read, the caller gets the rest
- * from another medium, if one has it.
- */
+/** After a failed read, the rest comes from another medium. */
 async function* readAnywhere(
   blobs: MediaBlobs,
   digest: Digest,
@@ -62,7 +59,7 @@ async function* readAnywhere(
   allocate: Allocate | undefined,
 ): AsyncGenerator<Buffer, void, undefined> {
   const found = await findSource(blobs, digest, signal);
-  // A stream that began on another medium must not continue with bytes that are known to be wrong.
+  // A stream must not continue with bytes that are known to be wrong.
   const isUseless = startByte > 0 && found?.source.faults.get(digest) === 'damaged';
   if (found === undefined || isUseless) throw nowhere(digest);
   const { source, size: sizeBytes } = found;
@@ -81,8 +78,8 @@ async function* readAnywhere(
 }
 
 /**
- * The same chunks, with an error at the end when they are another blob. Then another source is used
- * for it, so that a node that was taken over can't keep this one from its documents.
+ * With an error at the end for a wrong digest. Then another source is used, so that a malicious
+ * node can't withhold documents.
  */
 async function* checked(
   chunks: AsyncIterable<Buffer>,
@@ -101,7 +98,7 @@ async function* checked(
   throw new AppError({ code: 'media/read', message, disposition: 'retry' });
 }
 
-/** The same chunks, with an error at the end when the blob has more of them. */
+/** With an error when the blob has more bytes. */
 async function* whole(
   chunks: AsyncIterable<Buffer>,
   startByte: number,
@@ -118,8 +115,8 @@ async function* whole(
 }
 
 /**
- * Whether a failed read is the fault of the copy. A node that can be read and does not have what it
- * lists is not asked first again, while another one has it.
+ * A node that can be read and lacks what it lists is not the first choice again, while another one
+ * has the blob.
  */
 function isFaultOfCopy({ plugged, gone }: MediumSource, error: unknown): error is AppError {
   if (!(error instanceof AppError)) return false;
@@ -128,8 +125,8 @@ function isFaultOfCopy({ plugged, gone }: MediumSource, error: unknown): error i
 }
 
 /**
- * Marks a blob as bad in a source, and logs once which source is used instead. A stick that was
- * just unplugged from another node is not worth a warning.
+ * Logs once which source is used instead. A stick that was just unplugged from another node needs
+ * no warning.
  */
 async function noteFault(
   blobs: MediaBlobs,
@@ -148,7 +145,7 @@ function logChange(log: Pick<Log, 'warn'>, digest: Digest, from: MediumSource, t
   const [bad, good] = [from.plugged.label, to.plugged.label];
   const where = bad === good ? `another copy on ${good}` : good;
   const file = from.bundle.fileOf?.(digest);
-  // The image that the runtime pulls is not known here.
+  // The image that the runtime pulls is not known.
   const fields = { messageId: messageIds.blobDamaged, medium: bad, digest, file, image: 'not known', err: error };
   const fileThere = file === undefined ? '' : ` File on ${bad}: ${file}.`;
   log.warn(
@@ -157,7 +154,7 @@ function logChange(log: Pick<Log, 'warn'>, digest: Digest, from: MediumSource, t
   );
 }
 
-/** A source that fails counts as not having the blob, because the next one may have it. */
+/** Undefined after a failure, because the next source may have the blob. */
 async function sizeIn(source: MediumSource, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
   try {
     return await withEither([signal, source.gone], (both) => source.bundle.blobs.sizeOf(digest, both));
@@ -168,8 +165,8 @@ async function sizeIn(source: MediumSource, digest: Digest, signal: AbortSignal)
 }
 
 /**
- * The stream of one source. It ends at once when the medium is unplugged, even while a read hangs
- * in the removed device. The source closes its file under the same signal.
+ * Ends at once when the medium is unplugged, even while a read hangs. The source closes its file
+ * under the same signal.
  */
 async function* readFrom(
   { streams }: MediaBlobs,
@@ -192,8 +189,7 @@ async function* readFrom(
   } catch (error) {
     source.gone.throwIfAborted();
     signal.throwIfAborted();
-    // The read error comes first: reads from an unplugged stick fail at once, and udev reports it a
-    // moment later.
+    // Reads from an unplugged stick fail at once, and udev reports it a moment later.
     if (!(await source.plugged.isThere(signal))) throw goneWhileReading(source, digest, error);
     throw error;
   } finally {
@@ -232,9 +228,9 @@ interface MediumSource {
   readonly gone: AbortSignal;
   readonly bundle: ReadableBundle;
   readonly found: Extract<FoundBundle, { kind: 'verified' }>;
-  /** Blobs that are missing or too short here. Another source may have them. */
+  /** Missing or too short. */
   readonly missing: ReadonlySet<Digest>;
-  /** Blobs that were found bad here. They are used only while there is no other copy. */
+  /** Used only while there is no other copy. */
   readonly faults: Map<Digest, CopyFault>;
 }
 
@@ -242,7 +238,6 @@ export interface MediaBlobs {
   readonly sources: Map<MediumId, readonly MediumSource[]>;
   /** What other nodes gave wrong, for as long as the program runs. */
   readonly wrong: Map<MediumId, Set<Digest>>;
-  /** How many streams each medium gives now. */
   readonly streams: Map<MediumId, number>;
   readonly listeners: Listeners;
   readonly log: Pick<Log, 'warn'>;
@@ -252,7 +247,7 @@ interface MediumContents {
   readonly plugged: PluggedMedium;
   readonly gone: AbortSignal;
   readonly bundles: readonly MediumBundle[];
-  /** The results for {@link bundles}. Each has the path of its bundle. */
+  /** The results for {@link bundles}, by path. */
   readonly judged: readonly FoundBundle[];
 }
 
@@ -261,8 +256,8 @@ export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
 }
 
 /**
- * Offers the verified bundles of a medium. Open streams continue. A medium that has changed may
- * have been mended. Another node only has new blobs, or was away: what it gave wrong stays known.
+ * Open streams continue. A medium that has changed may have been repaired. Another node only has
+ * new blobs, or was away: its wrong blobs stay known.
  */
 export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged }: MediumContents): void {
   const wrong = plugged.peer === undefined ? [] : (blobs.wrong.get(plugged.mediumId) ?? []);
@@ -278,7 +273,6 @@ export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged 
   notifyAll(blobs.listeners);
 }
 
-/** Stops offering the blobs of a medium. Open streams continue while they can. */
 export function forgetMedium(blobs: MediaBlobs, mediumId: MediumId): void {
   if (blobs.sources.delete(mediumId)) notifyAll(blobs.listeners);
 }
@@ -292,10 +286,10 @@ export function bundleOnMedia({ sources }: MediaBlobs, bundleId: BundleId): Read
   return [...sources.values()].flat().find((source) => source.bundleId === bundleId && !source.gone.aborted)?.bundle;
 }
 
-/** What was made of each source, since one that did not change is the same object. */
+/** A source that did not change is the same object. */
 const HELD = new WeakMap<MediumSource, HeldBundle>();
 
-/** The verified bundles of all media of this node. None of them is what another node offers. */
+/** Without those of other nodes. */
 export function heldOnMedia({ sources }: MediaBlobs): readonly HeldBundle[] {
   const own = [...sources.values()].flat().filter(({ plugged, gone }) => plugged.peer === undefined && !gone.aborted);
   return own.map((source) => {
@@ -308,13 +302,13 @@ export function heldOnMedia({ sources }: MediaBlobs): readonly HeldBundle[] {
 }
 
 /**
- * The sources that may have a blob, without nodes that can't give anything now. They are sorted:
+ * Without nodes that can't give anything now. They are sorted:
  * 1. sources in which the blob was not found damaged before those in which it was;
  * 2. media of this node before other nodes;
  * 3. nodes whose last answer was not an error;
  * 4. the node from which this one reads the fewest blobs now;
  * 5. the node that has the fewest blobs. The others stay free for nodes that need the blobs which
- *    only they have.
+ *   only they have.
  */
 function candidatesFor({ sources, streams }: MediaBlobs, digest: Digest): readonly MediumSource[] {
   const isReadable = ({ plugged }: MediumSource) => plugged.peer?.().isReady !== false;

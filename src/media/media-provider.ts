@@ -10,7 +10,7 @@ import { AppError } from '../platform/app-error.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 import type { MountEntry } from './mounts.ts';
 
-/** `root`: the path of a directory, or of one `.stickpin.tar` file. */
+/** `root`: a directory, or one `.stickpin.tar` file. */
 export function openFolderMedium(root: string, layout: BundleLayout): OpenMedium {
   return {
     place: root,
@@ -48,63 +48,54 @@ export type MediaErrorCode =
 
 /** Both members may be the same object. */
 export interface BundleAccess {
-  /** Reads the documents of the bundle while it is verified. */
+  /** For the verification. */
   readonly reader: BundleReader;
-  /** The blobs of the bundle. They are served once the bundle is verified. */
+  /** Served once the bundle is verified. */
   readonly blobs: BlobSource;
 }
 
 export interface ReadableBundle extends BundleAccess {
   readonly kind: 'bundle';
-  /** Its path on the medium, for display. Two bundles of one medium have different paths. */
+  /** On the medium, for display. Two bundles of one medium have different paths. */
   readonly path: string;
-  /** The file of a blob on the medium, for display. Absent when blobs are not files. */
+  /** For display. Absent when blobs are not files. */
   readonly fileOf?: (digest: Digest) => string;
 }
 
-/** An entry of a medium: a bundle, or something that looks like a bundle but can't be read. */
+/** A bundle, or something that looks like one but can't be read. */
 export type MediumBundle =
   | ReadableBundle
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 export interface OpenMedium {
-  /** Its location for the log: a mount point, a directory, an address. */
+  /** For the log: a mount point, a directory, an address. */
   readonly place: string;
-  /**
-   * Finds the bundles on it. Reads no bundle.
-   *
-   * @throws AppError `media/read` (`retry`), `media/gone` (`wait`)
-   */
+  /** Reads no bundle. @throws AppError `media/read` (`retry`), `media/gone` (`wait`) */
   findBundles(signal: AbortSignal): Promise<readonly MediumBundle[]>;
 }
 
-/** A plugged medium of a provider. It need not be a directory or on this machine. */
+/** It need not be a directory or on this machine. */
 export interface PluggedMedium {
   readonly mediumId: MediumId;
-  /** Its name for display: `sdb1`, or the path of a directory. */
+  /** For display: `sdb1`, or the path of a directory. */
   readonly label: string;
-  /** Whether it is the drop folder, which always exists. An empty one is not reported. */
+  /** The drop folder always exists. An empty one is not reported. */
   readonly isDropFolder: boolean;
-  /** Of what another node offers: whether it can be read now. Default: a medium of this node. */
+  /** Whether another node can be read now. Default: a medium of this node. */
   readonly peer?: () => PeerState;
   /**
-   * Makes the medium readable, with a mount if necessary. Idempotent.
-   *
+   * Mounts it if necessary. Idempotent.
    * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`),
    *   `media/gone` (`wait`)
    */
   open(signal: AbortSignal): Promise<OpenMedium>;
-  /**
-   * Whether the medium is still plugged in. Called after a read error, which comes before the
-   * signal that a stick was unplugged.
-   */
+  /** Called after a read error, which comes before the signal that a stick was unplugged. */
   isThere(signal: AbortSignal): Promise<boolean>;
   /**
-   * The mount points of the whole medium among all mounts. {@link OpenMedium.place} is one of them.
-   * Absent for media without a mount.
+   * Of the whole medium. {@link OpenMedium.place} is one of them. Absent for media without a mount.
    */
   mountPoints?(mounts: readonly MountEntry[]): readonly string[];
-  /** Releases what {@link open} acquired, after the medium was unplugged. Never throws. */
+  /** After the medium was unplugged. Never throws. */
   release(): Promise<void>;
 }
 
@@ -121,27 +112,23 @@ export interface MediaSink {
 export interface MediaProvider {
   /**
    * Reports the present media, then each arrival, change and removal. @throws AppError when it
-   * can't ever work.
+   * can't ever work
    */
   start(sink: MediaSink, signal: AbortSignal): Promise<void>;
-  /**
-   * Whether all media of the start have been reported. Absent when {@link start} waits for that.
-   */
+  /** All media of the start have been reported. Absent when {@link start} waits for that. */
   isLookedAt?(): boolean;
   rescan(signal: AbortSignal): Promise<void>;
   /**
-   * Adds a medium by its path, and returns its label. Undefined when it is not of this provider's
-   * kind.
-   *
-   * @throws AppError `media/load` (`reject`) with the reason why it can't be used
+   * Adds a medium by its path, and returns its label. Undefined when it is of another kind.
+   * @throws AppError `media/load` (`reject`) with the reason
    */
   load?(path: string, signal: AbortSignal): Promise<string | undefined>;
   dispose(): Promise<void>;
 }
 
 /**
- * Makes a folder that only its owner may enter, with any umask. The mode of an existing folder is
- * changed. @throws system errors
+ * For its owner only, with any umask. The mode of an existing folder is changed. @throws system
+ * errors
  */
 export async function makePrivateFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });

@@ -30,49 +30,43 @@ import { createMountLook, type ReadMounts } from './mount-look.ts';
 import { arrive, changed, endAll, fail, leave, losePlace, mediumOf, move, type Slot, type Slots } from './slots.ts';
 
 export interface Judgement {
-  /** Each result has the path of its bundle. */
+  /** By path. */
   readonly bundles: readonly FoundBundle[];
   readonly trustRevision: string;
 }
 
 export interface MediaDeps {
   readonly providers: readonly MediaProvider[];
-  /** Verifies the bundles of a medium. May throw AppError `media/gone`, `media/read`. */
+  /** May throw AppError `media/gone`, `media/read`. */
   readonly judge: (
     bundles: readonly MediumBundle[],
     signal: AbortSignal,
-    /** The last judgement of the same medium, when it is another node. */
+    /** Of the same medium, when it is another node. */
     last?: Judgement,
   ) => Promise<Judgement>;
-  /** Wraps each bundle, to observe its reads. Default: no wrapper. */
+  /** Wraps each bundle, to observe its reads. */
   readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
-  /**
-   * For debug lines, and for a warning when a transfer switches to another medium. The engine
-   * reports all other changes.
-   */
+  /** For debug lines, and a warning when a transfer switches to another medium. */
   readonly log: Log;
-  /**
-   * Pauses before automatic retries of failed mounts and reads, in milliseconds. Default 2 s, 10 s
-   * and 60 s.
-   */
+  /** Pauses after failed mounts and reads. Default 2 s, 10 s and 60 s. */
   readonly retryMs?: readonly number[];
-  /** The mounts of this process. Default: `/proc/self/mountinfo`. */
+  /** Default: `/proc/self/mountinfo`. */
   readonly readMounts?: ReadMounts;
 }
 
 export interface Media extends MediaPort {
-  /** Blobs of the verified bundles of all media that were read. */
+  /** Of the verified bundles of all media. */
   readonly blobs: BlobUnion;
-  /** A verified bundle on a plugged medium. Undefined when none has it. No I/O. */
+  /** Undefined when no plugged medium has it. No I/O. */
   readerOf(bundleId: BundleId): BundleReader | undefined;
-  /** The verified bundles of the media of this node, which it may offer to others. */
+  /** Of this node, which it may offer to others. */
   readonly held: HeldBundles;
-  /** Starts all providers. @throws AppError of the first that fails */
+  /** @throws AppError of the first provider that fails */
   start(signal: AbortSignal): Promise<void>;
   rescan(signal: AbortSignal): Promise<void>;
-  /** Adds a medium by its path, and returns its label. @throws AppError `media/load` (`reject`) */
+  /** Returns the label. @throws AppError `media/load` (`reject`) */
   load(path: string, signal: AbortSignal): Promise<string>;
-  /** Stops watching and ends every open stream. Mounts stay for the next start. */
+  /** Ends every open stream. Mounts stay for the next start. */
   dispose(): Promise<void>;
 }
 
@@ -158,10 +152,7 @@ async function loadNamed({ deps, slots, isStarted }: MediaWork, given: string, s
   throw loadError(`${path} is a device, and media.detect is false: mount it, and load the place where it is mounted`);
 }
 
-/**
- * Whether what is at `path` is looked for on this medium anyway: it is the root of the medium, or
- * in the folder of its bundles. So it is read again, and not listed twice.
- */
+/** A medium at `path`, or in the folder of bundles, is read again and not listed twice. */
 function carries({ plugged, opened }: Slot, path: string): boolean {
   if (plugged.mediumId === `load:${path}`) return false; // its provider knows whether it is the same one
   const place = opened?.place ?? plugged.label;
@@ -215,8 +206,8 @@ async function judgeSlot(
 }
 
 /**
- * Another node that has no layer of a bundle may have them in a moment: what it offers is no
- * envelope, whose images come from their own registries.
+ * A node without layers may have them in a moment, so its bundle is no envelope, whose images come
+ * from their own registries.
  */
 function withoutEnvelope(found: FoundBundle): FoundBundle {
   return found.kind === 'verified' ? { ...found, isEnvelope: false } : found;
@@ -242,8 +233,7 @@ function watched(bundle: MediumBundle, { watchBundle }: MediaDeps): MediumBundle
 }
 
 /**
- * Checks the mounts of media. A medium without a mount becomes `unmounted`; one with another mount
- * point becomes `attached`.
+ * A medium without a mount becomes `unmounted`; one with another mount point becomes `attached`.
  */
 async function followMounts(
   { slots, lookAtMounts }: MediaWork,
@@ -260,8 +250,8 @@ async function followMounts(
 }
 
 /**
- * Runs one step of a medium under both signals. An error becomes its state, unless the medium was
- * unplugged or has changed, or the caller aborted.
+ * An error becomes the state of the medium, unless it was unplugged or has changed, or the caller
+ * aborted.
  */
 async function runStep(
   slots: Slots,

@@ -3,20 +3,19 @@ import { machinePaths } from './device/device.ts';
 import type { OpenMedium, PluggedMedium } from './media-provider.ts';
 import { type MountEntry, parseMountinfo } from './mounts.ts';
 
-/** Reads the mounts of this process. */
 export type ReadMounts = (signal: AbortSignal) => Promise<readonly MountEntry[]>;
 
 type MountFate = 'there' | 'gone' | 'elsewhere';
 
-/** A medium and its open location. `opened` is undefined after it was found unmounted. */
+/** `opened` is undefined after it was found unmounted. */
 interface Followed {
   readonly plugged: PluggedMedium;
   readonly opened: OpenMedium | undefined;
 }
 
 /**
- * Checks all mounts with one read of `/proc/self/mountinfo`. Returns nothing for an unplugged
- * medium, because its provider reports that, and nothing at all when the mounts can't be read.
+ * With one read of `/proc/self/mountinfo`. Omits an unplugged medium, which its provider reports,
+ * and everything when the mounts can't be read.
  */
 export function createMountLook(readMounts: ReadMounts = readOwnMounts) {
   return async <T extends Followed>(
@@ -33,7 +32,7 @@ export function createMountLook(readMounts: ReadMounts = readOwnMounts) {
     const fates: (readonly [T, MountFate])[] = [];
     for (const [one, fate] of first) {
       const now = fate === 'gone' ? (second.get(one) ?? 'there') : fate;
-      // Its device was unplugged and systemd has unmounted it. The signal for that will come.
+      // Its device was unplugged and systemd has unmounted it. The signal will come.
       if (now === 'gone' && !(await one.plugged.isThere(signal))) continue;
       fates.push([one, now]);
     }

@@ -2,8 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
- * The devices in the first column of fstab(5), as written: `/dev/sda2`, `UUID=…`, `LABEL=…`,
- * `PARTUUID=…`, `PARTLABEL=…`.
+ * Devices in fstab(5), as written: `/dev/sda2`, `UUID=…`, `LABEL=…`, `PARTUUID=…`, `PARTLABEL=…`.
  */
 export function parseFstab(text: string): readonly string[] {
   return text.split('\n').flatMap((line) => {
@@ -13,9 +12,8 @@ export function parseFstab(text: string): readonly string[] {
 }
 
 /**
- * The udev properties (`udevadm info`) with the value of each kind of tag in fstab. udev encodes
- * labels, and `ID_FS_LABEL` has `_` in place of blanks (systemd, udev-builtin-blkid.c). An `ID` is
- * in links alone.
+ * udev encodes labels, and `ID_FS_LABEL` has `_` in place of blanks (systemd,
+ * udev-builtin-blkid.c). An `ID` is in links alone.
  */
 const PROPERTIES = {
   UUID: ['ID_FS_UUID'],
@@ -28,8 +26,8 @@ const PROPERTIES = {
 type Properties = Readonly<Record<string, string | undefined>>;
 
 /**
- * Whether one of fstab's `sources` names the device with these udev properties. UUIDs are compared
- * case-insensitively. A label counts too as `ID_FS_LABEL` has it, with `_` for blanks.
+ * UUIDs are compared case-insensitively. A label counts too as in `ID_FS_LABEL`, with `_` for
+ * blanks.
  */
 export function isInFstab(sources: readonly string[], properties: Properties): boolean {
   const links = properties.DEVLINKS?.split(' ') ?? [];
@@ -47,29 +45,26 @@ export function isInFstab(sources: readonly string[], properties: Properties): b
   });
 }
 
-/** Undoes the escapes (`\x20` for a space) of udev's names, one for each byte. */
+/** `\x20` for a space in udev's names, one for each byte. */
 function undoHexEscapes(text: string): string {
   return text.replace(/(?:\\x[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('\\x', ''), 'hex').toString());
 }
 
-/** One mount of proc_pid_mountinfo(5). */
+/** See proc_pid_mountinfo(5). */
 export interface MountEntry {
-  /** `major:minor` of the device, as st_dev has it. */
+  /** `major:minor`, as st_dev. */
   readonly device: string;
-  /** The mounted part of the filesystem; `/` for all of it. */
+  /** Of the filesystem; `/` for all of it. */
   readonly root: string;
   readonly mountPoint: string;
   readonly type: string;
-  /** For example `/dev/sdb1`, or any name for filesystems without a device. */
+  /** `/dev/sdb1`, or any name for filesystems without a device. */
   readonly source: string;
-  /** Options of the filesystem, the same for all its mounts: `rw`, `errors=remount-ro`. */
+  /** Of the filesystem, the same for all its mounts: `rw`, `errors=remount-ro`. */
   readonly superOptions: readonly string[];
 }
 
-/**
- * The mounts in the text of `/proc/self/mountinfo`; later mounts cover earlier ones. Lines that
- * can't be parsed are skipped.
- */
+/** Later mounts cover earlier ones. Lines that can't be parsed are skipped. */
 export function parseMountinfo(text: string): readonly MountEntry[] {
   return text.split('\n').flatMap((line) => {
     const words = line.split(' ');
@@ -91,9 +86,7 @@ export function parseMountinfo(text: string): readonly MountEntry[] {
   });
 }
 
-/**
- * Undoes the octal escapes (`\040` for a space) that mountinfo and fstab share, one for each byte.
- */
+/** `\040` for a space in mountinfo and fstab, one for each byte. */
 function undoOctalEscapes(text: string): string {
   return text.replace(/(?:\\[0-7]{3})+/g, (run) =>
     Buffer.from(
@@ -106,13 +99,12 @@ function undoOctalEscapes(text: string): string {
 }
 
 /**
- * Whether the kernel panics when it finds an error in a mounted filesystem. mountinfo omits the
- * defaults of a filesystem, also `errors=panic` from the superblock of an ext4. The options in
- * /proc/fs/ext4 are complete (ext4(5), "/proc/fs/ext4/<disk>/options").
- *
- * @returns undefined when it is not known: the kernel's separate driver for ext2 has the same gap
- *   and no such file
- * @param name the kernel's name of the device, for example `sdb1`
+ * Whether the kernel panics after an error in the filesystem. mountinfo omits defaults, also
+ * `errors=panic` from the superblock of an ext4. The options in /proc/fs/ext4 are complete
+ * (ext4(5), "/proc/fs/ext4/<disk>/options").
+ * @returns undefined when it is not known: the separate driver for ext2 has the same gap and no
+ *   such file
+ * @param name of the device, for example `sdb1`
  * @param ext4 `/proc/fs/ext4`
  */
 export async function panicsOnError(

@@ -11,22 +11,19 @@ import type { OpenMedium, PluggedMedium } from './media-provider.ts';
 
 export interface Slot {
   readonly plugged: PluggedMedium;
-  /** Aborts with `media/gone` when the medium is unplugged. */
+  /** Aborts with `media/gone`. */
   readonly gone: AbortController;
   state: MediumState;
   opened: OpenMedium | undefined;
-  /**
-   * The number of changes of its content. The result of a read that began before the last change is
-   * outdated.
-   */
+  /** Of its content. A read that began before the last change is outdated. */
   changes: number;
-  /** Failures since the last success. */
+  /** Since the last success. */
   failures: number;
-  /** For calls to the medium. They outlive a mount, as calls that hang do. */
+  /** They outlive a mount, as calls that hang do. */
   readonly places: Places;
 }
 
-/** All plugged media, in the order of arrival, and the listeners for changes. */
+/** Media in the order of arrival. */
 export interface Slots {
   readonly byId: Map<MediumId, Slot>;
   readonly listeners: Listeners;
@@ -35,12 +32,12 @@ export interface Slots {
   readonly blobs: MediaBlobs;
   /** For calls to all media. */
   readonly places: Places;
-  /** Pauses before the first, second … retry, in milliseconds. */
+  /** Before the first, second … retry, in milliseconds. */
   readonly retryMs: readonly number[];
   readonly log: Log;
 }
 
-/** Adds a medium as `attached`. An existing one with the same id is removed first. */
+/** A medium with the same id is removed first. */
 export function arrive(slots: Slots, plugged: PluggedMedium): void {
   leave(slots, plugged.mediumId);
   slots.byId.set(plugged.mediumId, {
@@ -57,9 +54,8 @@ export function arrive(slots: Slots, plugged: PluggedMedium): void {
 }
 
 /**
- * Call when the content of a medium has changed, or to try it again. It becomes `mounted`, or
- * `attached` when it is not mounted. Another node that was read keeps giving what it gave, and is
- * read again: most of its changes are blobs that came.
+ * Also to try it again. The medium becomes `mounted`, or `attached` when it is not mounted. Another
+ * node keeps giving what it gave: most of its changes are new blobs.
  */
 export function changed(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
@@ -70,10 +66,7 @@ export function changed(slots: Slots, mediumId: MediumId): void {
   else move(slots, slot, { kind: opened === undefined ? 'attached' : 'mounted' });
 }
 
-/**
- * Removes a medium, ends its streams and releases its mount in the background. Does nothing for an
- * unknown one.
- */
+/** Ends its streams, and releases its mount in the background. */
 export function leave(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
   if (slot === undefined) return;
@@ -96,10 +89,7 @@ export function move(slots: Slots, slot: Slot, state: MediumState): void {
   notifyAll(slots.listeners);
 }
 
-/**
- * A medium becomes `failed`. Errors with disposition `retry` are tried again a few times, after
- * pauses.
- */
+/** Errors with disposition `retry` are tried again a few times, after pauses. */
 export function fail(slots: Slots, slot: Slot, error: unknown): void {
   slots.log.debug({ medium: slot.plugged.label, err: error }, 'Medium failed');
   const failed: MediumState = { kind: 'failed', reason: reasonFor(error) };
@@ -113,10 +103,7 @@ export function fail(slots: Slots, slot: Slot, error: unknown): void {
   setTimeout(again, pauseMs).unref();
 }
 
-/**
- * Call when the mount of a medium is gone. `state` is its new state. Open streams continue while
- * they can.
- */
+/** Call when the mount of a medium is gone. Open streams continue while they can. */
 export function losePlace(slots: Slots, slot: Slot, state: MediumState): void {
   slot.opened = undefined;
   slot.changes += 1;
@@ -125,7 +112,7 @@ export function losePlace(slots: Slots, slot: Slot, state: MediumState): void {
   move(slots, slot, state);
 }
 
-/** Ends the streams of all media and forgets them, without releasing their mounts. */
+/** Without releasing their mounts. */
 export function endAll(slots: Slots): void {
   for (const slot of slots.byId.values()) slot.gone.abort(goneError(slot.plugged));
   slots.byId.clear();

@@ -1,6 +1,4 @@
 /**
- * How to handle an error.
- *
  * - `retry`: the same action may succeed soon (a transfer broke, a service restarts);
  * - `reject`: the input is bad, and another try would fail too;
  * - `wait`: something external must change first (a medium, disk space, a key);
@@ -16,10 +14,7 @@ export interface AppErrorInit<Code extends string> {
   readonly cause?: unknown;
 }
 
-/**
- * `code` has the form `room/what`, with a union type in each room. Callers branch on it and never
- * on the message.
- */
+/** `code` has the form `room/what`. Callers branch on it and never on the message. */
 export class AppError<Code extends string = string> extends Error {
   override readonly name = 'AppError';
   readonly code: Code;
@@ -34,10 +29,7 @@ export class AppError<Code extends string = string> extends Error {
 
 const MAX_FAULTS = 20;
 
-/**
- * Collects AppErrors of several checks, so that a person learns of all faults at once. Any other
- * error ends at once.
- */
+/** Collects AppErrors of several checks, so that a person learns of all faults at once. */
 export class FaultList {
   private readonly faults: AppError[] = [];
 
@@ -94,10 +86,7 @@ const plainWords: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory',
 };
 
-/**
- * For messages. A system error begins with its words: `no such file or directory (ENOENT, open
- * '/etc/x')`.
- */
+/** A system error begins with its words: `no such file or directory (ENOENT, open '/etc/x')`. */
 export function reasonOf(thrown: unknown): string {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const { code = '', words = '', call = '' } = systemMessage.exec(message)?.groups ?? {};
@@ -111,7 +100,7 @@ export function systemCodeOf(thrown: unknown): string | undefined {
   return undefined;
 }
 
-/** Ends an exhaustive `switch`; a value that reaches it is a bug. */
+/** A value that reaches it is a bug. */
 export function assertNever(value: never): never {
   throw new TypeError(`unexpected value ${JSON.stringify(value)}`);
 }

@@ -26,9 +26,8 @@ interface BodyRange {
 }
 
 /**
- * 200, 206, 304 or 416 (RFC 9110).
- *
- * @returns the body's part; undefined when there is no body to send
+ * 200, 206, 304 or 416 (RFC 9110). @returns the body's part; undefined when there is no body to
+ * send
  */
 export function sendContentHead(
   request: IncomingMessage,
@@ -56,15 +55,12 @@ export function sendContentHead(
   return { firstByte, lastByte };
 }
 
-/**
- * A digest or another text in quotes (RFC 9110, section 8.8.3). Content by digest never changes, so
- * the tag is strong.
- */
+/** In quotes (RFC 9110, section 8.8.3). Content by digest never changes, so the tag is strong. */
 export function entityTagOf(version: string): string {
   return `"${version}"`;
 }
 
-/** `If-None-Match` names it, or is `*` (RFC 9110, section 13.1.2; weak comparison). */
+/** RFC 9110, section 13.1.2; weak comparison. */
 export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, version: string): boolean {
   if (header === undefined) return false;
   const tags = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
@@ -73,7 +69,7 @@ export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, v
 
 /**
  * None when `If-Range` names other content (RFC 9110, section 13.1.5; strong comparison). A date
- * never matches, because content has no date here.
+ * never matches.
  */
 export function rangeInForce(headers: IncomingHttpHeaders, version: string): string | undefined {
   const validator = headers['if-range'];
@@ -82,8 +78,8 @@ export function rangeInForce(headers: IncomingHttpHeaders, version: string): str
 }
 
 /**
- * Without the header all types are allowed (RFC 9110, section 12.5.1). Quality values except `q=0`
- * are ignored, because each manifest has only one form.
+ * Without the header all types (RFC 9110, section 12.5.1). Of quality values only `q=0` counts,
+ * because each manifest has one form.
  */
 export function isAccepted({ accept }: IncomingHttpHeaders, mediaType: string): boolean {
   if (accept === undefined || accept.trim() === '') return true;
@@ -103,10 +99,7 @@ type RangeRequest =
 /** Range units are case-insensitive (RFC 9110, section 14.1). */
 const SINGLE_RANGE = /^bytes=(\d*)-(\d*)$/i;
 
-/**
- * RFC 9110, section 14. Several ranges and unknown forms are ignored, as the RFC allows: the whole
- * blob is sent.
- */
+/** RFC 9110, section 14. Several ranges and unknown forms are ignored: the whole blob is sent. */
 export function parseRange(header: string | undefined, sizeBytes: number): RangeRequest {
   const match = header === undefined ? null : SINGLE_RANGE.exec(header.replaceAll(' ', ''));
   if (match === null) return { kind: 'whole' };
@@ -140,8 +133,8 @@ export function respondJson(
 }
 
 /**
- * Settles whatever the server sends, and as soon as `signal` aborts: Node.js reports no error of a
- * request after a switch of protocols.
+ * Also settles when `signal` aborts: Node.js reports no error of a request after a switch of
+ * protocols.
  */
 export function responseTo(request: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
@@ -169,7 +162,6 @@ export function responseTo(request: ClientRequest, signal: AbortSignal): Promise
 
 /**
  * Waits until the kernel has the chunk, because its buffer is used again.
- *
  * @throws {@link CLOSED} when it can't be written; whatever aborted `signal`
  */
 export async function writeFlushed(response: ServerResponse, chunk: Buffer, signal: AbortSignal): Promise<void> {

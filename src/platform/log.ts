@@ -1,6 +1,6 @@
 /**
- * The journal shows them in upper case (`bundleId` → `BUNDLE_ID`), else they are members of a JSON
- * line. `messageId` is the 128-bit id of systemd.journal-fields(7) that the catalog explains.
+ * The journal shows them in upper case (`bundleId` → `BUNDLE_ID`). `messageId` is the 128-bit id of
+ * systemd.journal-fields(7) that the catalog explains.
  */
 export interface LogFields {
   readonly bundleId?: string;

@@ -1,7 +1,6 @@
 /**
- * The `MESSAGE_ID` of each kind of message that an operator may look up with `journalctl -x`
- * (systemd.journal-fields(7)). Each has an entry in systemd/stickpin.catalog. An id never changes
- * and is never reused.
+ * For `journalctl -x` (systemd.journal-fields(7)). Each has an entry in systemd/stickpin.catalog.
+ * An id never changes and is never reused.
  */
 export const messageIds = {
   daemonStarted: 'b6a3c8daa73f4ffea30ee24c9db00188',

@@ -1,6 +1,6 @@
 /**
- * Characters that change how text reads: bidirectional overrides, zero-width characters, fillers.
- * Lone surrogates too.
+ * These change how text reads: bidirectional overrides, zero-width characters, fillers, lone
+ * surrogates.
  */
 const UNSEEN = /[\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]+/gu;
 /** With separators that some programs treat as line ends. */
@@ -9,9 +9,9 @@ const CONTROLS = /[\p{Cc}\p{Zl}\p{Zp}]+/gu;
 const FOREIGN_CONTROLS = /[\u0080-\u009f\p{Zl}\p{Zp}]+/gu;
 
 /**
- * External text (labels, file names, payloads, errors of programs) in one line: each run of control
- * characters, line ends and separators becomes one blank; format characters and lone surrogates are
- * removed. Blanks stay, so that a path in it still works.
+ * External text (labels, file names, payloads, errors of programs) in one line: control characters,
+ * line ends and separators become a blank; format characters and lone surrogates are removed.
+ * Blanks stay, so that a path in it still works.
  */
 export function plainText(text: string): string {
   return text.replace(UNSEEN, '').replace(CONTROLS, ' ');
@@ -23,8 +23,8 @@ export function plainLines(text: string): string {
 }
 
 /**
- * For output of programs, including JSON: as {@link plainText}, but line ends, tabs and escape
- * sequences stay. The last of several guards; external text was cleaned before.
+ * As {@link plainText} for output, but line ends, tabs and escape sequences stay. The last of
+ * several guards.
  */
 export function terminalText(text: string): string {
   return text.replace(UNSEEN, '').replace(FOREIGN_CONTROLS, ' ');
@@ -59,9 +59,8 @@ function plainValue(value: unknown): unknown {
 }
 
 /**
- * UTF-8, or UTF-16 with a byte order mark, which is left out.
- *
- * @param isStrict throws a TypeError for other bytes; otherwise they become `\ufffd`
+ * UTF-8, or UTF-16 with a byte order mark, which is left out. `isStrict` throws a TypeError for
+ * other bytes.
  */
 export function decodeText(bytes: Uint8Array, isStrict = false): string {
   const mark = `${bytes[0]} ${bytes[1]}`;

@@ -6,10 +6,7 @@ interface FaultWording {
   readonly object?: string;
 }
 
-/**
- * A phrase that follows its place: `must be a list, and is "x"`, `is missing`. A message of the
- * schema is taken as it is.
- */
+/** Follows its place: `must be a list, and is "x"`, `is missing`. A message of the schema stays. */
 export function schemaFault(issue: BaseIssue<unknown>, { object = 'an object' }: FaultWording = {}): string {
   if (!issue.message.startsWith('Invalid ')) return issue.message;
   if (issue.expected === 'never') return 'is not known';
@@ -38,10 +35,7 @@ function wantedOf({ type, expected }: BaseIssue<unknown>, object: string): strin
   }
 }
 
-/**
- * The library writes `("a"
- * number)` for one of several.
- */
+/** The library writes `("a" number)` for one of several. */
 function oneOf(expected: string, object: string): string {
   const kinds = expected.replaceAll(/[()]/g, '').split(' | ');
   const words = kinds.map((kind) => wordOf(kind, object));
@@ -82,10 +76,7 @@ function wordOf(kind: string, object: string): string {
 export interface TomlFault {
   /** From 1. Undefined when unknown. */
   readonly line: number | undefined;
-  /**
-   * Without the text of the file, which may be secret: `line 2 can't be read from column 6 on`,
-   * `line 3: the file ends too early`.
-   */
+  /** Without the text of the file, which may be secret: `line 2 can't be read from column 6 on`. */
   readonly reason: string;
 }
 
@@ -101,10 +92,7 @@ interface Place {
   readonly column?: number;
 }
 
-/**
- * For errors of {@link https://www.npmjs.com/package/toml
- * toml}.
- */
+/** For {@link https://www.npmjs.com/package/toml toml}. */
 export function tomlFault(error: unknown): TomlFault {
   const text = reasonOf(error).replace(/\.$/, '');
   const { line, column } = placeOf(error);

@@ -4,10 +4,9 @@ const SWEEP_BYTES = 4 * 1024 * 1024;
 type Collect = (options: { readonly type: 'minor' }) => void;
 
 /**
- * Counts bytes in short-lived buffers. The garbage collector counts the small objects around them,
- * not the bytes: without this, tens of MiB of old buffers remain before it runs. Does nothing
- * without `--expose-gc`, which the unit of the fleet process has.
- *
+ * Counts bytes in short-lived buffers: the garbage collector counts only the small objects around
+ * them, and tens of MiB would remain. Does nothing without `--expose-gc`, which the unit of the
+ * fleet process has.
  * @param collect default: the garbage collector
  */
 export function createBufferSweep(collect: Collect | undefined = globalThis.gc): (bytes: number) => void {

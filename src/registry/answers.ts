@@ -25,28 +25,19 @@ import { basePath, queryOf, type Route, respondError } from './route.ts';
 import { type TransferDependencies, type TransferRange, transfer } from './transfer.ts';
 
 export interface PullApiOptions extends Omit<TransferDependencies, 'onWait' | 'turn'> {
-  /** 32 hex digits that every path except the ping must have, or undefined. */
+  /** 32 hex digits that every path except the ping must have. */
   readonly token: string | undefined;
-  /**
-   * Finds the offer of a repository path. `namespace` is the original registry, which containerd
-   * sends as `?ns=quay.io`.
-   */
+  /** `namespace`: the original registry, which containerd sends as `?ns=quay.io`. */
   readonly find: (path: string, namespace: string | undefined) => Offer | undefined;
-  /**
-   * Aborts when the offers are known for the first time. Requests that come before wait for it.
-   * Undefined: they are known.
-   */
+  /** Aborts with the first offers, for which earlier requests wait. */
   readonly firstOffers?: AbortSignal;
   readonly meter: RecordingMeter;
   readonly log: Log;
-  /** Manifests of probes. Default none. */
+  /** Default none. */
   readonly probes?: Pick<OfferedProbes, 'manifest' | 'isConfig'>;
-  /**
-   * Whether the runtime has the image of this reference at this moment. It is asked anew for each
-   * request. Default: never.
-   */
+  /** Whether the runtime has this image now. Default: never. */
   readonly isHeld?: (reference: string, signal: AbortSignal) => Promise<boolean>;
-  /** The store for layers, which are kept during their transfer. Default none. */
+  /** Layers are kept during their transfer. Default none. */
   readonly layers?: Pick<LayerCopies, 'begin'>;
 }
 
@@ -57,11 +48,11 @@ export interface Exchange {
 
 export interface PullApi extends PullApiOptions {
   readonly turns: ReadTurns;
-  /** The manifests that each index names, as far as they were asked for. */
+  /** Manifests of each index that was requested. */
   readonly indexes: Map<Digest, ReadonlySet<Digest>>;
 }
 
-/** The digest, or undefined when the offer does not include it. */
+/** Undefined when the offer does not include it. */
 export function offered(digest: Digest | undefined, { digests }: Offer): Digest | undefined {
   return digest === undefined || digests === undefined || digests.has(digest) ? digest : undefined;
 }
@@ -74,19 +65,14 @@ export interface AskedManifest {
   readonly client: Client;
 }
 
-/**
- * How long the runtime may take to say whether it has an image. After a start of the daemon the
- * runtime is asked before the daemon has reached it, and it is asked again until then.
- */
+/** After a start of the daemon the runtime is asked until the daemon has reached it. */
 const HELD_MS = 15_000;
 const ASK_AGAIN_MS = 250;
 
 /**
  * Whether the client may begin a pull with this manifest, see `manifestAnswer`. The runtime is
- * asked only where the answer depends on it, and each time: an image may have been removed just
- * now.
- *
- * @throws AppError as {@link BlobSource.read} does; whatever aborted `signal`
+ * asked only if the answer depends on it, and each time: an image may have been removed just now.
+ * @throws AppError as {@link BlobSource.read}; whatever aborted `signal`
  */
 export async function mayBegin(api: PullApi, asked: AskedManifest, signal: AbortSignal): Promise<boolean> {
   const { digest, document, offer, client } = asked;
@@ -110,10 +96,7 @@ export async function mayBegin(api: PullApi, asked: AskedManifest, signal: Abort
   }
 }
 
-/**
- * A runtime that does not say in time that it has the image counts as one that has not. So does one
- * that answers with an error, at once: it answers the same again, as CRI-O does that lost a layer.
- */
+/** No answer in time, or an error, counts as no: CRI-O that lost a layer repeats its error. */
 async function isHeld(api: PullApi, reference: string, signal: AbortSignal): Promise<boolean> {
   const { isHeld: ask } = api;
   if (ask === undefined) return false;
@@ -136,7 +119,7 @@ async function isHeld(api: PullApi, reference: string, signal: AbortSignal): Pro
   }
 }
 
-/** The image that a manifest belongs to: itself, or the index that names it. */
+/** The image of a manifest: itself, or the index that names it. */
 async function rootOf(
   api: PullApi,
   digest: Digest,
@@ -150,7 +133,6 @@ async function rootOf(
   return undefined;
 }
 
-/** The manifests that an index names. None for an image without one. */
 async function manifestsOf(api: PullApi, root: Digest, signal: AbortSignal): Promise<ReadonlySet<Digest>> {
   const known = api.indexes.get(root);
   if (known !== undefined) return known;
@@ -161,7 +143,7 @@ async function manifestsOf(api: PullApi, root: Digest, signal: AbortSignal): Pro
   return named;
 }
 
-/** How much of an image the sources have. Of an index only the manifests count that are here. */
+/** Of an index only the manifests count that a source has. */
 async function extentOf(document: ImageDocument, source: BlobSource, signal: AbortSignal): Promise<Extent> {
   if (document.kind === 'manifest') {
     const has = async (digest: Digest) => (await source.sizeOf(digest, signal)) !== undefined;
@@ -201,8 +183,8 @@ export async function sendBlob(
 }
 
 /**
- * Sends at the speed of the client. When the source does not come back in time, the connection is
- * closed, so that the client sees a broken transfer.
+ * At the speed of the client. When the source does not return in time, the connection is closed, so
+ * that the client sees a broken transfer.
  */
 async function stream(
   api: PullApi,
@@ -225,8 +207,8 @@ async function stream(
     const rest = { ...range, firstByte: position };
     for await (const chunk of transfer(rest, { ...api, turn, onWait: metered.awaitsMedium }, signal)) {
       saved = kept?.write(chunk, signal);
-      // Recorded before the runtime has the last byte: it may refuse the blob at once, and the
-      // cause must be known by then, even if the disk is slow.
+      // Recorded before the last byte: the runtime may refuse the blob at once, and the cause must
+      // be known then, even if the disk is slow.
       if (kept?.isDamaged()) metered.damaged();
       await send(chunk);
       await saved;
@@ -246,9 +228,7 @@ async function stream(
   }
 }
 
-/**
- * The part of the range that an earlier, aborted transfer has kept. No medium is read for it again.
- */
+/** What an earlier, aborted transfer has kept is not read from a medium again. */
 async function* replayed(
   kept: LayerWriter | undefined,
   { firstByte, lastByte }: TransferRange,
@@ -296,7 +276,7 @@ export function sendTags({ token }: PullApi, repository: string, offer: Offer, {
   respondJson(response, 200, { name: repository, tags }, last === undefined ? {} : { link: `<${next}>; rel="next"` });
 }
 
-/** Sends the index of the referrers of `digest`, which is empty when none is known. */
+/** Empty when none is known. */
 export function sendReferrers(digest: Digest, offer: Offer, { request, response }: Exchange): void {
   const artifactType = queryOf(request.url ?? '').get('artifactType') ?? undefined;
   const index = referrersIndex(offer.referrers?.get(digest) ?? [], artifactType);
@@ -312,9 +292,7 @@ interface Wanted {
 }
 
 /**
- * Sends the manifest with this digest. 404 when it is undefined, no source has it, or the client is
- * to ask another registry.
- *
+ * 404 when no source has it, or the client must use another registry.
  * @returns whether the answer was the manifest, or 304
  */
 export async function sendManifest(
@@ -354,8 +332,8 @@ export async function sendManifest(
 }
 
 /**
- * How long the configuration of a probe is not answered. The daemon aborts the pull meanwhile.
- * containerd would ask the image's own registry for a configuration that is answered 404.
+ * The daemon aborts the pull meanwhile. After a 404 containerd would request the configuration from
+ * the image's own registry.
  */
 const CONFIG_HOLD_MS = 3_000;
 
@@ -365,7 +343,7 @@ export function sendProbeManifest(bytes: Buffer, digest: string, { request, resp
   response.end(request.method === 'HEAD' ? undefined : bytes);
 }
 
-/** Waits until the client is gone, at most {@link CONFIG_HOLD_MS}, then answers 404. */
+/** Waits for the end of the client, at most {@link CONFIG_HOLD_MS}, then answers 404. */
 export async function refuseProbeConfig(
   { clock }: Pick<PullApi, 'clock'>,
   digest: Digest,

@@ -6,17 +6,14 @@ import { AppError } from '../platform/app-error.ts';
 import type { BlobCopy, BlobSource, BlobUnion, ChangingBlobSource } from '../ports/blobs.ts';
 
 interface UnionParts {
-  /** The stores on the node's own disk. They remove a bad blob when it is read completely. */
+  /** On the node's own disk. They remove a bad blob when it is read completely. */
   readonly own: readonly (BlobSource & Partial<ChangingBlobSource>)[];
   readonly media: BlobUnion;
 }
 
 const OWN_LABEL = "this node's own disk";
 
-/**
- * Several blob sources as one. The first source that has a blob is used: the node's own disk, then
- * the media.
- */
+/** The first source that has a blob is used: the node's own disk, then the media. */
 export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
   const sources: readonly BlobSource[] = [...own, media];
   return {
@@ -61,45 +58,41 @@ export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
   };
 }
 
-/**
- * The content of one repository of the registry: a catalog entry of the daemon, or a repository of
- * `stickpin bundle serve`.
- */
+/** One repository: a catalog entry of the daemon, or of `stickpin bundle serve`. */
 export interface Offer {
   readonly tags: ReadonlyMap<string, Digest>;
   /** Sizes in bytes of layers that are offered even while no source has them. */
   readonly layers: ReadonlyMap<Digest, number>;
   /**
-   * Whether layers that are not promised in `layers` are waited for when their medium goes away
-   * within a transfer. Default: yes.
+   * Whether layers that are not in `layers` are waited for when their medium goes away within a
+   * transfer. Default: yes.
    */
   readonly waitsForAll?: boolean;
-  /** The digests that may be requested. Undefined: all that the source has. */
+  /** Undefined: all that the source has. */
   readonly digests?: ReadonlySet<Digest>;
   /**
-   * Which images these are, for `manifestAnswer`: references of the runtime by digest, and the
-   * images that it is to pull from us now. Undefined: every manifest is sent to everybody.
+   * For `manifestAnswer`: references by digest, and the images that are to be pulled now.
+   * Undefined: every manifest is sent to everybody.
    */
   readonly images?: { readonly references: ReadonlyMap<Digest, string>; readonly arriving: ReadonlySet<Digest> };
-  /** Referrers by subject. Default none. */
+  /** By subject. Default none. */
   readonly referrers?: ReadonlyMap<Digest, readonly Referral[]>;
   /**
-   * Tags of the referrers tag schema (`sha256-<hex>`), for clients without the referrers API. They
-   * are in no list.
+   * Of the referrers tag schema (`sha256-<hex>`), for clients without the referrers API. They are
+   * in no list.
    */
   readonly referrersTags?: ReadonlyMap<string, Digest>;
 }
 
-/** One page of tags in the order of the specification. */
 interface TagPage {
   readonly tags: readonly string[];
-  /** The last tag of the page when others follow. */
+  /** Undefined on the last page. */
   readonly last: string | undefined;
 }
 
 /**
- * One page of tags (distribution-spec 1.1, "Listing Tags"): in case-insensitive lexical order,
- * after `last`, at most `limit`. The tag `last` need not exist.
+ * distribution-spec 1.1, "Listing Tags": in case-insensitive lexical order, after `last`, which
+ * need not exist.
  */
 export function pageOfTags(tags: Iterable<string>, limit: number | undefined, last: string | undefined): TagPage {
   const behind = [...tags].sort(lexically).filter((tag) => last === undefined || lexically(tag, last) > 0);
@@ -115,7 +108,6 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** The image index that lists referrers, optionally of one artifact type. */
 export function referrersIndex(referrers: readonly Referral[], artifactType?: string) {
   const manifests = referrers.filter((one) => artifactType === undefined || one.artifactType === artifactType);
   return { schemaVersion: 2, mediaType: 'application/vnd.oci.image.index.v1+json', manifests };
@@ -129,11 +121,9 @@ interface ManifestBody {
 }
 
 /**
- * Reads a whole manifest from a source, or undefined when the source has none of acceptable size.
- * The client checks its digest: one with another digest is sent as an image manifest, whatever it
- * says of itself, and the client refuses it.
- *
- * @throws AppError as {@link BlobSource.read} does.
+ * Undefined when the source has none of acceptable size. The client checks the digest: one with
+ * another digest is sent as an image manifest, and the client refuses it.
+ * @throws AppError as {@link BlobSource.read}
  */
 export async function readManifest(
   source: BlobSource,

@@ -4,26 +4,23 @@ import { AppError } from '../platform/app-error.ts';
 import { type Allocate, oneBuffer } from '../platform/files/file-access.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 
-/** A text that changes when the file of a blob changes. Undefined when there is no file. */
+/** Changes when the file of a blob changes. Undefined when there is no file. */
 export type StampOf = (digest: Digest, signal: AbortSignal) => Promise<string | undefined>;
 
 interface Check {
-  /** The stamp of the file before it was read. */
+  /** Of the file before it was read. */
   readonly stamp: string | undefined;
   readonly passed: Promise<void>;
 }
 
 /**
- * A source that never sends a damaged blob completely. A read from the first byte is hashed, and
- * the last chunk is sent only if the digest is right. For a read from the middle the whole blob is
- * checked first, once for each version of its file. Then the last chunk is sent only if the file
- * did not change meanwhile.
- *
- * No chunk is kept while the next one is read. So one buffer for each read is enough, and many
- * clients need little memory.
- *
+ * Never sends a damaged blob completely. A read from the first byte is hashed, and the last chunk
+ * is sent only if the digest is right. For a read from the middle the whole blob is checked first,
+ * once for each version of its file; the last chunk is sent only if the file did not change
+ * meanwhile.
+ * No chunk is kept while the next one is read, so one buffer is enough, and many clients need
+ * little memory.
  * `read` throws `media/blob-damaged` (`reject`) and the errors of `source`.
- *
  * @param life ends the checks, which several reads may share
  */
 export function createCheckedSource(source: BlobSource, stampOf: StampOf, life: AbortSignal): BlobSource {
@@ -87,8 +84,8 @@ async function* checked(
 }
 
 /**
- * Passes chunks on, and calls `pass` before the chunk that completes `sizeBytes`, before each one
- * after it, and at the end of a stream that is shorter.
+ * Calls `pass` before the chunk that completes `sizeBytes`, before each later one, and at the end
+ * of a shorter stream.
  */
 async function* untilLast(
   chunks: AsyncIterable<Buffer>,

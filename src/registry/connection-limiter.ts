@@ -5,32 +5,28 @@ import type { RegistryError } from './route.ts';
 export interface LimiterOptions {
   /**
    * The user at the other end, for example `uid 0`; limits count by this text. Undefined: not
-   * admitted. Called once for each connection, before a byte is read.
+   * admitted. Called before a byte is read.
    */
   readonly admit: (socket: Socket) => Promise<string | undefined>;
-  /** Takes an admitted connection, from which nothing was read. */
+  /** Nothing was read from it. */
   readonly enter: (socket: Socket) => void;
 }
 
 export interface ConnectionLimiter {
-  /** Takes a new connection, which must be paused. */
+  /** `socket` must be paused. */
   accept(socket: Socket): void;
   /** Drops every connection that is not admitted yet or is being refused. */
   close(): void;
 }
 
-/** Limit of connections that wait to be admitted; each needs some KiB. More are reset. */
+/** Connections that wait to be admitted need some KiB each. More are reset. */
 const WAITING = 8_192;
-/**
- * Limit of connections of one user. A runtime that pulls several images in parallel has some
- * dozens.
- */
+/** A runtime that pulls several images in parallel has some dozens. */
 const PER_USER = 256;
-/** Limit of connections of all users. */
 const ALL_USERS = 1_024;
-/** Connections that each user gets even above the limit of all users. */
+/** Each user gets these even above the limit of all users. */
 const RESERVED = 64;
-/** Limit of concurrent refusals with an answer. Other refused connections are reset. */
+/** Concurrent refusals with an answer. Others are reset. */
 const REFUSALS = 8;
 /** How long a client may take to read why it was refused. */
 const REFUSAL_MS = 1_000;
@@ -51,8 +47,6 @@ interface Limiter {
 }
 
 /**
- * Makes a {@link ConnectionLimiter}.
- *
  * INVARIANT: nothing is read from a connection before its user is known. Until then its bytes stay
  * in the buffers of the kernel.
  */
@@ -82,7 +76,7 @@ async function receive(socket: Socket, limiter: Limiter): Promise<void> {
   else enter(socket, user, limiter);
 }
 
-/** Whether it was closed here, or reset by the other end. */
+/** Closed by us, or reset by the other end. */
 function isGone(socket: Socket): boolean {
   return socket.destroyed || socket.remoteAddress === undefined;
 }
@@ -111,8 +105,8 @@ function enter(socket: Socket, user: string, limiter: Limiter): void {
 }
 
 /**
- * Sends the reason, for a person at a terminal. When there are many, connections are reset instead,
- * which leaves no state in the kernel.
+ * With the reason, for a person at a terminal. Many connections are reset instead, which leaves no
+ * state in the kernel.
  */
 function refuse(socket: Socket, status: number, error: RegistryError, limiter: Limiter): void {
   socket.once('close', () => limiter.outside.delete(socket));

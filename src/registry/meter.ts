@@ -4,31 +4,27 @@ import type { ChangingBlobSource } from '../ports/blobs.ts';
 import type { BlobFlow, RequestMeter, TransferMeter } from '../ports/transfers.ts';
 
 export interface MeteredTransfer {
-  /** `count` bytes were sent; the blob has now been sent up to `endByte`. */
+  /** The blob has now been sent up to `endByte`. */
   sent(count: number, endByte: number): void;
-  /** The transfer starts (`1`) or ends (`-1`) to wait for its medium. */
+  /** Starts (`1`) or ends (`-1`). */
   awaitsMedium(change: 1 | -1): void;
-  /** The transfer starts (`1`) or ends (`-1`) to wait for the runtime. */
+  /** Starts (`1`) or ends (`-1`). */
   awaitsRuntime(change: 1 | -1): void;
   /** The sent bytes have a wrong digest. */
   damaged(): void;
   close(): void;
 }
 
-/** With the methods by which the registry records. */
 export interface RecordingMeter extends TransferMeter {
   open(digest: Digest): MeteredTransfer;
   /**
-   * A blob is looked for before its transfer. It counts as open meanwhile: a medium that hangs does
-   * not even say whether it has the blob. @returns ends that
+   * The blob counts as open until the returned call: a medium that hangs does not even say whether
+   * it has the blob.
    */
   lookUp(digest: Digest): () => void;
-  /**
-   * A manifest under this mirror path was requested, by digest or by tag. `isSent`: the answer was
-   * the manifest (200), or 304.
-   */
+  /** By digest or by tag. `isSent`: the answer was the manifest (200), or 304. */
   manifestRequested(mirrorPath: string, reference: string, isSent: boolean): void;
-  /** A digest under this mirror path was requested that no source offers. */
+  /** No source offers it. */
   unknownRequested(mirrorPath: string, digest: Digest): void;
 }
 
@@ -127,7 +123,7 @@ function createFlowMeter(): FlowParts {
       add('open', 1);
       return () => {
         add('open', -1);
-        // Nothing stays of a blob that was never sent: a client may ask for any digest.
+        // Nothing stays of a blob that was never sent: a client may request any digest.
         const { open, opened } = tallies.get(digest) ?? IDLE;
         if (open === 0 && opened === 0) tallies.delete(digest);
       };
@@ -139,7 +135,7 @@ function keyOf(mirrorPath: string, reference: string): string {
   return `${mirrorPath}@${reference}`;
 }
 
-/** The same source. The meter counts each blob whose size is looked up, until that is known. */
+/** Counts each blob whose size is looked up, until that is known. */
 export function meteredSource(source: ChangingBlobSource, meter: Pick<RecordingMeter, 'lookUp'>): ChangingBlobSource {
   return {
     onChange: (listener) => source.onChange(listener),

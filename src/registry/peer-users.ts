@@ -6,30 +6,24 @@ import { findRows, readTable, rowKey, type TcpEndpoint, type TcpTable } from './
 
 export interface PeerSocket {
   readonly destroyed: boolean;
-  /**
-   * Undefined when the other end has reset the connection. Node.js asks the kernel at the first use
-   * and caches the answer.
-   */
+  /** Undefined after a reset. Node.js asks the kernel at the first use and caches the answer. */
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
   readonly localAddress?: string | undefined;
   readonly localPort?: number | undefined;
 }
 
-/**
- * Scans before a socket counts as not found. The kernel returns a table in pieces, and a row may
- * fall between two of them while sockets open and close.
- */
+/** Scans before a socket counts as not found: a row may fall between two pieces of a table. */
 const SCANS = 3;
-/** Pause after a scan, as a multiple of its duration. So scans take at most a fifth of the time. */
+/** A multiple of the duration of a scan, so that scans take at most a fifth of the time. */
 const PAUSE_FACTOR = 4;
 const LONGEST_PAUSE_MS = 250;
 /**
- * With this many waiting connections the pause ends early: one scan serves them all, and the number
- * of waiting connections is limited.
+ * With so many waiting connections the pause ends early: one scan serves them all, and their number
+ * is limited.
  */
 const MANY = 2_048;
-/** How often the number of waiting connections is checked in a pause. */
+/** In a pause. */
 const CHECK_MS = 20;
 const TABLES: readonly TcpTable[] = ['/proc/net/tcp', '/proc/net/tcp6'];
 
@@ -41,20 +35,18 @@ interface Lookup {
 
 interface PeerUsersOptions {
   readonly clock: Clock;
-  /** Called once, at the first lookup. For tests; default: sock_diag(7). */
+  /** For tests; default: sock_diag(7). */
   readonly openDiag?: () => Promise<FindPeer | undefined>;
-  /** Pieces of whole lines. For tests; default: from /proc. */
+  /** For tests; default: from /proc. */
   readonly read?: (table: TcpTable) => AsyncIterable<string>;
 }
 
 /**
- * Finds the users at the other ends of loopback connections.
- *
- * The kernel is queried for the single connection, which takes some microseconds. Its tables hold
- * the same facts, but take milliseconds: they have a row for each of some hundred thousand hashes.
- * They are scanned only where sock_diag is missing (no module `tcp_diag`, a sandbox without
- * netlink, no native module). All lookups during a scan, or in the pause after it, share the next
- * scan.
+ * Finds the users at the other ends of loopback connections. A query for one connection takes some
+ * microseconds. The tables of the kernel take milliseconds: they have a row for each of some
+ * hundred thousand hashes. They are scanned only without sock_diag (no module `tcp_diag`, a sandbox
+ * without netlink, no native module). All lookups during a scan, or in the pause after it, share
+ * the next scan.
  */
 export class PeerUsers {
   private readonly clock: Clock;
@@ -65,7 +57,7 @@ export class PeerUsers {
   private isDiagProven = false;
   private readonly open = new Set<Lookup>();
   private isScanning = false;
-  /** Monotonic time before which no scan begins. */
+  /** Monotonic time of the next scan. */
   private notBeforeMs = 0;
 
   constructor({ clock, openDiag = openSocketDiag, read = readTable }: PeerUsersOptions) {
@@ -74,10 +66,7 @@ export class PeerUsers {
     this.read = read;
   }
 
-  /**
-   * The uid of the process that has the other end open. Undefined when there is none, or when it is
-   * not found. Never rejects.
-   */
+  /** Of the process that has the other end open. Undefined when it is not found. Never rejects. */
   async uidOf(socket: PeerSocket): Promise<number | undefined> {
     this.opening ??= this.openDiag().catch(() => undefined);
     const find = await this.opening;
@@ -138,7 +127,7 @@ export class PeerUsers {
     lookup.resolve(uid);
   }
 
-  /** The second table is read only if some lookups are not found in the first. */
+  /** Only lookups that the first table lacks need the second. */
   private async scan(): Promise<void> {
     const lookups = new Set(this.open);
     for (const table of TABLES) {
@@ -168,7 +157,7 @@ export class PeerUsers {
   }
 }
 
-/** The other end and the own one; undefined for a connection that was reset. */
+/** Undefined for a connection that was reset. */
 function endsOf(socket: PeerSocket): [peer: TcpEndpoint, own: TcpEndpoint] | undefined {
   const { remoteAddress, remotePort, localAddress, localPort } = socket;
   if (remoteAddress === undefined || remotePort === undefined) return undefined;

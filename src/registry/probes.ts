@@ -4,21 +4,19 @@ import { mirrorPathOf } from '../domain/model/reference.ts';
 import { digestOf } from '../platform/digest.ts';
 import type { MirrorProbes } from '../ports/transfers.ts';
 
-/** The probes that can be requested now. */
 export interface OfferedProbes extends MirrorProbes {
-  /** The manifest of a probe under a mirror path. Undefined for every other digest. */
   manifest(mirrorPath: string, digest: string): Buffer | undefined;
-  /** Whether the digest is the configuration of a probe. No source ever has it. */
+  /** No source ever has the configuration of a probe. */
   isConfig(digest: Digest): boolean;
 }
 
-/** How many probes stay requestable: a runtime may come for an aborted one a little later. */
+/** A runtime may come for an aborted one a little later. */
 const KEPT = 64;
 
 /**
  * A probe is an image manifest whose configuration exists nowhere. A runtime selects the source of
- * an image at its manifest (docs/runtime-facts.md, fact 12). So a runtime that got this manifest
- * requests no other registry, and its pull fails.
+ * an image at its manifest (docs/runtime-facts.md, fact 12). So after this manifest it uses no
+ * other registry, and its pull fails.
  */
 export function createProbes(): OfferedProbes {
   const probes = new Map<string, { readonly bytes: Buffer; readonly config: Digest }>();

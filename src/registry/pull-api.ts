@@ -19,7 +19,7 @@ import { meteredSource } from './meter.ts';
 import { createReadTurns } from './read-turns.ts';
 import { parseRoute, queryOf, type Route, respondError } from './route.ts';
 
-/** Answers GET and HEAD requests of the OCI distribution-spec 1.1 (pull, tags, referrers). */
+/** GET and HEAD of the OCI distribution-spec 1.1 (pull, tags, referrers). */
 export function createPullApi(options: PullApiOptions): (exchange: Exchange) => Promise<void> {
   const source = meteredSource(options.source, options.meter);
   const api: PullApi = { ...options, source, turns: createReadTurns(options.clock), indexes: new Map() };
@@ -53,15 +53,12 @@ async function answer(api: PullApi, exchange: Exchange): Promise<void> {
   await answerRoute(api, route, offer, exchange);
 }
 
-/**
- * How long a request waits for the first offers. The first round of the daemon brings them; on a
- * slow node that takes longer than 10 s.
- */
+/** The first round of the daemon brings the offers; on a slow node that takes longer than 10 s. */
 const FIRST_OFFERS_MS = 20_000;
 
 /**
- * A request may wait in the socket while the daemon starts. Answered 404 before the offers are
- * known, the client would pass us by.
+ * A request may wait in the socket while the daemon starts. After a 404 the client would use
+ * another registry.
  */
 async function untilOffered({ clock, firstOffers }: PullApi, response: ServerResponse): Promise<void> {
   if (firstOffers === undefined || firstOffers.aborted) return;

@@ -10,9 +10,8 @@ export interface ReadTurns {
 
 export interface ReadTurn {
   /**
-   * Reads a stream, each chunk when it is the turn of this transfer. `open` gets the allocator of
-   * buffers. A chunk is valid until the next one is read.
-   *
+   * Reads each chunk when it is the turn of this transfer. `open` gets the allocator of buffers. A
+   * chunk is valid until the next one is read.
    * @throws errors of the stream; whatever aborted `signal`
    */
   read(open: (allocate: Allocate) => AsyncIterable<Buffer>, signal: AbortSignal): AsyncIterable<Buffer>;
@@ -20,40 +19,35 @@ export interface ReadTurn {
 }
 
 const MIB = 1024 * 1024;
-/**
- * The chunk size of all transfers except the oldest, so that the oldest gets the medium back soon.
- */
+/** Of all transfers except the oldest, so that the oldest gets the medium back soon. */
 const LATER_CHUNK_BYTES = 256 * 1024;
 /**
- * Shared by the buffers of all transfers. When there are many, their chunks are smaller, but not
- * below {@link LEAST_CHUNK_BYTES}. A transfer keeps a larger buffer that it had before.
+ * Of all transfers. With many, chunks are smaller, but not below {@link LEAST_CHUNK_BYTES}. A
+ * transfer keeps a larger buffer.
  */
 const ALL_BUFFERS_BYTES = 8 * 1024 * 1024;
 const LEAST_CHUNK_BYTES = 64 * 1024;
 /**
- * Longest wait for a turn. A read that hangs must not stop transfers from another medium, and a
- * runtime may abort a transfer without progress.
+ * A read that hangs must not stop transfers from another medium, and a runtime may abort a transfer
+ * without progress.
  */
 const LONGEST_WAIT_MS = 1_000;
 
 /**
- * A medium is fast when 1 MiB takes less than this on average, as from the page cache or a good SSD
- * (400 MB/s). Then nobody waits for a turn: the runtime is what takes time, and turns would cost
- * more than they save.
+ * A medium is fast when 1 MiB takes less on average, as from the page cache or a good SSD (400
+ * MB/s). Then there are no turns: they would cost more than they save.
  */
 const FAST_MS_PER_MIB = 2.5;
-/** What is assumed before anything was read: slow. */
+/** Before anything was read: slow. */
 const FIRST_MS_PER_MIB = 20;
-/** Weight of one read in the average: low, since read-ahead makes some reads of any medium fast. */
+/** Low, since read-ahead makes some reads of any medium fast. */
 const READ_WEIGHT = 0.05;
 
-/**
- * Internal abort reason when no transfer is left. Shared, because a new error would record a stack.
- */
+/** Shared, because a new error would record a stack. */
 const OVER = new Error('the last transfer is over');
 
 interface Transfer {
-  /** Settles, without error, when the read under way ends. */
+  /** Settles, without error, when the current read ends. */
   reading: Promise<void> | undefined;
 }
 
@@ -61,8 +55,7 @@ interface Transfer {
  * Gives turns by age. If two pulls shared a medium evenly, both would get their last byte at the
  * same time; then both unpack, and the medium is idle. So the oldest transfer gets most of it: a
  * later one waits for the current reads of older ones, then reads a small chunk. A transfer that
- * waits for the runtime blocks no other. So no time is lost when the medium is faster than the
- * runtime. While reads are fast, there are no turns.
+ * waits for the runtime blocks no other. While reads are fast, there are no turns.
  */
 export function createReadTurns(clock: Pick<Clock, 'sleep' | 'monotonic'>): ReadTurns {
   /** Oldest first. */
@@ -75,7 +68,7 @@ export function createReadTurns(clock: Pick<Clock, 'sleep' | 'monotonic'>): Read
     return Math.min(wantedBytes, share, isOldest(self) || pace.isFast() ? wantedBytes : LATER_CHUNK_BYTES);
   };
   const timer = createSharedTimer(clock);
-  /** Waits for two ticks, because the first one may come at once. */
+  /** Two ticks, because the first one may come at once. */
   const longest = () => timer.tick().then(timer.tick);
   const olderReads = (self: Transfer): Promise<void>[] => {
     if (pace.isFast()) return [];
@@ -93,8 +86,7 @@ export function createReadTurns(clock: Pick<Clock, 'sleep' | 'monotonic'>): Read
           try {
             for (;;) {
               const older = olderReads(self);
-              // No await when there is nothing to wait for, so that a transfer that begins now sees
-              // this read.
+              // No await without need, so that a transfer that begins now sees this read.
               if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), longest()]), signal);
               const next = await trackRead(self, pace.measure(chunks.next()));
               if (next.done === true) return;
@@ -127,7 +119,7 @@ async function trackRead<T>(self: Transfer, read: Promise<T>): Promise<T> {
 
 interface ReadPace {
   isFast(): boolean;
-  /** The result of a read, whose time counts. A read that fails or is the end does not count. */
+  /** Measures a read. One that fails or is the end does not count. */
   measure(read: Promise<IteratorResult<Buffer>>): Promise<IteratorResult<Buffer>>;
 }
 
@@ -149,10 +141,7 @@ function createReadPace(clock: Pick<Clock, 'monotonic'>): ReadPace {
 
 /** One timer for all waits. A timer for each chunk would cost more than the read. */
 interface SharedTimer {
-  /**
-   * Resolves at the next tick: half of the longest wait after the first call, so at most that long
-   * from now. Never after `cancel`.
-   */
+  /** Ticks come after half of the longest wait. Never resolves after `cancel`. */
   tick(): Promise<void>;
   cancel(): void;
 }

@@ -2,14 +2,14 @@ import type { ServerResponse } from 'node:http';
 import { type Digest, parseDigest } from '../domain/model/digest.ts';
 import { respondJson } from '../platform/http.ts';
 
-/** The meaning of a request path (OCI distribution-spec 1.1, "Endpoints"; pull only). */
+/** OCI distribution-spec 1.1, "Endpoints"; pull only. */
 export type Route =
   | { readonly kind: 'ping' }
   | { readonly kind: 'manifest'; readonly repository: string; readonly reference: Digest | string }
   | { readonly kind: 'blob'; readonly repository: string; readonly digest: Digest }
   | { readonly kind: 'tags'; readonly repository: string }
   | { readonly kind: 'referrers'; readonly repository: string; readonly digest: Digest }
-  /** The path violates the specification, or can't name anything here. */
+  /** The path violates the specification, or can't name anything. */
   | { readonly kind: 'refused'; readonly status: 400 | 404; readonly code: RegistryErrorCode; readonly message: string }
   | { readonly kind: 'unknown' };
 
@@ -17,18 +17,13 @@ const ENDPOINT = /^(.+)\/(manifests|blobs|referrers)\/([^/]+)$/;
 const TAGS = /^(.+)\/tags\/list$/;
 const REPOSITORY = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$/;
 const TAG = /^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$/;
-/**
- * The grammar of digests of any algorithm (image-spec, descriptor.md). This registry has only
- * SHA-256.
- */
+/** Of any algorithm (image-spec, descriptor.md). This registry has only SHA-256. */
 const ANY_DIGEST = /^[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$/;
 
 /**
- * Parses the path of a request. `/v2/` is the ping that clients send first. All other paths contain
- * the token if there is one, so that a request can't reach a later run of the daemon:
- * `/v2/TOKEN/quay.io/coreos/etcd/manifests/sha256:…`. After the token comes the repository in the
- * form of `mirrorPathOf`.
- *
+ * `/v2/` is the ping that clients send first. All other paths contain the token, so that a request
+ * can't reach a later run of the daemon: `/v2/TOKEN/quay.io/coreos/etcd/manifests/sha256:…`. Then
+ * comes the repository in the form of `mirrorPathOf`.
  * @param token 32 hex digits, or undefined for a registry without one
  */
 export function parseRoute(url: string, token: string | undefined): Route {
@@ -49,10 +44,7 @@ export function parseRoute(url: string, token: string | undefined): Route {
   });
 }
 
-/**
- * The path of a request target. A client may put scheme and host before it (RFC 9112, section
- * 3.2.2).
- */
+/** A client may put scheme and host before it (RFC 9112, section 3.2.2). */
 function pathOf(target: string): string {
   const path = target.split('?', 1)[0] ?? '';
   return path.replace(/^https?:\/\/[^/]*/i, '') || '/';
@@ -101,7 +93,7 @@ function decodeSafely(text: string): string {
   }
 }
 
-/** The error codes of a pull (OCI distribution-spec 1.1, "Error Codes"). */
+/** OCI distribution-spec 1.1, "Error Codes". */
 type RegistryErrorCode =
   | 'BLOB_UNKNOWN'
   | 'MANIFEST_UNKNOWN'
@@ -112,14 +104,13 @@ type RegistryErrorCode =
   | 'TOOMANYREQUESTS'
   | 'UNSUPPORTED';
 
-/** One error of the specification. `detail` names the requested item. */
+/** `detail` names the requested item. */
 export interface RegistryError {
   readonly code: RegistryErrorCode;
   readonly message: string;
   readonly detail?: Readonly<Record<string, string>>;
 }
 
-/** Answers with an error body of the specification. */
 export function respondError(response: ServerResponse, status: number, error: RegistryError): void {
   respondJson(response, status, { errors: [error] });
 }

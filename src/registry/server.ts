@@ -16,40 +16,34 @@ import { respondError } from './route.ts';
 export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'firstOffers' | 'meter' | 'probes'> {
   readonly admit: LimiterOptions['admit'];
   /**
-   * Whether the other end of a connection is still open. Used after a client has closed its sending
-   * half, while nothing is sent to it. Default: always open.
+   * Used after a client has closed its sending half, while nothing is sent to it. Default: always
+   * open.
    */
   readonly isOpen?: (socket: Socket) => Promise<boolean>;
-  /** Whether requests wait for the first catalog, some seconds at most. Default: no. */
+  /** Requests wait for the first catalog, some seconds at most. Default: no. */
   readonly waitsForOffers?: boolean;
 }
 
-/**
- * Where the registry listens: an inherited socket (fd 3 of systemd), or an address. Port 0 selects
- * a free port.
- */
+/** An inherited socket (fd 3 of systemd), or an address. Port 0 selects a free port. */
 export type ListenTarget = { readonly fd: number } | { readonly host: string; readonly port: number };
 
-/** The read-only registry from which the runtime pulls (OCI distribution-spec 1.1, pull). */
+/** Read-only (OCI distribution-spec 1.1, pull). */
 export interface Registry {
   readonly meter: TransferMeter;
   readonly probes: MirrorProbes;
-  /**
-   * Replaces the offers by the repositories of a catalog, under their mirror paths. Manifests are
-   * answered as `manifestAnswer` says.
-   */
+  /** Replaces the offers. Manifests are answered as `manifestAnswer` says. */
   setCatalog(catalog: Catalog, arriving?: Arriving): void;
   setOffers(find: PullApiOptions['find']): void;
   /**
-   * Starts to listen, and returns host and port, for example `127.0.0.1:5317`. @throws AppError
-   * `registry/listen` (`fatal`)
+   * Returns host and port, for example `127.0.0.1:5317`. @throws AppError `registry/listen`
+   * (`fatal`)
    */
   listen(target: ListenTarget): Promise<string>;
-  /** Stops listening and drops every connection. */
+  /** Drops every connection. */
   close(): Promise<void>;
 }
 
-/** Limits until a request is complete. Runtimes send some hundred bytes of headers at once. */
+/** Until a request is complete. Runtimes send some hundred bytes of headers at once. */
 const HTTP_LIMITS: ServerOptions = {
   maxHeaderSize: 8 * 1024,
   headersTimeout: 10_000,
@@ -58,7 +52,7 @@ const HTTP_LIMITS: ServerOptions = {
   connectionsCheckingInterval: 5_000,
 };
 
-/** How often to check whether a client that has closed its sending half is still connected. */
+/** For a client that has closed its sending half. */
 const OPEN_LOOK_MS = 1_000;
 
 const NOTHING_ARRIVES: Arriving = { images: new Set(), layers: new Map() };
@@ -116,11 +110,11 @@ export function createRegistry(options: RegistryOptions): Registry {
 }
 
 /**
- * Passes a connection to the HTTP server only after it was admitted. Nothing is read from it
- * before. Clients may close their sending half after their request.
+ * The HTTP server gets a connection after it was admitted, and nothing is read before. Clients may
+ * close their sending half after their request.
  */
 function guard(server: Server, admit: LimiterOptions['admit']): ConnectionLimiter {
-  // Properties of net.Server and http.Server for which createServer() of node:http has no option.
+  // createServer() of node:http has no options for these.
   Object.assign(server, { pauseOnConnect: true, httpAllowHalfOpen: true });
   const serveHttp = server.listeners('connection');
   server.removeAllListeners('connection');
@@ -147,9 +141,8 @@ async function serve(
 }
 
 /**
- * Closes the connection of a client that is gone. While nothing is sent, a client that closed only
- * its sending half and one that closed the connection look the same here. Without this check a
- * response could wait for its medium without a client.
+ * Closes the connection of a client that is gone. While nothing is sent, a closed sending half and
+ * a closed connection look the same, and a response could wait for its medium without a client.
  */
 async function watchClient(
   socket: Socket,

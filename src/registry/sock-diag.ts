@@ -5,21 +5,21 @@ export type DiagReply =
   | { readonly kind: 'found'; readonly uid: number }
   /** No process has the socket any more, or there is none. */
   | { readonly kind: 'absent' }
-  /** It is no reply to the request, or the kernel can't answer. */
+  /** No reply to the request, or the kernel can't answer. */
   | { readonly kind: 'unknown' };
 
 // linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h. Numbers are in the byte order of the
-// machine, which is little-endian where stickpin runs; ports are in that of the network.
+// machine, little-endian; ports in that of the network.
 const SOCK_DIAG_BY_FAMILY = 20;
 const NLMSG_ERROR = 2;
 const NLM_F_REQUEST = 1;
 const IPPROTO_TCP = 6;
 const [AF_INET, AF_INET6] = [2, 10];
 const ENOENT = 2;
-/** The loopback interface, always the first. A socket may be bound to it. */
+/** The loopback interface is always the first. A socket may be bound to it. */
 const LOOPBACK = 1;
 
-/** Offsets and sizes in bytes. The message begins with `nlmsghdr`. */
+/** In bytes. The message begins with `nlmsghdr`. */
 const HEADER = 16;
 /** `inet_diag_sockid` in `inet_diag_req_v2`, and in `inet_diag_msg`. */
 const [ID_IN_REQUEST, ID_IN_REPLY] = [HEADER + 8, HEADER + 4];
@@ -31,10 +31,7 @@ const COOKIE_AT = 40;
 const COOKIE_BYTES = 8;
 const [UID_AT, INODE_AT] = [HEADER + 64, HEADER + 68];
 
-/**
- * The request for the socket at the other end of a loopback connection. Undefined for addresses
- * that no loopback connection has.
- */
+/** For the other end of a loopback connection. Undefined for other addresses. */
 export function diagRequest(sequence: number, peer: TcpEndpoint, own: TcpEndpoint): Buffer | undefined {
   const [local, remote] = [addressOf(peer), addressOf(own)];
   if (local === undefined || remote === undefined || local.family !== remote.family) return undefined;
@@ -67,7 +64,7 @@ export function diagReply(request: Buffer, reply: Buffer): DiagReply {
   return { kind: 'found', uid: reply.readUInt32LE(UID_AT) };
 }
 
-/** An IPv6 socket may have an IPv4 connection: its addresses are then mapped ones. */
+/** An IPv6 socket may have an IPv4 connection, with mapped addresses. */
 function isSameEnds(wanted: Buffer, reply: Buffer): boolean {
   if (wanted.equals(reply)) return true;
   const mapped = Buffer.from(wanted);
@@ -92,7 +89,7 @@ function addressOf({ address }: TcpEndpoint): Address | undefined {
   return { family: AF_INET, bytes: Buffer.from(text.split('.').map(Number)) };
 }
 
-/** Requests the socket at the other end of a loopback connection from the kernel. Never throws. */
+/** Never throws. */
 export type FindPeer = (peer: TcpEndpoint, own: TcpEndpoint) => DiagReply;
 
 // Linux, the same on x86-64 and arm64.
@@ -102,15 +99,13 @@ const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
 const NETLINK_SOCK_DIAG = 4;
 const MSG_DONTWAIT = 0x40;
-/** More than the longest answer about one socket. */
+/** Larger than any answer about one socket. */
 const BUFFER_BYTES = 4 * 1024;
 
 const UNKNOWN: DiagReply = { kind: 'unknown' };
 
 /**
- * Opens a socket for requests about single connections (sock_diag(7)). The socket stays open until
- * the process ends.
- *
+ * For single connections (sock_diag(7)). The socket stays open until the process ends.
  * @returns undefined when the kernel or a sandbox has no such sockets, or the module can't be
  *   loaded
  */
@@ -137,7 +132,7 @@ export async function openSocketDiag(): Promise<FindPeer | undefined> {
       const length = Number(recv(fd, buffer, buffer.length, MSG_DONTWAIT));
       if (length <= 0) return UNKNOWN;
       const reply = buffer.subarray(0, length);
-      // An answer that was not read in time may be left of an earlier question.
+      // An earlier answer may have come too late.
       if (length >= 12 && reply.readUInt32LE(8) === sequence) return diagReply(request, reply);
     }
   };

@@ -7,23 +7,21 @@ export interface TcpEndpoint {
   readonly port: number;
 }
 
-/** The tables of all TCP sockets of this network namespace (proc(5)). */
+/** All TCP sockets of this network namespace (proc(5)). */
 export type TcpTable = '/proc/net/tcp' | '/proc/net/tcp6';
 
 type ByteOrder = ReturnType<typeof endianness>;
 
 /**
- * States in which the process still has the socket: ESTABLISHED, and FIN_WAIT1 and FIN_WAIT2, in
- * which only its sending half is closed (proc(5); numbers from the kernel's tcp_states.h).
+ * In which a process still has the socket: ESTABLISHED, FIN_WAIT1 and FIN_WAIT2 (proc(5);
+ * tcp_states.h of the kernel).
  */
 export const OPEN_STATES: ReadonlySet<number> = new Set([1, 4, 5]);
 
 /**
- * The text after the row number in the row of the other end of a connection: `PEER OWN`, since the
- * local end of that row is our remote end. In `tcp6` an IPv4 address is mapped into IPv6. Undefined
- * when the table can't have the connection.
- *
- * @param byteOrder byte order of the table. Default: of this machine (s390x is big-endian)
+ * The text after the row number: `PEER OWN`, since its local end is our remote end. In `tcp6` an
+ * IPv4 address is mapped. Undefined when the table can't have the connection.
+ * @param byteOrder default: of this machine (s390x is big-endian)
  */
 export function rowKey(
   table: TcpTable,
@@ -36,16 +34,13 @@ export function rowKey(
   return local === undefined || remote === undefined ? undefined : `${local} ${remote}`;
 }
 
-/** Bytes of an address in hexadecimal, as the tables write it. */
+/** In hexadecimal digits. */
 const ADDRESS_DIGITS: Readonly<Record<TcpTable, number>> = { '/proc/net/tcp': 8, '/proc/net/tcp6': 32 };
 
 /**
- * Finds the rows of several connections in whole lines of a table.
- *
  * A row without an inode is ignored: no process has its socket any more, and its uid is always 0.
- *
- * @param wanted the connections by their {@link rowKey}
- * @param onFound called with each found connection and the uid of its socket
+ * @param wanted by their {@link rowKey}
+ * @param onFound called with each connection and the uid of its socket
  */
 export function findRows<T>(
   table: TcpTable,
@@ -68,17 +63,14 @@ export function findRows<T>(
   }
 }
 
-/**
- * The uid of a row that starts with its first address. Undefined when no process has the socket.
- */
+/** Undefined when no process has the socket. */
 function uidOf(row: string): number | undefined {
   const [, , state = '', , , , uid, , inode] = row.trim().split(/\s+/);
   return OPEN_STATES.has(Number.parseInt(state, 16)) && inode !== undefined && inode !== '0' ? Number(uid) : undefined;
 }
 
 /**
- * The prefix of an IPv4-mapped IPv6 address, and ::1. Each group of four bytes is a number in the
- * byte order of the machine.
+ * An IPv4-mapped prefix, and ::1. Each four bytes are a number in the byte order of the machine.
  */
 const WORDS = {
   LE: { mapped: '0000000000000000FFFF0000', loopback: '00000000000000000000000001000000' },
@@ -96,7 +88,7 @@ function endpointIn(table: TcpTable, { address, port }: TcpEndpoint, byteOrder: 
   return `${isShort ? '' : WORDS[byteOrder].mapped}${word}:${hexOf(port, 4)}`;
 }
 
-/** An IPv4 address in the kernel's form. Undefined for anything else. */
+/** Undefined for anything else. */
 function wordOf(address: string, byteOrder: ByteOrder): string | undefined {
   const [a, b, c, d, ...more] = address.split('.').map((byte) => HEX[Number(byte)]);
   if (a === undefined || b === undefined || c === undefined || d === undefined || more.length > 0) return undefined;
@@ -108,16 +100,12 @@ function hexOf(value: number, digits: number): string {
 }
 
 const PIECE_BYTES = 64 * 1024;
-/**
- * Number of pieces that are read without yielding to the event loop. The kernel returns about 4 KiB
- * for each.
- */
+/** Between two yields to the event loop. The kernel returns about 4 KiB for each. */
 const PIECES_A_TURN = 64;
 
 /**
- * Reads a table of /proc in pieces of whole lines. The read is synchronous: the kernel makes each
- * piece on demand and never blocks, and a thread would add two switches for each piece.
- *
+ * In pieces of whole lines. Synchronous: the kernel makes each piece on demand and never blocks,
+ * and a thread would cost two switches.
  * @throws Error when it can't be read. A kernel without IPv6 has no `tcp6`
  */
 export async function* readTable(table: TcpTable): AsyncGenerator<string> {
@@ -141,10 +129,7 @@ function* piecesOf(file: number): Generator<string> {
   }
 }
 
-/**
- * Cuts pieces of a text to whole lines; the cut part starts the next piece. A last line without a
- * newline is dropped.
- */
+/** The cut part starts the next piece. A last line without a newline is dropped. */
 export function* wholeLines(pieces: Iterable<string>): Generator<string> {
   let rest = '';
   for (const piece of pieces) {

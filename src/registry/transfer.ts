@@ -10,9 +10,9 @@ export interface TransferDependencies {
   readonly source: ChangingBlobSource;
   readonly clock: Clock;
   readonly turn: ReadTurn;
-  /** How long a transfer waits for an unplugged medium, in milliseconds. */
+  /** For an unplugged medium, in milliseconds. */
   readonly graceMs: number;
-  /** Called when a transfer starts (`1`) or ends (`-1`) to wait. */
+  /** Starts (`1`) or ends (`-1`). */
   readonly onWait: (change: 1 | -1) => void;
 }
 
@@ -22,24 +22,22 @@ export interface TransferRange {
   readonly lastByte: number;
 }
 
-/** Pause after a read error. The kernel often reports one just before the device disappears. */
+/** The kernel often reports a read error just before the device disappears. */
 const READ_RETRY_MS = 500;
 /**
- * How long a plugged medium may fail to read the same byte. A removal is noticed within this time.
- * A longer wait would only delay the failure of the pull and the report of the bad blob.
+ * Of a plugged medium at the same byte. A removal is noticed within this time. A longer wait would
+ * only delay the report of the bad blob.
  */
 const READ_GRACE_MS = 5_000;
-/** Time between two checks while no change is signalled. */
+/** While no change is signalled. */
 const CHECK_MS = 5_000;
 
 /**
  * Streams part of a blob. When its medium is unplugged, the transfer waits up to the grace time for
- * any medium with the blob, then continues from the same byte. The runtime sees only a pause. A
- * medium that stays plugged in but can't be read gets 5 s.
- *
+ * any medium with the blob, then continues from the same byte, after a pause for the runtime. A
+ * plugged medium that can't be read gets 5 s.
  * INVARIANTS: a chunk is valid until the next one is read. After an interruption a new buffer is
  * used, because a read that hangs in a removed device may end late and still write to the old one.
- *
  * @throws AppError `media/gone` or `media/read` when the grace time is over
  */
 export async function* transfer(
@@ -69,9 +67,7 @@ export async function* transfer(
   }
 }
 
-/**
- * Until when a transfer without progress tries again, counted from the first failure of its kind.
- */
+/** Counted from the first failure of its kind without progress. */
 function createRetryLimit({ clock, graceMs }: TransferDependencies): { endsAt(error: AppError): number } {
   let failedAt: number | undefined;
   let unreadableAt: number | undefined;
@@ -94,7 +90,7 @@ function shortBlob(digest: Digest, position: number): AppError {
   });
 }
 
-/** Waits until the blob is offered again. False when the time is over. */
+/** False when the time is over. */
 async function returns(
   digest: Digest,
   untilMs: number,

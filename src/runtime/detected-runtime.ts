@@ -5,10 +5,7 @@ import type { Clock } from '../platform/clock.ts';
 import { type CriClient, createCriClient } from './cri/cri-client.ts';
 import type { RuntimeAdapter } from './runtime-adapter.ts';
 
-/**
- * For how long a runtime that does not answer any more is not given up for another one: it may be
- * restarted, updated or mended meanwhile.
- */
+/** Meanwhile a runtime without an answer may be restarted, updated or repaired. */
 const PATIENCE_MS = 10 * 60_000;
 
 interface RuntimeInUse {
@@ -20,16 +17,11 @@ interface RuntimeInUse {
 }
 
 /**
- * A runtime that is detected again when the current one does not answer. A runtime may be
- * installed, replaced or started after the daemon. One that has answered is given up only for one
- * that answers, and after ten minutes: on a node with two, a restart of the one in use must not
- * move the images to the other.
- *
+ * Detects the runtime again when it does not answer: one may be installed, replaced or started
+ * after the daemon. One that has answered is given up only for one that answers, and after ten
+ * minutes: on a node with two, a restart must not move the images to the other.
  * INVARIANT: after `close` no adapter is built. What a new one watches would keep the process
  * alive.
- *
- * @param detect finds the runtime of this node
- * @param build makes its adapter; the previous one is closed
  */
 export function createDetectedRuntime(
   detect: (signal: AbortSignal) => Promise<DetectedRuntime | undefined>,
@@ -111,7 +103,7 @@ async function observe(inUse: RuntimeInUse, clock: Pick<Clock, 'monotonic'>, sig
   return observation;
 }
 
-/** Whether a runtime that does not answer stays in use, although another one was found. */
+/** Although another one was found. */
 function isKept(inUse: RuntimeInUse | undefined, other: DetectedRuntime, clock: Pick<Clock, 'monotonic'>): boolean {
   if (inUse === undefined) return false;
   if (inUse.candidate.socketPath === other.socketPath) return true;
@@ -119,31 +111,30 @@ function isKept(inUse: RuntimeInUse | undefined, other: DetectedRuntime, clock: 
   return !other.answers || clock.monotonic() - inUse.answeredAt < PATIENCE_MS;
 }
 
-/** Where the runtime can be asked for them. */
 export function documentsOf(adapter: Pick<RuntimeAdapter, 'storedDocuments' | 'storedBlobs'> | undefined) {
   return adapter?.storedDocuments ?? adapter?.storedBlobs;
 }
 
-/** Runtimes without stored blobs have no sizes, so nothing is read. */
+/** Without sizes, nothing is read. */
 async function* noBytes(): AsyncGenerator<Buffer> {}
 
 const NONE_FOUND = 'neither CRI-O nor containerd was found at its usual socket (runtime.socket can name another)';
 
-/** A runtime that may be on a node, with its paths. */
+/** With its paths. */
 export interface RuntimeCandidate {
   readonly kind: 'crio' | 'containerd';
   /** Name for display: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
-  /** systemd units; one of them runs it. */
+  /** One of them runs it. */
   readonly unitNames: readonly string[];
-  /** containerd's `certs.d`, if this distribution has its own. */
+  /** If this distribution has its own. */
   readonly certsDirectory?: string;
-  /** A path that exists when the runtime is installed. */
+  /** Exists when the runtime is installed. */
   readonly trace: string;
 }
 
-/** `answers`: whether it answered CRI at detection. */
+/** `answers`: at detection. */
 export interface DetectedRuntime extends RuntimeCandidate {
   readonly answers: boolean;
 }
@@ -166,8 +157,8 @@ const PLAIN_CANDIDATES = {
 } as const satisfies Readonly<Record<string, RuntimeCandidate>>;
 
 /**
- * The known runtimes. Distributions with their own containerd come before plain containerd, which
- * such a node may also have for Docker.
+ * Distributions with their own containerd come first: such a node may also have containerd for
+ * Docker.
  */
 const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   PLAIN_CANDIDATES['cri-o'],
@@ -201,17 +192,14 @@ const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
 interface Probes {
   exists(path: string): Promise<boolean>;
   answersCri(socketPath: string, signal: AbortSignal): Promise<boolean>;
-  /**
-   * The folder of the images of the runtime on this socket. Undefined when it does not report it.
-   */
+  /** Undefined when the runtime does not report it. */
   imagesPath(socketPath: string, signal: AbortSignal): Promise<string | undefined>;
 }
 
 /**
- * The runtime of this node: the first candidate that answers CRI. If none answers (it may start
- * later): the first installed one with a socket, otherwise the first installed one. Undefined when
- * none is found. k3s and RKE2 share a socket. The installed files decide, and where both are
- * installed, the folder in which the runtime keeps its images.
+ * The first candidate that answers CRI, otherwise the first installed one with a socket, otherwise
+ * the first installed one. k3s and RKE2 share a socket: the installed files decide, and where both
+ * are installed, the folder of the images.
  */
 export async function detectRuntime(
   signal: AbortSignal,
@@ -239,10 +227,7 @@ export async function detectRuntime(
   return silent && { ...silent.candidate, answers: false };
 }
 
-/**
- * Whether an installed candidate has the same socket. Then a candidate known only by its socket is
- * ignored.
- */
+/** Then a candidate known only by its socket is ignored. */
 function sharesSocket(
   candidate: RuntimeCandidate,
   found: readonly { candidate: RuntimeCandidate; isInstalled: boolean }[],
@@ -284,11 +269,8 @@ async function ask<T>(
 }
 
 /**
- * The runtime of this node, as the settings and the detection say: `runtime.kind` decides which
- * one, and the detection only where it is `auto`. `runtime.socket` and `runtime.certs_dir` replace
- * paths.
- *
- * @param found what was detected
+ * `runtime.kind` decides, and the detection only where it is `auto`. `runtime.socket` and
+ * `runtime.certs_dir` replace paths.
  */
 export function configuredRuntime(
   { kind, socket, certs_dir: certsDirectory }: Settings['runtime'],

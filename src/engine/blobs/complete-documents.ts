@@ -8,22 +8,17 @@ import type { BlobSource, DocumentStore } from '../../ports/blobs.ts';
 
 type Source = Pick<BlobSource, 'sizeOf' | 'read'>;
 
-/** Where documents are kept, and where lost ones come from. */
 interface DocumentSources {
   readonly documents: Pick<DocumentStore, 'sizeOf' | 'read' | 'put'>;
-  /** Tried one after the other. */
+  /** In order of preference. */
   readonly sources: readonly Source[];
-  /** A document is kept, and whole. */
   readonly onKept: (digest: Digest) => void;
-  /** A document was lost or damaged, and is kept again. */
   readonly onRefilled: (digest: Digest) => void;
 }
 
 /**
- * Reads the documents of an image on the node's own disk, and keeps again what is lost or damaged
- * there: its manifest and config, or its index with those manifests that are there or at hand.
- *
- * @returns whether a pull of the image can be answered now: its manifest and config are kept
+ * Reads the documents of an image from the node's own disk, and restores lost or damaged ones.
+ * @returns whether a pull can be answered now: manifest and config are kept
  * @throws AppError `store/…` when a document can't be written; whatever aborted `signal`
  */
 export async function completeImage(root: Digest, deps: DocumentSources, signal: AbortSignal): Promise<boolean> {
@@ -37,7 +32,6 @@ export async function completeImage(root: Digest, deps: DocumentSources, signal:
   return isComplete;
 }
 
-/** The bytes of a document that is kept, or kept again. Undefined when no source has it. */
 async function keptAgain(digest: Digest, deps: DocumentSources, signal: AbortSignal): Promise<Buffer | undefined> {
   const { documents, sources, onKept, onRefilled } = deps;
   const own = await wholeIn(documents, digest, signal);
@@ -56,7 +50,7 @@ async function keptAgain(digest: Digest, deps: DocumentSources, signal: AbortSig
   return undefined;
 }
 
-/** Undefined also when a source can't be read, or has other bytes: the next one may be better. */
+/** Undefined also when a source can't be read or has other bytes: the next one may be better. */
 async function wholeIn(source: Source, digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let readBytes = 0;
@@ -85,18 +79,14 @@ function documentIn(bytes: Buffer, digest: Digest) {
   }
 }
 
-/** The documents of one manifest of an image. */
 interface ManifestDocuments {
-  /** The manifest, its config, and the index above it. */
   readonly documents: readonly Digest[];
-  /** Undefined where the manifest is damaged or absent. */
   readonly layers?: ReadonlySet<Digest>;
 }
 
 /**
- * The documents of an image, for its manifest, or for each manifest of its index that `source` has:
- * a runtime chooses one of them. Only bytes with the right digest are parsed. A damaged or absent
- * document is in the result, but not the documents below it.
+ * The documents of each manifest of an image that `source` has: a runtime chooses one. Only bytes
+ * with the right digest are parsed; of a damaged or absent document nothing below it is known.
  */
 export async function manifestsOf(root: Digest, source: BlobSource, signal: AbortSignal): Promise<ManifestDocuments[]> {
   const document = (await readImageDocument(source, root, signal))?.document;
@@ -107,7 +97,6 @@ export async function manifestsOf(root: Digest, source: BlobSource, signal: Abor
   }
   const below: ManifestDocuments[] = [];
   for (const { digest } of document.manifests) {
-    // An index names the manifests of all platforms; a bundle has those of one.
     if ((await source.sizeOf(digest, signal)) === undefined) continue;
     const found = await manifestsOf(digest, source, signal);
     below.push(...found.map((one) => ({ ...one, documents: [root, ...one.documents] })));
@@ -115,7 +104,6 @@ export async function manifestsOf(root: Digest, source: BlobSource, signal: Abor
   return below.length === 0 ? [{ documents: [root] }] : below;
 }
 
-/** Digests of all of {@link manifestsOf}, each once. */
 export async function documentsOf(root: Digest, source: BlobSource, signal: AbortSignal): Promise<readonly Digest[]> {
   const manifests = await manifestsOf(root, source, signal);
   return [...new Set(manifests.flatMap(({ documents }) => documents))];

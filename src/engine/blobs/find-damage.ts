@@ -4,16 +4,11 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { oneBuffer } from '../../platform/files/file-access.ts';
 import type { BlobCopy, BlobUnion } from '../../ports/blobs.ts';
 
-/** A bad blob: its bytes have another digest, or they can't be read. */
 export type BadBlob = BadCopy & {
   readonly digest: Digest;
-  /** The medium or store with the bad copy. */
   readonly at: string;
-  /** Its file there, if known. */
   readonly file?: string;
-  /**
-   * The medium or store with another copy, which is used from now on. Undefined when there is none.
-   */
+  /** Another copy, which is used from now on. */
   readonly instead: string | undefined;
 };
 
@@ -22,13 +17,10 @@ type BadCopy =
   | { readonly kind: 'unreadable'; readonly why: string };
 
 /**
- * Finds the bad blob after the runtime refused an image. Reads the blobs in order, each from the
- * copy that the registry serves first. Every bad copy that was read is distrusted, so that the next
- * try uses another one.
- *
- * @returns the first damaged blob without another copy; reading stops there. Otherwise by priority:
- *   the first unreadable one without another copy, the first damaged one, the first unreadable one.
- *   Undefined when all are good.
+ * Finds the bad blob after the runtime refused an image. Each bad copy that was read is distrusted,
+ * so that the next try uses another one.
+ * @returns the first damaged blob without another copy, where reading stops; otherwise the first
+ *   unreadable one without another copy, the first damaged one, the first unreadable one
  */
 export async function findBadBlob(
   digests: readonly Digest[],
@@ -81,5 +73,5 @@ async function checkCopy(digest: Digest, copy: BlobCopy, signal: AbortSignal): P
   return actual === digest ? undefined : { kind: 'damaged', actual, sizeBytes };
 }
 
-/** Read errors of a medium and of the node's own disk. */
+/** Read errors of a medium or of the node's own disk. */
 const UNREADABLE: ReadonlySet<string> = new Set(['media/read', 'store/blob']);

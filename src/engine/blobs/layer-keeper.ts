@@ -7,23 +7,19 @@ import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';
 import { findBadBlob } from './find-damage.ts';
 
-/** Pause before the copy of a layer is tried again after a failure. */
 const RETRY_MS = 60_000;
 
 /**
- * Copies and removes layers on the node's own disk to match a plan, in parallel to the rounds.
- * INVARIANTS: one copy at a time; one removal at a time, in the order of the plans.
+ * Copies and removes layers on the node's own disk beside the rounds. INVARIANTS: one copy at a
+ * time; one removal at a time, in the order of the plans.
  */
 export class LayerKeeper {
   private readonly job: Job;
-  /** The layer that is copied, while the job runs. */
   private copied: Digest | undefined;
   private leftBytes = 0;
-  /** When the copy of a layer is tried again after a failure, in monotonic milliseconds. */
+  /** Monotonic milliseconds. */
   private readonly retryAt = new Map<Digest, number>();
-  /** Messages about damage that were logged. */
   private readonly logged = new Set<string>();
-  /** Resolves when all removals so far have ended. */
   private removal: Promise<void> = Promise.resolve();
   private readonly ending = new AbortController();
 
@@ -31,10 +27,7 @@ export class LayerKeeper {
     this.job = new Job(context);
   }
 
-  /**
-   * Follows a new plan. Nothing is copied while `isIdle` is false, so that pulls don't share the
-   * medium.
-   */
+  /** Nothing is copied while `isIdle` is false, so that pulls don't share the medium. */
   reconcile(plan: KeepPlan, isIdle: boolean): void {
     const { layers, clock } = this.context;
     layers.want(plan.wanted);
@@ -50,22 +43,18 @@ export class LayerKeeper {
     if (next !== undefined) this.start(next);
   }
 
-  /**
-   * Bytes that were left to copy when the copy of the current layer began. Undefined while no layer
-   * is copied.
-   */
+  /** Bytes that were left when the copy of the current layer began. */
   copyingBytes(): number | undefined {
     return this.job.isRunning ? this.leftBytes : undefined;
   }
 
-  /** Aborts the copy and the removals, and waits until they have ended. */
   async stop(): Promise<void> {
     this.ending.abort();
     await this.job.stop();
     await this.removal;
   }
 
-  /** Never throws. Layers that can't be removed stay until the next plan. */
+  /** Never throws. What can't be removed stays until the next plan. */
   private async removeUnwanted(wanted: ReadonlySet<Digest>): Promise<void> {
     const { layers, log } = this.context;
     try {
@@ -94,8 +83,7 @@ export class LayerKeeper {
 
   private async copyLayer({ digest, sizeBytes }: Layer, signal: AbortSignal): Promise<void> {
     const { layers, source } = this.context;
-    // A bad copy was already reported by the code that found it. It is trusted again when its
-    // medium changes.
+    // The bad copy is already reported, and trusted again when its medium changes.
     const copies = await source.copiesOf(digest, signal);
     if (!copies.some(({ isTrusted }) => isTrusted)) return this.postpone(digest);
     const writer = await layers.begin(digest, sizeBytes, undefined, signal);
@@ -107,7 +95,7 @@ export class LayerKeeper {
       const chunks = source.read(digest, writer.startByte, signal, oneBuffer());
       for await (const chunk of chunks) await writer.write(chunk, signal);
     } catch (error) {
-      // All bytes were read and their digest was wrong. A later error does not change that.
+      // All bytes were read and their digest was wrong, whatever fails later.
       if (!writer.isDamaged()) throw error;
     } finally {
       await writer.close();
@@ -116,7 +104,6 @@ export class LayerKeeper {
     else if ((await layers.sizeOf(digest, signal)) === undefined) this.postpone(digest);
   }
 
-  /** Finds and distrusts the bad copy, so that the next try uses another one if there is one. */
   private async nameDamage(digest: Digest, signal: AbortSignal): Promise<void> {
     const came = `Blob ${digest} was read with wrong bytes`;
     try {

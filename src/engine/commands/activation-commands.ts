@@ -11,33 +11,24 @@ import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { authorOf, type CommandContext, findBundle, refuse } from './command-context.ts';
 
-/** Request the activation of a release, or the rollback to an earlier one. */
 export const activationCommands = { activate, activateOverride, rollback };
 
-/** Names a bundle by `name@version` or by its digest. */
 interface BundleArgs {
   readonly bundle: string;
 }
 
-/**
- * Requests the activation of a bundle. @throws AppError `engine/no-bundle`, `engine/not-ready`,
- * `engine/activation-held` (`reject`)
- */
+/** @throws AppError `engine/no-bundle`, `engine/not-ready`, `engine/activation-held` (`reject`) */
 function activate(context: CommandContext, { bundle }: BundleArgs): void {
   requestActivation(context, bundle, false);
 }
 
-/**
- * As {@link activate}, even if rules of the release hold its activation: the caller has confirmed
- * it.
- */
 function activateOverride(context: CommandContext, { bundle }: BundleArgs): void {
   requestActivation(context, bundle, true);
 }
 
 /**
- * Requests the activation of the fallback of a stream. @param stream empty for the only one
- * @returns its `name@version` @throws AppError `engine/no-fallback` (`reject`)
+ * @param stream empty for the only one
+ * @returns the `name@version` of the fallback @throws AppError `engine/no-fallback` (`reject`)
  */
 function rollback(context: CommandContext, { stream }: { readonly stream: string }): string {
   const { clock, store, assessment } = context;
@@ -69,7 +60,7 @@ function requestActivation(context: CommandContext, name: string, isConfirmed: b
   const { paths, clockSynchronised } = requireReady(bundle, assessment());
   const path = pathOf(paths, bundle.payload.name);
   requireOwnTags(bundle, bundles);
-  // An earlier request and its confirmation do not count for this one.
+  // A request confirms only the rules that hold it.
   const { activationRequestedAt: _, activationOverrides: __, ...unasked } = bundle;
   const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
   const { holds } = judgeRules(unasked, question);
@@ -81,7 +72,6 @@ function requestActivation(context: CommandContext, name: string, isConfirmed: b
   store.requestActivation(bundle.bundleId, codes, event);
 }
 
-/** @throws AppError `engine/tag-of-other-stream` (`reject`), which nobody can override */
 function requireOwnTags(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
   const conflict = foreignTag(bundle, bundles);
   if (conflict === undefined) return;
@@ -104,7 +94,6 @@ function onlyStream(bundles: readonly StoredBundle[]): string {
   throw refuse('engine/no-fallback', `several streams are known here; say which: ${streams.join(', ')}`);
 }
 
-/** The last known good release other than the activated one. */
 function fallbackOf(bundles: readonly StoredBundle[], name: string, from: StoredBundle | undefined): StoredBundle {
   const others = bundles.filter((bundle) => bundle.bundleId !== from?.bundleId);
   const to = lastProven(others, name);
@@ -115,13 +104,12 @@ function fallbackOf(bundles: readonly StoredBundle[], name: string, from: Stored
   );
 }
 
-/** @returns the assessment in which it is ready */
 function requireReady(bundle: StoredBundle, assessment: Assessment | undefined): Assessment {
   const entry = assessment?.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
   if (entry?.withdrawn !== undefined) throw refuse('engine/withdrawn', reasonText(entry.withdrawn));
   const absent = entry?.absentImages.length ?? 0;
-  // A retired release is pinned and pulled again on request, if media have its blobs, or its
-  // bundle: what they lack, other sticks bring one after the other.
+  // A retired release is pinned and pulled again on request, if media have blobs or its bundle.
+  // Other sticks may bring the rest later.
   const isAtHand = entry !== undefined && (entry.media.length > 0 || entry.pullableImages.length >= absent);
   if (entry?.phase === 'retired' && isAtHand && assessment) return assessment;
   if (assessment && entry && absent === 0 && entry.unpinnedImages.length === 0) return assessment;

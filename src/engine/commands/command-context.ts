@@ -9,26 +9,23 @@ import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import type { RunningReleases } from './running-releases.ts';
 
-/** Who gave a command, for the history: `uid 1000: activate`. Absent when nobody knows. */
+/** Who gave a command, for the history: `uid 1000: activate`. */
 interface Author {
   readonly by?: string;
 }
 
-/** What commands act on. */
 export interface CommandContext extends EngineContext, Author {
   readonly tasks: Tasks;
   readonly pinKeeper: PinKeeper;
   readonly running: RunningReleases;
-  /** The assessment of the last round. Undefined before the first. */
+  /** Of the last round. */
   readonly assessment: () => Assessment | undefined;
 }
 
-/** The member `by` of an event. */
 export function authorOf({ by }: Author): Author {
   return by === undefined ? {} : { by };
 }
 
-/** A recorder whose events are by this author. */
 export function recorderBy(by: string, recorder: EventRecorder): EventRecorder {
   return {
     ...recorder,
@@ -37,14 +34,12 @@ export function recorderBy(by: string, recorder: EventRecorder): EventRecorder {
   };
 }
 
-/** The refusal of a command, with disposition `reject`. */
 export function refuse(code: string, message: string): AppError {
   return new AppError({ code, message, disposition: 'reject' });
 }
 
 /**
- * Finds a bundle by its `name@version` or digest. @throws AppError `engine/no-bundle`,
- * `engine/ambiguous` (`reject`)
+ * By `name@version` or digest. @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`)
  */
 export function findBundle(bundles: readonly StoredBundle[], name: string): StoredBundle {
   const candidates = candidatesFor(bundles, name);
@@ -63,9 +58,7 @@ export function findBundle(bundles: readonly StoredBundle[], name: string): Stor
   );
 }
 
-/**
- * As {@link findBundle}, for what needs no bundle: undefined when none, or more than one, is meant.
- */
+/** Undefined when none, or more than one, has the name. */
 export function bundleCalled(bundles: readonly StoredBundle[], name: string): StoredBundle | undefined {
   const [found, ...others] = candidatesFor(bundles, name);
   return others.length === 0 ? found : undefined;
@@ -78,10 +71,7 @@ function candidatesFor(bundles: readonly StoredBundle[], name: string): readonly
   return bundlesCalled(bundles, name);
 }
 
-/**
- * The refusal of a name that several bundles have, `engine/ambiguous`. `sequence`: left out where
- * it is not known.
- */
+/** @param sequence undefined when it is not known */
 export function ambiguousName(
   bundles: readonly { readonly bundleId: string; readonly sequence?: number | undefined }[],
   name: string,

@@ -5,16 +5,12 @@ import { proofCommands } from './proof-commands.ts';
 import { unpinCommands } from './unpin-commands.ts';
 import { verdictCommands } from './verdict-commands.ts';
 
-/**
- * The commands of the engine, by the names of their D-Bus methods. Each family is one file. A new
- * command goes into the file of its family; nothing else in the engine changes.
- */
 const COMMANDS = { ...activationCommands, ...unpinCommands, ...preloadCommands, ...verdictCommands, ...proofCommands };
 
 /**
- * The commands of the engine. Each takes its arguments by name, and an AbortSignal where it does
- * I/O. Commands only record; the next round acts on the record. A refusal is an AppError `engine/…`
- * (`reject`). A success adds a line to the history.
+ * Each takes its arguments by name, and an AbortSignal where it does I/O. Commands only record; the
+ * next round acts. A refusal is an AppError `engine/…` (`reject`). A success adds a line to the
+ * history.
  */
 export type Commands = {
   readonly [Name in CommandName]: (typeof COMMANDS)[Name] extends (context: never, ...rest: infer Rest) => infer Result
@@ -22,14 +18,12 @@ export type Commands = {
     : never;
 };
 
-/** The name of a command. */
 export type CommandName = keyof typeof COMMANDS;
 
-/** The names of all commands. */
 export const COMMAND_NAMES = Object.keys(COMMANDS) as readonly CommandName[];
 
 /**
- * Binds the commands to a context. @param onDone called after each command, also after a failed one
+ * @param onDone called after each command, also after a failed one
  * @param by who gives them, for the history
  */
 export function bindCommands(given: CommandContext, onDone: () => void, by?: string): Commands {
@@ -41,7 +35,7 @@ export function bindCommands(given: CommandContext, onDone: () => void, by?: str
   return Object.fromEntries(bound) as Commands;
 }
 
-/** Calls `onDone` when `work` has ended: at once when it is synchronous. */
+/** Calls `onDone` at once when `work` is synchronous. */
 function followed(work: () => unknown, onDone: () => void): unknown {
   let done: unknown;
   try {

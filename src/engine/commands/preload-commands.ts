@@ -2,17 +2,13 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import { resumePreloads } from '../effects/record-effects.ts';
 import { authorOf, type CommandContext, refuse } from './command-context.ts';
 
-/** Cancel preloads. */
 export const preloadCommands = { cancel };
 
 /**
- * Cancels every preload that is not complete. The cancellation persists over restarts. It ends when
- * a medium with the bundle is plugged in, also the same one again, or with {@link resumeAll}.
- *
- * INVARIANT: the cancellation is recorded before the pulls are aborted. After a crash in between
- * none of them starts again.
- *
- * @throws AppError `engine/nothing-to-cancel` (`reject`) when there is none
+ * Cancels every preload that is not complete, until {@link resumeAll} or until a medium with the
+ * bundle is plugged in. The cancellation persists over restarts.
+ * INVARIANT: it is recorded before the pulls are aborted, so that none starts again after a crash.
+ * @throws AppError `engine/nothing-to-cancel` (`reject`)
  */
 function cancel(context: CommandContext): void {
   const { clock, store, media, tasks, assessment } = context;
@@ -31,7 +27,6 @@ function cancel(context: CommandContext): void {
   }
 }
 
-/** Resumes all cancelled preloads. */
 export function resumeAll({ clock, store }: Pick<CommandContext, 'clock' | 'store'>): void {
   const all = store.load().bundles.map(({ bundleId }) => bundleId);
   resumePreloads(all, store, clock.now());

@@ -11,16 +11,12 @@ import { soakAfter } from '../../domain/release/soak.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { authorOf, type CommandContext, findBundle, refuse } from './command-context.ts';
 
-/** Proves releases by the word of a person. */
 export const proofCommands = { prove };
 
 /**
- * Makes the current release of a stream a proven one, for a person who knows that it works although
- * its containers can't be seen.
- *
- * INVARIANT: `provenAt` is recorded last. A crash before it leaves the release unproven.
- *
- * @returns what that does, in a sentence
+ * Proves the current release of a stream for a person who knows that it works although its
+ * containers can't be seen. INVARIANT: `provenAt` is recorded last.
+ * @returns the effect, as a sentence
  * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
  */
 function prove(context: CommandContext, { bundle: name }: { readonly bundle: string }): string {

@@ -7,36 +7,27 @@ import { formatCount } from '../../platform/sizes.ts';
 import { type CommandContext, findBundle, refuse } from './command-context.ts';
 import { NOTHING_SEEN, type Running } from './running-releases.ts';
 
-/**
- * Remove pins. Images stay unless their removal is requested. Without a pin the runtime may
- * garbage-collect them.
- */
 export const unpinCommands = { unpin, unpinUnclaimed };
 
-/** The arguments of `unpin`. */
 export interface UnpinArgs {
-  /** `name@version` or the bundle's digest. */
   readonly bundle: string;
-  /** Also remove the images that belong only to this release. */
+  /** Also removes the images that belong only to this release. */
   readonly removeImages: boolean;
-  /** Unpin even the running release or the last known good one. */
+  /** Unpins even the running release or the last known good one. */
   readonly force: boolean;
 }
 
 /**
- * Unpins a release. Observes the containers first unless `force` is given: the last observation may
- * be ten minutes old.
- *
- * @throws AppError as {@link retireByHand}; whatever aborted the signal
+ * Observes the containers first unless `force` is given: the last observation may be ten minutes
+ * old.
+ * @throws as {@link retireByHand}; whatever aborted the signal
  */
 async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<void> {
   retireByHand(context, args, args.force ? NOTHING_SEEN : await context.running.look(signal));
 }
 
 /**
- * Retires a release on request. Does nothing when it is retired already.
- *
- * @param running which releases run
+ * Retires a release, unless it is retired.
  * @throws AppError `engine/no-bundle`, `engine/protected`, or `engine/running` without `force`
  *   (`reject`)
  */
@@ -63,9 +54,8 @@ export function retireByHand(
 }
 
 /**
- * Gives up every pin that belongs to no known release, as observed by the last round.
- *
- * @returns what was done, in a sentence
+ * Gives up every pin that belongs to no known release.
+ * @returns the effect, as a sentence
  * @throws AppError `engine/no-unclaimed` (`reject`), `engine/running` (`reject`) without `force`;
  *   `store/write`, `store/no-space` (`retry`)
  */
@@ -86,7 +76,7 @@ async function unpinUnclaimed(
     throw refuse('engine/running', message);
   }
   await pinKeeper.giveUp(unclaimed, signal);
-  // Otherwise their releases would be rebuilt from them when the keys change.
+  // Otherwise their releases would be rebuilt when the keys change.
   const known = new Set(store.load().bundles.map(({ bundleId }) => bundleId));
   for (const bundleId of [...(await signedBundles.list(signal))].filter((one) => !known.has(one))) {
     await signedBundles.remove(bundleId, signal);
@@ -96,7 +86,6 @@ async function unpinUnclaimed(
   return done;
 }
 
-/** Why it is not known what runs. */
 const UNSEEN = 'whether it runs could not be seen, since the container runtime did not answer';
 
 function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[], { releases, isSeenNow }: Running): void {

@@ -9,41 +9,33 @@ import type { Clock } from '../../platform/clock.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { type CommandContext, refuse } from './command-context.ts';
 
-/**
- * Approve or reject a bundle, before or after its medium is plugged in. The latest verdict counts.
- */
+/** Verdicts are given before or after a medium is plugged in. The latest one counts. */
 export const verdictCommands = { approve, reject, rejectWithReason };
 
-/** Names a bundle by its digest, or by `name@version`. */
 interface VerdictArgs {
   readonly bundle: string;
 }
 
-/** One bundle. */
 interface Target {
   readonly bundleId: BundleId;
-  /** Undefined when no known bundle has this digest. */
   readonly bundle: VerifiedBundle | undefined;
 }
 
-/** A release of which no bundle is known yet, by its name. */
 interface AwaitedName {
   readonly name: string;
   readonly version: string;
 }
 
 /**
- * Approves a bundle, and takes back what was said about a release by its name.
- *
- * @returns a sentence that states the effect
- * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`) when `bundle` is not a digest
- *   and names nothing, or several bundles
+ * Also takes back the rejection of the name.
+ * @returns the effect, as a sentence
+ * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`)
  */
 function approve(context: CommandContext, { bundle: name }: VerdictArgs): string {
   const { store, policy, assessment } = context;
   const stored = store.load();
   const rejected = (stored.rejectedNames ?? []).find((one) => bundleName(one) === name);
-  // By its name all bundles were rejected, so by its name that is taken back for all of them.
+  // A rejection by name concerns all its bundles.
   const isForAll = rejected !== undefined && namedBy(name, stored.bundles, assessment()).size !== 1;
   const target = isForAll ? undefined : targetOf(name, stored.bundles, assessment());
   if (target === undefined) return allowName(context, name, rejected);
@@ -63,15 +55,14 @@ function approve(context: CommandContext, { bundle: name }: VerdictArgs): string
 }
 
 /**
- * Rejects a bundle; arguments and errors as {@link approve}. A rejected bundle that was adopted
- * before is not loaded further and not activated. Its pins stay. `name@version` rejects all bundles
- * of this name, known ones and those that come later.
+ * Arguments and errors as {@link approve}. A release that was adopted before is loaded no further
+ * and not activated; its pins stay. `name@version` rejects all its bundles, also later ones.
  */
 function reject(context: CommandContext, { bundle }: VerdictArgs): string {
   return rejectBundle(context, bundle);
 }
 
-/** It is shown in STATUS, beside what to do. */
+/** STATUS shows the reason beside what to do. */
 const MAX_REASON_LENGTH = 200;
 
 function rejectBundle(context: CommandContext, name: string, reason?: string): string {
@@ -93,11 +84,7 @@ function rejectBundle(context: CommandContext, name: string, reason?: string): s
   );
 }
 
-/**
- * As {@link reject}, with the reason that is shown from then on.
- *
- * @throws AppError `engine/reason` (`reject`) when it is empty or longer than 200 characters
- */
+/** @throws AppError `engine/reason` (`reject`) when it is empty or longer than 200 characters */
 function rejectWithReason(
   context: CommandContext,
   { bundle, reason }: VerdictArgs & { readonly reason: string },
@@ -121,7 +108,7 @@ function rejectName(context: CommandContext, text: string, reason: string | unde
       : `the adopted release of this name is no longer loaded or activated, its pins stay, and no other bundle of this name is adopted${stillHeld(adopted, context.assessment())}`;
   const message = `${bundleTitle(release)} is rejected${why}: ${then}; 'stickpin approve ${text}' takes that back.`;
   const [first, second] = namedBy(text, store.load().bundles, context.assessment()).keys();
-  // The history of a bundle has its line; of several bundles none is meant alone.
+  // Several bundles share no history.
   const only = second === undefined ? first : undefined;
   const event = { kind: 'bundleVetoed', level: 'info', ...(only && { bundleId: only }), message } as const;
   const at = verdictTime(store.load(), clock);
@@ -130,7 +117,7 @@ function rejectName(context: CommandContext, text: string, reason: string | unde
   return message;
 }
 
-/** What a rejected release still keeps the node from: a clause, empty when it is nothing. */
+/** What a rejected release still holds on the node: a clause, maybe empty. */
 function stillHeld({ payload }: VerifiedBundle, assessment: Assessment | undefined): string {
   const path = assessment?.paths.get(payload.name);
   const held = path && holdsLater(path, payload.version);
@@ -148,14 +135,13 @@ function allowName(context: CommandContext, text: string, rejected: AwaitedName 
   return message;
 }
 
-/** The release that `name@version` names; undefined when it is none. */
 function awaitedName(text: string): AwaitedName | undefined {
   const at = text.indexOf('@');
   const [name, version] = [text.slice(0, Math.max(at, 0)), text.slice(at + 1)];
   return STREAM_NAME.test(name) && isVersion(version) ? { name, version } : undefined;
 }
 
-/** Later than all that was said before, also when the clock was set back. */
+/** Later than all verdicts before, even when the clock was set back. */
 function verdictTime({ verdicts, rejectedNames = [] }: Stored, clock: Clock): number {
   return Math.max(clock.now(), ...[...verdicts, ...rejectedNames].map(({ at }) => at + 1));
 }
@@ -183,7 +169,6 @@ function titleOf({ bundleId, bundle }: Target): string {
   return bundle === undefined ? bundleId : `${bundleTitle(bundle.payload)} (${shortDigest(bundleId)})`;
 }
 
-/** The bundle with this digest or name; undefined when no bundle of this name is known. */
 function targetOf(
   name: string,
   adopted: readonly VerifiedBundle[],
@@ -201,7 +186,6 @@ function targetOf(
   return undefined;
 }
 
-/** The known bundles of a name, by their digests. */
 function namedBy(
   name: string,
   adopted: readonly VerifiedBundle[],
@@ -222,7 +206,7 @@ function unknownName(name: string, adopted: readonly VerifiedBundle[], assessmen
   );
 }
 
-/** Bundles that are not adopted but have a valid signature, so that their names can be trusted. */
+/** Not adopted, but with a valid signature, so that their names can be trusted. */
 function seenIn(assessment: Assessment | undefined): readonly VerifiedBundle[] {
   return [
     ...(assessment?.awaiting ?? []).flatMap(({ bundle }) => bundle ?? []),

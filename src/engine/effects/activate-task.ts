@@ -14,10 +14,8 @@ import { isRuntimeAway, probeMirror } from '../tasks/mirror-probe.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
 import type { MirrorGate } from './mirror-gate.ts';
 
-/** Number of tags that are given in parallel. */
 const PARALLEL_TAGS = 4;
 
-/** The adapters of an activation. */
 export interface ActivationDependencies {
   readonly runtime: Pick<RuntimePort, 'observe' | 'pull' | 'image' | 'addTag' | 'removeTag'>;
   readonly meter: Pick<TransferMeter, 'manifestRequests' | 'manifestsSent'>;
@@ -26,11 +24,7 @@ export interface ActivationDependencies {
   readonly stalls: StallWatch;
 }
 
-/**
- * Makes all tags of a release name its images, with {@link giveTags}.
- *
- * @returns the number of its tags
- */
+/** @returns the number of tags */
 export async function activateBundle(
   bundle: StoredBundle,
   deps: ActivationDependencies,
@@ -42,18 +36,14 @@ export async function activateBundle(
 }
 
 /**
- * Makes tags name the images of a release. A tag that does not name its image yet is added
- * without a pull where the runtime can do that. Otherwise it is pulled from our registry, then
- * compared with what the runtime listed before. A wrong tag is removed again and ends the
- * activation.
- *
+ * Makes tags name the images of a release. A tag is added without a pull where the runtime can do
+ * that. Otherwise it is pulled from our registry, and compared with the list of the runtime before.
+ * A wrong tag is removed again and ends the activation.
  * INVARIANT: no tag is pulled before the runtime has proven that it uses the mirror of its
  * repository. Another registry may have another image under the same tag.
- *
  * @returns the tags that did not name their images before
- * @throws AppError `engine/mirror-unused` (`retry`) when the runtime does not ask our registry yet;
- *   `engine/tag-mismatch` (`retry`) when a tag names another image afterwards; `engine/stalled`
- *   (`retry`) when a pull does not end; errors of the pulls
+ * @throws AppError `engine/mirror-unused`, `engine/tag-mismatch`, `engine/stalled` (`retry`);
+ *   errors of the pulls
  */
 export async function giveTags(
   goals: readonly TagGoal[],
@@ -78,7 +68,6 @@ export async function giveTags(
   return open.map(({ tag }) => tag);
 }
 
-/** Gives tags without a pull where the runtime can do that. @returns the tags to pull */
 async function addTags(
   goals: readonly TagGoal[],
   runtime: ActivationDependencies['runtime'],
@@ -103,10 +92,7 @@ async function observed(runtime: ActivationDependencies['runtime'], signal: Abor
   return { images: new Map(named), mirrors: { repositories, takeEffect }, path: filesystem?.path };
 }
 
-/**
- * The error with advice for a storage that can't be written. Undefined for any other error. @param
- * path the folder of the images
- */
+/** With advice for a storage that can't be written. @param path the folder of the images */
 function storageError(error: unknown, path: string | undefined): AppError | undefined {
   if (!(error instanceof AppError) || !isStorageTrouble(error)) return undefined;
   const where = path === undefined ? '' : ` (${path}, or where it stages blobs)`;
@@ -117,30 +103,24 @@ function storageError(error: unknown, path: string | undefined): AppError | unde
   return new AppError({ code: error.code, message, disposition: 'wait', cause: error });
 }
 
-/**
- * A runtime whose disk can't be written may fail before it asks our registry. Such a failure says
- * nothing about its mirrors.
- */
+/** Such a runtime may fail before it requests anything, which says nothing about its mirrors. */
 function isStorageFailure(failure: unknown): boolean {
   return failure instanceof AppError && isStorageTrouble(failure);
 }
 
-/** A runtime identifies an image by its configuration, so two manifests may name the same image. */
+/** A runtime identifies an image by its configuration, which two manifests may share. */
 function isSameImage(tagged: RuntimeImage | undefined, own: RuntimeImage | undefined): boolean {
   return tagged !== undefined && tagged.imageId === own?.imageId;
 }
 
-/**
- * One image of each repository. A runtime that has not reloaded yet may have the mirrors of some
- * repositories only.
- */
+/** One image of each repository: a runtime that has not reloaded may have some mirrors only. */
 function probesFor(goals: readonly TagGoal[]): ReadonlyMap<string, Digest> {
   return new Map(goals.map(({ tag, digest }) => [parseReference(tag).repository, digest]));
 }
 
 /**
- * Throws unless the runtime asks our registry for `repository`. Asks nothing where that is known.
- * Downloads no layer, because the runtime has the image.
+ * Throws unless the runtime pulls from our registry. Downloads no layer, because the runtime has
+ * the image.
  */
 async function proveMirror(
   [repository, digest]: readonly [string, Digest],
@@ -168,8 +148,8 @@ async function proveMirror(
 }
 
 /**
- * Pulls one tag, and compares what it names then with the image as it was listed before. A pull for
- * which our registry sent the manifest is a test of pulls as well.
+ * Pulls one tag, and compares its image with the listed one. If our registry sent the manifest,
+ * this is a test of pulls as well.
  */
 async function giveTag(
   goal: TagGoal,
@@ -198,10 +178,7 @@ async function giveTag(
   });
 }
 
-/**
- * Pulls an image that the runtime has, by a tag or its digest. While this runs no other activation
- * starts, so it must end.
- */
+/** While this runs no other activation starts, so it must end. */
 async function pull(
   name: string,
   isAsked: () => boolean,
@@ -216,9 +193,7 @@ function isStalled(failure: unknown): boolean {
   return failure instanceof AppError && failure.code === 'engine/stalled';
 }
 
-/**
- * Another manifest with the same configuration gives the same image, but adds a digest to its list.
- */
+/** Another manifest with the same configuration is the same image, with one more digest. */
 function hasForeignManifest(after: RuntimeImage | undefined, before: RuntimeImage | undefined): boolean {
   if (after === undefined || before === undefined) return false;
   const known = new Set(before.repoDigests.map(digestIn));

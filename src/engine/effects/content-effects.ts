@@ -2,20 +2,19 @@ import { healingEvent } from '../../domain/report/events/image-events.ts';
 import type { Healing } from '../../domain/state/effect.ts';
 import { type EffectContext, type Executors, storedBundle } from './executor.ts';
 
-/** Removes damaged images. What is absent then is pulled as any absent image. */
 export function contentExecutors(context: EffectContext): Executors<'heal-images'> {
   return { 'heal-images': ({ images }, _assessment, signal) => heal(context, images, signal) };
 }
 
 /**
- * Removes all images before it returns, so that none of them keeps a damaged layer for the pull of
- * another one. Continues after a failure. @throws the first failure
+ * Removes all images before it returns, so that none keeps a damaged layer for the pull of another
+ * one. @throws the first failure, after the others
  */
 async function heal(context: EffectContext, images: readonly Healing[], signal: AbortSignal): Promise<void> {
   const failures: unknown[] = [];
   for (const image of images) {
     context.alive();
-    // Before the removal: one that fails counts, or it would be tried without end.
+    // First, since a removal that fails counts as well, and would be retried without end.
     context.contentChecker.healing(image.reference);
     try {
       await removeOne(context, image, signal);
@@ -29,10 +28,7 @@ async function heal(context: EffectContext, images: readonly Healing[], signal: 
   if (failures.length > 0) throw failures[0];
 }
 
-/**
- * INVARIANT: the runtime forgets damaged blobs first, or the removal would leave those that are
- * shared.
- */
+/** INVARIANT: the runtime forgets damaged blobs first, or the removal would leave shared ones. */
 async function removeOne(
   { content, containers }: EffectContext,
   { forget, removal }: Healing,

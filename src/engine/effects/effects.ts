@@ -13,10 +13,6 @@ import { PullTasks } from './pull-effects.ts';
 import { recordExecutors } from './record-effects.ts';
 import { TagTasks } from './tag-effects.ts';
 
-/**
- * The executor of each effect. Each family of effects is one file. A kind without an executor is a
- * compile error.
- */
 export class Effects {
   readonly tags: TagTasks;
   readonly executors: Executors;
@@ -39,16 +35,14 @@ export class Effects {
   }
 
   /**
-   * Starts a task, which runs in parallel to the rounds. Does nothing if it runs, its bundle is not
-   * known, or its preload was cancelled since it was decided.
-   *
+   * Starts a task beside the rounds, unless it runs or its preload was cancelled since.
    * INVARIANT: a task is listed at once, so that it can be cancelled. Before its first action it
    * waits until all records are on the disk.
    */
   start(task: RunningTask, assessment: Assessment): void {
     const { store, tasks } = this.context;
     const bundle = storedBundle(store, task.bundleId);
-    // A round that waited for the disk may have decided before the preload was cancelled.
+    // A round that waited for the disk may have decided before the cancellation.
     if (bundle === undefined || (task.kind === 'pull' && bundle.cancelled !== undefined)) return;
     tasks.start(task, async (signal) => {
       try {

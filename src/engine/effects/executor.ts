@@ -14,21 +14,17 @@ import type { StallWatch } from '../tasks/stall-watch.ts';
 import type { MediaJobs, Tasks } from '../tasks/tasks.ts';
 import type { MirrorGate } from './mirror-gate.ts';
 
-/** Progress of keeping the documents, for each bundle that will be adopted. */
 export type KeptDocuments = Map<BundleId, Kept>;
 
-/** The pins that were requested from the runtime since the daemon started. */
 export interface PinRequests {
-  /** Undefined before the first request. */
   last: PinsRequested | undefined;
   /**
-   * References whose pins the runtime does not enforce. `true` after the image was pulled again for
-   * that reason, which is tried once.
+   * References whose pins the runtime does not enforce. `true` after the one new pull for that
+   * reason.
    */
   readonly unenforced: Map<string, boolean>;
 }
 
-/** What effects act on, and what they remember for the next decision. */
 export interface EffectContext extends EngineContext {
   readonly tasks: Tasks;
   readonly mediaJobs: MediaJobs;
@@ -43,12 +39,10 @@ export interface EffectContext extends EngineContext {
   readonly pinRequests: PinRequests;
 }
 
-/** The effects of these kinds. */
 export type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
 /**
- * Executes one effect. Executing it twice has the same result.
- *
+ * Executes one effect. Twice has the same result.
  * @throws AppError of the adapter; whatever aborted `signal`
  */
 type Executor<Kind extends Effect['kind']> = (
@@ -57,12 +51,10 @@ type Executor<Kind extends Effect['kind']> = (
   signal: AbortSignal,
 ) => void | Promise<void>;
 
-/** One executor for each of these kinds of effect. Default all kinds. */
 export type Executors<Kinds extends Effect['kind'] = Effect['kind']> = {
   readonly [Kind in Kinds]: Executor<Kind>;
 };
 
-/** Executes an effect with the executor of its kind. @throws as that executor */
 export async function execute(
   executors: Executors,
   effect: Effect,
@@ -74,7 +66,6 @@ export async function execute(
   await executor(effect, assessment, signal);
 }
 
-/** The stored bundle with this id. Undefined when it is not adopted. */
 export function storedBundle(store: StateReader, bundleId: BundleId): StoredBundle | undefined {
   return store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
 }

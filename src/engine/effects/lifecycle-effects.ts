@@ -21,7 +21,6 @@ import {
 } from '../reporting/release-events.ts';
 import { type EffectContext, type EffectOf, type Executors, storedBundle } from './executor.ts';
 
-/** Effects on releases after their activation. */
 type LifecycleEffectKind =
   | 'record-soak'
   | 'record-active'
@@ -32,7 +31,6 @@ type LifecycleEffectKind =
   | 'retire'
   | 'remove-images';
 
-/** Record the phases of releases after their activation, retire releases and remove images. */
 export function lifecycleExecutors(context: EffectContext): Executors<LifecycleEffectKind> {
   return {
     'record-soak': ({ bundleId, soak }) => onBundle(context, bundleId, () => context.store.setSoak(bundleId, soak)),
@@ -51,13 +49,12 @@ export function lifecycleExecutors(context: EffectContext): Executors<LifecycleE
   };
 }
 
-/** Does nothing when the bundle is not stored. */
 function onBundle<T>({ store }: EffectContext, bundleId: BundleId, work: (bundle: StoredBundle) => T): T | undefined {
   const bundle = storedBundle(store, bundleId);
   return bundle === undefined ? undefined : work(bundle);
 }
 
-/** Records an event with a time later than all recorded times, then logs it. */
+/** With a time later than all recorded times. */
 function record({ store, recorder, clock }: EffectContext, event: Event, write: (row: EventRow) => void): void {
   write({ ...recorder.row(event), at: stampAfter(store.load().bundles, clock.now()) });
   recorder.log(event);
@@ -72,7 +69,7 @@ function recordMark(
   record(context, event, (row) => context.store.mark(bundleId, mark, row));
 }
 
-/** INVARIANT: `provenAt` is recorded last. Without it the release is looked at again. */
+/** INVARIANT: `provenAt` is recorded last. Without it the release is checked again. */
 function recordProven(
   context: EffectContext,
   bundle: StoredBundle,
@@ -105,10 +102,7 @@ function requestActivation(
   record(context, event, (row) => context.store.requestActivation(bundle.bundleId, RULE_CODES, row));
 }
 
-/**
- * INVARIANT: `activeAt` is recorded last, because it marks the take-over as complete. After a crash
- * before it, all steps are executed again.
- */
+/** INVARIANT: `activeAt` is recorded last. After a crash before it, all steps are repeated. */
 function takeOver(context: EffectContext, bundle: StoredBundle, { from, retireFrom }: EffectOf<'take-over'>): void {
   const { store } = context;
   const old = storedBundle(store, from);
@@ -135,10 +129,7 @@ function retire(context: EffectContext, bundle: StoredBundle, retirement: Retire
   );
 }
 
-/**
- * Continues after a failure, so that one image in use does not prevent the removal of the others.
- * @throws the first failure
- */
+/** One image in use does not prevent the removal of the others. @throws the first failure */
 async function removeImages(
   { containers, runtime, recorder, alive }: EffectContext,
   bundle: StoredBundle,
@@ -164,7 +155,7 @@ async function removeImages(
     await containers.removeImage(imageId, signal);
     return true;
   });
-  // Since the round began, pods may have started, and others may have removed other tags.
+  // Since the round began, pods may have started, and other tags may be gone.
   const unused = tags.length === 0 ? [] : withoutNames(tags, await containers.imagesAskedFor(signal));
   const tagCount = await countDone(unused, async (tag) => {
     const image = await runtime.image(tag, signal);

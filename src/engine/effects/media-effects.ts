@@ -12,7 +12,6 @@ import { rotationOf } from '../keepers/rotation.ts';
 import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/release-events.ts';
 import type { EffectContext, EffectOf, Executors } from './executor.ts';
 
-/** Mount and read media. */
 export function mediaExecutors(context: EffectContext): Executors<'mount-medium' | 'read-medium'> {
   const { media } = context;
   return {
@@ -26,7 +25,6 @@ export function mediaExecutors(context: EffectContext): Executors<'mount-medium'
   };
 }
 
-/** Starts `work` in parallel to the rounds. A failure is recorded as a failure of `effect`. */
 function runInParallel(
   { mediaJobs, recorder }: EffectContext,
   effect: EffectOf<'mount-medium' | 'read-medium' | 'keep-documents'>,
@@ -39,7 +37,6 @@ function runInParallel(
 /**
  * Keeps documents of adopted bundles that the medium has and the store lacks. At the adoption they
  * were on another volume, or they were lost later.
- *
  * @throws AppError of the medium or the store
  */
 async function keepDocumentsOn(context: EffectContext, mediumId: MediumId, signal: AbortSignal): Promise<void> {
@@ -53,8 +50,6 @@ async function keepDocumentsOn(context: EffectContext, mediumId: MediumId, signa
 }
 
 /**
- * Adopts bundles.
- *
  * INVARIANT: `decide()` puts `keep-documents` first. So each bundle in the database has its
  * documents on the node's own disk, as far as a medium had them, and what proves its signature.
  */
@@ -85,7 +80,7 @@ async function keepForAdoption(
   }
 }
 
-/** Records the bundle and the keys that it adds or revokes, in one transaction. */
+/** In one transaction with the keys that the bundle adds or revokes. */
 function adopt(context: EffectContext, bundleId: BundleId, assessment: Assessment): void {
   const adoption = adoptionOf(bundleId, assessment);
   if (adoption === undefined) return;
@@ -105,24 +100,17 @@ function adoptionOf(bundleId: BundleId, { adoptions }: Assessment) {
   return adoptions.find((adoption) => adoption.found.bundle.bundleId === bundleId);
 }
 
-/** The source and the store of documents. */
 interface DocumentKeeping {
-  /** Manifests, configs and attachments of adopted bundles. */
   readonly documents: Pick<DocumentStore, 'sizeOf' | 'put'> & Pick<AttachmentStore, 'putStream'>;
-  /** All sources of blobs. */
   readonly source: Pick<BlobSource, 'read'>;
 }
 
-/**
- * Number of documents that are written in parallel. Each write syncs the disk and holds one of
- * libuv's four threads; one thread stays free for other work.
- */
+/** Each write syncs the disk and holds one of libuv's four threads; one stays free. */
 const DOCUMENTS_AT_ONCE = 3;
 
 /**
- * Copies manifests, configs and attachments of a bundle from its medium to the store, as far as the
- * medium has them. Documents that the store has are not written again.
- *
+ * Copies documents and attachments to the store, as far as the medium has them and the store has
+ * not.
  * @param onKept called at the start and after each document
  * @throws AppError of the medium or the store; whatever aborted `signal`
  */
@@ -143,16 +131,13 @@ async function keepDocuments(
   for (const attachment of attachments) await keepAttachment(attachment, deps, signal).then(count);
 }
 
-/** The same bundle without attachments. Those of a retired release are not kept. */
+/** Attachments of a retired release are not kept. */
 function withoutAttachments(found: Adoption['found']): Adoption['found'] {
   const { attachments: _gone, ...payload } = found.bundle.payload;
   return { ...found, bundle: { ...found.bundle, payload } };
 }
 
-/**
- * Ignores a digest that does not match: only the size of an attachment was checked before. The
- * damage is reported when the files are installed.
- */
+/** Ignores a wrong digest, which is reported when the files are installed. */
 async function keepAttachment({ digest, size }: Attachment, deps: DocumentKeeping, signal: AbortSignal): Promise<void> {
   const { documents, source } = deps;
   try {

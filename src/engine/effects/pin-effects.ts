@@ -1,9 +1,8 @@
 import type { EffectContext, EffectOf, Executors, PinRequests } from './executor.ts';
 
-/** After this many requests in a row with the same missing pins, these count as unenforced. */
+/** After so many equal requests in a row, missing pins count as unenforced. */
 const UNENFORCED_ATTEMPTS = 2;
 
-/** Write the pins and mirrors of the runtime. */
 export function pinExecutors(context: EffectContext): Executors<'apply-pins' | 'apply-mirrors'> {
   return {
     'apply-pins': (effect, _assessment, signal) => applyPins(context, effect, signal),
@@ -31,15 +30,12 @@ async function applyPins(
   for (const reference of unpinned.split('\n')) if (!unenforced.has(reference)) unenforced.set(reference, false);
 }
 
-/** References whose pins the runtime does not enforce and that were not pulled again since. */
+/** Those that were not pulled again since. */
 export function unenforcedPins({ unenforced }: PinRequests): readonly string[] {
   return [...unenforced].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference]));
 }
 
-/**
- * Call when all pins are enforced. A pin that is lost later is requested at once, without the
- * earlier pauses.
- */
+/** Call when all pins are enforced. A pin that is lost later is requested without a pause. */
 export function notePinsHeld(requests: PinRequests): void {
   if (requests.last !== undefined) requests.last = { ...requests.last, unpinned: '', attempts: 0 };
 }

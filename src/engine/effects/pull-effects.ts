@@ -17,10 +17,8 @@ import type { TaskEnd } from '../tasks/tasks.ts';
 import type { EffectContext } from './executor.ts';
 import { type PullEnd, type PullFault, pullImage } from './pull-task.ts';
 
-/** The task that pulls one image. */
 export type PullTask = Extract<RunningTask, { readonly kind: 'pull' }>;
 
-/** One pull, with the fields of its events. */
 interface Pull {
   readonly task: PullTask;
   readonly image: Image;
@@ -28,19 +26,16 @@ interface Pull {
   readonly about: AboutImage;
 }
 
-/** The tasks that pull images. */
 export class PullTasks {
-  /** Bundles for which a warning was already given that an image came from another source. */
+  /** One warning a bundle, since all its images have the same cause. */
   private readonly reportedElsewhere = new Set<BundleId>();
 
   constructor(private readonly context: EffectContext) {}
 
   /**
    * Pulls one image, and records the result.
-   *
-   * INVARIANT: the mark that stickpin pulls this image is on the disk before the pull starts. So
-   * stickpin may remove the image also after a crash.
-   *
+   * INVARIANT: the mark that stickpin pulls this image is on the disk before the pull starts, so
+   * that stickpin may remove the image also after a crash.
    * @throws AppError `store/…` when the mark can't be written; whatever aborted `signal`
    */
   async run(task: PullTask, bundle: StoredBundle, assessment: Assessment, signal: AbortSignal): Promise<TaskEnd> {
@@ -71,9 +66,8 @@ export class PullTasks {
   }
 
   /**
-   * Notes a failure `engine/not-listed`; the next round removes it when the runtime lists the
-   * image. Without it an image that is never listed would be pulled again and again without a
-   * pause.
+   * The failure `engine/not-listed` gives an image that is never listed its pauses. The next round
+   * removes it when the image is listed.
    */
   private recordPulled({ task, image, bundle, about }: Pull, isElsewhere: boolean): TaskEnd {
     const { failures, recorder, pinRequests, clock } = this.context;
@@ -89,10 +83,7 @@ export class PullTasks {
     return 'pulled';
   }
 
-  /**
-   * One warning for each bundle, since the cause is the same for all its images. The image is
-   * right, but it was not read from the stick.
-   */
+  /** The image is right, but it was not read from the stick. */
   private elsewhereLevel({ bundleId }: StoredBundle): 'debug' | 'warn' {
     const { reportedElsewhere } = this;
     const level = reportedElsewhere.has(bundleId) ? 'debug' : 'warn';
@@ -112,8 +103,7 @@ export class PullTasks {
   }
 
   /**
-   * Waits for the mirrors. A pull that begins before the runtime uses them may get the image from
-   * another registry instead of the stick.
+   * A pull that begins before the runtime uses its mirrors may get the image from another registry.
    */
   private async passGate(
     reference: string,
@@ -126,10 +116,7 @@ export class PullTasks {
     if (end === 'timed-out') recorder.record(mirrorsUnusedEvent(about));
   }
 
-  /**
-   * Never throws. An image without this record is never removed by stickpin, which costs only
-   * space.
-   */
+  /** Never throws: without this record an image is never removed, which costs only space. */
   private notePulledByUs(reference: string, isPulledByUs: boolean): void {
     const { store, log } = this.context;
     try {
@@ -140,16 +127,13 @@ export class PullTasks {
   }
 }
 
-/**
- * Only the first of several equal failures is reported. The status of the bundle shows that they
- * continue.
- */
+/** Only the first of several equal failures. The status of the bundle shows that they continue. */
 function isWorthReporting(
   { reason, retry }: PullFault,
   { attempts }: Pick<TaskFailure, 'attempts'>,
   before: TaskFailure | undefined,
 ): boolean {
-  // Refusals reports the refusals of a policy together.
+  // {@link Refusals} groups those of a policy.
   if (reason.code === 'runtime/policy') return false;
   if (retry === 'settling') return isSettlingReported(attempts);
   return before?.reason.message !== reason.message;

@@ -13,7 +13,6 @@ import { type BadBlob, findBadBlob } from '../blobs/find-damage.ts';
 import type { RetryPolicy } from '../tasks/failures.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
 
-/** The adapters of a pull. */
 export interface PullDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;
   readonly meter: Pick<
@@ -21,40 +20,28 @@ export interface PullDependencies {
     'manifestRequests' | 'manifestsSent' | 'sentBytes' | 'unknownRequests' | 'damaged'
   >;
   readonly stalls: StallWatch;
-  /** The sources of blobs of the registry. */
   readonly source: Omit<BlobUnion, 'onChange'>;
-  /** The image is pulled from its own registry, because no medium has its blobs. Default false. */
+  /** Pulled from its own registry, because no medium has its blobs. */
   readonly online?: boolean;
 }
 
-/** Why a pull failed, and when it may be tried again. */
 export interface PullFault {
   readonly reason: Fault;
   readonly retry: RetryPolicy;
-  /** The blob that caused the failure, if known. */
   readonly blob?: FailedBlob;
 }
 
-/** How a pull ended. */
 export type PullEnd =
   | {
       readonly kind: 'pulled';
-      /**
-       * Our registry did not send the manifest although it should have been asked for it: the image
-       * came from another source of the runtime.
-       */
+      /** Our registry did not send the manifest, so another source of the runtime did. */
       readonly isElsewhere: boolean;
     }
-  /** The runtime is being stopped. The image is not the cause. */
+  /** The runtime stops, whatever the image. */
   | { readonly kind: 'interrupted' }
   | ({ readonly kind: 'failed' } & PullFault);
 
-/**
- * Lets the runtime pull one image by digest: from our registry, or from the image's own one if
- * `online` is set.
- *
- * @throws whatever aborted `signal`.
- */
+/** @throws only what aborted `signal` */
 export async function pullImage(
   image: Image,
   bundle: StoredBundle,
@@ -75,8 +62,7 @@ export async function pullImage(
       isAsked: () => requests() !== asked,
     };
     const pull = (inner: AbortSignal) => deps.runtime.pull(image.reference, inner);
-    // Our registry does not see the transfer of an image from its own registry, so stalls can't be
-    // detected.
+    // Our registry does not see a transfer from another one, so it can't detect that it stalls.
     await (deps.online === true ? pull(signal) : deps.stalls.guard(watched, signal, pull));
     return { kind: 'pulled', isElsewhere: deps.online !== true && sentManifests() === sentBefore };
   } catch (error) {
@@ -92,9 +78,8 @@ export async function pullImage(
 interface Failed {
   readonly image: Image;
   readonly bundle: StoredBundle;
-  /** Whether the runtime never asked our registry for the manifest. */
   readonly isUnused: boolean;
-  /** The last digest that it requested meanwhile and that our registry does not offer. */
+  /** The last digest that was requested meanwhile and that our registry does not offer. */
   readonly notOffered: Digest | undefined;
 }
 
@@ -153,8 +138,8 @@ function onlineMessage({ reference }: Image, what: string, error: unknown): stri
 }
 
 /**
- * Names the damaged or missing blob, if that is the cause. Manifest and layers are checked first:
- * when one of them is absent, the medium is gone.
+ * Names the damaged or missing blob, if that is the cause. Manifest and layers come first: if one
+ * of them is absent, the medium is gone.
  */
 async function blobFault(
   { image, bundle }: Failed,
@@ -176,8 +161,7 @@ async function blobFault(
     const damaged = deps.meter.damaged();
     const suspects = [...documents, ...layers.filter((digest) => sent.has(digest))];
     const seen = suspects.filter((digest) => damaged.has(digest));
-    // Blobs that the meter saw damaged come first: when one has no other copy, the others need not
-    // be read.
+    // First those that the meter saw damaged: if one has no other copy, the rest need not be read.
     const bad = await findBadBlob([...new Set([...seen, ...suspects])], deps.source, signal);
     const [unsteady] = seen;
     return bad === undefined ? unsteady && unsteadyFault(unsteady, bundle, image) : badBlobFault(bad, bundle, image);
@@ -203,30 +187,21 @@ function lackingFault(digest: Digest, what: string): PullFault {
   return { reason: { code: 'bundle/blob-missing', message }, retry: 'media', blob };
 }
 
-/**
- * The layers that media must have. Layers in the base of a delta are on no medium; the runtime has
- * them.
- */
+/** Layers in the base of a delta are on no medium; the runtime has them. */
 function layersOf(image: Image, { contents }: StoredBundle): readonly Digest[] {
   return image.layers
     .map((index) => contents.layers[index])
     .flatMap((layer) => (layer === undefined || layer.inBase ? [] : [layer.digest]));
 }
 
-/**
- * The runtime asked for a blob that is not in the bundle, although all blobs of the image are
- * available.
- */
+/** All blobs of the image are available, and the runtime requested another one. */
 function notInBundle(digest: Digest | undefined, what: string): PullFault | undefined {
   if (digest === undefined) return undefined;
   const message = `the runtime asked for ${digest} to pull ${what}, and that is not in the bundle; make the bundle again for this node's platform`;
   return { reason: { code: 'bundle/not-in-bundle', message }, retry: 'backoff' };
 }
 
-/**
- * Two reads of the same blob gave different bytes: the copy may be good, but the medium is
- * unreliable.
- */
+/** Two reads of the same blob differed: the copy may be good, but the medium is unreliable. */
 function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
   const message = `Blob ${digest} of ${name} was read with other bytes than it has, and with the right ones when it was read again: the medium or its port is unreliable. It is tried again; if that does not help, copy ${bundleTitle(bundle.payload)} to another stick.`;
@@ -235,8 +210,7 @@ function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): Pull
 }
 
 /**
- * With another copy the image is tried again from there at once. Without one, somebody must plug in
- * a good copy.
+ * With another copy the image is retried at once. Without one, somebody must plug in a good one.
  */
 function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: Image): PullFault {
   const name = image.component ?? repositoryOf(image.reference);

@@ -7,7 +7,6 @@ import type { PreloadStore, StateReader } from '../../ports/state.ts';
 import { signersEvent } from '../reporting/release-events.ts';
 import { type EffectContext, type EffectOf, type Executors, storedBundle } from './executor.ts';
 
-/** Record signers, bad blobs, readiness, and cancelled and resumed preloads of bundles. */
 export function recordExecutors(
   context: EffectContext,
 ): Executors<'record-signers' | 'record-bad-blobs' | 'record-ready' | 'resume-preload' | 'record-media-left'> {
@@ -42,7 +41,7 @@ function readyEvent({ bundleId, payload, contents }: StoredBundle): Event {
   return { kind: 'bundleReady', level: 'info', bundleId, message };
 }
 
-/** Resumes the cancelled preloads among these bundles, with one line in the history. */
+/** With one line in the history. */
 export function resumePreloads(
   bundleIds: readonly BundleId[],
   store: StateReader & Pick<PreloadStore, 'cancel'>,

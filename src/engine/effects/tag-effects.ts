@@ -14,34 +14,26 @@ import { isSettlingReported, type RetryPolicy, retryOf } from '../tasks/failures
 import { activateBundle, giveTags } from './activate-task.ts';
 import type { EffectContext } from './executor.ts';
 
-/** A task that moves tags. */
 type TagTask = Exclude<RunningTask, { readonly kind: 'pull' }>;
 
-/** The same failure is reported the first time, and then every this many times. */
+/** An equal failure is reported the first time, then each so-many-th. */
 const REPORTED_EVERY = 5;
-/** The same while a disk can't be written. It is tried every 10 s. */
+/** While a disk can't be written: it is retried every 10 s. */
 const SPACE_REPORTED_EVERY = 30;
-/** In so many of the newest events of a bundle its request is looked for. */
+/** The newest events of a bundle, among which its request is searched. */
 const SEARCHED_EVENTS = 1_000;
 
-/** The tasks that move tags, with the tags that were given again lately. */
 export class TagTasks {
   given: readonly TagGiven[];
-  /** Whether `given` must still be written to the store. */
   private isUnsaved = false;
-  /** Whether the failure to write it was logged. */
   private isFailureLogged = false;
-  /** Contested tags that were already reported. */
   private readonly reported = new Set<string>();
 
   constructor(private readonly context: EffectContext) {
     this.given = context.store.tagsGiven();
   }
 
-  /**
-   * Moves the tags of the task. A failure is recorded, not thrown. @throws whatever aborted
-   * `signal`
-   */
+  /** A failure is recorded. @throws only what aborted `signal` */
   async run(task: TagTask, bundle: StoredBundle, assessment: Assessment, signal: AbortSignal): Promise<void> {
     try {
       if (task.kind === 'activate') await this.activate(task, bundle, signal);
@@ -56,7 +48,7 @@ export class TagTasks {
 
   /**
    * Reports each newly contested tag once, and forgets tags that have settled and activations that
-   * are given up.
+   * were given up.
    */
   follow(assessment: Assessment, running: readonly RunningTask[]): void {
     const { reported } = this;
@@ -71,7 +63,7 @@ export class TagTasks {
 
   /**
    * Something other than time holds an activation that had begun: the present release gets its tags
-   * back, and the next try begins anew, in its window.
+   * back, and the next try waits for its window.
    */
   private forgetGivenUp({ bundles }: Assessment, running: readonly RunningTask[]): void {
     const { store, log } = this.context;
@@ -87,11 +79,10 @@ export class TagTasks {
   }
 
   /**
-   * INVARIANT: that tags begin to move is on the disk before the first one does, so that a restart
-   * between two tags does not leave them as they are when a window has closed.
-   *
-   * INVARIANT: the floor is raised before the activation is recorded. Otherwise only the database
-   * would have the sequence, and it may be lost or restored from an old copy.
+   * INVARIANT: the beginning is on the disk before the first tag moves. Otherwise a restart between
+   * two tags would leave them so when a window has closed.
+   * INVARIANT: the floor is raised before the activation is recorded. The database alone may be
+   * lost or restored from an old copy.
    */
   private async activate(task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
     const { store, recorder, failures, floorKeeper, clock } = this.context;
@@ -111,7 +102,7 @@ export class TagTasks {
     recorder.log(event);
   }
 
-  /** Who asked for the activation, or what let it happen. The request is recorded with its time. */
+  /** Who requested the activation, or what allowed it. */
   private causeOf(bundle: StoredBundle): string {
     const { store, policy } = this.context;
     const { bundleId, activationRequestedAt } = bundle;
@@ -138,7 +129,7 @@ export class TagTasks {
     recorder.record({ kind: 'tagsRestored', level: 'warn', bundleId: bundle.bundleId, message });
   }
 
-  /** Keeps the list in memory while it can't be written, and writes it as soon as that works. */
+  /** Writes the list as soon as the disk can be written. */
   private keep(next: readonly TagGiven[]): void {
     this.isUnsaved ||= next.length !== this.given.length;
     this.given = next;
@@ -167,8 +158,8 @@ export class TagTasks {
 }
 
 /**
- * When the activation counts as done. What a person or a rollback asked for while the tags moved,
- * later than `before`, comes after it: otherwise it would be forgotten, although it was accepted.
+ * A request that was accepted while the tags moved, later than `before`, comes after the activation
+ * and so is kept.
  */
 function activationStamp(
   { bundleId, payload }: StoredBundle,

@@ -12,20 +12,17 @@ import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 
-/** An activation waits for a check no longer once so many have failed in a row. */
+/** After so many failed checks in a row an activation waits no longer. */
 const AWAITED_FAILURES = 3;
 /** How long a check that an activation waits for gives way to pulls. */
 const OVERDUE_MS = 10 * 60_000;
-/** Pause before a check that has met a runtime that did not answer is started again. */
+/** Pause before a check is repeated for which the runtime did not answer. */
 const AGAIN_MS = 60_000;
-/**
- * How long a check that nobody asked for waits before it looks again whether the node is at rest.
- */
+/** How often a check that nobody requested tests whether the node is at rest. */
 const REST_MS = 1_000;
-/** Errors of a runtime that does not answer. */
+/** The runtime does not answer. */
 const AWAY: ReadonlySet<string> = new Set(['runtime/unreachable', 'runtime/cancelled', 'runtime/stopping']);
 
-/** A check that is to be made. */
 interface Order {
   readonly cause: CheckCause;
   readonly images: readonly ImageToCheck[];
@@ -33,8 +30,7 @@ interface Order {
 
 /**
  * Checks the content of images beside the rounds. It reads and changes nothing.
- *
- * INVARIANTS: one check at a time, one image at a time. A check that nobody asked for waits while
+ * INVARIANTS: one check at a time, one image at a time. A check that nobody requested waits while
  * something is pulled or activated, unless a person waits for its end or an activation has waited
  * for {@link OVERDUE_MS}.
  */
@@ -45,16 +41,16 @@ export class ContentChecker {
   private readonly healed = new Set<string>();
   private readonly healings = new Map<string, number>();
   private running: RunningCheck | undefined;
-  /** Undefined until it is asked for. */
+  /** Undefined until it is read. */
   private isAwaited: boolean | undefined;
   /** Since when an activation may wait for a check. Monotonic milliseconds. */
   private neededSince: number | undefined;
-  /** How many checks that were due have failed in a row. */
+  /** Failures of due checks in a row. */
   private failures = 0;
   /** Monotonic milliseconds. */
   private failedAt = Number.NEGATIVE_INFINITY;
   private endedAt: number | undefined;
-  /** How many callers wait for the end of a check that runs. */
+  /** Callers that wait for the end of a check. */
   private waiting = 0;
 
   constructor(
@@ -79,13 +75,12 @@ export class ContentChecker {
     };
   }
 
-  /** Starts a check beside the rounds, unless one runs. Its end asks for a round. Never throws. */
   start({ cause, references }: CheckDue): void {
     const { clock, store, log } = this.context;
     if (this.job.isRunning || clock.monotonic() - this.failedAt < AGAIN_MS) return;
     const all = imagesToCheck(store.load().bundles);
     const images = references === undefined ? all : all.filter(({ reference }) => references.includes(reference));
-    // What belongs to no kept release any more is not checked again.
+    // Images of released pins are not checked again.
     const kept = new Set(all.map(({ reference }) => reference));
     for (const reference of this.healed) if (!kept.has(reference)) this.healed.delete(reference);
     const work = (signal: AbortSignal) => this.check({ cause, images }, signal);
@@ -93,7 +88,7 @@ export class ContentChecker {
       if (this.job.isStopped) return;
       this.failures += 1;
       if (this.failures >= AWAITED_FAILURES) {
-        // The check stays due over a restart of the daemon.
+        // A check stays due over a restart of the daemon.
         this.isAwaited = false;
         this.healed.clear();
       }
@@ -103,10 +98,9 @@ export class ContentChecker {
   }
 
   /**
-   * Checks all images of kept releases, or those of one release, after a check that runs.
-   *
-   * @throws AppError `runtime/unreachable` and others of the runtime room when the runtime does not
-   *   answer; whatever aborted `signal` (the check goes on)
+   * Checks images after the running check: those of one release, or all kept ones.
+   * @throws AppError `runtime/unreachable` and others of the runtime room; whatever aborted
+   *   `signal` (the check goes on)
    */
   async checkNow(only: BundleId | undefined, signal: AbortSignal): Promise<void> {
     this.waiting += 1;
@@ -120,32 +114,25 @@ export class ContentChecker {
     });
   }
 
-  /** Call before a damaged image is removed. */
   healing(reference: string): void {
     this.healings.set(reference, (this.healings.get(reference) ?? 0) + 1);
   }
 
-  /**
-   * Call when a damaged image was removed: what was found of it counts no longer, and it is checked
-   * again once it is back.
-   */
+  /** The image is checked again once it is back. */
   removed(reference: string): void {
     this.results.delete(reference);
     this.healed.add(reference);
   }
 
-  /**
-   * Call when an image was pulled: what was found of it counts no longer. One that was damaged is
-   * checked again.
-   */
+  /** Call after a pull. An image that was damaged is checked again. */
   changed(reference: string): void {
     this.results.delete(reference);
     if (this.healings.has(reference)) this.healed.add(reference);
   }
 
   /**
-   * Forgets what was found of images that the runtime does not list any more. A damaged image may
-   * have been removed and pulled by others.
+   * Forgets images that the runtime does not list any more: others may have removed and pulled
+   * them.
    */
   saw(runtime: RuntimeObservation): void {
     if (runtime.kind !== 'reachable') return;
@@ -155,7 +142,6 @@ export class ContentChecker {
     }
   }
 
-  /** Ends the running check. */
   stop(): Promise<void> {
     return this.job.stop();
   }
@@ -179,7 +165,7 @@ export class ContentChecker {
   private async checkAll({ cause, images }: Order, signal: AbortSignal): Promise<void> {
     const { content, clock, store, recorder } = this.context;
     const check = content.openContentCheck();
-    // What is adopted while the check runs is pulled after the boot.
+    // What is adopted during a check is pulled after the boot.
     const coversAll = images.length === imagesToCheck(store.load().bundles).length;
     const found: ContentResult[] = [];
     for (const image of images) {
@@ -200,9 +186,8 @@ export class ContentChecker {
   }
 
   /**
-   * Documents that are not kept are not expected. Of an index with several manifests one must be
-   * whole: the runtime has chosen it. An image that can't be looked at is `unknown`.
-   *
+   * Documents that are not kept are not expected. One manifest of an index must be whole: the
+   * runtime has chosen it. An image that can't be read is `unknown`.
    * @throws AppError when the runtime does not answer; whatever aborted `signal`
    */
   private async lookAt(
@@ -232,7 +217,7 @@ export class ContentChecker {
     }
   }
 
-  /** What earlier looks at an image add to what is seen of it now. */
+  /** What earlier checks of an image add. */
   private sinceWhen(reference: string, { kind }: ImageContent): Pick<ContentResult, 'unknownChecks' | 'brokenSince'> {
     const { unknownChecks = 0, brokenSince } = this.results.get(reference) ?? {};
     if (kind === 'unknown') return { unknownChecks: unknownChecks + 1 };
@@ -240,8 +225,8 @@ export class ContentChecker {
   }
 
   /**
-   * A restart of the daemon must find damage again, so a check stays due while there is any.
-   * Otherwise it is done when all images are known to be whole.
+   * A restart of the daemon must find damage again, so the check stays due until all images are
+   * whole.
    */
   private staysDue(found: readonly ContentResult[]): boolean {
     if (found.some(({ content }) => isDamaged(content))) return true;
@@ -264,7 +249,7 @@ export class ContentChecker {
   }
 }
 
-/** Remembers until the daemon ends, as in a rehearsal. */
+/** For a rehearsal. */
 function createForgetfulMark(): BootMark {
   let isCheckDue = false;
   return {
@@ -275,7 +260,7 @@ function createForgetfulMark(): BootMark {
   };
 }
 
-/** That images are still not known was reported when it was found. */
+/** Unknown images were already reported. */
 function isNews(cause: CheckCause, found: readonly ContentResult[]): boolean {
   return cause === 'again' ? found.some(({ content }) => content.kind !== 'unknown') : found.length > 0;
 }

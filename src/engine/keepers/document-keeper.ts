@@ -11,8 +11,8 @@ import { createFailureLog, type FailureLog } from '../reporting/event-recorder.t
 import { Job } from '../tasks/job.ts';
 
 /**
- * Reads the documents of releases beside the rounds. What is lost or damaged is kept again, from
- * the runtime or from a medium. Where `storedDocuments` is absent it does nothing.
+ * Checks the documents of releases beside the rounds, and restores lost ones from the runtime or a
+ * medium. Without `storedDocuments` it does nothing.
  */
 export class DocumentKeeper {
   private readonly job: Job;
@@ -22,28 +22,24 @@ export class DocumentKeeper {
     this.job = new Job(context);
   }
 
-  /** Undefined where no look is made. */
   checks(): DocumentChecks | undefined {
     return this.context.storedDocuments && { isRunning: this.job.isRunning, last: this.last };
   }
 
-  /** Starts a look beside the rounds, unless one runs. Its end asks for a round. Never throws. */
   start(look: DocumentLookTest): void {
     this.job.start((signal) => this.lookAtAll(look, signal)).catch(() => undefined); // it was stopped
   }
 
-  /** Makes a look now, after one that runs. @throws whatever aborted `signal` */
+  /** After the running check. @throws whatever aborted `signal` */
   async lookNow(look: DocumentLookTest, signal: AbortSignal): Promise<void> {
     if (this.context.storedDocuments === undefined) return;
     await this.job.startNext((ending) => this.lookAtAll(look, ending), signal);
   }
 
-  /** Ends the running look. */
   stop(): Promise<void> {
     return this.job.stop();
   }
 
-  /** @throws whatever ended the keeper */
   private async lookAtAll({ releases, media, images }: DocumentLookTest, signal: AbortSignal): Promise<void> {
     const { clock, log, documents, storedDocuments, source } = this.context;
     const sources = [...(storedDocuments === undefined ? [] : [storedDocuments]), source];
@@ -85,9 +81,7 @@ export class DocumentKeeper {
   }
 }
 
-/**
- * Keeps what proves the signatures of those bundles that are adopted, not retired and not rejected.
- */
+/** Keeps what proves the signatures of adopted bundles, unless they are retired or rejected. */
 export class SignedKeeper {
   private readonly failures: FailureLog;
 
@@ -95,7 +89,7 @@ export class SignedKeeper {
     this.failures = createFailureLog(context.log);
   }
 
-  /** A failure is logged once and tried again in a later round. Only an abort throws. */
+  /** A failure is logged once and retried each round. Only an abort throws. */
   async reconcile(signal: AbortSignal): Promise<void> {
     const { signedBundles, store } = this.context;
     const stored = store.load();
@@ -120,7 +114,7 @@ function wantedOf({ bundles, verdicts }: Stored): ReadonlySet<BundleId> {
   );
 }
 
-/** Of an unknown bundle nothing goes: its records may be lost, and its stick may be read now. */
+/** Unknown bundles are spared: their records may be lost, or their stick is being read. */
 function spareOf(kept: ReadonlySet<BundleId>, stored: Stored): readonly BundleId[] {
   const wanted = wantedOf(stored);
   const known = [...stored.bundles, ...stored.verdicts.filter(({ verdict }) => verdict === 'rejected')];

@@ -16,11 +16,11 @@ import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { EngineContext } from '../context.ts';
 import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
 
-/** Pause before a hook that failed is started again; doubled each time. */
+/** Pause before a failed hook is started again; doubled each time. */
 const PAUSE_MS = 10_000;
 const PAUSE_MAX_MS = 300_000;
 
-/** The same failure is reported the first time, and then each so-many-th. */
+/** An equal failure is reported the first time, and then each so-many-th. */
 const REPORTED_EVERY = 10;
 
 /**
@@ -28,16 +28,14 @@ const REPORTED_EVERY = 10;
  */
 export class HookKeeper {
   private readonly ending = new AbortController();
-  /** By their units. */
   private readonly running = new Map<string, { readonly run: RunningHook; readonly ended: Promise<void> }>();
   private failed: readonly FailedHook[] = [];
   private ledger: HookLedger;
-  /** The record that is on the disk. */
   private written: HookLedger;
   private readonly failures: FailureLog;
   private saving: Promise<void> = Promise.resolve();
 
-  /** @param installed whose attached files are in each folder */
+  /** @param installed whose attached files each folder has */
   constructor(
     private readonly context: EngineContext,
     private readonly installed: () => ReadonlyMap<string, BundleId>,
@@ -47,7 +45,7 @@ export class HookKeeper {
     this.failures = createFailureLog(context.log, (reason) => `Which hooks have run could not be recorded: ${reason}`);
   }
 
-  /** As it is now, with the conditions of the last round. */
+  /** With the conditions of the last round. */
   memory(degraded: HookMemory['degraded']): HookMemory {
     return {
       running: [...this.running.values()].map(({ run }) => run),
@@ -58,17 +56,13 @@ export class HookKeeper {
     };
   }
 
-  /**
-   * Updates the record after the settings and the releases. What can't be written is logged once
-   * and tried again with the next change. Only an abort throws.
-   */
+  /** A failed write is logged once and retried with the next change. Only an abort throws. */
   async reconcile(degraded: HookMemory['degraded'], signal: AbortSignal): Promise<void> {
     const { store, policy, isStateLost } = this.context;
     this.ledger = ledgerAfter(this.ledger, store.load().bundles, degraded, policy, isStateLost);
     await this.save(signal);
   }
 
-  /** Starts a hook, unless its unit runs for another event. Its end asks for a round. */
   start(run: HookRun): void {
     const { store, clock, wantRound } = this.context;
     const bundle = store.load().bundles.find(({ bundleId }) => bundleId === run.bundleId);
@@ -80,11 +74,11 @@ export class HookKeeper {
     this.running.set(run.unit, { run: { ...run, startedAt: clock.now() }, ended });
   }
 
-  /** Stops waiting for hooks, which go on, and resolves when nothing runs here any more. */
+  /** Stops waiting for hooks, which go on. */
   async stop(): Promise<void> {
     this.ending.abort();
     await Promise.all([...this.running.values()].map(({ ended }) => ended));
-    // A unit that has ended must not be started again after the next start.
+    // A unit that has ended must not start again after a restart.
     await this.save(NEVER_ABORTED);
   }
 
@@ -115,7 +109,7 @@ export class HookKeeper {
     });
   }
 
-  /** What fails and holds an activation is tried again; the rest is reported. */
+  /** A failure that holds an activation is retried; others are reported. */
   private async ended(run: HookRun, bundle: StoredBundle, why: HookFailure | undefined): Promise<void> {
     if (why !== undefined && run.hook === 'before-activate') return this.retryLater(run, bundle, why);
     this.failed = this.failed.filter((one) => !isSameRun(one, run));
@@ -131,13 +125,13 @@ export class HookKeeper {
     const attempts = (before?.attempts ?? 0) + 1;
     const pauseMs = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(10, attempts - 1));
     const failed: FailedHook = { ...run, why, attempts, retryAt: clock.now() + pauseMs };
-    // What failed for an earlier request is not tried again.
+    // Failures of an earlier request are not retried.
     this.failed = [...this.failed.filter((one) => one.hook !== run.hook || one.bundleId !== run.bundleId), failed];
     const isNew = JSON.stringify(before?.why) !== JSON.stringify(why);
     if (isNew || attempts % REPORTED_EVERY === 0) recorder.record(hookEvent(run, bundle, why, pauseMs));
   }
 
-  /** One write at a time, each of the record as it is then. */
+  /** One write at a time, each of the newest record. */
   private save(signal: AbortSignal): Promise<void> {
     this.saving = this.saving.then(async () => {
       const { ledger } = this;

@@ -7,8 +7,8 @@ import { createFailureLog, type FailureLog } from '../reporting/event-recorder.t
 const NO_AGE = { origin: '', revision: 0 };
 
 /**
- * Keeps a ledger outside the database: which pins exist, and to which release each belongs.
- * INVARIANT: one change at a time; each starts from the result of the change before it.
+ * Keeps the pins and their releases outside the database. INVARIANT: one change at a time; each
+ * starts from the result of the change before it.
  */
 export class PinKeeper {
   private current: PinLedger | undefined;
@@ -21,15 +21,13 @@ export class PinKeeper {
     this.failures = createFailureLog(context.log, (reason) => `${reason}. The pins stay; it is retried automatically`);
   }
 
-  /** The current ledger. Undefined before the first one is stored. */
   ledger(): PinLedger | undefined {
     return this.current;
   }
 
   /**
-   * Stores the conclusions that a round made from the ledger `from`. Does nothing if the ledger has
-   * changed since. A failed write is logged once and tried again in the next round. Only an abort
-   * throws.
+   * Stores what a round concluded from the ledger `from`, unless it has changed since. A failure is
+   * logged once and retried in the next round. Only an abort throws.
    */
   reconcile({ record, isUncertain }: PinAssessment, from: PinLedger | undefined, signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
@@ -52,10 +50,9 @@ export class PinKeeper {
   }
 
   /**
-   * Gives up these unclaimed pins. The next round removes them from the runtime.
-   *
+   * Gives up unclaimed pins. The next round removes them from the runtime.
    * @throws AppError `store/write`, `store/no-space` (`retry`), or whatever aborted `signal` before
-   *   its turn. Then no pin is given up.
+   *   its turn; then no pin is given up
    */
   giveUp(references: readonly string[], signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {

@@ -8,35 +8,33 @@ import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';
 import { isRuntimeAway, type ProbeEnd, probeMirror } from '../tasks/mirror-probe.ts';
 
-/** How long a test pull may take. A pull of a present image takes less than a second. */
+/** A pull of a present image takes less than a second. */
 const PULL_MS = 8_000;
 
-/** How long a test may go on after a stop was asked for. */
+/** How long a test may go on after `stop`. */
 const LAST_MS = 1_000;
 
 /**
- * How long another pull stands for a test: an activation records much, and other pulls may follow.
+ * How long another pull stands for a test: an activation may have other pulls and records after it.
  */
 const ANSWERED_MS = 60_000;
 
 /**
- * Tests whether pulls are answered: it lets the runtime pull an image that is present, by its
- * digest. That changes no image, no tag and no pin, and transfers no layer.
- *
- * INVARIANT: no pin is taken away, not even for a moment, since a kill then would leave an image
- * unpinned. Where a pull does that, a pinned image is not pulled: the runtime pulls a probe from
- * the same repository.
+ * Tests whether pulls are answered: the runtime pulls an image that is present, by its digest. That
+ * changes no image, no tag and no pin, and transfers no layer.
+ * INVARIANT: no pin is ever taken away, since a kill then would leave an image unpinned. Where a
+ * pull does that, the runtime pulls a probe from the same repository instead.
  */
 export class PullChecker {
   private readonly job: Job;
-  /** When other pulls of images were answered, by reference. Monotonic milliseconds. */
+  /** Monotonic milliseconds of answered pulls, by reference. */
   private readonly seen = new Map<string, number>();
   private last: PullCheck | undefined;
 
   /**
    * @param releases that are trusted now
    * @param arePinsLost whether a pull of a pinned image takes its pin away
-   * @param onAsked called when a test pull asked our registry for an image of this repository
+   * @param onAsked called when a test requested an image of this repository from our registry
    */
   constructor(
     private readonly context: EngineContext,
@@ -52,22 +50,19 @@ export class PullChecker {
   }
 
   /**
-   * The runtime pulled this image, which it had, from a mirror of its own repository, and our
-   * registry sent the manifest. `reference`: by digest. It stands for a test of this image that is
-   * due soon.
+   * The runtime pulled this image, which it had, by digest, and our registry sent the manifest.
+   * That stands for a test that is due soon.
    */
   answered(reference: string): void {
     this.seen.set(reference, this.context.clock.monotonic());
   }
 
-  /** Starts a test beside the rounds, unless one runs. Its end asks for a round. Never throws. */
   start(test: PullTest): void {
     if (!this.takeAnswered(test)) this.run(test).catch(() => undefined); // it was stopped
   }
 
   /**
-   * Makes a test now, or waits for the one that runs. Without an image to be tested it does
-   * nothing.
+   * Waits for a running test. Without an image to be tested it does nothing.
    * @throws whatever aborted `signal`, errors of the runtime
    */
   async checkNow(signal: AbortSignal): Promise<void> {
@@ -81,12 +76,12 @@ export class PullChecker {
     await untilAborted(this.run({ ...subject, activation: activationKey(bundles), attempts }), signal);
   }
 
-  /** Starts no more tests. A running one gets a second to end. */
+  /** A running test gets a second to end. */
   stop(): Promise<void> {
     return this.job.stop(LAST_MS);
   }
 
-  /** Whether another pull of this image stands for the test. It does so once. */
+  /** A pull stands for one test only. */
   private takeAnswered({ reference, activation, attempts }: PullTest): boolean {
     const { clock, wantRound } = this.context;
     const at = this.seen.get(reference);
@@ -97,9 +92,9 @@ export class PullChecker {
     return true;
   }
 
-  /** Joins a test that runs. */
+  /** Joins a running test. */
   private run({ activation, reference, attempts }: PullTest): Promise<void> {
-    // What was seen before a test says less than the test.
+    // The test is newer.
     this.seen.clear();
     return this.job.start(async (signal) => {
       const end = await this.testPull(reference, signal);
@@ -107,7 +102,7 @@ export class PullChecker {
     });
   }
 
-  /** @throws whatever ended the checker */
+  /** @throws only what ended the checker */
   private async testPull(reference: string, ending: AbortSignal): Promise<PullCheckEnd> {
     const { clock, runtime, meter, probes } = this.context;
     const { repository, digest } = parseReference(reference);
@@ -118,13 +113,13 @@ export class PullChecker {
     timer.catch(() => undefined);
     return withEither([ending, deadline.signal], async (signal) => {
       try {
-        // An image that is gone would be pulled in full.
+        // An absent image would be pulled in full.
         const image = digest && (await runtime.image(reference, signal));
         if (digest === undefined || image === undefined) return { kind: 'image-gone' };
         const isProbe = image.pinned && this.arePinsLost();
         const pulled = isProbe ? probes.offer(repository, `test ${clock.now()}`) : digest;
         const probing = probeMirror(repository, pulled, { runtime, meter }, signal);
-        // The pull of a probe fails, maybe late, where another registry is asked too.
+        // The pull of a probe fails, maybe late: another registry may be tried too.
         const probe = isProbe ? await probing : await untilAborted(probing, signal);
         if (probe.isAsked) this.onAsked(repository);
         if (isProbe && probe.isSent) return { kind: 'answered', isProbe };
@@ -146,7 +141,7 @@ export class PullChecker {
   }
 }
 
-/** A pull that succeeded shows that we answered it only if we sent the manifest. */
+/** A successful pull may be from another source: only a sent manifest shows that we answered. */
 function pulledEnd({ isAsked, isSent }: ProbeEnd): PullCheckEnd {
   if (isSent) return { kind: 'answered' };
   return { kind: isAsked ? 'not-sent' : 'not-asked' };

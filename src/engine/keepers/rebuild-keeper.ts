@@ -16,13 +16,10 @@ import { createFailureLog, type FailureLog } from '../reporting/event-recorder.t
 import { rotationEvents } from '../reporting/release-events.ts';
 import { rotationOf } from './rotation.ts';
 
-/** Rebuilds what was recorded of releases from what the node still has. */
 export class RebuildKeeper {
-  /** What was tried last. */
   private tried = '';
-  /** What was said and done before the loss is recorded again. What is from now on counts. */
+  /** From then on the records of the database count. */
   private areRecordsRestored = false;
-  /** Refusals that were reported. */
   private readonly refused = new Set<string>();
   private readonly failures: FailureLog;
 
@@ -34,12 +31,10 @@ export class RebuildKeeper {
   }
 
   /**
-   * Records again what an observation shows to be lost and what can be proven, as
-   * {@link restoreRecords} first. Call it before anything is decided or served: what follows from
-   * the loss alone would take the mirrors of the lost releases away. It is tried once for what is
-   * lost, and again when the keys, the pins or the runtime's answer change. A failure is logged
-   * once and tried again in the next round. Only an abort throws.
-   *
+   * Records again what is lost and can be proven. Call it before anything is decided or served,
+   * since the loss alone would remove the mirrors of the lost releases. It is tried once for each
+   * loss, and when the keys, the pins or the answer of the runtime change. A failure is logged once
+   * and retried in the next round. Only an abort throws.
    * @returns whether anything was recorded
    */
   async reconcile(snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {
@@ -57,16 +52,14 @@ export class RebuildKeeper {
   }
 
   /**
-   * Records again what people said about bundles, and the times of bundles that an earlier copy of
-   * the database does not have. Call it before the ledger is written, which would forget them, and
-   * before anything is done to tags.
-   *
+   * Restores the verdicts and times that an earlier copy of the database lacks. Call it before the
+   * ledger is written, which would forget them, and before tags move.
    * @returns whether anything was recorded
    * @throws AppError `store/…`
    */
   restoreRecords({ pinLedger }: Pick<Memory, 'pinLedger'>): boolean {
     const { store, recorder, isStateLost = false } = this.context;
-    // In a database that was not lost, what the ledger says beyond it was taken back.
+    // In a database that was not lost, what only the ledger says was taken back.
     if (!isStateLost || this.areRecordsRestored) return false;
     const { bundles, verdicts, rejectedNames = [] } = store.load();
     const lost = lostVerdicts(verdicts, pinLedger);
@@ -108,7 +101,7 @@ export class RebuildKeeper {
     if (now === this.tried) return false;
     const known = new Set(stored.bundles.map(({ bundleId }) => bundleId));
     const recorded = new Set(remembered.map(({ bundleId }) => bundleId));
-    // What only pins and tags say of a bundle waits for the runtime.
+    // Pins and tags alone are no record before the runtime answers.
     const isWanted = (bundleId: BundleId) => !known.has(bundleId) && (isReachable || recorded.has(bundleId));
     const judged = await this.judgeLost(isWanted, signal);
     const plan = planRebuild({
@@ -141,7 +134,7 @@ export class RebuildKeeper {
     return judged;
   }
 
-  /** Keys of a stream that was reset stay away: only records beside the database have a reset. */
+  /** Keys of a stream that was reset stay away, as the records beside the database say. */
   private record({ rebuilt, refused }: RebuildPlan): void {
     const { store, recorder, policy, trust } = this.context;
     for (const release of rebuilt) {
@@ -149,7 +142,7 @@ export class RebuildKeeper {
       const rules = { threshold: policy.trust.threshold, roles: trust.roles(), revocations: trust.revocations() };
       const mayRotate = evidence === 'records' && bundle.resetAt === undefined;
       const taken = mayRotate ? rotationOf(bundle, rules, store.load().rotation) : NO_ROTATION;
-      // A restore after it was adopted holds.
+      // A key that was restored after the adoption stays restored.
       const revoked = taken.revoked.map((one) => ({ ...one, remadeAt: bundle.adoptedAt }));
       const rotation = taken === NO_ROTATION ? taken : { ...taken, revoked };
       const event = rebuiltEvent(release);

@@ -9,47 +9,35 @@ import { documentsOf } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';
 
-/**
- * Files of a release that are larger together are installed beside the rounds, which would have to
- * wait for them.
- */
+/** Larger files of a release, in all, are installed beside the rounds. */
 const SMALL_BYTES = 16 * 1024 * 1024;
-/**
- * How long small files of one release may take: one that was damaged is read from its medium again,
- * which may be as bad.
- */
+/** For small files: a damaged one is read from its medium again, which may be as bad. */
 const INSTALL_DEADLINE_MS = 30_000;
-/** Pause before files are installed again after that failed; doubled each time. */
+/** Pause after a failed installation; doubled each time. */
 const PAUSE_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
 const LARGE_PAUSE_MS = 30_000;
 const LARGE_PAUSE_MAX_MS = 600_000;
 const GONE_PAUSE_MS = 1_000;
 
-/** Files could not be installed. */
 interface InstallFailure {
   readonly error: unknown;
   readonly count: number;
-  /** When it is tried again, in monotonic milliseconds. */
   readonly retryAt: number;
 }
 
-/**
- * Executes one step. A failure is stored with the prefix `what`; it does not stop the next step.
- */
+/** A failure is stored with the prefix `what`; the next step follows. */
 type Attempt = (what: string, work: () => Promise<void>) => Promise<void>;
 
 /**
- * Installs the attached files of releases, and removes them when a release is retired, also from
- * the kept documents. INVARIANT: nothing is changed while large files are being installed, so that
- * one thing at a time is done to the folders.
+ * Installs the attached files of releases, and removes those of retired ones, also from the kept
+ * documents. INVARIANT: one change to the folders at a time, so none while large files are being
+ * installed.
  */
 export class ReleaseKeeper {
-  /** Installs large files. */
   private readonly job: Job;
-  /** The failure that was last reported. Empty after a round without one. */
   private reported = '';
-  /** Attachments that are also documents of images and therefore stay. */
+  /** Attachments that are also documents of images, and stay. */
   private readonly shared = new Set<Digest>();
   private folders: ReadonlyMap<string, BundleId> = new Map();
   private readonly failed = new Map<BundleId, InstallFailure>();
@@ -58,15 +46,12 @@ export class ReleaseKeeper {
     this.job = new Job(context);
   }
 
-  /** The folders that were there at the end of the last round, and whose files are in each. */
+  /** Folders at the end of the last round, and whose files each has. */
   installed(): ReadonlyMap<string, BundleId> {
     return this.folders;
   }
 
-  /**
-   * Makes the folders what they should be. What fails is reported once, until something else fails,
-   * and tried again in a later round. Only an abort throws.
-   */
+  /** A new failure is reported once and retried each round. Only an abort throws. */
   async reconcile(assessment: Assessment, signal: AbortSignal): Promise<void> {
     if (this.job.isRunning) return;
     let failure = '';
@@ -86,14 +71,14 @@ export class ReleaseKeeper {
     this.reported = failure;
   }
 
-  /** Aborts what runs beside the rounds, and waits for its end. */
+  /** Aborts the installation. */
   stop(): Promise<void> {
     return this.job.stop();
   }
 
   /**
-   * INVARIANT: unwanted folders are removed first, then folders are moved, then new ones are made.
-   * A new folder may have the name of an old one.
+   * INVARIANT: unwanted folders are removed, then folders are moved, then new ones are made, since
+   * a new folder may have the name of an old one.
    */
   private async followFolders(assessment: Assessment, attempt: Attempt, signal: AbortSignal): Promise<void> {
     const { releaseFiles, alive, wantRound } = this.context;
@@ -134,7 +119,7 @@ export class ReleaseKeeper {
     }
   }
 
-  /** Installs the first of these whose pause is over, beside the rounds. */
+  /** The first of these whose pause is over. */
   private startLarge(entries: readonly ReleaseFolder[]): void {
     const next = entries.find((entry) => !this.isWaiting(entry));
     if (next === undefined) return;
@@ -157,7 +142,7 @@ export class ReleaseKeeper {
     const { bundleId } = entry.bundle;
     const count = (this.failed.get(bundleId)?.count ?? 0) + 1;
     const [firstMs, longestMs] = isLarge(entry) ? [LARGE_PAUSE_MS, LARGE_PAUSE_MAX_MS] : [PAUSE_MS, PAUSE_MAX_MS];
-    // What is on no medium costs nothing to look for again.
+    // A search for a file that no medium has costs nothing.
     const isGone = error instanceof AppError && error.code === 'media/gone';
     const pauseMs = isGone ? GONE_PAUSE_MS : Math.min(longestMs, firstMs * 2 ** Math.min(10, count - 1));
     this.failed.set(bundleId, { error, count, retryAt: this.context.clock.monotonic() + pauseMs });
@@ -183,9 +168,8 @@ export class ReleaseKeeper {
   }
 
   /**
-   * Removes attachments of retired releases from the kept documents. An attachment may also be the
-   * config of an image; only the manifests do. They are read only when there is something to
-   * remove, once for each release.
+   * Removes attachments of retired releases. An attachment may also be the config of an image, as
+   * only manifests say. They are read when there is something to remove, once for each release.
    */
   private async dropSpare(assessment: Assessment, signal: AbortSignal): Promise<void> {
     const { documents, alive } = this.context;

@@ -3,18 +3,13 @@ import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type KeyRotation, NO_ROTATION } from '../../domain/trust/approval.ts';
 import { rotatesKeys, type SignatureRules } from '../../domain/trust/role.ts';
 
-/**
- * Keys that bundles may bring into one role in all. With the keys of its file this also limits how
- * many a role can revoke.
- */
+/** Keys that bundles may bring into one role. This also limits how many a role can revoke. */
 const KEYS_OF_ROLE = 256;
 
 /**
- * The keys that the adoption of `bundle` adds or revokes (bundle format, `trust`), in the role that
- * the payload names; {@link NO_ROTATION} when too few keys signed it that may do so. A role revokes
- * only keys that count in it. What else it names is left out.
- *
- * @param before what other bundles added
+ * The keys that `bundle` adds or revokes (bundle format, `trust`), in the role that it names;
+ * {@link NO_ROTATION} without enough signers. A role revokes only its own keys.
+ * @param before the rotations of other bundles
  */
 export function rotationOf(bundle: VerifiedBundle, rules: SignatureRules, before: KeyRotation): KeyRotation {
   if (!rotatesKeys(bundle, rules)) return NO_ROTATION;
@@ -22,7 +17,7 @@ export function rotationOf(bundle: VerifiedBundle, rules: SignatureRules, before
   const { role, keys = [], names = {}, revoked = [] } = payload.trust ?? {};
   const by = { bundleId, ...(role !== undefined && { role }) };
   const brought = keys.map((pem) => {
-    // That each key can be parsed was checked with the payload.
+    // Each key was parsed with the payload.
     const { keyId, otherIds } = parsePublicKey(pem, 'of trust.keys');
     const name = Object.hasOwn(names, keyId) ? names[keyId] : undefined;
     return { otherIds, key: { keyId, pem, ...(name !== undefined && { name }), ...by } };

@@ -12,24 +12,19 @@ import { oneAtATime } from '../../platform/async/concurrency.ts';
 import type { EngineContext } from '../context.ts';
 import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
 
-/** The conditions of each adopted release. */
 export type Conditions = ReadonlyMap<BundleId, readonly Condition[]>;
 
-/** Evaluates conditions, and stores since when each has its status. */
 export class ConditionKeeper {
   /**
-   * Times that could not be stored yet. Without this map they would change every round while the
-   * disk can't be written.
+   * Times that could not be stored yet. Otherwise they would change every round while the disk
+   * can't be written.
    */
   private readonly unsaved = new Map<BundleId, ConditionMarks>();
   private isLogged = false;
 
   constructor(private readonly context: EngineContext) {}
 
-  /**
-   * Evaluates the conditions of one round. Writes only when a status changed, in one transaction.
-   * Never throws.
-   */
+  /** Writes only when a status changed, in one transaction. Never throws. */
   follow(observed: Observed, memory: Memory, assessment: Assessment): Conditions {
     const { store } = this.context;
     const conditions = new Map<BundleId, readonly Condition[]>();
@@ -58,7 +53,6 @@ export class ConditionKeeper {
   }
 }
 
-/** Keeps a copy of the state, for when it is lost. */
 export class CopyKeeper {
   private readonly failures: FailureLog;
 
@@ -69,7 +63,7 @@ export class CopyKeeper {
     );
   }
 
-  /** A failure is logged once and tried again in the next round. Only an abort throws. */
+  /** A failure is logged once and retried in the next round. Only an abort throws. */
   async reconcile(signal: AbortSignal): Promise<void> {
     try {
       await this.context.store.keepCopy(signal);
@@ -83,7 +77,7 @@ export class CopyKeeper {
 
 /**
  * Keeps the floors outside the database, so that they survive its loss. INVARIANT: one change at a
- * time; a floor never decreases but by a reset.
+ * time; only a reset lowers a floor.
  */
 export class FloorKeeper {
   private kept: Floors;
@@ -97,18 +91,15 @@ export class FloorKeeper {
     this.failures = createFailureLog(context.log);
   }
 
-  /**
-   * The current floors: for each stream the higher of the stored value and the value from its
-   * bundles.
-   */
+  /** For each stream the higher of the stored value and that of its bundles. */
   floors(): Floors {
     return floorsNow(this.kept, this.context.store.load().bundles);
   }
 
   /**
-   * Stores the floors that follow from the bundles. A failure is logged once and tried again in the
-   * next round; only an abort throws. @param isForgotten there is no pin ledger although the
-   * runtime has pins of stickpin; if there are no floors either, they count as lost
+   * A failure is logged once and retried in the next round; only an abort throws. @param
+   * isForgotten the runtime has pins of stickpin, but there is no pin ledger; without floors, these
+   * count as lost
    */
   reconcile(isForgotten: boolean, signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
@@ -125,8 +116,8 @@ export class FloorKeeper {
   }
 
   /**
-   * Raises the floor of a stream, durably. Takes no signal: the tags have already moved, and that
-   * must be recorded. @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`)
+   * Takes no signal: the tags have already moved, and that must be recorded. @throws AppError
+   * `store/write`, `store/no-space`, `store/read-only` (`retry`)
    */
   raise(stream: string, sequence: number): Promise<void> {
     return this.inTurn(NEVER_ABORTED, () => {
@@ -137,8 +128,8 @@ export class FloorKeeper {
   }
 
   /**
-   * Takes away the floors of a stream, durably, then calls `record`. When either fails, the floors
-   * are as before. @throws AppError `store/…`
+   * Removes the floors of a stream, durably, then calls `record`. When either fails, the floors are
+   * as before. @throws AppError `store/…`
    */
   reset(stream: string, record: () => void): Promise<void> {
     return this.inTurn(NEVER_ABORTED, async () => {

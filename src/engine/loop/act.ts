@@ -9,14 +9,11 @@ import type { Loop } from './loop.ts';
 import { underWayMs } from './pace.ts';
 
 /**
- * Executes effects. A failed effect is reported and the others are still executed: no effect of a
- * decision depends on another.
- *
- * INVARIANTS: effects are executed one after another, in their order. Each begins when all earlier
- * records are on the disk: after a power cut there must be no effect whose record is lost. A task
- * waits for the records itself, because it must be listed at once so that it can be cancelled.
- *
- * @returns the effects, and why each of them failed
+ * A failed effect is reported and the others are executed: none depends on another in one decision.
+ * INVARIANTS: effects are executed in their order. Each begins when all earlier records are on the
+ * disk: after a power cut there must be no effect whose record is lost. A task waits for the
+ * records itself, since it must be listed at once so that it can be cancelled.
+ * @returns the effects, and why each failed
  * @throws whatever aborted `signal`
  */
 export async function act(
@@ -43,9 +40,7 @@ export async function act(
   return executed;
 }
 
-/**
- * Call when a task has ended. After a successful pull, the next pulls may start without a round.
- */
+/** After a successful pull, the next pulls may start without a round. */
 export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
   if (task.kind === 'pull' && end === 'pulled') {
     loop.state.landed.add(task.reference);
@@ -54,10 +49,7 @@ export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
   } else loop.context.wantRound();
 }
 
-/**
- * Starts the pulls that follow successful ones, without a round. A round is scheduled soon to
- * observe their results.
- */
+/** A round is scheduled soon to observe the results. */
 export function goOn(loop: Loop, { starts, needsRound }: Next): void {
   const { snapshot, lastRound } = loop.state;
   if (needsRound) loop.context.wantRound();

@@ -12,12 +12,12 @@ import { notePinsHeld, unenforcedPins } from '../effects/pin-effects.ts';
 import type { Conditions } from '../keepers/state-keepers.ts';
 import type { Loop } from './loop.ts';
 
-/** The memory that is read before an observation. The rest is read after it. */
+/** What is read before an observation. The rest is read after it. */
 export type Remembered = Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'copyingBytes'>;
 
 /**
- * The memory before an observation. A task that ends during the observation still counts as
- * running: the observation may have been too early to see its result.
+ * A task that ends during the observation still counts as running: the observation may have been
+ * too early to see its result.
  */
 export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remembered {
   const { context, tasks, effects, state } = loop;
@@ -49,7 +49,6 @@ function carriersIn(snapshot: Snapshot | undefined): Memory['lastCarriers'] {
   return lastCarriersIn(observed.media, memory.lastCarriers, observed.boot.uptimeMs);
 }
 
-/** The condition `Degraded` of each release. */
 export function degradedIn(conditions: Conditions): HookMemory['degraded'] {
   const statuses = new Map<BundleId, ConditionStatus>();
   for (const [bundleId, all] of conditions) {
@@ -60,8 +59,7 @@ export function degradedIn(conditions: Conditions): HookMemory['degraded'] {
 }
 
 /**
- * Assesses an observation. Failures that the observation has made obsolete are forgotten first.
- *
+ * Forgets failures that the observation has made obsolete.
  * INVARIANT: nothing is awaited here. `keeping` must be at least as new as the list of busy media.
  */
 export function conclude(loop: Loop, observed: Observed, before: Remembered): Snapshot {
@@ -83,7 +81,6 @@ export function conclude(loop: Loop, observed: Observed, before: Remembered): Sn
   return snapshot;
 }
 
-/** Updates the memory of pins, tags and transfers from what the runtime lists. */
 function followRuntime({ context, effects, state }: Loop, { assessment, memory }: Snapshot): void {
   if (assessment.bundles.every((entry) => entry.unpinnedImages.length === 0)) notePinsHeld(effects.context.pinRequests);
   effects.tags.follow(assessment, memory.running);
@@ -93,8 +90,8 @@ function followRuntime({ context, effects, state }: Loop, { assessment, memory }
 }
 
 /**
- * The catalog of the registry. It is built again only when bundles, phases, what is in work or the
- * tags change: a large catalog costs more than the rest of a round.
+ * Built again only when bundles, phases, current work or tags change: a large catalog costs more
+ * than the rest of a round.
  */
 export function catalogFor({ context, state }: Loop, { memory, assessment }: Snapshot): Catalog {
   const tags = tagsInWork(memory, assessment).flatMap(({ tag, reference }) => [tag, reference]);
@@ -124,7 +121,6 @@ function hasNewMedium(before: Snapshot | undefined, after: Observed): boolean {
   return after.media.some(({ state }) => state.kind === 'read' && state.isStale !== true && !known.has(state));
 }
 
-/** Failed pulls whose image the runtime lists nevertheless. */
 function listedAmong({ observed: { runtime }, memory: { failures } }: Snapshot): readonly RunningTask[] {
   if (failures.length === 0 || runtime.kind !== 'reachable') return [];
   const listed = new Set(runtime.images.flatMap((image) => image.repoDigests));

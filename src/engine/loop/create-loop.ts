@@ -26,7 +26,6 @@ import type { Loop, LoopState } from './loop.ts';
 import { createImageUsesLook, lookAtContainers } from './observe.ts';
 import { Pace } from './pace.ts';
 
-/** What the journal says of a bundle beside its digest. */
 function releaseIn({ snapshot }: LoopState, bundleId: BundleId) {
   const entry = snapshot?.assessment.bundles.find(({ bundle }) => bundle.bundleId === bundleId);
   return entry && { version: entry.bundle.payload.version, phase: entry.phase };
@@ -49,7 +48,6 @@ function contextOf(
   };
 }
 
-/** Builds the parts of an engine, before its first round. */
 export function createLoop(deps: EngineDependencies): Loop {
   const { clock, store } = deps;
   const state = initialState(deps);

@@ -10,63 +10,46 @@ import { createLoop } from './create-loop.ts';
 import { run } from './run.ts';
 import { verifyImages } from './verify-images.ts';
 
-/** The engine of the daemon: observes, decides, acts and records until it is stopped. */
 export interface Engine extends Commands {
-  /** The same commands, whose events are by this author (`EventRow.by`). */
+  /** The same commands, with an author of their events (`EventRow.by`). */
   commandsBy(by: string): Commands;
-  /** Runs until `signal` aborts, then cancels all tasks and returns. Call it once. */
+  /** Runs until `signal` aborts, then cancels all tasks. Call it once. */
   run(signal: AbortSignal): Promise<void>;
-  /** Asks for a round now. */
+  /** Requests a round now. */
   kick(): void;
-  /**
-   * Monotonic milliseconds since the last effect began, an image was removed or the last round
-   * ended, for the watchdog.
-   */
+  /** Monotonic milliseconds since the last progress, for the watchdog. */
   idleMs(): number;
-  /**
-   * The state of the node as of the last round, with the current tasks. Undefined before the first
-   * round.
-   */
+  /** As of the last round, with the current tasks. */
   report(): StatusReport | undefined;
   /**
-   * The newest `limit` events of a bundle (`name@version` or digest), oldest first. Events of all
-   * bundles when `bundle` is undefined. @throws AppError `engine/no-bundle`, `engine/ambiguous`
-   * (`reject`)
+   * Oldest first; `bundle`: `name@version` or digest, undefined for all. @throws AppError
+   * `engine/no-bundle`, `engine/ambiguous` (`reject`)
    */
   history(bundle: string | undefined, limit: number): readonly EventRow[];
   /**
-   * References of all images of a bundle (`name@version` or digest), by digest. @throws AppError
-   * `engine/no-bundle`, `engine/ambiguous` (`reject`)
+   * By digest; `bundle`: `name@version` or digest. @throws AppError `engine/no-bundle`,
+   * `engine/ambiguous` (`reject`)
    */
   imagesOf(bundle: string): readonly string[];
-  /**
-   * Logs and records an event, of the bundle with this `name@version` or digest if one is known
-   * here. Never throws.
-   */
+  /** Logs and records an event. Never throws. */
   note(event: Event, bundle: string | undefined): void;
-  /** Resolves when everything that was recorded is on the disk. See `Durability.settled`. */
+  /** See `Durability.settled`. */
   settled(signal: AbortSignal): Promise<void>;
-  /**
-   * Tests now whether pulls are answered; the next report says it. Takes some seconds at most.
-   * @throws AppError of the runtime
-   */
+  /** Takes some seconds at most; the next report has the result. @throws AppError of the runtime */
   checkPulls(signal: AbortSignal): Promise<void>;
   /**
-   * Checks the content of images now: of a release (`name@version` or digest), or of all kept ones
-   * when `bundle` is empty. Takes as long as reading them.
-   *
+   * Checks the content of one release (`name@version` or digest), or of all kept images when
+   * `bundle` is empty. Takes as long as reading them.
    * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`), `runtime/unreachable`
    */
   verifyImages(bundle: string, signal: AbortSignal): Promise<readonly CheckedImage[]>;
-  /** Resumes cancelled preloads, and asks for a round now. */
   resume(): void;
-  /** As `FloorKeeper.reset`. */
+  /** See `FloorKeeper.reset`. */
   resetFloors(stream: string, record: () => void): Promise<void>;
-  /** Whether a floor of the stream is stored, or follows from its bundles. No I/O. */
+  /** No I/O. */
   hasFloor(stream: string): boolean;
 }
 
-/** Creates an engine, before its first round. */
 export function createEngine(deps: EngineDependencies): Engine {
   const loop = createLoop(deps);
   const { clock, store } = deps;

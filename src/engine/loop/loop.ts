@@ -23,7 +23,6 @@ import type { Wake } from '../tasks/wake.ts';
 import type { ImageUsesLook } from './observe.ts';
 import type { Pace } from './pace.ts';
 
-/** The parts of the engine, and the state that one round passes to the next. */
 export interface Loop {
   readonly context: EngineContext;
   readonly wake: Wake;
@@ -50,34 +49,30 @@ export interface Loop {
   readonly refusals: Refusals;
   readonly status: StatusPublisher;
   readonly state: LoopState;
-  /** What runs beside the rounds, to be stopped with them. */
+  /** Stopped with the rounds. */
   readonly background: readonly { stop(): Promise<void> }[];
 }
 
-/** State that changes from round to round. Times are monotonic milliseconds. */
+/** What one round passes to the next. Times are monotonic milliseconds. */
 export interface LoopState {
-  /** Observation and conclusions of the last round. Undefined before the first. */
   snapshot: Snapshot | undefined;
   conditions: Conditions;
-  /** Why an effect of the last round failed. Undefined when none did. */
   obstacle: Fault | undefined;
-  /** When the last round began, and how long it took to observe and to decide. */
+  /** `lookMs`: the time to observe and to decide. */
   lastRound: { readonly at: number; readonly lookMs: number };
-  /** When containers were last observed. */
+  /** Of containers. */
   lastLookAt: number;
-  /** When the newest pull of a pinned image by others is over, and its pin may be lost. */
+  /** When the newest pull of a pinned image by others ends, after which its pin may be lost. */
   pullsSettledAt: number;
-  /** When the engine last made progress, for the watchdog. */
+  /** For the watchdog. */
   lastSignAt: number;
-  /** Aborts when the engine must stop. */
   stopping: AbortSignal;
   /** The unknown components of `retention.keep_components` that were reported last. */
   reportedComponents: string;
-  /** The catalog that was given to the registry, and its inputs. */
   offered: { readonly from: readonly unknown[]; readonly catalog: Catalog } | undefined;
   presentLayers: ReadonlySet<Digest>;
-  /** Whether all media that were plugged in at the start have been read. */
+  /** All media that were plugged in at the start have been read. */
   areMediaKnown: boolean;
-  /** References that were pulled after the last observation of the runtime. */
+  /** References that were pulled after the last observation. */
   readonly landed: Set<string>;
 }

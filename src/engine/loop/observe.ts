@@ -17,7 +17,6 @@ import type { StaticPodsPort } from '../../ports/static-pods.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import type { MediaJobs } from '../tasks/tasks.ts';
 
-/** The adapters that a round observes. */
 interface ObserveDependencies {
   readonly clock: Clock;
   readonly media: MediaView;
@@ -32,14 +31,14 @@ interface ObserveDependencies {
   readonly fleet?: Pick<FleetPort, 'view'> | undefined;
 }
 
-/** How long the runtime may take to answer before it counts as unreachable. */
+/** After this time the runtime counts as unreachable. */
 const RUNTIME_DEADLINE_MS = 15_000;
-/** How long the clock service may take before the clock counts as not synchronised. */
+/** After this time the clock counts as not synchronised. */
 const CLOCK_DEADLINE_MS = 2_000;
 
 /**
- * Makes one observation. A part that can't be observed is reported as such, for example
- * `unreachable`. It never blocks and never throws; only an abort of `signal` throws.
+ * A part that can't be observed is reported as such, for example `unreachable`. Never blocks; only
+ * an abort of `signal` throws.
  */
 export async function observe(
   deps: ObserveDependencies,
@@ -82,10 +81,6 @@ function mediaOf({ media, mediaJobs }: ObserveDependencies): readonly Medium[] {
   return media.list().map((medium) => (busy.has(medium.mediumId) ? { ...medium, isBusy: true } : medium));
 }
 
-/**
- * The current images and containers. Undefined when the runtime does not answer. Only an abort of
- * `signal` throws.
- */
 export async function lookAtContainers(
   { runtime, containers }: Pick<ObserveDependencies, 'runtime' | 'containers'>,
   signal: AbortSignal,
@@ -103,10 +98,7 @@ async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promis
   }
 }
 
-/**
- * Undefined when they are not known, which differs from an empty list: decisions that depend on
- * containers then wait.
- */
+/** Undefined when they are not known: decisions that depend on containers then wait. */
 async function observeContainers(
   port: ContainersPort,
   signal: AbortSignal,
@@ -138,28 +130,26 @@ async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolea
   }
 }
 
-/** The adapters of {@link createImageUsesLook}. */
 interface ImageUsesDependencies {
   readonly clock: Clock;
   readonly store: StateReader;
   readonly containers: Pick<ContainersPort, 'imagesAskedFor'>;
-  /** Default: there are no static pods. */
   readonly staticPods?: StaticPodsPort;
 }
 
-/** Looks at the images that static pods and containers ask for. Throws only for an abort. */
+/** Throws only for an abort. */
 export type ImageUsesLook = (signal: AbortSignal) => Promise<ImageUses | undefined>;
 
-/** A look holds for so long. Nothing urgent depends on it. */
+/** How long an answer counts. Nothing urgent depends on it. */
 const HOLDS_MS = 60_000;
-/** How long the runtime may take. */
+/** Of the runtime. */
 const DEADLINE_MS = 15_000;
 
 const NO_STATIC_PODS: ImageUses = { uses: [], faults: [], isComplete: true };
 
 /**
- * A look at most once a minute, and none while no release is kept: undefined then. One at which the
- * runtime did not answer is repeated in the next round.
+ * Reads at most once a minute, and returns undefined while no release is kept. Without an answer of
+ * the runtime the next round reads again.
  */
 export function createImageUsesLook({ clock, store, containers, staticPods }: ImageUsesDependencies): ImageUsesLook {
   let last: { readonly at: number; readonly uses: ImageUses } | undefined;

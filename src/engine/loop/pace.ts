@@ -4,8 +4,8 @@ import type { Effect } from '../../domain/state/effect.ts';
 import type { Clock } from '../../platform/clock.ts';
 
 /**
- * Pause before an effect is executed again that failed or changed nothing. Doubled each time, up to
- * {@link REPEAT_MAX_MS}.
+ * Pause after an effect that failed or changed nothing. Doubled each time, up to {@link
+ * REPEAT_MAX_MS}.
  */
 const REPEAT_MS = 1_000;
 const REPEAT_MAX_MS = 30_000;
@@ -13,68 +13,56 @@ const REPEAT_MAX_MS = 30_000;
 /** The shortest time between rounds while pulls start one after another. */
 const UNDER_WAY_MS = 1_000;
 /**
- * Observing and deciding should take at most this share of the time while pulls run. With many
- * images or a slow runtime one observation may take several hundred milliseconds.
+ * The largest share of the time for observing and deciding while pulls run. One observation may
+ * take several hundred milliseconds.
  */
 const LOOK_SHARE = 0.03;
 const UNDER_WAY_MAX_MS = 10_000;
 
-/**
- * Time from the begin of a round to the begin of the next one while pulls start one after another,
- * in milliseconds. @param lookMs how long the round took to observe and to decide
- */
+/** From the begin of a round to the begin of the next one, in milliseconds. */
 export function underWayMs(lookMs: number): number {
   return Math.min(UNDER_WAY_MAX_MS, Math.max(UNDER_WAY_MS, lookMs / LOOK_SHARE));
 }
 
-/** Effects that run in parallel to the rounds and ask for a round when they end. */
+/** Effects beside the rounds, which request a round at their end. */
 const ASK_AT_END: ReadonlySet<Effect['kind']> = new Set(['mount-medium', 'read-medium', 'keep-documents']);
 
-/** How long to wait before the next round. */
 export interface Pause {
   /**
-   * Waited even when a round is requested. Something that fails may signal a change each time, and
-   * would keep the processor busy.
+   * Not shortened by requests: a failure may signal a change each time, and would keep the
+   * processor busy.
    */
   readonly atLeastMs: number;
-  /** Waited after that, unless a round is requested. */
+  /** After that, unless a round is requested. */
   readonly atMostMs: number;
 }
 
-/** The effects of a decision that are executed now. */
 export interface DueEffects {
   readonly effects: readonly Effect[];
-  /** Why the first of the others failed, which is tried again later. */
+  /** Why the first of the others failed, which is retried later. */
   readonly obstacle: Fault | undefined;
 }
 
-/** The result of a round. */
 export interface RoundEnd {
-  /** The effects that were executed, and why each of them failed. */
   readonly executed: ReadonlyMap<Effect, Fault | undefined>;
-  /**
-   * Whether tasks ran before this round. One more task changes nothing that a round would report,
-   * and its end asks for a round.
-   */
+  /** Tasks ran before. One more changes nothing in a report, and its end requests a round. */
   readonly wasRunning: boolean;
-  /** The longest time without a round when there is nothing to do, in milliseconds. */
+  /** The longest time without a round, in milliseconds. */
   readonly latestMs: number;
 }
 
-/** What is remembered of an effect that was executed. */
 interface Tried {
-  /** How often in a row it failed, or was executed for a decision that stayed the same. */
+  /** How often in a row it failed, or the same decision came again. */
   readonly vain: number;
   readonly pauseMs: number;
-  /** When it may be executed again, in monotonic milliseconds. */
+  /** Monotonic milliseconds. */
   readonly dueAt: number;
   readonly fault: Fault | undefined;
 }
 
 /**
  * Decides when effects are executed and how long rounds pause.
- *
- * INVARIANT: an effect that failed or changed nothing waits longer each time, whatever asks for
+ * INVARIANT: an effect that failed or changed nothing waits longer each time, whatever requests
  * rounds. It delays no other effect.
  */
 export class Pace {
@@ -86,12 +74,11 @@ export class Pace {
     this.clock = clock;
   }
 
-  /** Call once a round. */
   due(wanted: readonly Effect[]): DueEffects {
     this.forget(new Set(wanted.map(keyOf)));
     const waiting = wanted.filter((effect) => this.isWaiting(effect));
     const effects = wanted.filter((effect) => !waiting.includes(effect));
-    // The reload that pins leave to the mirrors would not be made.
+    // The reload that pins leave to the mirrors would be missing.
     const isReloadLeft = waiting.some(({ kind }) => kind === 'apply-mirrors');
     return {
       effects: isReloadLeft ? effects.map(withOwnReload) : effects,
@@ -99,10 +86,7 @@ export class Pace {
     };
   }
 
-  /**
-   * The pause after a round: none after effects that may have changed something, otherwise until
-   * the next due time.
-   */
+  /** None after effects that may have changed something, otherwise until the next due time. */
   after({ effects, wakeAt }: Decision, { executed, wasRunning, latestMs }: RoundEnd): Pause {
     const decided = JSON.stringify(effects);
     const isSame = decided === this.lastDecided;
@@ -135,8 +119,8 @@ export class Pace {
   }
 
   /**
-   * An effect that is not wanted any more had its result. One that failed may only be unwanted for
-   * a moment, as while the runtime restarts.
+   * An effect that is not wanted any more had its result. A failed one may be unwanted for a
+   * moment, as while the runtime restarts.
    */
   private forget(wanted: ReadonlySet<string>): void {
     const now = this.clock.monotonic();

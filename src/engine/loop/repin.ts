@@ -4,21 +4,17 @@ import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Loop } from './loop.ts';
 
 /**
- * How long after a request the round comes. The runtime takes the pin away at the end of its pull,
- * and a pull of a present image takes less than a second. A later one is found by the regular
- * round.
+ * The runtime takes the pin away at the end of its pull, and a pull of a present image takes less
+ * than a second. The regular round finds a later one.
  */
 const SETTLED_MS = 2_000;
 
-/** The names of each snapshot, made with the first request after it. */
 const namesOf = new WeakMap<Snapshot, ReadonlySet<string>>();
 
 /**
- * Call after each request for a manifest. A pull of a pinned image by somebody else may take its
- * pin away, so a round pins it again soon. However many requests there are, it is one round for all
- * of them, and one more for those that come shortly before it. What the engine pulls itself is
- * followed by a round anyway.
- *
+ * Call after each request for a manifest. A pull of a pinned image by others may take its pin away,
+ * so a round pins it again soon. One round serves all requests, and one more those shortly before
+ * it. What the engine pulls itself is followed by a round anyway.
  * @param path the mirror path of the repository
  * @param reference a digest or a tag
  */
@@ -36,9 +32,8 @@ export function followRequest(
 }
 
 /**
- * Call after each round. A round that began before the newest of these pulls was over, since
- * something else asked for it or an earlier request was followed, may have come too early for its
- * pin: another one comes when it is over.
+ * Call after each round. A round may begin before the newest of these pulls ends, and come too
+ * early for its pin: another one follows then.
  */
 export function followRound({ state, wake }: Pick<Loop, 'state' | 'wake'>): void {
   if (state.pullsSettledAt > state.lastRound.at) wake.kickAt(state.pullsSettledAt);

@@ -17,29 +17,24 @@ import type { Loop } from './loop.ts';
 import { observe } from './observe.ts';
 import type { Pause } from './pace.ts';
 
-/** The longest time between rounds, even without a signal. */
+/** The longest time between rounds. */
 const ROUND_MS = 30_000;
 /**
- * The same while the runtime does not answer or the state can't be written: nothing signals the end
- * of that.
+ * While the runtime does not answer or the state can't be written: nothing signals the end of that.
  */
 const AWAY_MS = 5_000;
 
 /**
- * Makes one round: observe, conclude, decide and act.
- *
  * INVARIANTS, in this order:
  * 1. From the begin of the observation until the decision no pull starts after another one. The
- *    observation may show a reason not to pull.
- * 2. The registry gets its catalog before an effect can make the runtime ask for an image of it,
- * and
- *    after lost records were rebuilt: the first catalog ends the wait of early requests.
+ *   observation may show a reason not to pull.
+ * 2. The registry gets its catalog before an effect can make the runtime request an image, and
+ *   after lost records were rebuilt: the first catalog ends the wait of early requests.
  * 3. All records are on the disk before anything is removed or changed.
  * 4. Layers, the pin ledger, the floors and attached files are updated before the effects. So the
- *    ledger has each pin before the runtime gets it.
+ *   ledger has each pin before the runtime gets it.
  * 5. The status is published before the effects, because these may take long.
  * 6. Pulls may start one after another again when no effect failed.
- *
  * @returns how long to wait for the next round
  * @throws AppError `store/…` when a record can't be written and this was not known before; whatever
  *   aborted `signal`
@@ -61,7 +56,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof AppError)) throw error;
-    // STATUS names the trouble. Nothing is done before what was recorded is on the disk.
+    // Nothing is done before the records are on the disk. STATUS names the trouble.
     const obstacle = diskTrouble ?? { code: error.code, message: error.message };
     state.snapshot = { ...snapshot, memory: { ...memory, obstacle } };
     loop.status.publish();
@@ -73,7 +68,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   const executed = await act(loop, due.effects, assessment, signal);
   state.obstacle = due.obstacle ?? [...executed.values()].find((fault) => fault !== undefined);
   if (state.obstacle === undefined && decision.pullTest !== undefined) loop.pullChecker.start(decision.pullTest);
-  // It reads only, and an activation may wait for it.
+  // It only reads, and an activation may wait for it.
   if (decision.contentCheck !== undefined) loop.contentChecker.start(decision.contentCheck);
   if (state.obstacle === undefined && decision.documentLook !== undefined) {
     loop.documentKeeper.start(decision.documentLook);
@@ -86,7 +81,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   });
 }
 
-/** Observes the node and concludes. Reports changes, and gives the registry its catalog. */
+/** Also reports changes, and gives the registry its catalog. */
 async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSignal): Promise<Snapshot> {
   const { context, state } = loop;
   const landedBefore = [...state.landed];
@@ -115,8 +110,8 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
 }
 
 /**
- * Concludes, and once more when records that were lost could be rebuilt from what is observed.
- * INVARIANT: that floors are lost is noted first: rebuilt releases give only a lower bound.
+ * Concludes again when lost records could be rebuilt. INVARIANT: the loss of floors is noted first:
+ * rebuilt releases give only a lower bound.
  */
 async function concludeAll(loop: Loop, observed: Observed, known: Remembered, signal: AbortSignal): Promise<Snapshot> {
   const snapshot = conclude(loop, observed, known);
@@ -125,12 +120,12 @@ async function concludeAll(loop: Loop, observed: Observed, known: Remembered, si
   return isRebuilt ? conclude(loop, observed, { ...known, floors: loop.floorKeeper.floors() }) : snapshot;
 }
 
-/** The runtime has pins of ours, and nothing on the disk remembers them. */
+/** The runtime has pins of ours, which no file remembers. */
 function areFloorsForgotten({ memory, assessment }: Snapshot): boolean {
   return memory.pinLedger === undefined && assessment.pins.unclaimed.length > 0;
 }
 
-/** Once for each set of names, since a release that comes later may have them. */
+/** Once for each set of names, since a later release may have them. */
 function reportUnknownComponents({ context, state }: Loop, { assessment }: Snapshot): void {
   const kept = assessment.bundles.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle);
   const names = unknownComponents(kept, context.policy.retention);
@@ -153,7 +148,7 @@ function areContainersNeeded(
   });
 }
 
-/** Updates what stickpin keeps on the node's own disk. This removes files. */
+/** This removes files. */
 async function keepInLine(
   loop: Loop,
   snapshot: Snapshot,

@@ -7,9 +7,7 @@ import type { Loop } from './loop.ts';
 import { lookAtContainers } from './observe.ts';
 
 /**
- * Checks the content of images now, of one release or of all kept ones when `bundle` is empty.
- *
- * @returns what was found, and what becomes of each image by what is plugged in
+ * @returns what was found, and what becomes of each image with the present media
  * @throws AppError as `Engine.verifyImages`
  */
 export async function verifyImages(loop: Loop, bundle: string, signal: AbortSignal): Promise<readonly CheckedImage[]> {

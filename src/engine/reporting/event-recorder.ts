@@ -11,40 +11,34 @@ import { messageIds } from '../../platform/message-ids.ts';
 import { oneLine, plainText } from '../../platform/plain-text.ts';
 import type { EventLog, EventRow } from '../../ports/state.ts';
 
-/** Records what happened, in the journal and in the history. */
 export interface EventRecorder {
-  /** Logs and records. What can't be recorded is logged all the same; never throws. */
+  /** What can't be recorded is logged all the same; never throws. */
   record(event: Event): void;
   /**
-   * The history row of `event`, for a transaction that records more than that; log it afterwards
-   * with {@link EventRecorder.log}.
+   * For a transaction that records more; log the event afterwards with {@link EventRecorder.log}.
    */
   row(event: Event): EventRow;
   log(event: Event): void;
   /**
-   * An effect failed. The same failure is logged once until another one comes or a minute has
-   * passed, and recorded once an hour; that a medium went away is neither. The reason is returned.
+   * Logs an equal failure once until another one comes or a minute has passed, and records it once
+   * an hour. A medium that went away is no failure.
    */
   recordFailure(effect: Effect, assessment: Assessment, error: unknown): Fault;
 }
 
-/** What a recorder writes to. */
 interface EventRecorderDependencies {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: Pick<EventLog, 'append'>;
-  /** The release of a bundle and its phase in the last round. Undefined when it is not adopted. */
+  /** Undefined when the bundle is not adopted. */
   readonly releaseOf?: (bundleId: BundleId) => { readonly version: string; readonly phase: string } | undefined;
 }
 
 const REPEAT_MS = 60_000;
-/** How often the history gets the same failure: it is kept for long. */
 const RECORD_AGAIN_MS = 60 * 60_000;
 
-/** A recorder with no reported failure. */
 export function createEventRecorder({ clock, log, store, releaseOf }: EventRecorderDependencies): EventRecorder {
   let lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
-  /** When each failure of the last hour was recorded, by its message. */
   let recorded: ReadonlyMap<string, number> = new Map();
   const row = ({ kind, message, bundleId, medium, by }: Event): EventRow => ({
     at: clock.now(),
@@ -74,7 +68,7 @@ export function createEventRecorder({ clock, log, store, releaseOf }: EventRecor
       store.append(row(event));
       isHistoryBroken = false;
     } catch (error) {
-      // The journal has it; a full disk must not keep the rest from going on.
+      // The journal has it; a full disk must not stop the rest.
       if (!isHistoryBroken) log.error({ err: error }, `The history can't be written: ${reasonOf(error)}`);
       isHistoryBroken = true;
     }
@@ -95,7 +89,7 @@ export function createEventRecorder({ clock, log, store, releaseOf }: EventRecor
     recordFailure: (effect, assessment, error) => {
       const message = `${doing(effect, assessment)} failed: ${reasonOf(error)}`;
       const reason = { code: error instanceof AppError ? error.code : 'engine/effect', message };
-      // A medium that goes away is seen in the next round, which says what follows from that.
+      // The next round finds the medium gone, and reports what follows.
       if (reason.code === 'media/gone') return reason;
       const now = clock.monotonic();
       if (message === lastFailure.message && now - lastFailure.at < REPEAT_MS) return reason;
@@ -160,15 +154,13 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
   }
 }
 
-/** Logs a failure that repeats each round only once. */
 export interface FailureLog {
-  /** Logs a failure as a warning, unless the one before it had the same reason. */
+  /** Logs a warning, unless the last failure had the same reason. */
   failed(error: unknown): void;
-  /** It works again: the next failure is logged, whatever its reason is. */
   succeeded(): void;
 }
 
-/** Creates a log for one kind of work. @param messageOf the line for a reason without full stop */
+/** @param messageOf the line for a reason without full stop */
 export function createFailureLog(
   log: Log,
   messageOf: (reason: string) => string = (reason) => `${reason}. It is retried automatically`,

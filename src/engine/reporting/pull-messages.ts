@@ -8,25 +8,21 @@ import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
 
-/** What an event about one image is about. */
 export type AboutImage = Pick<Event, 'bundleId' | 'digest' | 'medium'>;
 
-/** How a pull failed. */
 interface FailedPull {
   readonly reason: Fault;
-  /** The blob that is to blame, if one is. */
   readonly blob?: FailedBlob;
-  /** Number of this try, when it is tried again soon; undefined otherwise. */
+  /** The number of this attempt, if the next one is soon. */
   readonly triedAgain: number | undefined;
 }
 
 /**
- * The catalog entry of a damaged blob names every field, and journalctl prints the bare name of a
- * field that is absent.
+ * The catalog entry of a damaged blob names every field, and journalctl prints the bare name of an
+ * absent one.
  */
 const NOT_KNOWN = 'not known';
 
-/** A pull failed: of the blob that is to blame, with its file, or of the image. */
 export function pullFailedEvent(
   { reason, blob, triedAgain }: FailedPull,
   about: AboutImage & Required<Pick<Event, 'image'>>,
@@ -48,20 +44,19 @@ export function pullFailedEvent(
 }
 
 /**
- * An image was pulled from our registry, or from its own on purpose. A release has hundreds: the
- * journal has its story without them.
+ * From our registry, or from its own on purpose. A release has hundreds, so the journal has no
+ * line.
  */
 export function pulledEvent(reference: string, about: AboutImage): Event {
   return { ...about, kind: 'imagePulled', level: 'debug', message: `Pulled ${reference}` };
 }
 
-/** An image was pulled, though not from our registry. */
 export function pulledElsewhereEvent(reference: string, level: 'debug' | 'warn', about: AboutImage): Event {
   const message = `Pulled ${reference}, though not from stickpin's registry: the runtime did not use its mirror configuration yet, something in it goes before, or stickpin's registry had no manifest to send. It took the image from another source. It is the right one, since it goes by its digest`;
   return { ...about, kind: 'imagePulled', level, message };
 }
 
-/** The runtime has not taken up its mirrors in time, and is asked to pull all the same. */
+/** The runtime does not use its mirrors in time, and the pull starts all the same. */
 export function mirrorsUnusedEvent(about: AboutImage): Event {
   const message =
     "The runtime has not asked stickpin's registry, although its mirrors are written. It is asked to pull anyway, and other registries may answer. With CRI-O, look for a reload that failed in its journal; with containerd, look whether its config_path names the folder of its `hosts.toml` files";
@@ -69,14 +64,12 @@ export function mirrorsUnusedEvent(about: AboutImage): Event {
 }
 
 /**
- * Groups the images that the node's policy.json refuses: it may refuse hundreds of them, again at
- * each try. The first refusal of a bundle is reported at once. When all images were tried, one more
- * event has their number. After that only another number is reported.
+ * The node's policy.json may refuse hundreds of images, at each try. The first refusal of a bundle
+ * is reported at once, and their number after all images were tried or when it changes.
  */
 export class Refusals {
   private readonly reported = new Map<BundleId, number>();
 
-  /** The events to report after this round. */
   eventsOf({ observed, memory, assessment }: Snapshot): Event[] {
     return assessment.bundles.flatMap(({ bundle, pullableImages }): Event[] => {
       const { bundleId } = bundle;

@@ -11,7 +11,6 @@ import { hasRotation, type KeyRotation, NO_ROTATION } from '../../domain/trust/a
 import { isRelease, noticeResult } from '../../domain/trust/trust-in-force.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 
-/** A bundle was adopted: who signed it, and what was found of it. */
 export function adoptedEvent(adoption: Adoption, rotation: KeyRotation): Event {
   const { bundleId } = adoption.found.bundle;
   return {
@@ -34,10 +33,7 @@ function adoptionMessage({ label, found: { bundle, missing } }: Adoption, rotati
   return `${bundleTitle(payload)} on ${label} verified: ${trustedBy(bundle)}, ${found}, ${formatCount(images, 'image')}, ${formatBytes(sizeBytes)}`;
 }
 
-/**
- * What the maker of a bundle was warned of and signed with it, at most {@link LOGGED_WARNINGS}
- * lines; nothing for most bundles.
- */
+/** What the maker of a bundle was warned of and signed with it. */
 export function warningEvents({ bundleId, payload }: VerifiedBundle): Event[] {
   const { warnings = [] } = payload;
   const title = bundleTitle(payload);
@@ -52,19 +48,15 @@ export function warningEvents({ bundleId, payload }: VerifiedBundle): Event[] {
   }));
 }
 
-/** Lines for one bundle: the journal is not filled by what is shown elsewhere. */
+/** Lines for one bundle: the rest is shown elsewhere. */
 const LOGGED_WARNINGS = 10;
 
-/** The signers of an adopted bundle are others than before. */
 export function signersEvent({ bundleId, payload }: StoredBundle, signedBy: readonly string[]): Event {
   const message = `${bundleTitle(payload)} is signed by ${signedBy.join(', ')}`;
   return { kind: 'bundleVerified', level: 'info', bundleId, message };
 }
 
-/**
- * The trusted keys changed with a bundle, or did not although it says so. Nothing for a bundle that
- * names no keys.
- */
+/** For a bundle that names keys: the trusted keys changed, or why they did not. */
 export function rotationEvents(bundle: VerifiedBundle, rotation: KeyRotation): Event[] {
   const { keys, revoked } = rotation;
   const { bundleId, payload } = bundle;
@@ -87,13 +79,11 @@ export function rotationEvents(bundle: VerifiedBundle, rotation: KeyRotation): E
   return [{ kind: 'keysRotated', level: 'info', bundleId, message }];
 }
 
-/** Containers of an activated release run for the first time. */
 export function activeEvent({ bundleId, payload }: StoredBundle): Event {
   const message = `${bundleTitle(payload)} is active: containers run from its images`;
   return { kind: 'bundleActive', level: 'info', bundleId, message };
 }
 
-/** A release has run for the soak time, or counts as proven without that. */
 export function provenEvent({ bundleId, payload, soak }: StoredBundle): Event {
   const isUnseen = soak?.proof === 'without-evidence';
   const although = isUnseen ? ', although no container of it was seen (lifecycle.without_evidence)' : '';
@@ -101,7 +91,7 @@ export function provenEvent({ bundleId, payload, soak }: StoredBundle): Event {
   return { kind: 'bundleProven', level: 'info', bundleId, message };
 }
 
-/** An earlier release runs again. @param toTitle that release */
+/** @param toTitle the release that runs again */
 export function rolledBackEvent(bundle: StoredBundle, toTitle: string, bundles: readonly StoredBundle[]): Event {
   const { bundleId, payload } = bundle;
   const name = commandName(bundle, bundles);
@@ -110,8 +100,8 @@ export function rolledBackEvent(bundle: StoredBundle, toTitle: string, bundles: 
 }
 
 /**
- * A release runs that was not activated here. Its rules don't hold its activation: somebody has
- * started it, and if its tags named another release, the next pod would start that one.
+ * A release runs that was not activated by stickpin. Its rules don't hold its activation: otherwise
+ * the next pod would start the release of the tags.
  */
 export function seenRunningEvent(bundle: StoredBundle, components: readonly string[], question: RuleQuestion): Event {
   const { bundleId, payload } = bundle;
@@ -122,22 +112,19 @@ export function seenRunningEvent(bundle: StoredBundle, components: readonly stri
   return { kind: 'bundleSeenRunning', level: 'info', bundleId, message };
 }
 
-/** A release has the very same images as `old`. */
 export function takesOverEvent({ bundleId, payload }: StoredBundle, old: StoredBundle): Event {
   const message = `${bundleTitle(payload)} has the same images as ${bundleTitle(old.payload)} and takes its place`;
   return { kind: 'bundleTakesOver', level: 'info', bundleId, message };
 }
 
-/** How a release was retired. */
 export interface Retirement {
   readonly removeImages: boolean;
-  /** Text after "is retired". Empty for none. */
+  /** Text after "is retired", maybe empty. */
   readonly why: string;
   /** Default `bundleRetired`. */
   readonly kind?: 'bundleRetired' | 'roomMade';
 }
 
-/** A release was retired. */
 export function retiredEvent({ bundleId, payload }: StoredBundle, retirement: Retirement): Event {
   const { removeImages, why, kind = 'bundleRetired' } = retirement;
   const images = removeImages ? '; images that only it has are removed' : '';
@@ -145,12 +132,11 @@ export function retiredEvent({ bundleId, payload }: StoredBundle, retirement: Re
   return { kind, level: 'info', bundleId, message };
 }
 
-/** Why a release is retired that never became complete: the end of `TITLE is retired`. */
+/** The end of `TITLE is retired` for a release that never became complete. */
 export function incompleteWhy(title: string): string {
   return `, since it was not complete for the time of retention.incomplete and no plugged medium has it ('stickpin activate' asks for ${title} again)`;
 }
 
-/** Images of a retired release were removed. */
 export function imagesRemovedEvent({ bundleId, payload }: StoredBundle, imageCount: number, tagCount: number): Event {
   const counts = [
     ...(imageCount > 0 ? [formatCount(imageCount, 'image')] : []),

@@ -18,7 +18,6 @@ import type { ServiceNotifier } from '../../ports/node.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { createTransferGauge, measureProgress, type TransferGauge } from './transfer-progress.ts';
 
-/** What {@link createStatusPublisher} reads and notifies. */
 export interface StatusDependencies {
   readonly clock: Clock;
   readonly log: Log;
@@ -26,11 +25,9 @@ export interface StatusDependencies {
   readonly notifier: Pick<ServiceNotifier, 'status'>;
   readonly onStatus: (report: StatusReport) => void;
   readonly media: Pick<MediaView, 'list'>;
-  /** The tasks and copies that run now. */
   readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping' | 'pullChecks' | 'contentChecks'>;
-  /** References that were pulled after the last observation of the runtime. */
+  /** Pulled after the last observation of the runtime. */
   readonly landed: () => readonly string[];
-  /** Observation and conclusions of the last round. Undefined before the first. */
   readonly seen: () => Seen | undefined;
 }
 
@@ -40,30 +37,25 @@ interface Seen extends Snapshot {
 
 /** Reports the state of the node to systemd and to D-Bus clients. */
 export interface StatusPublisher {
-  /** The state as of the last round, with the current tasks. Undefined before the first round. */
   report(): StatusReport | undefined;
-  /** Publishes the report. Logs a failure and never throws, because a timer calls it too. */
+  /** Logs a failure and never throws, because a timer calls it too. */
   publish(): void;
   /** Publishes once a second while a task or copy runs, until the returned function is called. */
   tick(): () => void;
-  /** Logs an error of the daemon itself, the same message at most once a minute. */
+  /** The same message at most once a minute. */
   logTrouble(message: string, error: unknown): void;
 }
 
-/** The adapters and the state of a publisher. */
 interface Publishing extends StatusDependencies {
   readonly gauge: TransferGauge;
   lastTrouble: { readonly message: string; readonly at: number };
-  /** Since when each condition of the node has its status; not kept over a restart. */
+  /** Not kept over a restart. */
   nodeMarks: ConditionMarks<NodeConditionType>;
 }
 
-/** Pause between two reports while a task or copy runs. */
 const STATUS_MS = 1_000;
-/** Shortest time between two log lines with the same message. */
 const TROUBLE_MS = 60_000;
 
-/** Creates a publisher. */
 export function createStatusPublisher(deps: StatusDependencies): StatusPublisher {
   const publishing: Publishing = {
     ...deps,

@@ -6,14 +6,13 @@ import type { RunningTask } from '../../domain/state/memory.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 
-/** The state of the progress measurement between two calls. Times are monotonic milliseconds. */
 export interface TransferGauge {
   readonly clock: Clock;
   readonly meter: TransferMeter;
   readonly rate: RateGauge;
-  /** Since when a transfer has waited for its medium. Undefined while none waits. */
+  /** Since when a transfer has waited for its medium. */
   waitingSince: number | undefined;
-  /** When bytes were last sent, and the number of bytes sent until then. */
+  /** When bytes were last sent, and their sum then. Times are monotonic milliseconds. */
   movedAt: number;
   movedBytes: number;
 }
@@ -23,15 +22,11 @@ const QUIET_MS = 2_000;
 /** A read error comes some seconds before the signal that the stick was unplugged. */
 const WAITED_MS = 5_000;
 
-/** Creates a gauge without a measurement. */
 export function createTransferGauge(clock: Clock, meter: TransferMeter): TransferGauge {
   return { clock, meter, rate: createRateGauge(), waitingSince: undefined, movedAt: clock.monotonic(), movedBytes: 0 };
 }
 
-/**
- * The current progress. Call it about once a second while a task runs, because the rate is measured
- * between two calls.
- */
+/** Call it about once a second while a task runs: the rate is measured between two calls. */
 export function measureProgress(
   gauge: TransferGauge,
   running: readonly RunningTask[],
@@ -44,7 +39,7 @@ export function measureProgress(
   const flow = meter.flow(entry?.bundle.contents.layers.map(({ digest }) => digest) ?? []);
   const isOpen = flow.open > flow.awaitingMedium;
   rate.sample(meter.totalBytes(), now, isOpen);
-  // Between two pulls no task runs for a moment. The rate of the preload is kept then.
+  // Between two pulls no task runs for a moment. The rate is kept then.
   if (entry === undefined) rate.reset();
   const { doneBytes, totalBytes } =
     entry === undefined ? { doneBytes: 0, totalBytes: 0 } : bytesDone(entry, assessment, meter.sentBytes());
@@ -63,36 +58,30 @@ export function measureProgress(
   };
 }
 
-/**
- * The number of transfers that wait for their medium, once they have waited for {@link WAITED_MS}.
- */
+/** Zero before they have waited for {@link WAITED_MS}. */
 function waitingTransfers(gauge: TransferGauge, now: number): number {
   const waiting = gauge.meter.waiting();
   gauge.waitingSince = waiting === 0 ? undefined : (gauge.waitingSince ?? now);
   return gauge.waitingSince === undefined || now - gauge.waitingSince < WAITED_MS ? 0 : waiting;
 }
 
-/** Weight of the newest second in the smoothed rate. */
+/** Of the newest second in the smoothed rate. */
 const NEWEST_WEIGHT = 0.2;
-/** A rate is given only after this many seconds with a transfer, and only after this many bytes. */
+/** A rate is given after this many seconds with a transfer, and after this many bytes. */
 const MIN_MOVING_S = 3;
 const MIN_BYTES = 1024 * 1024;
 
-/** A rate in bytes per second, smoothed over about ten seconds of transfer. */
 interface RateGauge {
   /**
-   * Takes a reading of a counter that only grows. Time without a transfer does not count, for
-   * example while the runtime unpacks. @param atMs monotonic milliseconds @param isOpen whether a
-   * transfer is open
+   * Time without a transfer does not count, for example while the runtime unpacks. @param atMs
+   * monotonic milliseconds
    */
   sample(totalBytes: number, atMs: number, isOpen: boolean): void;
-  /** Undefined until there were some seconds of transfer and some bytes. */
+  /** Smoothed over about ten seconds of transfer. */
   bytesPerSecond(): number | undefined;
-  /** Forgets all readings, before another transfer. */
   reset(): void;
 }
 
-/** Creates a gauge without a reading. */
 export function createRateGauge(): RateGauge {
   let last: { totalBytes: number; atMs: number } | undefined;
   let seen = NOTHING_SEEN;
@@ -117,8 +106,8 @@ export function createRateGauge(): RateGauge {
 }
 
 /**
- * `rate` is the sum of the weighted rates and `weight` the sum of their weights. So the first
- * reading does not dominate.
+ * `rate` is the sum of the weighted rates, `weight` that of the weights, so that the first reading
+ * does not dominate.
  */
 const NOTHING_SEEN = { bytes: 0, seconds: 0, rate: 0, weight: 0 };
 

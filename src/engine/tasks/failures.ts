@@ -3,11 +3,9 @@ import { isAnyDiskTrouble } from '../../domain/preload/space.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
 import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
 
-/** When a failed task may be tried again. */
 export type RetryPolicy =
   /**
-   * Five tries after 1 s doubling to 10 s, each randomly up to a quarter shorter. Then every five
-   * minutes.
+   * Five tries after 1 s doubling to 10 s, each up to a quarter shorter. Then every five minutes.
    */
   | 'backoff'
   /**
@@ -17,29 +15,25 @@ export type RetryPolicy =
   | 'settling'
   /**
    * Ten tries every half second, then every ten seconds. The missing part is observed, and the task
-   * does not start before it is available.
+   * waits for it.
    */
   | 'observed'
   /**
-   * As `backoff`, then every ten seconds. A disk is full or read-only: nothing signals the end of
-   * that, and a try is cheap.
+   * As `backoff`, then every ten seconds. Nothing signals that a disk has room again, and a try is
+   * cheap.
    */
   | 'space'
-  /**
-   * Every five minutes from the first time. Only a person can repair the cause, and nothing signals
-   * that.
-   */
+  /** Every five minutes from the first time. Only a person can repair the cause. */
   | 'person'
   /** Only after the media change. */
   | 'media';
 
 const BACKOFF_TRIES = 5;
 /**
- * Largest random part by which a pause of `backoff` is shorter. It separates retries of pulls that
- * failed at the same time.
+ * Largest random part by which a pause is shorter. It separates pulls that failed at the same time.
  */
 const JITTER = 0.25;
-/** Number of quick tries while the runtime does not use its new configuration. */
+/** Quick tries while the runtime does not use its new configuration. */
 const SETTLING_TRIES = 30;
 const LATER_MS = 5 * 60_000;
 const SPACE_LATER_MS = 10_000;
@@ -48,23 +42,19 @@ const OBSERVED_MS = 500;
 const OBSERVED_TRIES = 10;
 const OBSERVED_LATER_MS = 10_000;
 
-/** The number of tries after which unused mirrors are reported. */
+/** Tries after which unused mirrors are reported. */
 const SETTLING_REPORTED = 10;
 
-/**
- * Whether a `settling` failure is reported: once after {@link SETTLING_REPORTED} tries, and once
- * when the quick tries are used up.
- */
+/** Once after {@link SETTLING_REPORTED} tries, and once after the last quick one. */
 export function isSettlingReported(attempts: number): boolean {
   return attempts === SETTLING_REPORTED || attempts === SETTLING_TRIES + 1;
 }
 
-/** The default retry policy for a failure with this reason. */
 export function retryOf(reason: Fault): RetryPolicy {
   return isAnyDiskTrouble(reason) ? 'space' : 'backoff';
 }
 
-/** Keeps the failures of tasks in memory only: after a restart everything is tried again. */
+/** In memory only: after a restart everything is tried again. */
 export class FailureLedger {
   private readonly failures = new Map<string, TaskFailure>();
   private readonly settling = new Set<string>();
@@ -100,17 +90,13 @@ export class FailureLedger {
     return this.failures.get(keyOf(task));
   }
 
-  /** Call when the media change: everything may be tried again. */
   forgetAll(): void {
     this.failures.clear();
     this.settling.clear();
   }
 }
 
-/**
- * The key of a task. An image that several bundles name is
- * pulled once for all of them, and fails for all of them.
- */
+/** An image that several bundles name is pulled once for all, and fails for all. */
 export function keyOf(task: RunningTask): string {
   return task.kind === 'pull' ? `pull ${task.reference}` : `${task.kind} ${task.bundleId}`;
 }
@@ -137,7 +123,6 @@ function backoffMs(tries: number, random: () => number): number {
   return Math.round(Math.min(10_000, 1_000 * 2 ** (tries - 1)) * (1 - JITTER * random()));
 }
 
-/** Whether no quick try is left. */
 function isExhausted(retry: RetryPolicy, attempts: number): boolean {
   if (retry === 'observed') return false;
   if (retry === 'settling') return attempts > SETTLING_TRIES + BACKOFF_TRIES;

@@ -1,10 +1,10 @@
 import { untilAborted } from '../../platform/async/abort.ts';
 import type { EngineContext } from '../context.ts';
 
-/** What runs beside the rounds. @throws whatever aborted `signal`, and its own errors */
+/** @throws whatever aborted `signal`, and its own errors */
 type Work = (signal: AbortSignal) => Promise<void>;
 
-/** Work beside the rounds: one run at a time. The end of each run asks for a round. */
+/** Work beside the rounds: one run at a time. The end of each run requests a round. */
 export class Job {
   private readonly ending = new AbortController();
   private run: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined;
@@ -15,14 +15,12 @@ export class Job {
     return this.run !== undefined;
   }
 
-  /** Whether `stop` was called: nothing starts any more. */
   get isStopped(): boolean {
     return this.ending.signal.aborted;
   }
 
   /**
-   * Starts `work`, unless a run is under way: then it joins that one.
-   *
+   * Joins the current run, if there is one.
    * @throws the error of `work`; an abort when the job was stopped
    */
   async start(work: Work): Promise<void> {
@@ -40,8 +38,7 @@ export class Job {
   }
 
   /**
-   * Starts `work` after the run that is under way.
-   *
+   * After the current run.
    * @throws as `start`; whatever aborted `signal`: the run goes on
    */
   async startNext(work: Work, signal: AbortSignal): Promise<void> {
@@ -49,17 +46,16 @@ export class Job {
     await untilAborted(this.start(work), signal);
   }
 
-  /** Resolves at the end of the run that is under way. @throws whatever aborted `signal` */
+  /** Resolves at the end of the current run. @throws whatever aborted `signal` */
   async ended(signal: AbortSignal): Promise<void> {
     if (this.run !== undefined) await untilAborted(this.run.ended, signal);
   }
 
-  /** Aborts the run, if one is under way. */
   abort(): void {
     this.run?.controller.abort();
   }
 
-  /** Starts nothing more. A run has `graceMs` to end, and is aborted then. Resolves at its end. */
+  /** Starts nothing more. A run has `graceMs` to end, and is aborted then. */
   async stop(graceMs = 0): Promise<void> {
     this.ending.abort();
     const { run } = this;

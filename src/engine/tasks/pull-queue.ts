@@ -1,10 +1,8 @@
 import { afterPull, type PullQueue } from '../../domain/preload/pull-schedule.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
 
-/** The next step after a successful pull. */
 export interface Next {
   readonly starts: readonly RunningTask[];
-  /** Only a round can decide the next step. */
   readonly needsRound: boolean;
 }
 
@@ -12,34 +10,30 @@ const LATER: Next = { starts: [], needsRound: false };
 const ROUND: Next = { starts: [], needsRound: true };
 
 /**
- * The pulls that start one after another between two rounds. A round takes long for a release with
- * a thousand images, and pulls may be short. No pull starts before the first round.
+ * The pulls that start between two rounds. A round takes long for a release with a thousand images,
+ * and pulls may be short. None starts before the first round.
  */
 export class RunningQueue {
   private pullQueue: PullQueue | undefined;
-  /**
-   * Pulls that ended since a round began to observe. Undefined between rounds, and after `stop()`.
-   */
+  /** Pulls that ended since a round began. Undefined between rounds, and after `stop()`. */
   private ended: string[] | undefined;
 
-  /** Call when a round begins to observe. No pull starts until it has decided. */
+  /** Call when a round begins. No pull starts until it has decided. */
   begin(): void {
     this.pullQueue = undefined;
     this.ended = [];
   }
 
   /**
-   * Call when a round is requested. The cause may be a reason not to pull: no pull starts now or
-   * after the current round.
+   * Call when a round is requested, maybe with a reason not to pull: no pull starts now or after
+   * the current round.
    */
   stop(): void {
     this.pullQueue = undefined;
     this.ended = undefined;
   }
 
-  /**
-   * Takes the queue that a round decided. Returns what starts after the pulls that ended meanwhile.
-   */
+  /** Returns what starts after the pulls that ended meanwhile. */
   decided(next: PullQueue | undefined): Next {
     const missed = this.ended;
     this.ended = undefined;

@@ -5,21 +5,20 @@ import type { RunningTask } from '../../domain/state/memory.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { keyOf } from './failures.ts';
 
-/** How a task ended: with a pulled image, or in any other way. */
 export type TaskEnd = 'pulled' | 'ended';
 
-/** Long effects that run in parallel to the loop, each with its own AbortController. */
+/** Long effects beside the rounds, each with its own AbortController. */
 export class Tasks {
   private readonly table = new Map<string, { task: RunningTask; controller: AbortController; ended: Promise<void> }>();
 
-  /** @param onEnd called after each end, when the task is no longer listed */
+  /** @param onEnd called when the task is no longer listed */
   constructor(private readonly onEnd: (task: RunningTask, end: TaskEnd) => void) {}
 
   running(): readonly RunningTask[] {
     return [...this.table.values()].map((entry) => entry.task);
   }
 
-  /** Starts `work` unless the same task runs already. An error of `work` is ignored. */
+  /** Starts `work` unless the same task runs. An error of `work` is ignored. */
   start(task: RunningTask, work: (signal: AbortSignal) => Promise<TaskEnd>): void {
     const key = keyOf(task);
     if (this.table.has(key)) return;
@@ -37,7 +36,6 @@ export class Tasks {
     this.table.get(keyOf(task))?.controller.abort();
   }
 
-  /** Aborts all tasks and waits until they have ended. */
   async cancelAll(): Promise<void> {
     const entries = [...this.table.values()];
     for (const entry of entries) entry.controller.abort();
@@ -45,18 +43,18 @@ export class Tasks {
   }
 }
 
-/** Pause before a medium is read again after a failure. Doubled each time, up to the longest. */
+/** Pause before a medium is read again after a failure; doubled each time. */
 const PAUSE_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
 /**
- * The longest pause while the node's own disk can't be written, so that work on a medium continues
- * soon after there is space.
+ * The longest pause while the node's own disk can't be written, so that work continues soon after
+ * there is space.
  */
 const DISK_PAUSE_MAX_MS = 5_000;
 
 /**
- * Mounts and reads media in parallel to the loop, so that a slow or bad stick delays nothing else.
- * One job for each medium.
+ * Mounts and reads media beside the rounds, so that a slow or bad stick delays nothing else. One
+ * job for each medium.
  */
 export class MediaJobs {
   private readonly ending = new AbortController();
@@ -69,12 +67,11 @@ export class MediaJobs {
     private readonly onEnd: () => void,
   ) {}
 
-  /** Media that are being mounted or read, or that wait after a failure. */
   busy(): ReadonlySet<MediumId> {
     return new Set(this.jobs.keys());
   }
 
-  /** Why a job failed whose medium waits for another try. Undefined when none does. */
+  /** Why a job failed whose medium waits for another try. */
   obstacle(): Fault | undefined {
     // A failure of a medium that was unplugged no longer counts.
     return [...this.faults].find(([mediumId]) => this.jobs.has(mediumId))?.[1].reason;
@@ -90,7 +87,6 @@ export class MediaJobs {
     this.jobs.set(mediumId, ended);
   }
 
-  /** Aborts all jobs and waits until they have ended. */
   async stop(): Promise<void> {
     this.ending.abort();
     await Promise.allSettled(this.jobs.values());

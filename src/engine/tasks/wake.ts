@@ -1,7 +1,6 @@
 import { withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 
-/** Lets one loop sleep until it is woken. */
 export class Wake {
   private isPending = false;
   private dueAt = Number.POSITIVE_INFINITY;
@@ -15,14 +14,14 @@ export class Wake {
     this.interrupt?.abort();
   }
 
-  /** Ends the current or next wait when the monotonic clock reaches `at`. */
+  /** `at`: monotonic milliseconds. */
   kickAt(at: number): void {
     if (at >= this.dueAt) return;
     this.dueAt = at;
     this.interrupt?.abort();
   }
 
-  /** Resolves after a kick, after `ms`, or when `signal` aborts. Never throws. */
+  /** Never throws, also for an abort. */
   async wait(ms: number, signal: AbortSignal): Promise<void> {
     const endAt = this.clock.monotonic() + ms;
     for (;;) {

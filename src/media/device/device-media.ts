@@ -20,37 +20,26 @@ import { createPluggedDevice } from './plugged-device.ts';
 export interface DeviceMediaDeps {
   readonly units: DeviceUnits;
   readonly log: Log;
-  /** Directory of our mount points: `/run/stickpin/media`. */
+  /** `/run/stickpin/media`. */
   readonly mountDirectory: string;
-  /**
-   * The filesystems that may be mounted, by udev's `ID_FS_TYPE`: the setting `media.filesystems`.
-   */
+  /** udev's `ID_FS_TYPE` of filesystems that may be mounted (`media.filesystems`). */
   readonly filesystems: readonly string[];
   readonly query?: UdevQuery;
   readonly paths?: MachinePaths;
-  /**
-   * Pause before a device is checked again when systemd or udev gave no answer, in milliseconds.
-   * Default 5 s.
-   */
+  /** Pause when systemd or udev gave no answer, in milliseconds. Default 5 s. */
   readonly retryMs?: number;
 }
 
-/**
- * Only units of kernel names. Units of the same device by label, UUID and path all have another
- * dash.
- */
+/** Units of the same device by label, UUID and path all have another dash. */
 const KERNEL_NAME = /^dev-[^-]+\.device$/;
-/**
- * The alias from our udev rule for the same device. It appears and disappears with the medium, even
- * if the unit of the drive stays.
- */
+/** From our udev rule. It disappears with the medium, even if the unit of the drive stays. */
 const ALIAS = /^dev-stickpin-(bare-)?/;
 /** Of a partition, the name of its disk: a stick without a filesystem is known by its disk. */
 const PARTITION = /^(dev-(?:sd[a-z]+|mmcblk\d+(?=p)))p?\d+\.device$/;
-/** Skipped because every machine has dozens of terminals. */
+/** Every machine has dozens of terminals. */
 const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
 const QUESTION_TIMEOUT_MS = 10_000;
-/** Number of tries before the first check counts as complete without the unit. */
+/** Then the first check counts as complete without the unit. */
 const TRIES_OF_FIRST_LOOK = 3;
 
 interface Known {
@@ -65,9 +54,9 @@ interface DeviceWatch {
   /** With the reason. */
   readonly refused: Map<string, string>;
   readonly pending: Set<string>;
-  /** Units without an answer, and the number of tries. */
+  /** With the number of tries. */
   readonly unanswered: Map<string, number>;
-  /** Units that a person named. They need no mark of our udev rule. */
+  /** By a person, so they need no mark of our udev rule. */
   readonly named: Set<string>;
   sink: MediaSink | undefined;
   unsubscribe: Unsubscribe | undefined;
@@ -78,10 +67,8 @@ interface DeviceWatch {
 
 /**
  * Sticks, cards and discs that systemd reports (docs/runtime-facts.md, fact 25) and our udev rule
- * marks.
- *
- * An event only names the unit to check. Its current state is then read, one unit after another. So
- * the order of events and lost events do not matter.
+ * marks. An event only names the unit; its state is then read, one unit after another. So the order
+ * of events and lost events do not matter.
  */
 export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
   const { query = queryUdev, paths = machinePaths, retryMs = 5_000 } = deps;
@@ -167,8 +154,7 @@ async function lookAtPending(watch: DeviceWatch): Promise<void> {
       tryAgainLater(watch, unit, why, error);
     }
   }
-  // Here and not after the promise settles, because a unit that is added in between would never be
-  // checked.
+  // Not after the promise settles, because a unit that is added in between would never be checked.
   watch.working = undefined;
 }
 
@@ -197,7 +183,7 @@ async function examine(watch: DeviceWatch, unit: string, signal: AbortSignal): P
   lookAtDiskOf(watch, unit);
 }
 
-/** A partition without a filesystem, or a new one, decides whether its disk has none. */
+/** A disk counts as bare only without any filesystem on its partitions. */
 function lookAtDiskOf(watch: DeviceWatch, unit: string): void {
   const name = PARTITION.exec(unit)?.[1];
   if (name === undefined) return;
@@ -205,7 +191,7 @@ function lookAtDiskOf(watch: DeviceWatch, unit: string): void {
   if (watch.known.has(disk) || !watch.known.has(unit)) lookAt(watch, disk);
 }
 
-/** Reports a device as a medium, unless it was already reported. */
+/** Unless it was already reported. */
 function adopt(watch: DeviceWatch, unit: string, device: Device): void {
   const { known, deps } = watch;
   const before = known.get(unit);

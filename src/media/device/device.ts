@@ -7,38 +7,29 @@ import { isInFstab, type MountEntry, parseFstab, parseMountinfo } from '../mount
 import { hasHolders, partitionsOf, systemDisks, wholeDiskOf } from './system-disks.ts';
 
 export interface Device {
-  /** Kernel name: `sdb1`. */
   readonly name: string;
-  /** `/dev/sdb1`. */
   readonly node: string;
   readonly sysfsPath: string;
-  /** `major:minor`. */
   readonly number: string;
-  /**
-   * The kernel's sequence number of the disk since boot, different for each time it is plugged in.
-   * Undefined before Linux 5.15.
-   */
+  /** Of the disk, different for each time it is plugged in. Undefined before Linux 5.15. */
   readonly diskSeq: string | undefined;
   /** Empty for a stick that must be written first. */
   readonly filesystem: string;
   readonly filesystemUuid: string;
 }
 
-/**
- * Whether a device is a medium. `refused`: marked by our rule but must not be used, with the
- * reason.
- */
+/** `refused`: marked by our rule but must not be used. */
 export type DeviceVerdict =
   | { readonly kind: 'medium'; readonly device: Device }
   | { readonly kind: 'refused'; readonly name: string; readonly reason: string }
   | { readonly kind: 'other' };
 
-/** The files in which the machine describes its disks. Defaults are the real paths. */
+/** For tests; default: the real paths. */
 export interface MachinePaths {
   readonly sysRoot: string;
   readonly mountinfo: string;
   readonly fstab: string;
-  /** Folder with a file `<device>/options` for each mounted ext4, one option per line. */
+  /** Has `<device>/options` for each mounted ext4, one option per line. */
   readonly ext4: string;
 }
 
@@ -50,11 +41,8 @@ export const machinePaths: MachinePaths = {
 };
 
 /**
- * Judges the device at a path below /sys by udev's properties, the mounts, fstab(5) and the drivers
- * that use it.
- *
- * @param isNamed whether a person named it. Then no mark of our rule is needed; all other checks
- *   are the same
+ * By udev's properties, the mounts, fstab(5) and the drivers that use the device.
+ * @param isNamed by a person, so no mark of our rule is needed
  */
 export async function judgeDevice(
   sysfsPath: string,
@@ -95,10 +83,7 @@ function isFilesystem(properties: UdevProperties): boolean {
   return properties.ID_FS_USAGE === 'filesystem';
 }
 
-/**
- * Whether it is a disk with no filesystem, nor anything else, on it or on a partition. udev may not
- * have seen all partitions yet: then each of them has an event of its own.
- */
+/** udev may not have seen all partitions yet: then each of them has an event of its own. */
 async function isBare(
   sysfsPath: string,
   properties: UdevProperties,
@@ -136,9 +121,8 @@ async function readText(path: string): Promise<string> {
 }
 
 /**
- * A path as a systemd unit name of the given type, as `systemd-escape --path --suffix=mount` gives
- * it (systemd.unit(5), "String Escaping for Inclusion in Unit Names"): `/run/stickpin/media/7-sdb1`
- * → `run-stickpin-media-7\x2dsdb1.mount`.
+ * As `systemd-escape --path` (systemd.unit(5), "String Escaping for Inclusion in Unit Names"):
+ * `/run/stickpin/media/7-sdb1` → `run-stickpin-media-7\x2dsdb1.mount`.
  */
 export function unitNameOfPath(path: string, suffix: 'mount' | 'device'): string {
   const simplified = path.split('/').filter((part) => part !== '' && part !== '.');
@@ -157,20 +141,15 @@ function escapePart(part: string, isFirst: boolean): string {
     .join('');
 }
 
-/** udev's properties of a device: `DEVNAME`, `DISKSEQ`, `ID_FS_TYPE`, `STICKPIN_MEDIUM`, … */
+/** `DEVNAME`, `DISKSEQ`, `ID_FS_TYPE`, `STICKPIN_MEDIUM`, … */
 export type UdevProperties = Readonly<Record<string, string>>;
 
-/** Reads the properties of the device at a path below /sys. Undefined when there is no device. */
+/** By the path below /sys. Undefined when there is no device. */
 export type UdevQuery = (sysfsPath: string, signal: AbortSignal) => Promise<UdevProperties | undefined>;
 
 const run = promisify(execFile);
 
-/**
- * Runs `udevadm info --query=property --path=…`. It uses the path because the sandbox hides device
- * nodes.
- *
- * @throws AppError `media/udev` (`retry`) when udevadm can't be run.
- */
+/** By path, because the sandbox hides device nodes. @throws AppError `media/udev` (`retry`) */
 export const queryUdev: UdevQuery = async (sysfsPath, signal) => {
   try {
     const args = ['info', '--query=property', `--path=${sysfsPath}`];
@@ -188,10 +167,7 @@ export const queryUdev: UdevQuery = async (sysfsPath, signal) => {
   }
 };
 
-/**
- * Parses the `KEY=VALUE` lines of `udevadm info --query=property`. A value ends at the end of its
- * line.
- */
+/** Lines `KEY=VALUE` of `udevadm info --query=property`. */
 export function parseUdevProperties(text: string): UdevProperties {
   const pairs = text.split('\n').flatMap((line) => {
     const equals = line.indexOf('=');

@@ -10,19 +10,16 @@ import { type Device, type MachinePaths, readMounts, unitNameOfPath } from './de
 
 export interface PluggedDeviceDeps {
   readonly units: DeviceUnits;
-  /** Directory of our mount points: `/run/stickpin/media`. */
+  /** `/run/stickpin/media`. */
   readonly mountDirectory: string;
-  /** The filesystems that may be mounted, by udev's `ID_FS_TYPE`. */
+  /** udev's `ID_FS_TYPE` of filesystems that may be mounted. */
   readonly filesystems: readonly string[];
   readonly paths: MachinePaths;
 }
 
 const RELEASE_TIMEOUT_MS = 30_000;
 
-/**
- * A stick, disc or card as a medium. An existing mount is used; otherwise it is mounted at
- * `<mountDirectory>/<mediumId>`.
- */
+/** An existing mount is used; otherwise the device is mounted at `<mountDirectory>/<mediumId>`. */
 export function createPluggedDevice(mediumId: MediumId, device: Device, deps: PluggedDeviceDeps): PluggedMedium {
   const where = join(deps.mountDirectory, mediumId);
   const unit = unitNameOfPath(where, 'mount');
@@ -36,8 +33,7 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
       const present = await usableMount(device, unit, where, deps, signal);
       isOurs = present === undefined || present === where;
       if (present === undefined) await mount(device, unit, where, deps, signal);
-      // Between the check and the mount the device may have been replaced by another one with the
-      // same name.
+      // Another device may have got the same name since the check.
       if (!(await isSame(device))) throw gone(device);
       return openFolderMedium(present ?? where, 'medium');
     },
@@ -52,11 +48,10 @@ export function createPluggedDevice(mediumId: MediumId, device: Device, deps: Pl
 }
 
 /**
- * The existing mount point that may be read. A mount of ours is removed if an earlier version or
- * other settings made it and it would not be made now.
- *
- * @throws AppError `media/in-use` (`reject`) when somebody else has mounted it with an option by
- *   which a read error may stop this machine
+ * A mount of ours is removed if an earlier version or other settings made it and it would not be
+ * made now.
+ * @throws AppError `media/in-use` (`reject`) for a mount of others with which a read error may stop
+ *   this machine
  */
 async function usableMount(
   device: Device,
@@ -68,8 +63,7 @@ async function usableMount(
   const mounts = wholeMountsOf(device, await readMounts(paths));
   const [any] = mounts;
   if (any === undefined) return undefined;
-  // All mounts of a device share the option. It must be known before the first read, because that
-  // read may already stop the machine.
+  // All mounts of a device share the option. The first read may already stop the machine.
   const panics = await panicsOnError(any, device.name, paths.ext4);
   const foreign = mounts.find(({ mountPoint }) => mountPoint !== where);
   if (panics !== false && foreign !== undefined) throw panicking(device, foreign.mountPoint);
@@ -117,10 +111,7 @@ async function mount(
   throw panicking(device, 'another place');
 }
 
-/**
- * Compares the kernel's sequence number of the disk, because the next stick in the same port may
- * have the same path in /sys.
- */
+/** The next stick in the same port may have the same path in /sys, but not the same number. */
 async function isSame({ sysfsPath, diskSeq }: Device): Promise<boolean> {
   try {
     await access(sysfsPath);

@@ -15,8 +15,7 @@ export interface StickPaths extends MachinePaths {
 const SECTOR_BYTES = 512;
 
 /**
- * Reads what the machine says of a block device, named by a path below /dev or by a link to it.
- *
+ * By a path below /dev or a link to it.
  * @throws AppError `bundle/stick` (`reject`) when it is not a block device
  */
 export async function readStickFacts(
@@ -32,10 +31,7 @@ export async function readStickFacts(
   });
 }
 
-/**
- * As {@link readStickFacts}, for the device with this `major:minor`. @throws system errors of sysfs
- * as they are
- */
+/** As {@link readStickFacts}, by `major:minor`. @throws unchanged system errors of sysfs */
 export async function factsOf(
   number: string,
   query: UdevQuery,
@@ -83,8 +79,8 @@ export async function factsOf(
 }
 
 /**
- * Not every factory runs udev, a container for one. There only the name of a device is known: its
- * content can't be shown, and fstab is compared with the name.
+ * Without udev, as in a container, only the name of a device is known: its content can't be shown,
+ * and fstab is compared with the name.
  */
 async function propertiesOf(part: string, query: UdevQuery, signal: AbortSignal): Promise<UdevProperties | undefined> {
   return query(part, signal).catch((error: unknown) => {
@@ -132,10 +128,7 @@ async function flagOf(path: string, name: string): Promise<boolean> {
   return (await textOf(join(path, name))).trim() === '1';
 }
 
-/**
- * One in a reader that is built in, which the kernel does not call removable. eMMC has the type
- * MMC.
- */
+/** The kernel does not call a built-in reader removable. eMMC has the type MMC. */
 async function isSdCard(whole: string): Promise<boolean> {
   return basename(whole).startsWith('mmcblk') && (await textOf(join(whole, 'device', 'type'))).trim() === 'SD';
 }

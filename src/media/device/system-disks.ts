@@ -2,12 +2,12 @@ import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { MountEntry } from '../mounts.ts';
 
-/** Mount points that the machine needs to run. A disk with one of them is not a medium. */
+/** A disk with one of these mount points is not a medium. */
 const SYSTEM_MOUNTS = new Set(['/', '/usr', '/etc', '/var', '/boot', '/boot/efi', '/efi', '/sysroot']);
 
 /**
- * The whole disks (for example `sda`) with the filesystems of the system, resolved through
- * device-mapper and md. `sysRoot` is `/sys`.
+ * Whole disks (for example `sda`) of the system, resolved through device-mapper and md. `sysRoot`
+ * is `/sys`.
  */
 export async function systemDisks(mounts: readonly MountEntry[], sysRoot: string): Promise<ReadonlySet<string>> {
   const disks = new Set<string>();
@@ -19,12 +19,12 @@ export async function systemDisks(mounts: readonly MountEntry[], sysRoot: string
   return disks;
 }
 
-/** The whole disk of the block device at a path below /sys: `sdb` for `…/block/sdb/sdb1`. */
+/** `sdb` for `…/block/sdb/sdb1`. */
 export async function wholeDiskOf(sysfsPath: string): Promise<string> {
   return basename((await isPartition(sysfsPath)) ? dirname(sysfsPath) : sysfsPath);
 }
 
-/** The partitions of the whole disk at a path below /sys, as paths. */
+/** Paths below /sys. */
 export async function partitionsOf(sysfsPath: string): Promise<readonly string[]> {
   const below = (await namesIn(sysfsPath)).map((name) => join(sysfsPath, name));
   const are = await Promise.all(below.map(isPartition));

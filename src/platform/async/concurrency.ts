@@ -1,9 +1,6 @@
 import { deferred, untilAborted, withEither } from './abort.ts';
 
-/**
- * At most `limit` in parallel. The first failure aborts the others, and is thrown after all have
- * ended.
- */
+/** The first failure aborts the others, and is thrown after all have ended. */
 export async function forEachLimited<T>(
   items: readonly T[],
   limit: number,
@@ -30,8 +27,8 @@ export async function forEachLimited<T>(
 }
 
 /**
- * At most `atOnce` in parallel; yields results in the order of the items. The first error in that
- * order ends it. At the end, or when the consumer stops, it waits for all running work.
+ * Results come in the order of the items; the first error in that order ends it. At the end, or
+ * when the consumer stops, it waits for all running work.
  */
 export async function* inOrder<Item, Result>(
   items: Iterable<Item>,
@@ -58,13 +55,10 @@ export async function* inOrder<Item, Result>(
   }
 }
 
-/** Runs `work` after all earlier calls. An error does not stop the next. */
+/** An error does not stop the next work. */
 export type InTurn = <T>(signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
 
-/**
- * One work at a time, in the order of calls. A call rejects with the error of its work, or with
- * whatever aborted its signal before its turn; then its work is not run.
- */
+/** In the order of calls. A call that is aborted before its turn does not run. */
 export function oneAtATime(): InTurn {
   let last: Promise<unknown> = Promise.resolve();
   return (signal, work) => {
@@ -77,10 +71,7 @@ export function oneAtATime(): InTurn {
   };
 }
 
-/**
- * Caches the last call, for files that are often read and seldom change. The result is shared;
- * don't modify it.
- */
+/** Caches the last call. The result is shared; don't modify it. */
 export function rememberLast<T>(work: (text: string) => T): (text: string) => T {
   let last: { readonly text: string; readonly result: T } | undefined;
   return (text) => {
@@ -89,10 +80,7 @@ export function rememberLast<T>(work: (text: string) => T): (text: string) => T 
   };
 }
 
-/**
- * Calls during a run share the next run: each call waits for a run that began after it. An error
- * goes to all of them.
- */
+/** Each call waits for a run that began after it. An error goes to all of them. */
 export function shareRuns(work: () => Promise<void>): () => Promise<void> {
   let underWay: Promise<unknown> = Promise.resolve();
   let next: Promise<void> | undefined;
@@ -110,14 +98,12 @@ export function shareRuns(work: () => Promise<void>): () => Promise<void> {
 /** A limit of parallel work. */
 export interface Places {
   /**
-   * In the order of calls. @returns gives the place back, once
-   *
-   * @throws whatever aborted `signal` meanwhile
+   * In the order of calls. @returns gives the place back, once @throws whatever aborted `signal`
    */
   take(signal: AbortSignal): Promise<() => void>;
 }
 
-/** A place also takes one of `around`, if given, which several of them share. */
+/** A place also takes one of `around`, which several limits share. */
 export function createPlaces(count: number, around?: Places): Places {
   let free = count;
   const waiting = new Set<() => void>();
@@ -163,9 +149,7 @@ export function createPlaces(count: number, around?: Places): Places {
 }
 
 /**
- * Waits for `work` until `signal` aborts. `work` keeps its place until its end: a system call that
- * hangs can't be interrupted.
- *
+ * `work` keeps its place until its end: a system call that hangs can't be interrupted.
  * @throws as `work`; whatever aborted `signal`
  */
 export async function inPlace<T>(places: Places, signal: AbortSignal, work: () => Promise<T>): Promise<T> {

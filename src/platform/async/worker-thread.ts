@@ -13,7 +13,6 @@ export interface WorkerThreadOptions<Message> {
 export interface WorkerThread<Task> {
   /** `transfer` names buffers that are moved instead of copied. */
   post(task: Task, transfer?: readonly TransferListItem[]): void;
-  /** At once. */
   end(reason: unknown): void;
 }
 

@@ -36,7 +36,6 @@ export function diskFaultMessage(path: string, fault: DiskFault): string {
 /** About the size of one write of a small database. */
 const PROBE_BYTES = 64 * 1024;
 
-/** Writes and removes a small file. */
 export function probeDisk(directory: string): DiskFault | undefined {
   const path = join(directory, `.stickpin-probe-${process.pid}`);
   try {

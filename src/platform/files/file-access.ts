@@ -14,8 +14,8 @@ export type Allocate = (sizeBytes: number) => Buffer;
 export const newBuffer: Allocate = (sizeBytes) => Buffer.allocUnsafeSlow(sizeBytes);
 
 /**
- * One buffer for a stream: a chunk is valid until the next one is read. Short-lived large buffers
- * cost more than the copy of their bytes: memory is mapped, cleared and collected for each.
+ * For a stream: a chunk is valid until the next one is read. Short-lived large buffers cost more
+ * than a copy: memory is mapped, cleared and collected for each.
  */
 export function oneBuffer(): Allocate {
   let buffer: Buffer | undefined;
@@ -26,12 +26,9 @@ export function oneBuffer(): Allocate {
 }
 
 /**
- * Closes a watch of chokidar for good.
- *
- * `close()` alone does not: running checks end later. One that finds the only watched entry gone
- * calls `add()` with the folder around it (chokidar 5, `_remove`), which opens the watch again, and
- * the process would not end. One that fails emits `error` without a listener, so that it would be
- * thrown.
+ * `close()` of chokidar is not enough: running checks end later. One that finds the only watched
+ * entry gone calls `add()` with the folder around it (chokidar 5, `_remove`), and the process would
+ * not end. One that fails emits `error` without a listener.
  */
 export async function closeWatcher(watcher: FSWatcher): Promise<void> {
   watcher.add = () => watcher;
@@ -47,8 +44,8 @@ interface OpenAccess {
 }
 
 /**
- * Who may write a path beside root and one user; undefined: nobody. Access control lists show in
- * the group bits (acl(5)). A sticky bit does not keep others from adding files to a folder.
+ * Who may write a path beside root and one user. Access control lists show in the group bits
+ * (acl(5)). A sticky bit does not keep others from adding files to a folder.
  */
 export function openAccess(
   path: string,
@@ -70,16 +67,13 @@ const FUSE = 0x65735546;
 const FILES_AT_ONCE = 16;
 
 /**
- * Brings a folder with all files and names in it to the disk.
- *
- * syncfs(2), by sync(1), takes a fraction of the time of an fsync(2) for each of thousands of small
- * files. Each is synced on its own:
- *
+ * Brings a folder with all files and names in it to the disk. syncfs(2), by sync(1), takes a
+ * fraction of the time of an fsync(2) for each of thousands of small files. Each is synced on its
+ * own:
  * - before Linux 5.8, where syncfs(2) does not report failed writes (syncfs(2), "VERSIONS");
  * - on FUSE, where most filesystems do not get it;
  * - without sync(1), or its `-f`.
- *
- * @throws system errors as they are; Error when the disk fails
+ * @throws unchanged system errors; Error when the disk fails
  */
 export async function syncTree(folder: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
@@ -89,11 +83,7 @@ export async function syncTree(folder: string, signal: AbortSignal): Promise<voi
   await syncEach(folder, signal);
 }
 
-/**
- * Files first, then folders, from the innermost on.
- *
- * @throws system errors as they are
- */
+/** Files first, then folders, from the innermost on. @throws unchanged system errors */
 export async function syncEach(folder: string, signal: AbortSignal): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());

@@ -12,20 +12,15 @@ export type ConfigFile =
       readonly kind: 'unreadable';
       readonly path: string;
       readonly reason: string;
-      /** A link to nothing. */
       readonly isDangling: boolean;
     };
 
-/** A file that its reader will reject. `reason` is a phrase: `line 3 ends too early`. */
 export interface ConfigFault {
   readonly file: string;
   readonly reason: string;
 }
 
-/**
- * A date, a time or both, as written in the file: `1979-05-27T00:32:00.5-07:00`. So it can be
- * written again without loss.
- */
+/** As written in the file, for example `1979-05-27T00:32:00.5-07:00`, so that nothing is lost. */
 export class TomlMoment {
   readonly text: string;
 
@@ -34,10 +29,7 @@ export class TomlMoment {
   }
 }
 
-/**
- * TOML as a plain tree, or why it isn't TOML. Integers are bigint and floats are number, so that
- * both can be written again unchanged. Dates and times are {@link TomlMoment}.
- */
+/** Integers are bigint and floats are number, so that both can be written again unchanged. */
 type ParsedToml =
   | { readonly kind: 'table'; readonly table: TomlTable }
   | { readonly kind: 'fault'; readonly reason: string };
@@ -61,10 +53,7 @@ export function isTable(value: unknown): value is TomlTable {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof TomlMoment);
 }
 
-/**
- * Reads one file; undefined when there is none, as when it was removed since its directory was
- * listed. A dangling link is `unreadable`.
- */
+/** Undefined when it is absent, as when it was removed since the directory was listed. */
 export async function readConfigFile(path: string, signal: AbortSignal): Promise<ConfigFile | undefined> {
   try {
     return { kind: 'read', path, text: await readFile(path, { encoding: 'utf8', signal }) };
@@ -74,16 +63,13 @@ export async function readConfigFile(path: string, signal: AbortSignal): Promise
     if (!isMissing) return { kind: 'unreadable', path, reason: reasonOf(error), isDangling: false };
     const found = await lstat(path).catch(() => undefined);
     if (found === undefined) return undefined;
-    // A file that is there now has been written in between.
+    // The file was written in between.
     if (!found.isSymbolicLink()) return readConfigFile(path, signal);
     return { kind: 'unreadable', path, reason: reasonOf(error), isDangling: true };
   }
 }
 
-/**
- * The paths of all files below a directory, none when it doesn't exist. Names are in byte order,
- * and the files of a directory are at its position (Go's filepath.Walk).
- */
+/** In byte order of names; the files of a directory are at its position (Go's filepath.Walk). */
 export async function walkFiles(directory: string, options: { readonly recursive: boolean }): Promise<string[]> {
   const found: string[] = [];
   for (const entry of await entriesOf(directory)) {
@@ -104,28 +90,22 @@ async function entriesOf(directory: string) {
   }
 }
 
-/**
- * Where stickpin has put something for a container runtime: a file with one absolute path a line.
- * Scripts read it when the daemon does not run.
- */
+/** A file with one absolute path a line. Scripts read it when the daemon does not run. */
 export interface PathRecord {
-  /** In the order of writing. Empty when there is no file. */
+  /** In the order of writing. */
   read(): Promise<readonly string[]>;
   /**
-   * Durable when it resolves. An equal record is not written.
-   *
-   * @throws AppError `runtime/config`, `runtime/write`, `runtime/no-space`
+   * Durable when it resolves. @throws AppError `runtime/config`, `runtime/write`,
+   * `runtime/no-space`
    */
   write(paths: readonly string[]): Promise<void>;
 }
 
 /**
- * The {@link PathRecord} in the file at `path`. A file that can't be read counts as empty.
- *
- * @param knownAnyway paths that the scripts look at without a record
+ * A file that can't be read counts as empty.
+ * @param knownAnyway paths that the scripts know without a record
  */
 export function createPathRecord(path: string, knownAnyway: readonly string[]): PathRecord {
-  /** What could not be written, while that does no harm. */
   let unwritten: readonly string[] | undefined;
   const read = async () => unwritten ?? linesOf((await readIfPresent(path).catch(() => undefined)) ?? '');
   return {
@@ -139,7 +119,7 @@ export function createPathRecord(path: string, knownAnyway: readonly string[]): 
         await writeDurably({ path }, paths.map((each) => `${each}\n`).join(''));
         unwritten = undefined;
       } catch (error) {
-        // A full disk of the state must not keep anything from usual places.
+        // A full disk must not keep anything from usual places.
         if (!paths.every((each) => knownAnyway.includes(each))) throw error;
         unwritten = paths;
       }
@@ -152,10 +132,8 @@ function linesOf(text: string): readonly string[] {
 }
 
 /**
- * As {@link replaceFile}, for a file that a container runtime reads.
- *
- * @returns whether anything was written.
- * @throws AppError `runtime/write` or `runtime/no-space` (`wait`).
+ * @returns whether anything was written @throws AppError `runtime/write`, `runtime/no-space`
+ *   (`wait`)
  */
 export async function writeDurably(file: DurableFile, content: string | Buffer): Promise<boolean> {
   try {

@@ -12,19 +12,13 @@ interface WatchOptions {
   /** Files that stickpin writes. They are ignored. */
   readonly ownPaths: readonly string[];
   readonly log: Log;
-  /**
-   * How often, in milliseconds, to check for changes that the kernel did not report. Default 30 s.
-   */
+  /** For changes that the kernel did not report. Default 30 s. */
   readonly lookMs?: number;
 }
 
 /**
- * Calls `listener` when a file at or below one of `paths` is added, removed or changed. Paths need
- * not exist yet. Links are not followed.
- *
- * The kernel does not report everything: a file that is replaced twice at once may lose its watch,
- * and a mount hides a folder that is watched. So the files are compared now and then with those of
- * the last call.
+ * Paths need not exist yet, and links are not followed. The files are also compared now and then:
+ * one that is replaced twice at once may lose its watch, and a mount hides a watched folder.
  */
 export function watchConfig(
   paths: readonly string[],
@@ -34,10 +28,7 @@ export function watchConfig(
   const own = new Set(ownPaths);
   let isStopped = false;
   let seen: string | undefined;
-  /**
-   * The listener reads the files only after their state was noted, so that no later change is
-   * missed.
-   */
+  /** The state is noted before the listener reads, so that no later change is missed. */
   const report = shareRuns(async () => {
     seen = await stateOf(paths, own);
     if (!isStopped) listener();
@@ -58,7 +49,6 @@ export function watchConfig(
   };
 }
 
-/** A text that differs when one of the files or folders is another one, or was written to. */
 async function stateOf(paths: readonly string[], own: ReadonlySet<string>): Promise<string> {
   const states = await Promise.all(paths.filter((path) => !own.has(path)).map((path) => entryState(path, own)));
   return states.join('\n');
@@ -68,7 +58,7 @@ async function stateOf(paths: readonly string[], own: ReadonlySet<string>): Prom
 async function entryState(path: string, own: ReadonlySet<string>): Promise<string> {
   try {
     const stats = await lstat(path, { bigint: true });
-    // A folder changes when our own files in it do, which is no change to report.
+    // The time of a folder also changes with our own files.
     if (!stats.isDirectory()) return fileState(path, stats);
     const names = (await readdir(path)).sort();
     return `${path}/\n${await stateOf(

@@ -1,9 +1,6 @@
 import { isTable, TomlMoment, type TomlTable } from './config-file.ts';
 
-/**
- * A TOML basic string (TOML 1.0, "String"): quotes, backslashes and control characters escaped,
- * lone surrogates replaced by U+FFFD.
- */
+/** TOML 1.0, "String". Lone surrogates are replaced by U+FFFD. */
 export function tomlString(text: string): string {
   const escaped = Array.from(Buffer.from(text).toString(), (character) => {
     if (character === '"' || character === '\\') return `\\${character}`;
@@ -13,7 +10,7 @@ export function tomlString(text: string): string {
   return `"${escaped.join('')}"`;
 }
 
-/** Any TOML value on one line, tables inline. `value` comes from `parseToml()`. */
+/** On one line. `value` comes from `parseToml()`. */
 function tomlValue(value: unknown): string {
   if (typeof value === 'string') return tomlString(value);
   if (Array.isArray(value)) return `[${value.map(tomlValue).join(', ')}]`;
@@ -24,10 +21,7 @@ function tomlValue(value: unknown): string {
   return `{ ${members.join(', ')} }`;
 }
 
-/**
- * TOML 1.0, "Float": `inf` and `nan` are lower case, and without a point or an exponent it would be
- * an integer.
- */
+/** TOML 1.0, "Float": without a point or an exponent it would be an integer. */
 function tomlFloat(value: number): string {
   if (Number.isNaN(value)) return 'nan';
   if (!Number.isFinite(value)) return value > 0 ? 'inf' : '-inf';
@@ -35,10 +29,7 @@ function tomlFloat(value: number): string {
   return /[.e]/.test(text) ? text : `${text}.0`;
 }
 
-/**
- * The lines of a table: its own values, then each table in it under `[path.key]`. The root table
- * has the path ''.
- */
+/** Its own values, then each table in it under `[path.key]`. The root table has the path ''. */
 export function tomlTableLines(table: TomlTable, path = ''): string[] {
   const entries = Object.entries(table);
   const values = entries

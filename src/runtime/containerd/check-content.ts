@@ -21,7 +21,7 @@ interface Checking extends ContentCheckClients {
   readonly blobs: Map<Digest, BlobState>;
 }
 
-/** Codes of gRPC that are about the blob and not about the runtime. */
+/** These are about the blob, not the runtime. */
 const ABOUT_THE_BLOB: Readonly<Record<number, BlobState>> = {
   2: 'unreadable', // unknown: an error of the disk
   5: 'lost',
@@ -34,11 +34,9 @@ const ABOUT_THE_BLOB: Readonly<Record<number, BlobState>> = {
 const SNAPSHOTTER_FOLDER = /\/io\.containerd\.snapshotter\.v1\.([^/]+)$/;
 
 /**
- * A check that reads all blobs of images that containerd keeps, and compares their digests. Each
- * blob is read once, however many images share it.
- *
- * A layer may be without its blob when it is unpacked (`discard_unpacked_layers`), or without its
- * snapshot when its blob is there: containerd then unpacks it with the next container.
+ * Reads all blobs of images, each once, and compares their digests. A layer may have no blob when
+ * it is unpacked (`discard_unpacked_layers`), or no snapshot when its blob exists: containerd
+ * unpacks it with the next container.
  */
 export function openContentCheck(clients: ContentCheckClients): ContentCheck {
   const checking: Checking = { ...clients, blobs: new Map() };
@@ -118,10 +116,7 @@ async function readWhole(
   return readBytes < sizeBytes ? 'truncated' : 'altered';
 }
 
-/**
- * How many layers from the lowest are unpacked. Undefined when the snapshotter is not known. A
- * snapshot can't be without its parents.
- */
+/** From the lowest. Undefined for an unknown snapshotter. A snapshot always has its parents. */
 async function unpackedLayers(
   { cri, content, clock }: ContentCheckClients,
   layers: readonly ExpectedLayer[],
@@ -137,7 +132,7 @@ async function unpackedLayers(
   return 0;
 }
 
-/** The names of the snapshots of layers (OCI image-spec, config.md, "Layer ChainID"). */
+/** OCI image-spec, config.md, "Layer ChainID". */
 export function chainIds(layers: readonly Pick<ExpectedLayer, 'diffId'>[]): readonly string[] {
   const ids: string[] = [];
   for (const { diffId } of layers) {

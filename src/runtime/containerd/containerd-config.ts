@@ -13,30 +13,30 @@ export type ConfiguredRegistry =
 interface RegistrySettings {
   /** '' when none is set. */
   readonly configPath: string;
-  /** The image of pod sandboxes. '' when none is set. */
+  /** Of pod sandboxes. '' when none is set. */
   readonly sandboxImage: string;
-  /** They set the older `registry.mirrors`. */
+  /** The older `registry.mirrors`. */
   readonly hasMirrors: boolean;
-  /** They set something that makes containerd 2 pull without its transfer service. */
+  /** containerd 2 then pulls without its transfer service. */
   readonly pullsLocally: boolean;
 }
 
-/** Table of the images of CRI, in files of version 3. */
+/** In files of version 3. */
 const IMAGES_TABLE = 'io.containerd.cri.v1.images';
-/** The same, with those of versions 1 and 2. */
+/** Also in versions 1 and 2. */
 const TABLES = [IMAGES_TABLE, 'io.containerd.grpc.v1.cri', 'cri'];
 /**
  * With each of these containerd pulls as 1.7 does (`CheckLocalImagePullConfigs` in its
- * `internal/cri/config`). There are more, but no harm comes of one that is not known here.
+ * `internal/cri/config`). An unknown one does no harm.
  */
 const LOCAL_PULL_SETTINGS = ['use_local_image_pull', 'discard_unpacked_layers'];
 /** containerd reads each file once; this bounds ours. */
 const MAX_FILES = 200;
 
 /**
- * Reads `config_path` from the file at `path` and from the files that its `imports` name, in
- * containerd's order (containerd, cmd/containerd/server/config, LoadConfig): a file before its
- * imports. A later value wins, also an empty one: `containerd config dump` of 2.1.9 shows that.
+ * Reads `config_path` from the file at `path` and its `imports`, in containerd's order (containerd,
+ * cmd/containerd/server/config, LoadConfig): a file before its imports. A later value wins, also an
+ * empty one: `containerd config dump` of 2.1.9 shows that.
  */
 export async function readConfiguredRegistry(path: string, signal: AbortSignal): Promise<ConfiguredRegistry> {
   const pending = [path];
@@ -61,7 +61,6 @@ export async function readConfiguredRegistry(path: string, signal: AbortSignal):
   return { kind: 'read', ...found, pullsLocally: [...local.values()].includes(true) };
 }
 
-/** Undefined when it can't be read or parsed. */
 async function tableAt(path: string): Promise<TomlTable | 'absent' | undefined> {
   try {
     const text = await readIfPresent(path);
@@ -89,7 +88,7 @@ function registryIn({ plugins }: TomlTable): { configPath?: string; hasMirrors?:
   return found;
 }
 
-/** In files of version 3 it stands among the pinned images. */
+/** In files of version 3 it is among the pinned images. */
 function sandboxIn({ plugins }: TomlTable): { sandboxImage?: string } {
   const found = TABLES.flatMap((name) => {
     const plugin = isTable(plugins) ? plugins[name] : undefined;
@@ -113,7 +112,7 @@ function stringsIn(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : [];
 }
 
-/** The files of one entry of `imports`. Only the last part of a path may have wildcards here. */
+/** Only the last part of a path may have wildcards. */
 async function importedBy(importer: string, pattern: string): Promise<readonly string[]> {
   const path = isAbsolute(pattern) ? pattern : join(dirname(importer), pattern);
   if (!/[*?]/.test(path)) return [path];
@@ -134,12 +133,9 @@ async function importedBy(importer: string, pattern: string): Promise<readonly s
 }
 
 /**
- * The image of pod sandboxes. containerd 1.7 reports it, its default too. containerd 2 does not, so
- * that its configuration is read; its default is not known then.
- *
+ * containerd 1.7 reports it, or its default. The configuration of containerd 2 is read; its default
+ * is not known.
  * @param info the verbose answer of CRI `Status`
- * @param configFile the main configuration file, where it is known
- * @returns undefined when it is not known
  */
 export async function sandboxImage(
   info: Readonly<Record<string, string>>,

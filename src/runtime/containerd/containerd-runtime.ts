@@ -22,22 +22,16 @@ import {
 export interface ContainerdRuntimeOptions {
   /** Default `/run/containerd/containerd.sock`. */
   readonly socketPath?: string;
-  /** Units that may run it. Default `containerd.service`. */
+  /** Default `containerd.service`. */
   readonly unitNames?: readonly string[];
   readonly units: UnitControl;
   readonly mirror: MirrorAddress;
-  /**
-   * Default: the `config_path` that containerd reports, or `/etc/containerd/certs.d` when it
-   * reports none.
-   */
+  /** Default: the reported `config_path`, or `/etc/containerd/certs.d`. */
   readonly certsDirectory?: string;
-  /**
-   * The main configuration file. Read where containerd does not report its `config_path`. Default
-   * `/etc/containerd/config.toml`.
-   */
+  /** Read for an unreported `config_path`. Default `/etc/containerd/config.toml`. */
   readonly configFile?: string;
   readonly foldersFile: string;
-  /** Deadline of an observation. Default 15 s. */
+  /** Default 15 s. */
   readonly observeTimeoutMs?: number;
   readonly protoRoot?: string;
   readonly clock?: Clock;
@@ -58,9 +52,9 @@ const TRAITS: RuntimeTraits = {
 const REPIN_MS = 2_000;
 
 /**
- * containerd: mirrors by `hosts.toml`, which it reads at each pull; pins by label; images over CRI.
- * It needs no reload, so `force` is ignored. An image to be pinned is labelled right after its
- * pull, before a garbage collection can remove it.
+ * Mirrors by `hosts.toml`, pins by label, images over CRI. No reload is needed, so `force` is
+ * ignored. A pinned image is labelled right after its pull, before a garbage collection can remove
+ * it.
  */
 export function createContainerdRuntime(options: ContainerdRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/run/containerd/containerd.sock', unitNames = ['containerd.service'], protoRoot } = options;
@@ -117,8 +111,8 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       try {
         await stop.guard((inner) => cri.pullImage(reference, inner), signal);
       } finally {
-        // A pull that was aborted may have taken the label too, and no round may follow. If it
-        // can't be set, the next round sees that and requests it.
+        // An aborted pull may have taken the label too. If it can't be set, the next round requests
+        // it.
         await pinPulled(reference).catch(() => undefined);
       }
     },

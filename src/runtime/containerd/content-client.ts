@@ -4,29 +4,25 @@ import { createGrpcClient, type GrpcClient } from '../cri/grpc-client.ts';
 import { grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
 
 /**
- * containerd's own Content and Snapshots services in the namespace of Kubernetes. Each throws
- * AppError with a `PullErrorCode`, unless it says otherwise.
+ * Content and Snapshots services of containerd. Each throws AppError with a `PullErrorCode`, unless
+ * it says otherwise.
  */
 export interface ContentClient {
-  /** Size of the blob in bytes as its record says. Undefined when there is no record. */
+  /** In bytes as the record says. Undefined when there is none. */
   sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
   /**
-   * The bytes of the blob from `startByte` (default 0), in messages of at most some MiB. Has no
-   * deadline.
-   *
-   * @throws the `ServiceError` of grpc-js as it is, whose code tells a lost file from a runtime
-   *   that does not answer
+   * Messages of at most some MiB; no deadline.
+   * @throws the unchanged `ServiceError`, whose code tells a lost file from an absent runtime
    */
   read(digest: Digest, signal: AbortSignal, startByte?: number): AsyncIterable<Buffer>;
   /**
-   * Removes the record of a blob. A missing one is not an error. Its file stays until
-   * {@link collectGarbage}, and a pull before that would take it as it is (docs/runtime-facts.md,
-   * fact 40).
+   * Removes the record, if there is one. The file stays until {@link collectGarbage}, and a pull
+   * before that would use it (docs/runtime-facts.md, fact 40).
    */
   remove(digest: Digest, signal: AbortSignal): Promise<void>;
-  /** Removes the files of blobs and snapshots that nothing holds. Takes up to a minute. */
+  /** Removes unused blobs and snapshots. Takes up to a minute. */
   collectGarbage(signal: AbortSignal): Promise<void>;
-  /** Whether the snapshotter has a committed snapshot of this name. */
+  /** Only committed snapshots count. */
   hasSnapshot(snapshotter: string, name: string, signal: AbortSignal): Promise<boolean>;
   close(): void;
 }
@@ -37,7 +33,7 @@ const CONTENT = 'containerd.services.content.v1.Content';
 const HEADERS = { 'containerd-namespace': 'k8s.io' };
 const TIMEOUT_MS = 10_000;
 const COLLECT_MS = 60_000;
-/** A lease that holds nothing: containerd collects garbage when it is deleted. */
+/** An empty lease: containerd collects garbage when it is deleted. */
 const LEASE = 'io.stickpin.collect-garbage';
 
 export function createContentClient(options: {
@@ -49,7 +45,7 @@ export function createContentClient(options: {
   const content = clientOf('containerd/services/content/v1/content.proto');
   const snapshots = clientOf('containerd/services/snapshots/v1/snapshots.proto');
   const leases = clientOf('containerd/services/leases/v1/leases.proto');
-  /** Undefined when what the request names does not exist, or exists already. */
+  /** Undefined when the object does not exist, or exists already. */
   const ask = async (
     grpc: GrpcClient,
     service: string,

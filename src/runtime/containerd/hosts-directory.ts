@@ -9,28 +9,22 @@ import { type HostsToml, parseHostsToml, readHostsToml, renderHostsToml, withAbs
 
 export interface HostsDirectory {
   /**
-   * Makes our registry the first host of the registries of exactly these repositories. Every other
-   * `hosts.toml` of ours is removed, and the user's original file is put back.
-   *
+   * Makes our registry the first host of exactly these repositories. Every other `hosts.toml` of
+   * ours is removed, and the user's original file is restored.
    * @throws AppError `runtime/config` for the first registry whose configuration allows no mirror,
-   *   after all others have theirs; `runtime/write`
+   *   after the others; `runtime/write`
    */
   apply(repositories: readonly string[], signal: AbortSignal): Promise<void>;
-  /**
-   * Repositories mirrored to our registry now, sorted. Those mirrored to another address appear as
-   * `stale …`.
-   */
+  /** Sorted. Those mirrored to another address appear as `stale …`. */
   rendered(signal: AbortSignal): Promise<string[]>;
 }
 
 /**
- * {@link HostsDirectory} on the first of the directories of `config_path`. containerd uses the
- * first one that has a folder for a registry. So what the others have for it is taken into our
- * file.
- *
- * INVARIANTS: a user's file gets a second name (a hard link) before our file takes its name, and
- * keeps it until the file has its own name back. So a complete copy exists at any time, also after
- * a crash, and owner, mode and times stay.
+ * Acts on the first directory of `config_path`. containerd uses the first one that has a folder for
+ * a registry, so our file includes the configuration of the others.
+ * INVARIANT: a user's file gets a second name (a hard link) before our file takes its name, and
+ * keeps it until the file has its own name back. So a complete copy always exists, also after a
+ * crash, and owner, mode and times stay.
  */
 export function createHostsDirectory(
   [certsDirectory, ...others]: readonly [string, ...string[]],
@@ -69,11 +63,7 @@ export function createHostsDirectory(
   };
 }
 
-/**
- * Acts on each item, also after the runtime's configuration has kept one of them from it.
- *
- * @throws the first AppError `runtime/config`, at the end; any other error at once
- */
+/** @throws the first AppError `runtime/config`, at the end; any other error at once */
 export async function forEachAllowed<T>(items: Iterable<T>, act: (item: T) => Promise<void>): Promise<void> {
   const faults: AppError[] = [];
   for (const item of items) {
@@ -86,8 +76,8 @@ export async function forEachAllowed<T>(items: Iterable<T>, act: (item: T) => Pr
 }
 
 /**
- * Whether our file has behind our mirror what the user configures now, since mirrors stay for long.
- * A broken file counts as unchanged, because nothing can be written before it is mended.
+ * Whether our file still includes the user's configuration. A broken file counts as unchanged,
+ * because nothing can be written before it is repaired.
  */
 async function isAsConfigured(
   place: Place,
@@ -114,8 +104,8 @@ async function restoreUnless(
   if (ours !== undefined && wanted.has(ours.registry)) return;
   const hasSaved = (await readIfPresent(join(directory, SAVED))) !== undefined;
   if (ours === undefined) {
-    // Somebody replaced our file, or a crash came before ours was in place: the file with the
-    // original name is the newer one.
+    // Somebody replaced our file, or a crash came before ours was written: the original name is
+    // newer.
     if (hasSaved) await unlink(join(directory, SAVED));
     return;
   }
@@ -126,8 +116,8 @@ async function restoreUnless(
 }
 
 /**
- * Removes it in one step. For an empty directory containerd assumes a host without mirrors and
- * doesn't read `_default`.
+ * In one step: for an empty directory containerd assumes a host without mirrors and doesn't read
+ * `_default`.
  */
 async function removeDirectory(directory: string): Promise<void> {
   const doomed = join(dirname(directory), `${SCRATCH}gone`);
@@ -189,31 +179,28 @@ function groupByRegistry(repositories: readonly string[]): Map<string, string[]>
 const FILE = 'hosts.toml';
 /** The user's file, while ours has its name. */
 const SAVED = 'hosts.toml.stickpin-saved';
-/** Our file while it is written. A crash may leave it. */
+/** Our file during a write. A crash may leave it. */
 const STAGED = `.${FILE}.stickpin-new`;
-/** How the names of folders begin that are being made or removed. */
+/** Prefix of folders that are being made or removed. */
 const SCRATCH = '.stickpin-';
 const DEFAULT = '_default';
 
 interface Place {
   readonly certsDirectory: string;
-  /** The further directories that the user's configuration for the registry may be in. */
+  /** Further directories of the user's configuration. */
   readonly others: readonly string[];
   readonly registry: string;
 }
 
 /**
- * The user's configuration for the registry of an existing directory: what is in it, or what it
- * hides if it is there for our file alone.
- *
- * @param madeDirectory whether stickpin made the directory
+ * The user's configuration for the registry of an existing directory: its content, or what it hides
+ * if only our file is in it.
  * @throws AppError `runtime/config` when a file is broken
  */
 async function configuredTable(place: Place, directory: string, madeDirectory: boolean): Promise<TomlTable> {
   return madeDirectory && (await hasOnlyOurs(directory)) ? inheritedTable(place) : ownTable(directory);
 }
 
-/** Whether nothing but our file is in a directory. */
 async function hasOnlyOurs(directory: string): Promise<boolean> {
   return (await readdir(directory)).every((name) => name === FILE || name === STAGED);
 }
@@ -224,10 +211,8 @@ async function ownTable(directory: string): Promise<TomlTable> {
 }
 
 /**
- * The configuration that our folder would disable: `_default` beside it, which applies to every
- * registry without a folder, or else the same in the further directories. What stickpin wrote there
- * is left out.
- *
+ * What our folder would disable: `_default` beside it, or the same in the further directories,
+ * without what stickpin wrote.
  * @throws AppError `runtime/config` when the file is broken
  */
 async function inheritedTable({ certsDirectory, others, registry }: Place): Promise<TomlTable> {
@@ -242,9 +227,7 @@ async function inheritedTable({ certsDirectory, others, registry }: Place): Prom
 }
 
 /**
- * The name of the folder for a registry, or of a link to one, which containerd follows. containerd
- * tries `host_port_` before `host:port`.
- *
+ * A link counts, which containerd follows. containerd tries `host_port_` before `host:port`.
  * @throws AppError `runtime/config` when something else has the name
  */
 async function folderFor(certsDirectory: string, registry: string): Promise<string | undefined> {
@@ -253,9 +236,7 @@ async function folderFor(certsDirectory: string, registry: string): Promise<stri
   return undefined;
 }
 
-/**
- * The folders of registries in a directory, without links. Empty when there is no such directory.
- */
+/** Without links. Empty when there is no such directory. */
 async function subdirectories(directory: string): Promise<string[]> {
   try {
     const entries = await readdir(directory, { withFileTypes: true });
@@ -267,8 +248,8 @@ async function subdirectories(directory: string): Promise<string[]> {
 }
 
 /**
- * Whether a folder is there, or a link to one. What can't be read may be in force for containerd,
- * so that it must not count as missing: the sandbox hides some folders of the node.
+ * Or a link to one. What can't be read counts, since containerd may use it: the sandbox hides some
+ * folders.
  */
 async function isFolder(path: string): Promise<boolean> {
   try {
@@ -287,7 +268,6 @@ async function isFolder(path: string): Promise<boolean> {
   throw configError(`${path} is not a folder, so containerd can't use it. Remove it, or put a folder in its place`);
 }
 
-/** What the user has for the registry of this folder. Undefined when the folder is ours. */
 async function usersTable(directory: string): Promise<TomlTable | undefined> {
   const ours = readHostsToml((await readIfPresent(join(directory, FILE))) ?? '');
   if (ours === undefined) return absoluteTable(directory);

@@ -4,19 +4,16 @@ import { isTable, type TomlTable } from '../config/config-file.ts';
 import { type MirrorAddress, mirrorBaseUrl, tomlString, tomlTableLines } from '../config/toml-text.ts';
 
 export interface HostsToml {
-  /** Host and port as images name it: `quay.io`, `localhost:5000`. */
+  /** As images name it: `quay.io`, `localhost:5000`. */
   readonly registry: string;
-  /**
-   * Repositories of that registry to pull, for example `quay.io/coreos/etcd`. Stored only for
-   * stickpin, because containerd's mirrors are not per repository.
-   */
+  /** Only for stickpin, because containerd's mirrors are not per repository. */
   readonly repositories: readonly string[];
   /** Whether stickpin made its directory. */
   readonly madeDirectory: boolean;
 }
 
 const TITLE = "# Written by stickpin for the images of bundles, and taken away with them. Don't edit.";
-/** How the titles of all versions begin. */
+/** In all versions. */
 const TITLE_START = '# Written by stickpin ';
 const KEPT =
   '# A file that was here before is put back then; until then its content stands behind our mirror, and itself beside this one.';
@@ -24,8 +21,8 @@ const FACTS = '# stickpin: ';
 
 /**
  * The text of `certs.d/<registry>/hosts.toml` (containerd's docs/hosts.md; docs/runtime-facts.md,
- * fact 21): our registry first, then the user's configuration. `configured` is the user's table for
- * this registry, if any. Without `server` in it containerd tries the registry itself last.
+ * fact 21): our registry, then the user's configuration. Without `server` in it containerd tries
+ * the registry itself last.
  */
 export function renderHostsToml(content: HostsToml, address: MirrorAddress, configured: TomlTable = {}): string {
   const { host, ...root } = configured;
@@ -50,10 +47,7 @@ export function renderHostsToml(content: HostsToml, address: MirrorAddress, conf
   return `${lines.join('\n').replace(/\n{3,}/g, '\n\n')}\n`;
 }
 
-/**
- * The content of a `hosts.toml` of ours, and whether it points to `address`. Undefined for a file
- * without our title, which belongs to the user.
- */
+/** Undefined for a file without our title, which belongs to the user. */
 export function parseHostsToml(
   text: string,
   address: MirrorAddress,
@@ -63,16 +57,13 @@ export function parseHostsToml(
   return { ...content, current: text.includes(`\n[host.${tomlString(hostUrl(content.registry, address))}]\n`) };
 }
 
-/** Whatever address it points to. */
+/** With any address. */
 export function readHostsToml(text: string): HostsToml | undefined {
   const [title, , facts = ''] = text.split('\n', 3);
   return title?.startsWith(TITLE_START) === true ? factsOf(facts.slice(FACTS.length)) : undefined;
 }
 
-/**
- * A user's table for use in another directory: relative paths of `ca` and `client` are made
- * absolute, in the root and in every host.
- */
+/** Makes relative paths of `ca` and `client` absolute. */
 export function withAbsolutePaths(table: TomlTable, directory: string): TomlTable {
   const absolute = (value: unknown): unknown => {
     if (typeof value === 'string') return isAbsolute(value) ? value : join(directory, value);
@@ -90,10 +81,7 @@ export function withAbsolutePaths(table: TomlTable, directory: string): TomlTabl
   return Object.fromEntries(mapped);
 }
 
-/**
- * The host entry of our registry. containerd appends the repository without its registry to this
- * path.
- */
+/** containerd appends the repository without its registry to this path. */
 function hostUrl(registry: string, address: MirrorAddress): string {
   return `${mirrorBaseUrl(address)}/${mirrorPathOf(`${registry}/`).slice(0, -1)}`;
 }

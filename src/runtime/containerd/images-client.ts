@@ -7,15 +7,13 @@ import { createGrpcClient } from '../cri/grpc-client.ts';
 import { toRuntimeError } from '../cri/runtime-error.ts';
 
 /**
- * containerd's own Images service in the namespace of Kubernetes. Every call has a deadline and
- * throws AppError with a `PullErrorCode`.
+ * containerd's Images service. Every call has a deadline and throws AppError with a
+ * `PullErrorCode`.
  */
 interface ImagesClient {
-  /** Records of all names, or only those with `label`. */
   list(signal: AbortSignal, label?: string): Promise<ImageRecord[]>;
-  /** A record that names the content with this digest, or undefined when there is none. */
   withDigest(digest: Digest, signal: AbortSignal): Promise<ImageRecord | undefined>;
-  /** Makes a name point to a target. A record of that name points there afterwards. */
+  /** A record of that name points to the target afterwards. */
   point(record: ImageRecord, signal: AbortSignal): Promise<void>;
   get(name: string, signal: AbortSignal): Promise<ImageRecord | undefined>;
   /** Other labels stay. A missing record is not an error. */
@@ -26,14 +24,14 @@ interface ImagesClient {
 
 const GRPC_NOT_FOUND = 5;
 const GRPC_ALREADY_EXISTS = 6;
-/** Answers that are a result of their call, not a failure. */
+/** These are results, not failures. */
 const EXPECTED: Readonly<Record<string, number>> = {
   Update: GRPC_NOT_FOUND,
   Delete: GRPC_NOT_FOUND,
   Create: GRPC_ALREADY_EXISTS,
 };
 
-/** `timeoutMs`: deadline of each call. Default 10 s. */
+/** `timeoutMs`: of each call. Default 10 s. */
 export function createImagesClient(options: {
   readonly socketPath: string;
   readonly timeoutMs?: number;
@@ -74,8 +72,8 @@ export function createImagesClient(options: {
       // A label in the mask but not in the record is removed.
       const set = Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined));
       const updateMask = { paths: Object.keys(labels).map((key) => `labels.${key}`) };
-      // containerd 1.7.24 crashes (nil pointer) on an update without a target, even if the mask
-      // does not contain it.
+      // containerd 1.7.24 crashes on an update without a target, even if the mask does not contain
+      // it.
       await call('Update', { image: { name, target, labels: set }, updateMask }, signal);
     },
     remove: async (name, signal) => {
@@ -92,13 +90,11 @@ interface AddTagDependencies {
 
 /** By this label the CRI plugin knows its images (containerd, internal/cri/labels). */
 const MANAGED = { 'io.cri-containerd.image': 'managed' };
-/** Pauses until the CRI plugin has seen the event of a name. It mostly takes a few milliseconds. */
+/** Until the CRI plugin has seen the event, mostly after a few milliseconds. */
 const PAUSES_MS = [2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
 
 /**
- * Makes `tag` name the image `reference` by containerd's own API, then waits until CRI lists it.
- * Nothing is asked of a registry.
- *
+ * Makes `tag` name the image without any registry, then waits until CRI lists it.
  * @returns false when containerd has no record of the image
  * @throws AppError `runtime/pull-failed` when CRI does not list the tag in time
  */
@@ -121,42 +117,34 @@ export async function addTag(
   throw new AppError({ code: 'runtime/pull-failed', message, disposition: 'retry' });
 }
 
-/**
- * The label that marks a pinned image for containerd's CRI plugin (docs/runtime-facts.md, fact 22).
- */
+/** For containerd's CRI plugin (docs/runtime-facts.md, fact 22). */
 export const PINNED_LABEL = 'io.cri-containerd.pinned';
 const PINNED_VALUE = 'pinned';
-/**
- * Our own label: `true` when stickpin pinned the image, `kept` when it was pinned before and stays
- * pinned afterwards.
- */
+/** `true` when stickpin pinned the image, `kept` when it was pinned before and stays pinned. */
 export const MARK_LABEL = 'io.stickpin.pinned';
 
 export interface ImageRecord {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** The target of the name. Every update must contain it. */
+  /** Every update must contain it. */
   readonly target: ImageTarget;
 }
 
-/** A descriptor as containerd's API has it; `size` in bytes. */
+/** `size` in bytes. */
 interface ImageTarget {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;
 }
 
-/** Labels of one record to set (a value) or to remove (undefined). */
+/** Undefined removes a label. */
 interface LabelChange {
   readonly name: string;
   readonly target: ImageTarget;
   readonly labels: Readonly<Record<string, string | undefined>>;
 }
 
-/**
- * The changes after which exactly the records in `references` have our pin. Pins that others set
- * stay. Pure.
- */
+/** After them exactly `references` have our pin. Pins of others stay. */
 export function labelChanges(records: readonly ImageRecord[], references: readonly string[]): LabelChange[] {
   const wanted = new Set(references);
   return records.flatMap(({ name, labels, target }): LabelChange[] => {
@@ -172,7 +160,7 @@ export function labelChanges(records: readonly ImageRecord[], references: readon
   });
 }
 
-/** The names with our mark, sorted, including those whose pin somebody has removed. */
+/** With our mark, sorted, including those whose pin somebody has removed. */
 export function markedPins(records: readonly ImageRecord[]): string[] {
   return records
     .filter(({ labels }) => labels[MARK_LABEL] !== undefined)
@@ -180,7 +168,7 @@ export function markedPins(records: readonly ImageRecord[]): string[] {
     .sort();
 }
 
-/** The names that are pinned and have our mark, sorted. */
+/** Pinned and with our mark, sorted. */
 export function labelledPins(records: readonly ImageRecord[]): string[] {
   return records
     .filter(({ labels }) => labels[PINNED_LABEL] === PINNED_VALUE && labels[MARK_LABEL] !== undefined)

@@ -9,29 +9,26 @@ import { readConfiguredRegistry } from './containerd-config.ts';
 import { createHostsDirectory, forEachAllowed } from './hosts-directory.ts';
 
 /**
- * The folder that mirrors are written to, then the folders with further configuration of the user
- * (see {@link createHostsDirectory}).
+ * The folder for mirrors, then those with further configuration (see {@link createHostsDirectory}).
  */
 type MirrorPlace = readonly [string, ...string[]];
 
-/** Mirrors in all folders that containerd may read, and none in those that it read before. */
+/** Mirrors in all folders that containerd may read, and none in former ones. */
 export interface MirrorFolders {
   /**
-   * As `apply` of a hosts directory, in each of `places`. Folders of earlier calls that are not
-   * among them get their own files back. One that can't be cleared is left, and stays recorded.
-   *
+   * As `apply` of a hosts directory. Former folders get their own files back. One that can't be
+   * cleared stays recorded.
    * @throws AppError `runtime/config`, `runtime/write`, `runtime/no-space`
    */
   apply(places: readonly MirrorPlace[], repositories: readonly string[], signal: AbortSignal): Promise<void>;
   /**
-   * Repositories mirrored in every one of `places`, sorted. `stale …` is one that is missing in one
-   * of them, that has another address, that is in a folder of earlier calls, or whose folder is not
-   * recorded.
+   * In every one of `places`, sorted. `stale …`: missing in one of them, with another address, in a
+   * former folder, or in one that is not recorded.
    */
   rendered(places: readonly MirrorPlace[], signal: AbortSignal): Promise<string[]>;
 }
 
-/** Folders that `systemd/clear-mirrors` looks into without a record. */
+/** `systemd/clear-mirrors` reads these without a record. */
 export const FOLDERS_CLEARED_ANYWAY: readonly string[] = [
   '/etc/containerd/certs.d',
   '/etc/containerd/certs.d:/etc/docker/certs.d',
@@ -43,13 +40,11 @@ export const FOLDERS_CLEARED_ANYWAY: readonly string[] = [
 const STALE = 'stale ';
 
 /**
- * {@link MirrorFolders} whose folders are in `record`.
- *
- * INVARIANT: a folder is in the record before the first file of ours is in it, and until the last
- * one is gone. So what a daemon that crashed has left is found.
+ * INVARIANT: a folder is recorded before the first file of ours is in it, and until the last one is
+ * gone, also after a crash.
  */
 export function createMirrorFolders(record: PathRecord, address: MirrorAddress): MirrorFolders {
-  /** Former folders that could not be cleared. They are tried again after the next start. */
+  /** Former folders that could not be cleared, until the next start. */
   const abandoned = new Set<string>();
   const formerFolders = async (places: readonly MirrorPlace[]) => {
     const inUse = new Set(await Promise.all(places.map(([folder]) => realPathOf(folder))));
@@ -95,7 +90,7 @@ export function createMirrorFolders(record: PathRecord, address: MirrorAddress):
   };
 }
 
-/** One folder may be written in several ways, with a slash at its end or by a link. */
+/** One folder may have several paths, with a slash at its end or by a link. */
 async function realPathOf(folder: string): Promise<string> {
   return realpath(folder).catch(() => resolve(folder));
 }
@@ -115,8 +110,8 @@ function stale(name: string): string {
 }
 
 /**
- * A folder named after a list exists for our files alone. So it goes with the last one, and so do
- * the folders above it that its name made. What somebody else has there stays.
+ * A folder named after a list exists only for our files. It is removed when it is empty, with the
+ * folders above it.
  */
 async function removeLiteralDirectory(folder: string): Promise<void> {
   for (let path = folder; path.includes(':'); path = dirname(path)) {
@@ -139,9 +134,8 @@ interface KnownConfiguration {
 }
 
 /**
- * The folders in which containerd looks for mirrors: the first one of `config_path`, and where it
- * may take a list for one folder, that folder too. Empty when it reads none, because its
- * configuration sets no `config_path`.
+ * The first folder of `config_path`, and the folder that containerd may take a list for. Empty
+ * without a `config_path`.
  */
 export async function findMirrorPlaces(
   cri: Pick<CriClient, 'statusInfo' | 'version'>,
@@ -168,15 +162,14 @@ export function configPathMissing() {
   return configError(`containerd reads no mirrors: its configuration sets no config_path. ${CONFIG_PATH_REMEDY}`);
 }
 
-/** The `config_path` of containerd's CRI plugin: directories in order, not set, or not readable. */
+/** Directories in order, not set, or not readable. */
 type RegistryConfigPath =
   | {
       readonly kind: 'set';
       readonly directories: readonly [string, ...string[]];
       /**
-       * The one directory that containerd may take a list of several for, as
-       * `/etc/containerd/certs.d:/etc/docker/certs.d` (docs/runtime-facts.md, fact 36). Absent
-       * where it reads the list.
+       * A list that containerd may take for one directory, as
+       * `/etc/containerd/certs.d:/etc/docker/certs.d` (docs/runtime-facts.md, fact 36).
        */
       readonly literalDirectory?: string;
     }
@@ -188,17 +181,15 @@ interface AskedContainerd {
   readonly info: Readonly<Record<string, string>>;
   /** As it names itself: `containerd v2.2.1`. */
   readonly name: string;
-  /** Its main configuration file. Undefined when that is not known. */
   readonly configFile: string | undefined;
 }
 
-/** The value that containerd 2.2 and newer use when the configuration has none. */
+/** Of containerd 2.2 and newer. */
 const DEFAULT_OF_2_2 = '/etc/containerd/certs.d:/etc/docker/certs.d';
 
 /**
- * Finds `config_path`. containerd 1.7 reports it. containerd 2 has it in another plugin that
- * reports nothing (docs/runtime-facts.md, fact 37), so its configuration files are read. If these
- * can't be read, it is `unknown`.
+ * containerd 1.7 reports `config_path`. In containerd 2 it is in a plugin that reports nothing
+ * (docs/runtime-facts.md, fact 37), so the configuration is read; `unknown` when that fails.
  */
 export async function findRegistryConfigPath(
   { info, name, configFile }: AskedContainerd,
@@ -223,10 +214,7 @@ export async function findRegistryConfigPath(
   }
 }
 
-/**
- * `config_path` in the verbose answer of CRI `Status`, whose `config` is the plugin's configuration
- * as JSON. Undefined when it has none.
- */
+/** From `config` in the verbose answer of CRI `Status`, a JSON document. */
 function reportedConfigPath(info: Readonly<Record<string, string>>): string | undefined {
   try {
     const { registry } = JSON.parse(info.config ?? '') as { registry?: { configPath?: unknown } };

@@ -6,11 +6,9 @@ import type { ContainerTimes, CriClient, ListedContainer } from './cri-client.ts
 const PARALLEL = 4;
 
 /**
- * Containers over CRI. `ListContainers` has no start times, exit codes and image volumes, so
- * `ContainerStatus` is called once for each state of each container. The result is cached, because
- * a container starts and ends only once.
- *
- * @param pauseImage the image of pod sandboxes, which `ListContainers` does not list
+ * `ListContainers` has no start times, exit codes and image volumes, so `ContainerStatus` is called
+ * once for each state of each container, and cached.
+ * @param pauseImage of pod sandboxes, which `ListContainers` does not list
  */
 export function createContainers(cri: CriClient, pauseImage: PauseImage): ContainersPort {
   let known = new Map<string, ContainerTimes>();
@@ -35,7 +33,6 @@ export function createContainers(cri: CriClient, pauseImage: PauseImage): Contai
   };
 }
 
-/** The setting of the runtime that names the image of pod sandboxes, and how to read it. */
 export interface PauseImage {
   /** `pause_image of CRI-O`. */
   readonly setting: string;
@@ -44,8 +41,8 @@ export interface PauseImage {
 }
 
 /**
- * What the runtime pulls itself when a pod starts, if it is absent. One by digest that is present
- * needs no pull. One that can't be read has no name.
+ * The runtime pulls it when a pod starts, if it is absent. One by digest that is present needs no
+ * pull.
  */
 async function pauseUse(
   cri: Pick<CriClient, 'imageStatus'>,
@@ -66,7 +63,7 @@ async function pauseUse(
   }
 }
 
-/** A container that did not start may have no status. Then only its volumes are not known. */
+/** A container that did not start may have no status. */
 async function timesOf(
   cri: Pick<CriClient, 'containerTimes'>,
   container: ListedContainer,
@@ -85,7 +82,7 @@ function keyOf({ id, state }: ListedContainer): string {
   return `${id} ${state}`;
 }
 
-/** A container that disappears between the two calls is left out. */
+/** Undefined for a container that disappears between the two calls. */
 function toRuntimeContainer(container: ListedContainer, times: ContainerTimes | undefined): RuntimeContainer[] {
   const state = stateOf(container);
   if (state !== 'other' && times === undefined) return [];
@@ -111,14 +108,14 @@ function volumesOf(times: ContainerTimes | undefined): Pick<RuntimeContainer, 'v
   return times.volumeImages.length === 0 ? {} : { volumeImages: times.volumeImages };
 }
 
-/** Longer names are cut: nothing checks what a runtime lists. */
+/** Nothing checks what a runtime lists. */
 const MAX_NAME = 512;
 
 function imageAskedFor(container: ListedContainer): ImageUse[] {
   const { metadata, id, image, labels = {} } = container;
   const name = image?.userSpecifiedImage || image?.image || '';
   if (stateOf(container) !== 'running' || name === '') return [];
-  // Labels that the kubelet sets (kubernetes/pkg/kubelet/types/labels.go).
+  // Set by the kubelet (kubernetes/pkg/kubelet/types/labels.go).
   const pod = labels['io.kubernetes.pod.name'];
   const namespace = labels['io.kubernetes.pod.namespace'];
   const owner = pod === undefined ? '' : `Pod ${namespace === undefined ? '' : `${namespace}/`}${pod}, `;
@@ -131,7 +128,7 @@ function stateOf({ state }: ListedContainer): RuntimeContainer['state'] {
   return state === 'CONTAINER_EXITED' ? 'exited' : 'other';
 }
 
-/** An id or a name by digest. A tag is not sure, because it may name another image now. */
+/** An id or a name by digest. A tag may name another image now. */
 function isSure(name: string): boolean {
   return name.includes('@') || /^(sha256:)?[0-9a-f]{64}$/.test(name);
 }

@@ -7,42 +7,34 @@ const RUNTIME_SERVICE = 'runtime.v1.RuntimeService';
 const IMAGE_SERVICE = 'runtime.v1.ImageService';
 
 /**
- * The used part of CRI version 1. Every call except {@link CriClient.pullImage} has a deadline, and
- * an abort of the signal cancels it. Every method throws AppError with a `PullErrorCode`, mostly
- * `runtime/unreachable` or `runtime/cancelled`.
+ * The used part of CRI version 1. Every call except {@link CriClient.pullImage} has a deadline.
+ * Every method throws AppError with a `PullErrorCode`, mostly `runtime/unreachable` or
+ * `runtime/cancelled`.
  */
 export interface CriClient {
   readonly socketPath: string;
   /** Name and version of the runtime: `cri-o 1.36.3`. */
   version(signal: AbortSignal): Promise<string>;
   listImages(signal: AbortSignal): Promise<RuntimeImage[]>;
-  /** The image with this name or id. Undefined when there is none. */
   imageStatus(reference: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
-  /** `ImageFsInfo`, the first filesystem. Undefined when it reports none. */
+  /** The first filesystem of `ImageFsInfo`. */
   imageFilesystemPath(signal: AbortSignal): Promise<string | undefined>;
-  /** `Status`: resolves when the runtime is alive. */
+  /** Resolves when the runtime is alive. */
   status(signal: AbortSignal): Promise<void>;
   /** `Status` with verbose: JSON documents by name, in the runtime's own shape. */
   statusInfo(signal: AbortSignal): Promise<Readonly<Record<string, string>>>;
-  /**
-   * Has no deadline, because a pull may be slow. Resolves with the image's id or name from the
-   * runtime.
-   */
+  /** Has no deadline, because a pull may be slow. Resolves with the image's id or name. */
   pullImage(reference: string, signal: AbortSignal): Promise<string>;
-  /** `RemoveImage`. A missing image is not an error. */
+  /** A missing image is not an error. */
   removeImage(reference: string, signal: AbortSignal): Promise<void>;
-  /** `ListContainers` without a filter. */
   listContainers(signal: AbortSignal): Promise<readonly ListedContainer[]>;
-  /** `ContainerStatus`. Undefined when the container is gone. */
+  /** Undefined when the container is gone. */
   containerTimes(containerId: string, signal: AbortSignal): Promise<ContainerTimes | undefined>;
-  /** `RemoveContainer`. A missing container is not an error. */
   removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
   close(): void;
 }
 
-/**
- * `timeoutMs`: deadline of each call, default 10 s. `protoRoot`: default the package's `proto/`.
- */
+/** `timeoutMs`: of each call, default 10 s. `protoRoot`: default the package's `proto/`. */
 export interface CriClientOptions {
   readonly socketPath: string;
   readonly timeoutMs?: number;
@@ -67,8 +59,7 @@ export interface ContainerTimes {
   readonly startedAt: number;
   readonly exitCode: number;
   /**
-   * The images that are mounted as volumes (docs/runtime-facts.md, fact 38): ids or names, as the
-   * kubelet gave them. No container need be made from them.
+   * Mounted as volumes (docs/runtime-facts.md, fact 38): ids or names, as the kubelet gave them.
    */
   readonly volumeImages: readonly string[];
 }
@@ -88,7 +79,6 @@ interface CallOptions {
   readonly hasDeadline?: boolean;
 }
 
-/** Makes one call. @throws AppError with a `PullErrorCode` */
 type Call = <Response>(
   method: string,
   request: object,
@@ -96,7 +86,6 @@ type Call = <Response>(
   options?: CallOptions,
 ) => Promise<Response>;
 
-/** Nothing is connected before the first call. */
 export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: CriClientOptions): CriClient {
   const grpc = createGrpcClient({ socketPath, protoFile: 'runtime/v1/api.proto', ...(protoRoot && { protoRoot }) });
   const call: Call = async <Response>(

@@ -3,13 +3,10 @@ import { Client, credentials, Metadata, type ServiceDefinition } from '@grpc/grp
 import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
 import { findProtoRoot } from './proto-root.ts';
 
-/** Largest message either way, in bytes. kubelet uses the same limit for CRI. */
+/** Largest message either way. kubelet uses the same limit for CRI. */
 const MESSAGE_LIMIT_BYTES = 16 * 1024 * 1024;
 
-/**
- * Options of one call. Without `timeoutMs` there is no deadline. `headers` are sent as gRPC
- * metadata.
- */
+/** Without `timeoutMs` there is no deadline. `headers`: gRPC metadata. */
 interface CallOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs?: number;
@@ -18,14 +15,13 @@ interface CallOptions {
 
 export interface GrpcClient {
   /**
-   * Calls `method` of `service` (`runtime.v1.ImageService`). Rejects with the unchanged
-   * `ServiceError` of grpc-js; the caller converts it. An abort of `signal` also cancels the call
-   * at the server.
+   * Rejects with the unchanged `ServiceError` of grpc-js. An abort also cancels the call at the
+   * server.
    */
   call(service: string, method: string, request: object, options: CallOptions): Promise<unknown>;
   /**
-   * Calls a `method` that answers with a stream, and yields its messages at the consumer's pace.
-   * Errors, deadline and abort as with {@link call}. The call ends when the consumer does.
+   * At the consumer's pace. Errors, deadline and abort as with {@link call}. The call ends when the
+   * consumer does.
    */
   stream(service: string, method: string, request: object, options: CallOptions): AsyncIterable<unknown>;
   close(): void;
@@ -66,8 +62,7 @@ export function createGrpcClient({
 }
 
 /**
- * What was read, by path. Reading takes longer than most calls, and a runtime that does not answer
- * is looked for with a new client each time. The files never change while the program runs.
+ * By path. Reading takes longer than most calls, and an absent runtime gets a new client each time.
  */
 const definitions = new Map<string, PackageDefinition>();
 

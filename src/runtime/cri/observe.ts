@@ -20,18 +20,15 @@ export type Rendered = Pick<
 >;
 
 export interface RuntimeTraits {
-  /** Name for display until the runtime has reported its own. */
+  /** For display until the runtime has reported its own. */
   readonly title: string;
   readonly layerStorage: LayerStorage;
   readonly mirrorsTakeEffect: MirrorEffect;
-  /** Whether a pull of a pinned image takes its pin away. Default false. */
+  /** By pulls of a pinned image. Default false. */
   readonly arePinsLostByPulls?: boolean;
-  /**
-   * Whether a failed `ListImages` says by this text that the records of the storage are damaged.
-   * Default: never.
-   */
+  /** Whether this error of `ListImages` means that the records of the storage are damaged. */
   readonly isStorageDamage?: (text: string) => boolean;
-  /** Folder of blobs during a pull, if it is not the runtime's own storage. */
+  /** Folder of blobs during a pull, if it is not the storage. */
   readonly stagingPath?: string;
 }
 
@@ -44,10 +41,9 @@ export interface CriObserverOptions {
   readonly rendered: (signal: AbortSignal) => Promise<Rendered>;
 }
 
-/** One observation. Only an abort of `signal` is thrown. */
+/** Throws only for an abort. */
 export type CriObserver = (signal: AbortSignal) => Promise<RuntimeObservation>;
 
-/** Results of earlier observations, for calls that fail while the runtime is alive. */
 interface Remembered {
   readonly name?: string | undefined;
   readonly imagesPath?: string | undefined;
@@ -57,15 +53,13 @@ interface Remembered {
 const NOTHING_RENDERED: Rendered = { renderedPins: [], arePinsUnread: true, renderedMirrors: [] };
 
 /**
- * Observes a runtime over CRI. Only `Status` decides whether the runtime is alive. A failed call is
- * tried again. If it still fails:
- *
+ * Only `Status` decides whether the runtime is alive. A failed call is tried again. If it still
+ * fails:
  * - `Status`: the runtime is `unreachable`;
  * - `ListImages`: the runtime is `unlisted`, because no decision is possible without its images;
  * - `Version`: the name is from the last observation, or says that the version is unknown;
- * - `ImageFsInfo`: the path is from the last observation (sizes come from our own statfs), or the
- *   filesystem is unknown. CRI-O fails here for a moment when a commit removes a file that it is
- *   about to count;
+ * - `ImageFsInfo`: the path is from the last observation, or unknown. CRI-O fails for a moment when
+ *   a commit removes a file that it is about to count;
  * - pins and mirrors: they are from the last observation, or empty, so that they are written again.
  */
 export function createCriObserver({ cri, stop, traits, timeoutMs, clock, rendered }: CriObserverOptions): CriObserver {
@@ -130,7 +124,7 @@ async function reachable(
   return { kind: 'reachable', name, images, filesystem, ...own, ...rendered };
 }
 
-/** Size and free bytes of the filesystem at `path`. Undefined when they can't be read. */
+/** In bytes. Undefined when they can't be read. */
 export async function filesystemAt(path: string): Promise<ImageFilesystem | undefined> {
   try {
     const { bsize, blocks, bavail, files, ffree } = await statfs(path);
@@ -141,10 +135,7 @@ export async function filesystemAt(path: string): Promise<ImageFilesystem | unde
   }
 }
 
-/**
- * Whether `path` is on the filesystem of the images, or its own filesystem. Undefined when that is
- * not known.
- */
+/** Undefined when it is not known whether `path` has its own filesystem. */
 async function stagingPlace(
   images: ImageFilesystem | undefined,
   path: string | undefined,

@@ -3,10 +3,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The package's `proto/` directory: the nearest one above this module, both for source files and
- * for the packed program in `dist/`.
- *
- * @throws Error when there is none, because the installation is incomplete
+ * The nearest one above this module, for source files and for the packed program in `dist/`.
+ * @throws Error
  */
 export function findProtoRoot(): string {
   for (let directory = dirname(fileURLToPath(import.meta.url)); ; directory = dirname(directory)) {

@@ -5,13 +5,12 @@ import { oneLine } from '../../platform/plain-text.ts';
 import type { PullErrorCode } from '../../ports/runtime.ts';
 
 /**
- * Codes of all errors of this room: the reasons of a failed pull; `runtime/config` (`wait`), the
- * runtime's configuration prevents an action, and the message says what to change; `runtime/write`
- * (`wait`), a file of ours could not be written.
+ * `runtime/config` (`wait`): the message says what to change. `runtime/write` (`wait`): a file of
+ * ours.
  */
 type RuntimeErrorCode = PullErrorCode | 'runtime/config' | 'runtime/write';
 
-/** An error with this code about `what`. The code determines disposition and advice. */
+/** The code determines disposition and advice. */
 export function pullError(code: PullErrorCode, what: string, cause?: unknown): AppError<RuntimeErrorCode> {
   return new AppError({ code, message: `${what}. ${PULL_ADVICE[code]}`, disposition: PULL_DISPOSITIONS[code], cause });
 }
@@ -43,10 +42,7 @@ export function writeError(path: string, cause: unknown): AppError<RuntimeErrorC
   });
 }
 
-/**
- * Converts `thrown` to an {@link AppError}. An AppError stays; an abort becomes
- * `runtime/cancelled`; a gRPC status is classified.
- */
+/** An AppError stays; an abort becomes `runtime/cancelled`; a gRPC status is classified. */
 export function toRuntimeError(thrown: unknown, what: string, signal: AbortSignal): AppError {
   if (signal.aborted) return pullError('runtime/cancelled', `${what} was cancelled`, thrown);
   if (thrown instanceof AppError) return thrown;
@@ -55,7 +51,6 @@ export function toRuntimeError(thrown: unknown, what: string, signal: AbortSigna
   return pullError(classifyPullError(status), `${what} failed: ${status.text}`, thrown);
 }
 
-/** Undefined for any other error. */
 export function grpcCodeOf(thrown: unknown): number | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'number' ? thrown.code : undefined;
 }
@@ -72,10 +67,8 @@ export type Call<T> = (signal: AbortSignal) => Promise<T>;
 const PAUSES_MS = [100, 200, 400];
 
 /**
- * Makes a call up to four times while the runtime answers with an error. An unreachable runtime is
- * not called again.
- *
- * @throws the error of the last try, or whatever aborted `signal`
+ * Makes a call up to four times, but an unreachable runtime once.
+ * @throws the last error, or whatever aborted `signal`
  */
 export async function callAgain<T>(call: Call<T>, clock: Clock, signal: AbortSignal): Promise<T> {
   for (const pauseMs of PAUSES_MS) {
@@ -102,10 +95,10 @@ const GRPC_UNIMPLEMENTED = 12;
 const GRPC_UNAVAILABLE = 14;
 
 /**
- * Error texts of both runtimes' libraries, the most specific first. A full disk often also causes a
- * digest or transfer error. A text with our mirror's 404 and an unreachable upstream means that
- * something is missing. CRI-O passes on the texts of containers/image with code Unknown; containerd
- * maps some errors to codes (docs/runtime-facts.md, facts 16, 24).
+ * Texts of both runtimes' libraries, the most specific first. A full disk often also causes a
+ * digest or transfer error. Our mirror's 404 with an unreachable upstream means that something is
+ * missing. CRI-O passes on texts of containers/image with code Unknown; containerd maps some errors
+ * to codes (docs/runtime-facts.md, facts 16, 24).
  */
 const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
   ['runtime/no-space', /no space left on device|disk quota exceeded|not enough (free )?(disk )?space/i],
@@ -126,16 +119,15 @@ const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
 ];
 
 /**
- * Why a pull failed, from its status. Pure; the only function that reads messages of other
- * programs. `runtime/cancelled` is a cancellation by the runtime (docs/runtime-facts.md, fact 20).
- * A cancellation by stickpin is known to the caller and not passed here.
+ * The only function that reads messages of other programs. `runtime/cancelled` is a cancellation by
+ * the runtime (docs/runtime-facts.md, fact 20), not by stickpin.
  */
 export function classifyPullError({ grpcCode, text }: ForeignStatus): PullErrorCode {
   const match = PATTERNS.find(([, pattern]) => pattern.test(text));
   if (match !== undefined) return match[0];
   if (grpcCode === GRPC_CANCELLED) return 'runtime/cancelled';
   if (grpcCode === GRPC_NOT_FOUND) return 'runtime/not-found';
-  // Our own deadline. A deadline that the runtime reached during a pull has another text.
+  // Our own deadline. One that the runtime reached during a pull has another text.
   if (grpcCode === GRPC_DEADLINE_EXCEEDED && text.startsWith('Deadline exceeded')) return 'runtime/unreachable';
   if (grpcCode === GRPC_UNAVAILABLE || grpcCode === GRPC_UNIMPLEMENTED) return 'runtime/unreachable';
   return 'runtime/pull-failed';

@@ -5,29 +5,23 @@ import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { UnitControl } from '../../ports/node.ts';
 import { type Call, pullError } from './runtime-error.ts';
 
-/** Whether systemd is stopping the runtime; long calls are aborted then. */
 export interface UnitStop {
-  /**
-   * Watches the units of the runtime until the returned function is called. Calls `notify` for each
-   * change.
-   */
+  /** `notify` is called for each change. */
   watch(notify: () => void): Unsubscribe;
-  /** The unit that is being stopped now. */
+  /** The unit that stops now. */
   unit(): string | undefined;
   /**
-   * Makes a long call, and cancels it when a stop begins. Otherwise a runtime that waits for its
-   * calls would stop late.
-   *
+   * Cancels a long call when a stop begins, for which the runtime would wait.
    * @throws AppError `runtime/stopping` (`retry`) when a stop has begun; otherwise errors of `call`
    */
   guard<T>(call: Call<T>, signal: AbortSignal): Promise<T>;
 }
 
-/** A call may fail a moment before systemd's signal of the stop arrives. */
+/** A call may fail a moment before systemd's signal of the stop. */
 const NOTICE_MS = 500;
 /**
- * After this time the end of the stop was missed, for example because the bus connection was lost.
- * systemd kills a unit after 90 s.
+ * After this time the end of the stop was missed, as with a lost bus. systemd kills a unit after 90
+ * s.
  */
 const LONGEST_STOP_MS = 120_000;
 

@@ -16,22 +16,19 @@ import { configError } from '../cri/runtime-error.ts';
 import type { ForeignPin } from './pins-drop-in.ts';
 import type { SignatureLookupPaths } from './signature-lookup.ts';
 
-/** @throws AppError `runtime/config` that names the first broken file, if any */
+/** @throws AppError `runtime/config` that names the first broken file */
 export function refuseFaults(faults: readonly ConfigFault[], consequence: string): void {
   const message = describeFaults(faults, consequence);
   if (message !== undefined) throw configError(message);
 }
 
-/** @throws AppError `runtime/config` that names the later files that do `what`, if any */
+/** @throws AppError `runtime/config` that names the later files that do `what` */
 export function refuseShadowing(files: readonly string[], what: string): void {
   const message = describeShadowing(files, what);
   if (message !== undefined) throw configError(message);
 }
 
-/**
- * The fault in foreign files that disables our pins, now or after CRI-O's next reload. Undefined
- * when there is none.
- */
+/** In foreign files, now or after CRI-O's next reload. */
 export function pinFault(
   faults: readonly ConfigFault[],
   shadowing: readonly string[],
@@ -44,7 +41,7 @@ export function pinFault(
   return message === undefined ? undefined : { code: 'runtime/config', message };
 }
 
-/** The fault in foreign files that hides our mirrors, now or after CRI-O's next reload. */
+/** As {@link pinFault}, for our mirrors. */
 export function mirrorFault(faults: readonly ConfigFault[], shadowing: readonly string[]): Fault | undefined {
   const message =
     describeFaults(faults, 'CRI-O can pull no image') ??
@@ -52,9 +49,8 @@ export function mirrorFault(faults: readonly ConfigFault[], shadowing: readonly 
   return message === undefined ? undefined : { code: 'runtime/mirrors-hidden', message };
 }
 
-/** The effect of a later file on pins. */
 export const SHADOWED_PINS = 'sets pinned_images and so takes the pins of bundles away';
-/** The effect of a broken registries configuration on pins (docs/runtime-facts.md, fact 5). */
+/** A broken registries configuration also affects pins (docs/runtime-facts.md, fact 5). */
 export const HALF_RELOAD = 'Every reload of CRI-O stops half-way there, so that pins do not hold';
 
 function describeFaults(faults: readonly ConfigFault[], consequence: string): string | undefined {
@@ -69,36 +65,32 @@ function describeShadowing(files: readonly string[], what: string): string | und
   return `Behind 99-stickpin.conf comes ${[...new Set(files)].join(', ')}, which ${what}: rename it so that it sorts before`;
 }
 
-/** The paths of CRI-O's configuration, and our file in it. */
 interface CrioConfigPaths {
   /** `/etc/crio/crio.conf` */
   readonly configPath: string;
   /** `/etc/crio/crio.conf.d` */
   readonly configDirectory: string;
-  /** Our link in that directory. */
+  /** In that directory. */
   readonly linkPath: string;
 }
 
-/** The pins of CRI-O's configuration without our own file. */
+/** Of CRI-O's configuration without our own file. */
 interface CrioPins {
-  /** The pins in effect without our file. */
+  /** In effect without our file. */
   readonly pins: readonly ForeignPin[];
   /**
-   * Files after ours that set `pinned_images`. The last of them replaces all our pins
+   * Files after ours that set `pinned_images`: the last one replaces our pins
    * (docs/runtime-facts.md, fact 4).
    */
   readonly shadowing: readonly string[];
-  /**
-   * Files that CRI-O can't parse, so that every reload fails as a whole (docs/runtime-facts.md,
-   * facts 2, 5).
-   */
+  /** With a file that CRI-O can't parse every reload fails (docs/runtime-facts.md, facts 2, 5). */
   readonly faults: readonly ConfigFault[];
 }
 
 /**
- * Reads all files in CRI-O's order (docs/runtime-facts.md, fact 1): crio.conf, then everything
- * below the directory, including hidden files. Our own link and a missing crio.conf are left out. A
- * dangling link or a link to a directory is `unreadable`.
+ * In CRI-O's order (docs/runtime-facts.md, fact 1): crio.conf, then everything below the directory,
+ * also hidden files, without our own link. A dangling link or a link to a directory is
+ * `unreadable`.
  */
 export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
   const main = await readConfigFile(paths.configPath, signal);
@@ -109,10 +101,7 @@ export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal
   return files.filter((file) => file !== undefined);
 }
 
-/**
- * The effective pins: the list of the last file that sets `[crio.image] pinned_images`
- * (docs/runtime-facts.md, facts 3, 4). Pure.
- */
+/** Of the last file that sets `[crio.image] pinned_images` (docs/runtime-facts.md, facts 3, 4). */
 export function effectivePins(files: readonly ConfigFile[], { configDirectory, linkPath }: CrioConfigPaths): CrioPins {
   const faults: ConfigFault[] = [];
   const shadowing: string[] = [];
@@ -149,10 +138,7 @@ function imageTable(table: TomlTable): TomlTable | undefined {
   return isTable(crio) && isTable(crio.image) ? crio.image : undefined;
 }
 
-/**
- * Whether a path comes later in the order of the walk: part by part in byte order, because the
- * files of a directory are at its position.
- */
+/** In the order of the walk: part by part in byte order. */
 function comesBehind(path: string, other: string): boolean {
   const [a, b] = [path.split('/'), other.split('/')];
   const at = a.findIndex((part, index) => part !== b[index]);
@@ -163,10 +149,8 @@ function comesBehind(path: string, other: string): boolean {
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * The image of pod sandboxes that CRI-O uses, its default too: `pause_image` of its running
- * configuration, which it gives as TOML on its CRI socket (docs/runtime-facts.md, fact 6).
- *
- * @returns undefined when the answer has none
+ * `pause_image` of the running configuration, also the default one, as TOML on the CRI socket
+ * (docs/runtime-facts.md, fact 6).
  * @throws AppError `runtime/unreachable`; system errors of the socket
  */
 export async function runningPauseImage(socketPath: string, signal: AbortSignal): Promise<string | undefined> {
@@ -199,28 +183,26 @@ function tooLong(): AppError {
   return new AppError({ code: 'runtime/unreachable', message, disposition: 'retry' });
 }
 
-/** All paths that the CRI-O adapter reads or writes. */
 export interface CrioPaths extends SignatureLookupPaths {
   readonly configPath: string;
   readonly configDirectory: string;
-  /** Our link in CRI-O's drop-in directory. tmpfiles.d makes it. */
+  /** In CRI-O's drop-in directory. tmpfiles.d makes it. */
   readonly pinsLink: string;
   /** The target of the link: the pins that CRI-O reads. */
   readonly pinsFile: string;
-  /** The copy that survives a reboot. The guard of crio.service copies it to `pinsFile`. */
+  /** Survives a reboot. The guard of crio.service copies it to `pinsFile`. */
   readonly persistentPinsFile: string;
   readonly registriesPath: string;
   readonly registriesDirectory: string;
-  /** Our link in the registries drop-in directory. tmpfiles.d makes it. */
+  /** In the registries drop-in directory. tmpfiles.d makes it. */
   readonly mirrorsLink: string;
   readonly mirrorsFile: string;
-  /** The copy that survives a reboot. It is copied to `mirrorsFile` before CRI-O starts. */
+  /** Survives a reboot. It is copied to `mirrorsFile` before CRI-O starts. */
   readonly persistentMirrorsFile: string;
   /** There while CRI-O owes a reload. It must not survive a reboot. */
   readonly reloadMarker: string;
 }
 
-/** The paths from the settings. */
 export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): CrioPaths {
   return {
     configPath: crio.config_file,
@@ -239,5 +221,4 @@ export function crioPathsOf({ crio, paths }: Pick<Settings, 'crio' | 'paths'>): 
   };
 }
 
-/** The default paths. */
 export const CRIO_PATHS: CrioPaths = crioPathsOf(defaultSettings);

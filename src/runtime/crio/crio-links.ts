@@ -6,30 +6,25 @@ import { configError } from '../cri/runtime-error.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-config.ts';
 import type { Reload } from './reload.ts';
 
-/** Our links in the drop-in folders of CRI-O. */
 export interface CrioLinks {
   /**
    * Makes `link` lead to `target`, which must exist: a dangling link would stop CRI-O
-   * (docs/runtime-facts.md, fact 2). One that tmpfiles.d made for another target is replaced.
-   *
+   * (docs/runtime-facts.md, fact 2).
    * @throws AppError `runtime/config` when something of somebody else has the name, or the link
    *   can't be made; `runtime/write`, `runtime/no-space`
    */
   ensure(link: string, target: string): Promise<void>;
 }
 
-/** Links that the guard and `packaging/node/remove` know without a record. */
+/** The guard and `packaging/node/remove` know these without a record. */
 const USUAL_LINKS: readonly string[] = [CRIO_PATHS.pinsLink, CRIO_PATHS.mirrorsLink];
-/** Where the links lead that tmpfiles.d makes. */
+/** As tmpfiles.d makes them. */
 const USUAL_TARGETS: readonly string[] = [CRIO_PATHS.pinsFile, CRIO_PATHS.mirrorsFile];
 
 /**
- * {@link CrioLinks} whose record is beside the persistent pins.
- *
- * INVARIANT: a link in an unusual folder is in the record before it is made. So whoever takes its
- * target away finds it.
- *
- * @param change makes each change of a link
+ * Links in the drop-in folders of CRI-O, recorded beside the persistent pins. INVARIANT: a link in
+ * an unusual folder is recorded before it is made, so that it can be found when its target is
+ * removed.
  */
 export function createCrioLinks(
   { persistentPinsFile }: Pick<CrioPaths, 'persistentPinsFile'>,
@@ -39,7 +34,6 @@ export function createCrioLinks(
   return { ensure: (link, target) => ensure(record, change, link, target) };
 }
 
-/** Whether `link` leads to `target`. */
 export async function isLinked(link: string, target: string): Promise<boolean> {
   try {
     return resolve(dirname(link), await readlink(link)) === target;
@@ -72,7 +66,7 @@ async function make(link: string, target: string, isThere: boolean): Promise<voi
   }
 }
 
-/** Where a link leads. Undefined when there is nothing. */
+/** Undefined when there is nothing. */
 async function targetOf(link: string, wanted: string): Promise<string | undefined> {
   try {
     return resolve(dirname(link), await readlink(link));

@@ -27,12 +27,9 @@ export interface CrioRuntimeOptions {
   readonly log: Log;
   /** Paths that differ from {@link CRIO_PATHS}. */
   readonly paths?: Partial<CrioPaths>;
-  /** Deadline of an observation. Default 15 s. */
+  /** Default 15 s. */
   readonly observeTimeoutMs?: number;
-  /**
-   * Deadline of a reload job. Default 30 s. systemd queues it behind a running start job, which may
-   * never end.
-   */
+  /** Default 30 s. systemd queues a reload behind a start job, which may never end. */
   readonly reloadTimeoutMs?: number;
   readonly protoRoot?: string;
   readonly clock?: Clock;
@@ -54,7 +51,6 @@ const TRAITS: RuntimeTraits = {
 
 /**
  * CRI-O: pins and mirrors by drop-ins, images over CRI.
- *
  * INVARIANTS: a drop-in is complete on the disk before the reload is requested. A failed reload is
  * repeated with the next call, even if no byte changes then, and by the next daemon. A successful
  * reload does not prove that pins are in effect; only `observe` does (docs/runtime-facts.md, fact
@@ -115,9 +111,8 @@ function listenersOf(paths: CrioPaths, stop: UnitStop, log: Log) {
 }
 
 /**
- * Writes a drop-in for pins and one for mirrors. A reload follows each, or one follows both.
- *
- * INVARIANT: the reload that pins wait for is made even if the mirrors can't be written.
+ * A reload follows each drop-in, or one follows both. INVARIANT: the reload that pins wait for is
+ * made even if the mirrors can't be written.
  */
 function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & MirrorsPort {
   return {
@@ -159,10 +154,7 @@ async function renderedBy(files: CrioFiles, paths: CrioPaths, signal: AbortSigna
   };
 }
 
-/**
- * Files that can't be read don't make the runtime unreachable. The fault names them, and the pins
- * count as not rendered.
- */
+/** Files that can't be read don't make the runtime unreachable. The pins count as not rendered. */
 async function inspectPins(files: CrioFiles, { pinsFile }: CrioPaths, signal: AbortSignal) {
   try {
     return await files.inspectPins(signal);

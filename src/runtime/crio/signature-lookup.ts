@@ -7,26 +7,19 @@ import { writeError } from '../cri/runtime-error.ts';
 export interface SignatureLookupPaths {
   /** `/etc/containers/policy.json` */
   readonly policyPath: string;
-  /**
-   * Our file in `/etc/containers/registries.d`. CRI-O reads all `*.yaml` files there at each pull.
-   */
+  /** In `/etc/containers/registries.d`, which CRI-O reads at each pull. */
   readonly signatureLookupFile: string;
 }
 
 /**
- * Makes the runtime look up sigstore signatures on our registry. It uses the configuration of the
- * mirror's name (docs/runtime-facts.md, fact 12), so the configuration of the original registry
- * does not apply.
+ * Makes CRI-O look up sigstore signatures on our registry: it uses the configuration of the
+ * mirror's name (docs/runtime-facts.md, fact 12), not of the original registry.
  */
 export interface SignatureLookup {
-  /**
-   * Writes the file if the policy demands signatures, otherwise removes it. @throws AppError
-   * `runtime/write`
-   */
+  /** Removes the file if the policy demands no signatures. @throws AppError `runtime/write` */
   write(): Promise<void>;
   /** @throws AppError `runtime/write` */
   remove(): Promise<void>;
-  /** Whether the file has the content that {@link write} would give it. */
   isCurrent(): Promise<boolean>;
 }
 
@@ -59,10 +52,7 @@ docker:
 `;
 }
 
-/**
- * Whether a policy (containers-policy.json(5)) has any requirement of type `sigstoreSigned`. A file
- * that is not JSON demands nothing.
- */
+/** Any `sigstoreSigned` of containers-policy.json(5). A file that is not JSON demands nothing. */
 export function demandsSigstore(policy: string): boolean {
   try {
     return hasSigstoreSigned(JSON.parse(policy));

@@ -13,7 +13,7 @@ import { syncFolder } from '../../platform/files/durable-file.ts';
 import { responseTo } from '../../platform/http.ts';
 import { pullError, writeError } from '../cri/runtime-error.ts';
 
-/** Attempts in a row without a new byte before a transfer fails. The pauses between them double. */
+/** Attempts in a row without a new byte. The pauses between them double. */
 const FRUITLESS_ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 100;
 
@@ -21,10 +21,8 @@ export interface BlobFetch {
   /** It may be absent. */
   pathOf(digest: Digest): string;
   /**
-   * Makes sure that the blob is in the layout. A broken transfer is resumed from the exact byte,
-   * also one of an earlier process. The blob gets its name only when its digest is right.
-   * Concurrent calls for one digest share a transfer.
-   *
+   * Resumes a broken transfer from the exact byte, also one of an earlier process. The blob gets
+   * its name only when its digest is right. Concurrent calls for one digest share a transfer.
    * @throws AppError with a `PullErrorCode`
    */
   fetch(reference: Reference, blob: Descriptor, signal: AbortSignal): Promise<void>;
@@ -53,7 +51,7 @@ export function createBlobFetch(directory: string, source: HttpSource, clock: Cl
     pathOf,
     fetch: async (reference, blob, signal) => {
       for (let other = running.get(blob.digest); other !== undefined; other = running.get(blob.digest)) {
-        // After the other transfer has ended, this caller checks again. It resumes a cancelled one.
+        // This caller checks again then, and resumes a cancelled transfer.
         await Promise.race([other.catch(() => undefined), aborted(signal)]);
         signal.throwIfAborted();
       }
@@ -86,7 +84,7 @@ async function complete(
   }
 }
 
-/** Makes one request. Returns an error that may be temporary, throws any other. */
+/** Returns an error that may be temporary, throws any other. */
 async function attempt(
   partial: PartialBlob,
   open: (startByte: number) => ReturnType<HttpSource['blob']>,
@@ -112,28 +110,20 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** An incomplete blob: its bytes so far in a file, and their running hash. */
 interface PartialBlob {
   sizeBytes(): number;
   /**
-   * Writes chunks that begin at `startByte` of the blob. Bytes that are already there are skipped.
-   *
-   * @throws AppError `runtime/digest-mismatch` when there are more bytes than in the descriptor;
-   *   `runtime/no-space`; errors of `chunks`
+   * Bytes before the end of the file are skipped.
+   * @throws AppError `runtime/digest-mismatch` when there are too many bytes; `runtime/no-space`;
+   *   errors of `chunks`
    */
   append(startByte: number, chunks: AsyncIterable<Buffer>): Promise<void>;
-  /**
-   * Checks the digest and renames the file to `path`. @throws AppError `runtime/digest-mismatch`;
-   * then the file is removed
-   */
+  /** @throws AppError `runtime/digest-mismatch`; then the file is removed */
   finish(path: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/**
- * Opens the file at `path`, which may have the start of the blob from an earlier attempt or
- * process.
- */
+/** It may have the start of the blob from an earlier attempt or process. */
 export async function openPartialBlob(path: string, blob: Descriptor): Promise<PartialBlob> {
   await mkdir(dirname(path), { recursive: true });
   const file = await open(path, 'a');
@@ -178,21 +168,21 @@ function asWriteError(path: string): (error: unknown) => never {
   };
 }
 
-/** A manifest or index as received. Its digest is not checked yet. */
+/** Its digest is not checked yet. */
 interface RawManifest {
   readonly mediaType: string;
   readonly bytes: Buffer;
 }
 
-/** A blob from `startByte` on. `startByte` is 0 when the registry doesn't support ranges. */
+/** `startByte` is 0 when the registry doesn't support ranges. */
 interface BlobStream {
   readonly startByte: number;
   readonly chunks: AsyncIterable<Buffer>;
 }
 
 /**
- * A registry over plain HTTP (OCI distribution-spec 1.1, pull). Throws AppError with a
- * `PullErrorCode`. `runtime/pull-failed` may be temporary.
+ * Plain HTTP (OCI distribution-spec 1.1, pull). Throws AppError with a `PullErrorCode`.
+ * `runtime/pull-failed` may be temporary.
  */
 export interface HttpSource {
   manifest(reference: Reference, tagOrDigest: string, signal: AbortSignal): Promise<RawManifest>;
@@ -200,7 +190,7 @@ export interface HttpSource {
   close(): void;
 }
 
-/** The registry below `baseUrl` (`http://127.0.0.1:5000/v2/<token>`). */
+/** `baseUrl`: `http://127.0.0.1:5000/v2/<token>`. */
 export function createHttpSource(baseUrl: string): HttpSource {
   const agent = new Agent({ keepAlive: true });
   const url = ({ registry, repository }: Reference, tail: string) =>
@@ -236,7 +226,6 @@ export function createHttpSource(baseUrl: string): HttpSource {
   };
 }
 
-/** Chunks of the body. A broken transfer throws an AppError. */
 async function* converted(response: IncomingMessage, address: string, signal: AbortSignal): AsyncIterable<Buffer> {
   try {
     for await (const chunk of response) yield chunk as Buffer;

@@ -22,20 +22,19 @@ import { type BlobFetch, createBlobFetch, createHttpSource, type HttpSource } fr
 import { createImageLayout, type ImageLayout, openContentCheck } from './image-store.ts';
 
 export interface EmbeddedRuntimeOptions {
-  /** Directory of the OCI image layout; created when missing. Used by one runtime at a time. */
+  /** Created when missing. Used by one runtime at a time. */
   readonly directory: string;
   readonly mirror: MirrorAddress;
-  /** GOARCH of the images to select from an index. The OS is always Linux. */
+  /** GOARCH, to select from an index. The OS is always Linux. */
   readonly arch: string;
   readonly clock: Clock;
-  /** Number of parallel layers of one image. Default 3, as in containerd. */
+  /** Of one image. Default 3, as in containerd. */
   readonly parallelLayers?: number;
 }
 
 /**
- * A runtime in this process, for the demo and for rehearsals. It pulls from our registry over HTTP,
- * checks every digest, and keeps an OCI image layout. It uses no other registry, so a repository
- * without a mirror can't be pulled. It has no containers.
+ * In this process, for the demo and for rehearsals. It pulls from our registry only, checks every
+ * digest, and keeps an OCI image layout. It has no containers.
  */
 export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeAdapter {
   const { directory, mirror, clock } = options;
@@ -106,10 +105,7 @@ interface PullContext {
   readonly parallelLayers: number;
 }
 
-/**
- * Pulls the manifest first, then the config and the layers. Of an index it pulls each manifest that
- * CRI-O or containerd would choose. The image is complete when it resolves.
- */
+/** Of an index it pulls each manifest that CRI-O or containerd would choose. */
 async function pullImage(context: PullContext, reference: Reference, signal: AbortSignal) {
   const wanted = reference.digest ?? reference.tag ?? 'latest';
   const target = await fetchManifest(context, reference, wanted, signal);

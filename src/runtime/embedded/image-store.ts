@@ -15,39 +15,35 @@ import type { ContentCheck } from '../../ports/image-content.ts';
 import { writeDurably } from '../config/config-file.ts';
 import { configError } from '../cri/runtime-error.ts';
 
-/**
- * Annotation for the digest of the configuration. Names with the same digest are the same image.
- */
+/** Annotation: digest of the configuration. Names with the same digest are the same image. */
 const IMAGE_ID = 'io.stickpin.image.id';
-/** Annotation for the digest of the manifest that was selected from an index. */
+/** Annotation: digest of the manifest that was selected from an index. */
 const PLATFORM_MANIFEST = 'io.stickpin.image.manifest';
 
 interface NamedImage {
   readonly name: string;
-  /** The target of the name: a manifest or an index. */
+  /** A manifest or an index. */
   readonly target: Descriptor;
   readonly manifest: Descriptor;
   readonly imageId: string;
 }
 
-/**
- * The names of an OCI image layout and their pins. A change is on the disk when its call resolves.
- */
+/** A change is on the disk when its call resolves. */
 export interface ImageLayout {
   list(): Promise<RuntimeImage[]>;
   find(name: string): Promise<RuntimeImage | undefined>;
-  /** Gives an image a name. An image that had the name loses it. */
+  /** An image that had the name loses it. */
   setName(image: NamedImage, signal: AbortSignal): Promise<void>;
-  /** Gives the image `of` another name. False when there is no entry with the name `of`. */
+  /** False when there is no entry with the name `of`. */
   addName(name: string, of: string, signal: AbortSignal): Promise<boolean>;
   removeName(name: string, signal: AbortSignal): Promise<void>;
-  /** Removes all names of the image with this id. Its blobs stay. */
+  /** With all its names. Its blobs stay. */
   removeImage(imageId: string, signal: AbortSignal): Promise<void>;
   pins(): Promise<readonly string[]>;
   setPins(names: readonly string[], signal: AbortSignal): Promise<void>;
 }
 
-/** The {@link ImageLayout} at `directory`, which is created with the first name. */
+/** Created with the first name. */
 export function createImageLayout(directory: string): ImageLayout {
   const pinsPath = join(directory, 'pins.json');
   const names = createNameIndex(directory);
@@ -101,8 +97,7 @@ function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): 
     byId.set(id, image);
     const { repository, tag } = parseReference(name);
     if (tag !== undefined) image.repoTags.add(name);
-    // An image from an index is listed with both digests, as in CRI-O (docs/runtime-facts.md, fact
-    // 19).
+    // An image from an index has both digests, as in CRI-O (docs/runtime-facts.md, fact 19).
     for (const each of [digest, manifest]) image.repoDigests.add(`${repository}@${each}`);
   }
   return [...byId].map(([imageId, { repoTags, repoDigests }]) => ({
@@ -116,7 +111,6 @@ function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): 
 /** Annotation for the name of an entry of `index.json` (image-spec, annotations.md). */
 export const NAME = 'org.opencontainers.image.ref.name';
 
-/** An entry of `index.json`. */
 export interface IndexEntry extends Descriptor {
   readonly annotations: Readonly<Record<string, string>>;
 }
@@ -124,26 +118,19 @@ export interface IndexEntry extends Descriptor {
 type Change = (entries: Map<string, IndexEntry>) => void;
 
 interface NameIndex {
-  /** All entries by their names. Read again when the file was changed by others. */
+  /** Read again when others changed the file. */
   entries(): Promise<ReadonlyMap<string, IndexEntry>>;
-  /**
-   * Makes a change. It is on the disk when the call resolves. A change whose signal is aborted
-   * before its turn is not made.
-   */
+  /** On the disk when the call resolves. A change that is aborted before its turn is not made. */
   change(change: Change, signal: AbortSignal): Promise<void>;
 }
 
-/** Changes that are written together. */
 interface Batch {
   readonly changes: { readonly change: Change; readonly signal: AbortSignal }[];
   readonly written: Promise<void>;
 }
 
 /**
- * The {@link NameIndex} at `directory`.
- *
- * INVARIANT: one write at a time. Changes that come during a write are written together after it,
- * so that many of them do not write the whole file once each.
+ * INVARIANT: one write at a time. Changes that come during a write are written together after it.
  */
 export function createNameIndex(directory: string): NameIndex {
   const path = join(directory, 'index.json');
@@ -186,7 +173,7 @@ export function createNameIndex(directory: string): NameIndex {
   };
 }
 
-/** Another one after each write: every write makes a new file. Empty when there is none. */
+/** Every write makes a new file. Empty when there is none. */
 async function versionOf(path: string): Promise<string> {
   const found = await stat(path, { bigint: true }).catch(() => undefined);
   return found === undefined ? '' : `${found.ino} ${found.mtimeNs} ${found.size}`;
@@ -218,7 +205,6 @@ interface Checking extends CheckedLayout {
   readonly blobs: Map<Digest, BlobState>;
 }
 
-/** A check that reads all blobs of images in an OCI image layout, each once. */
 export function openContentCheck(layout: CheckedLayout): ContentCheck {
   const checking: Checking = { ...layout, blobs: new Map() };
   return { check: (image, onBytes, signal) => checkImage(checking, image, onBytes, signal) };

@@ -7,12 +7,11 @@ import { MIGRATIONS } from './migrations.ts';
 import { fillRowSums, keepRowSums, registerRowSum } from './row-sums.ts';
 
 /**
- * Opens the state database in WAL mode with `synchronous=NORMAL`, and migrates it to the newest
- * schema. See `wal.ts` for what survives a power cut.
- *
- * @throws AppError `store/no-space`, `store/read-only` (`retry`) when its filesystem or the file
- *   can't be written; `store/open` (`fatal`) when the file can't be opened or is damaged;
- *   `store/newer` (`fatal`) when a newer stickpin wrote it
+ * Opens the state database in WAL mode with `synchronous=NORMAL`, and migrates it. See `wal.ts` for
+ * what survives a power cut.
+ * @throws AppError `store/no-space`, `store/read-only` (`retry`) when the filesystem or file can't
+ *   be written; `store/open` (`fatal`) when the file can't be opened or is damaged; `store/newer`
+ *   (`fatal`) when a newer stickpin wrote it
  */
 export function openDatabase(path: string): Database.Database {
   let database: Database.Database | undefined;
@@ -49,12 +48,12 @@ export function cannotOpen(path: string, cause: unknown): AppError {
   });
 }
 
-/** SQLite opens a file that it may only read, or that failed once, for reading without an error. */
+/** SQLite opens a file that it may only read for reading, without an error. */
 function tryToWrite(database: Database.Database, path: string): void {
   try {
     database.pragma(`user_version = ${MIGRATIONS.length}`);
   } catch (error) {
-    // Another program holds the lock: that says nothing of the file.
+    // Another program holds the lock, which is no fault of the file.
     if (/^SQLITE_(BUSY|LOCKED)/.test(systemCodeOf(error) ?? '')) return;
     throw isDamage(error) || databaseDiskFault(path, error) !== undefined ? error : onlyReadable(path, error);
   }
@@ -82,14 +81,13 @@ function migrate(database: Database.Database, path: string): void {
   })();
 }
 
-/** About the disk, permissions or other processes, not about the content of the file. */
+/** About the disk, permissions or other processes. */
 const NOT_DAMAGE = /^SQLITE_(CANTOPEN|IOERR|READONLY|PERM|FULL|BUSY|LOCKED|NOMEM|INTERRUPT|AUTH|PROTOCOL)/;
 const SHORT_READ = /^SQLITE_IOERR_(SHORT_READ|CORRUPTFS)/;
 const CORRUPT = /^SQLITE_(CORRUPT|NOTADB)/;
 
 /**
- * Whether an error at opening means that the content of the database is wrong, not its disk. A
- * missing table counts: at opening every table must exist.
+ * The content of the database is wrong, not its disk. A missing table counts: at opening all exist.
  */
 export function isDamage(thrown: unknown): boolean {
   if (thrown instanceof AppError && thrown.code === 'store/row') return true;
@@ -102,10 +100,7 @@ export function isCorruption(thrown: unknown): boolean {
   return thrown instanceof Database.SqliteError && (CORRUPT.test(thrown.code) || SHORT_READ.test(thrown.code));
 }
 
-/**
- * `store/damaged` (`wait`, for a restart). What SQLite has open is gone with the next end of the
- * daemon.
- */
+/** `store/damaged` (`wait`, for a restart). What SQLite has open is lost when the daemon ends. */
 export function removedError(path: string, cause: unknown): AppError {
   return new AppError({
     code: 'store/damaged',

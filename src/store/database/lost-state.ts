@@ -25,33 +25,28 @@ import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { walDamage } from './wal.ts';
 
 /**
- * The log is renamed first: if a crash left it behind, SQLite would apply it to the new database.
+ * The log is renamed first: if it were left after a crash, SQLite would apply it to the new
+ * database.
  */
 const SUFFIXES = ['-wal', '-shm', ''] as const;
 
-/** Files that an earlier daemon leaves in the folder of its database. */
+/** Files that an earlier daemon leaves beside its database. */
 const TRACES = ['floors.json', 'pins.json', 'status.json', 'crio/99-stickpin.conf'] as const;
 
 export interface RenewOptions {
   readonly revive: BundleReviver;
   /** Milliseconds since the epoch, for the new name of a damaged database. */
   readonly now: number;
-  /**
-   * The real database, when a temporary copy of it is opened: its copies are tried, and `loss`
-   * names it.
-   */
+  /** The real database, when a copy of it is opened: its copies are tried, and `loss` names it. */
   readonly of?: string;
 }
 
 /**
  * Opens the state database with `open`. A damaged one is renamed with its log to
- * `state.db.damaged-<time>`. Its newest copy without damage takes its place, or else a new one is
- * created. Then `loss` is a sentence with the path and what to do. The same holds when the database
- * is missing although other files of an earlier daemon exist.
- *
- * A full or read-only disk and missing permissions are not damage. Then the database stays as it
- * is.
- *
+ * `state.db.damaged-<time>`, and replaced by its newest copy without damage, or by a new one. Then
+ * `loss` is a sentence with the path and what to do. The same holds for a missing database beside
+ * other files of an earlier daemon. A full or read-only disk and missing permissions are not
+ * damage.
  * @throws errors of `open`; AppError `store/aside` (`fatal`), `store/no-space`, `store/read-only`
  *   (`retry`) when the database can't be renamed
  */
@@ -86,13 +81,12 @@ export function openOrRenew<T>(
     return { opened, loss };
   } catch (error) {
     if (isDamage(error)) return startAnew(reasonOf(error));
-    // It is tried again, with another copy each time.
     if (copy !== undefined) for (const suffix of ['', '-wal']) rmSync(`${copy}${suffix}`, { force: true });
     throw error;
   }
 }
 
-/** @throws as {@link setAside}; then nothing is in its place */
+/** @throws as {@link setAside}; then there is no database */
 function restore(path: string, of: string, revive: BundleReviver): RestoredCopy | undefined {
   try {
     return restoreCopy(path, of, (staged) => damageOf(staged, revive));
@@ -103,9 +97,8 @@ function restore(path: string, of: string, revive: BundleReviver): RestoredCopy 
 }
 
 /**
- * Why the database can't be used. Undefined when no damage is found. Changes nothing.
- *
- * @param of the database beside which copies and traces of an earlier daemon are looked for
+ * Why the database can't be used. Changes nothing. @param of the database whose copies and traces
+ * count
  */
 function damageOf(path: string, revive: BundleReviver, of = path): string | undefined {
   if (!existsSync(path) || statSync(path).size === 0) {
@@ -153,19 +146,19 @@ function makePrivate(path: string): void {
     try {
       chmodSync(`${path}${suffix}`, 0o600);
     } catch {
-      // absent, or on a disk that can't be written, which is reported when it is opened
+      // absent, or on a disk that can't be written, as its opening reports
     }
   }
 }
 
-/** The result of `integrity_check` in one line, without its heading. */
+/** In one line, without the heading. */
 function findingOf(verdict: string): string {
   return oneLine(verdict.replace(/^\*\*\* in database .* \*\*\*$/m, ''));
 }
 
 /**
- * Checks the version numbers of the header. With other values than 1 and 2 the file is read-only or
- * no database (SQLite file format, "File format version numbers").
+ * With other values than 1 and 2 the file is read-only or no database (SQLite file format, "File
+ * format version numbers").
  */
 function hasUsableHeader(path: string): boolean {
   const header = Buffer.alloc(20);
@@ -179,8 +172,8 @@ function hasUsableHeader(path: string): boolean {
 }
 
 /**
- * Copies the database with its log, because SQLite overwrites the damaged part of a log. Returns
- * the path of the copy. @throws as {@link setAside}
+ * With its log, because SQLite overwrites the damaged part of a log. Returns the path of the copy.
+ * @throws as {@link setAside}
  */
 function copyAside(path: string, now: number): string {
   const aside = damagedName(path, now);
@@ -193,7 +186,7 @@ function copyAside(path: string, now: number): string {
 }
 
 /**
- * Renames the database with its log. Returns the new path. Undefined when there was no file.
+ * With its log. Returns the new path, undefined when there was no file.
  * @throws AppError `store/aside` (`fatal`)
  */
 function setAside(path: string, now: number): string | undefined {

@@ -1,6 +1,6 @@
 /**
- * The schema in steps: entry N migrates from `user_version` N to N + 1. Released entries never
- * change. Times are milliseconds since the epoch; payload, contents and signers are JSON.
+ * Entry N migrates from `user_version` N to N + 1. Released entries never change. Times are
+ * milliseconds since the epoch; payload, contents and signers are JSON.
  */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE bundle (
@@ -96,8 +96,8 @@ export const MIGRATIONS: readonly string[] = [
    ALTER TABLE floor_record ADD COLUMN sum TEXT;
    ALTER TABLE origin ADD COLUMN sum TEXT;`,
   // JSON: pairs of key id and role, of signers that count in a role only. A key is brought or
-  // revoked once in each role; '' is the plain keys, as all were before there were roles. reset_at:
-  // the sequence and the time of the bundle count no more.
+  // revoked once in each role; '' is the plain keys. reset_at: the sequence and the time of the
+  // bundle count no more.
   `ALTER TABLE bundle ADD COLUMN signer_roles TEXT;
    ALTER TABLE bundle ADD COLUMN reset_at INTEGER;
    CREATE TABLE rotated_key_of_role (
@@ -127,7 +127,7 @@ export const MIGRATIONS: readonly string[] = [
    ALTER TABLE revoked_key_of_role RENAME TO revoked_key;`,
   // Why a bundle was rejected. NULL: nobody said.
   'ALTER TABLE verdict ADD COLUMN reason TEXT;',
-  // Releases that were rejected by name, ahead of their sticks. NULL reason: nobody said why.
+  // Releases that were rejected by name before their sticks came. NULL reason: nobody said why.
   `CREATE TABLE rejected_name (
      name TEXT NOT NULL,
      version TEXT NOT NULL,
@@ -144,9 +144,9 @@ export const MIGRATIONS: readonly string[] = [
   'ALTER TABLE event ADD COLUMN done_by TEXT;',
   // A key is brought and revoked by any number of bundles. Before, only the first one was recorded,
   // so what later bundles said is taken from their payloads. A bundle counts when its history or
-  // another row shows that its keys were taken. When neither is left, its revocations count if a
-  // trusted key signed it; what it brought does not. remade_at: when its bundle was adopted, of a
-  // row that was made here. A key that a person restored after that stays restored.
+  // another row shows that its keys were taken. Otherwise its revocations count if a trusted key
+  // signed it, but not its keys. remade_at: when its bundle was adopted, of a row that was made
+  // here. A key that a person restored later stays restored.
   `CREATE TABLE rotated_key_of_bundle (
      key_id TEXT NOT NULL,
      role TEXT NOT NULL,

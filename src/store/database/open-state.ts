@@ -19,7 +19,6 @@ import { fileOf } from './wal.ts';
 
 export interface OpenState {
   readonly store: Store;
-  /** A sentence about a database that could not be used. */
   readonly loss?: string | undefined;
   close(): void;
 }
@@ -37,13 +36,10 @@ export interface OpenStateOptions {
 }
 
 /**
- * Opens the state. A damaged database is renamed and replaced, see {@link openOrRenew}.
- *
- * - If the database can't be written, as on a full or read-only disk, the state is read from a
- *   copy, and every change throws why. As soon as the database itself can be opened, it is used.
- * - If a change fails later, the database is opened again.
- * - If a sync to the disk fails, the database is copied into a new file, which takes its place.
- *
+ * Opens the state. A damaged database is renamed and replaced, see {@link openOrRenew}. If the
+ * database can't be written, as on a full disk, the state is read from a copy, and every change
+ * throws why, until the database can be opened. If a change fails later, the database is opened
+ * again. If a sync to the disk fails, the database is copied into a new file.
  * @throws other errors of `openDatabase` and `createStateStore`
  */
 export function openState(options: OpenStateOptions): OpenState {
@@ -73,7 +69,6 @@ class LiveState {
   private isStandby = false;
   private triedAt = Number.NEGATIVE_INFINITY;
   private renewing: Promise<void> | undefined;
-  /** When it may be copied again, and the pause after that. */
   private renewAt = Number.NEGATIVE_INFINITY;
   private renewPauseMs = RENEW_PAUSE_MS;
 
@@ -121,7 +116,7 @@ class LiveState {
     return this.opened.store;
   }
 
-  /** If it can't be opened, every change throws the earlier reason. */
+  /** If that fails, every change throws the earlier reason. */
   private openAgain(): void {
     const { path, log } = this.options;
     const before = this.opened;
@@ -163,9 +158,8 @@ class LiveState {
   }
 
   /**
-   * Writes all that is recorded into a new file, which replaces the database. A crash in between
-   * leaves a whole copy.
-   *
+   * Writes all records into a new file, which replaces the database. A crash in between leaves a
+   * whole copy.
    * @throws the error of the failed sync when it can't
    */
   private async renew(): Promise<void> {
@@ -227,8 +221,8 @@ function openWith({ path, revive, log, keptMs }: OpenStateOptions, refusal?: App
 function openStandby(options: OpenStateOptions, refusal: AppError): Opened {
   const { path, standbyDirectory, revive, now } = options;
   const copy = copyTo(path, standbyDirectory);
-  // A damaged database may be renamed already, so that nothing is here. Without a copy of it, the
-  // state is empty until the real one can be written.
+  // A damaged database may be renamed already. Without a copy of it, the state is empty until the
+  // real one can be written.
   const { opened, loss } = openOrRenew(copy, { revive, now, of: path }, () =>
     openWith({ ...options, path: copy }, refusal),
   );
@@ -239,7 +233,7 @@ function openStandby(options: OpenStateOptions, refusal: AppError): Opened {
   return { ...opened, loss, close };
 }
 
-/** Copies the database and its log unchanged. SQLite merges them when it opens the copy. */
+/** With its log unchanged. SQLite merges them when it opens the copy. */
 function copyTo(path: string, directory: string): string {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true, mode: 0o700 });

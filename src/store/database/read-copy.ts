@@ -9,9 +9,7 @@ import { createEventRows } from './tables/event-rows.ts';
 import { createTrustRows } from './tables/trust-rows.ts';
 
 /**
- * The newest events of the database at `path`, oldest first; of all bundles without `bundleId`. It
- * may migrate the database, so that `path` must be a copy.
- *
+ * Oldest first, of one bundle or all. It may migrate the database, so `path` must be a copy.
  * @throws as `openDatabase`
  */
 export function readEvents(path: string, bundleId: BundleId | undefined, limit: number): readonly EventRow[] {
@@ -24,10 +22,8 @@ export function readEvents(path: string, bundleId: BundleId | undefined, limit: 
 }
 
 /**
- * The adopted bundles and the rejected names of the database at `path`. As {@link readEvents},
- * `path` must be a copy.
- *
- * @throws AppError `store/row` (`fatal`) when a row is damaged; as `openDatabase`
+ * As {@link readEvents}. @throws AppError `store/row` (`fatal`) when a row is damaged; as
+ * `openDatabase`
  */
 export function readRecords(path: string, revive: BundleReviver): Required<Pick<Stored, 'bundles' | 'rejectedNames'>> {
   const database = openDatabase(path);
@@ -46,12 +42,7 @@ export function readRecords(path: string, revive: BundleReviver): Required<Pick<
   }
 }
 
-/**
- * What is wrong with the database at `path`, by SQLite's own check. Undefined when it is whole. As
- * {@link readEvents}, `path` must be a copy.
- *
- * @throws as `openDatabase`
- */
+/** As {@link readEvents}: the fault by SQLite's own check, undefined when there is none. */
 export function damageIn(path: string): string | undefined {
   const database = openDatabase(path);
   try {

@@ -18,7 +18,7 @@ export interface RecordingOptions {
   readonly keptMs?: number | undefined;
   /** Writes the write-ahead log to the disk. Default {@link syncLog}. */
   readonly sync?: () => Promise<void>;
-  /** Every change throws this error: the database is a temporary copy of the real one. */
+  /** Every change throws this: the database is a temporary copy. */
   readonly refusal?: AppError;
   /** Called once, when damage is found while the database is open. */
   readonly onDamage?: (error: AppError) => void;
@@ -33,11 +33,11 @@ export interface Recording {
   refusal: AppError | undefined;
   /** Number of the newest committed event. */
   revision: number;
-  /** As {@link revision}, within a transaction. */
+  /** Within a transaction. */
   appended: number;
-  /** A change that must not be lost was made since the last copy of the database. */
+  /** A change that must not be lost is in no copy yet. */
   isCopyDue: boolean;
-  /** Frames of a transaction that failed may be in the log: see {@link clearLog}. */
+  /** The log may have frames of a failed transaction, see {@link clearLog}. */
   isLogUnclean: boolean;
   /** A change failed although the disk has room: only another connection may succeed. */
   isBroken: boolean;
@@ -70,14 +70,14 @@ export function createRecording(database: Database, options: RecordingOptions): 
   };
 }
 
-/** Adds an event to the history, within a transaction of {@link write}. */
+/** Within a transaction of {@link write}. */
 export function append(recording: Recording, event: EventRow): void {
   recording.appended = recording.events.append(event);
 }
 
 /**
  * @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`), `store/damaged`
- * (`wait`); then nothing has changed
+ *   (`wait`); then nothing has changed
  */
 export function write<T>(recording: Recording, work: () => T): T {
   if (recording.refusal !== undefined) throw recording.refusal;
@@ -106,23 +106,22 @@ function transact<T>(recording: Recording, work: () => T): T {
 }
 
 /**
- * Empties the log after a failed transaction. SQLite leaves its frames in the log, and after a
- * power cut they look like damage. A failure, as on a full disk, is retried.
+ * SQLite leaves the frames of a failed transaction in the log, and after a power cut they look like
+ * damage. A failure, as on a full disk, is retried.
  */
 function clearLog(recording: Recording): void {
   if (recording.isLogUnclean && checkpoint(recording)) recording.isLogUnclean = false;
 }
 
-/** As {@link write}, then checkpoints: SQLite drops the end of a damaged log without an error. */
+/** SQLite drops the end of a damaged log without an error, so this checkpoints. */
 export function writeThrough<T>(recording: Recording, work: () => T): T {
   const result = write(recording, work);
   recording.isCopyDue = true;
-  // A failure leaves the change committed; the next checkpoint includes it.
+  // The change is committed even if this fails, and in the next checkpoint.
   checkpoint(recording);
   return result;
 }
 
-/** Moves the log into the database and empties it. False: it failed. */
 function checkpoint(recording: Recording): boolean {
   try {
     recording.database.pragma('wal_checkpoint(TRUNCATE)');
@@ -157,7 +156,7 @@ export function createDurability(recording: Recording): Durability {
         recording.unsynced ??= unsyncedError(database.name, error);
         throw recording.unsynced;
       });
-      // The write to the disk goes on after an abort, for all others that wait for it.
+      // The sync goes on after an abort, for all others that wait for it.
       await untilAborted(synced, signal);
     },
     trouble: () => {
@@ -168,8 +167,8 @@ export function createDurability(recording: Recording): Durability {
 }
 
 /**
- * The log was removed. This is thrown once, and `trouble()` reports it from then on. What is known
- * stays in force.
+ * Thrown once for a removed log; `trouble()` reports it from then on. The values in memory stay in
+ * use.
  */
 function logIsRemoved(recording: Recording, cause: unknown): void {
   if (recording.refusal === undefined) throw refuse(recording, removedError(recording.database.name, cause));
@@ -191,16 +190,13 @@ export function createStateCopies(recording: Recording): StateCopies {
   };
 }
 
-/**
- * If `thrown` means damage: the error that every later change throws. A write to a damaged file
- * could be lost or damage more of it.
- */
+/** For damage: the error of every later change, since a write to a damaged file may damage more. */
 function damageIn(recording: Recording, thrown: unknown): AppError | undefined {
   if (!isCorruption(thrown)) return undefined;
   return refuse(recording, damagedError(recording.database.name, thrown));
 }
 
-/** From now on every change throws the error. It is reported once. */
+/** From now on every change throws the error, which is reported once. */
 export function refuse(recording: Recording, error: AppError): AppError {
   if (recording.refusal !== undefined) return recording.refusal;
   recording.refusal = error;
@@ -208,9 +204,9 @@ export function refuse(recording: Recording, error: AppError): AppError {
   return error;
 }
 
-/** Whether stickpin's own files can be written. */
+/** Finds out whether stickpin's own files can be written. */
 interface DiskWatch {
-  /** Call when a write failed. Returns `error`. */
+  /** Returns `error`. */
   failed(error: AppError): AppError;
   succeeded(): void;
   trouble(): Fault | undefined;

@@ -8,14 +8,14 @@ interface RowSum {
 }
 
 /**
- * Documents of a bundle are large and never change after the insert. They have a separate checksum,
- * so that a small change does not read them again.
+ * These are large and never change. With a checksum of their own, a small change does not read
+ * them.
  */
 const DOCUMENTS = { table: 'bundle', column: 'documents_sum', covers: ['payload', 'contents'] } as const;
 
 /**
- * Tables with a checksum in each row. Pins, trust and activation depend on them, and SQLite does
- * not notice a flipped bit within a value.
+ * Pins, trust and activation depend on these tables, and SQLite does not notice a flipped bit
+ * within a value.
  */
 export const SUMMED_TABLES = [
   'bundle',
@@ -31,10 +31,8 @@ export const SUMMED_TABLES = [
 ] as const;
 
 /**
- * Lets a connection compute checksums. Call it before the other functions of this file.
- *
- * The SQL function `row_sum(name, value, …)` is SHA-256 over the JSON of all columns that are not
- * NULL, so a new column without a value changes no checksum.
+ * Call it before the other functions of this file. The SQL function `row_sum(name, value, …)` is
+ * SHA-256 over the JSON of all columns that are not NULL, so that a new column changes no checksum.
  */
 export function registerRowSum(database: Database): void {
   database.function('row_sum', { varargs: true, deterministic: true }, (...parts: unknown[]) => {
@@ -54,7 +52,6 @@ export function fillRowSums(database: Database): void {
   }
 }
 
-/** Makes this connection write the checksum with each inserted or updated row. */
 export function keepRowSums(database: Database): void {
   for (const sum of sumsOf(database)) {
     const { table, column, covers } = sum;
@@ -89,7 +86,7 @@ function expression({ covers }: RowSum): string {
   return `row_sum(${covers.map((name) => `'${name}', ${name}`).join(', ')})`;
 }
 
-/** How a trigger finds its row: by the primary key, otherwise by the rowid. */
+/** By the primary key, otherwise by the rowid. */
 function keyMatch(database: Database, table: string): string {
   const keys = columnsOf(database, table).filter(({ pk }) => pk > 0);
   return keys.length === 0 ? 'rowid = NEW.rowid' : keys.map(({ name }) => `${name} = NEW.${name}`).join(' AND ');

@@ -9,17 +9,15 @@ import { damagedName, databaseWriteError, fileWriteError } from '../files/write-
 
 const MODE = 0o600;
 
-/** The newer one first: of `state.db` these are `state.db.copy` and `state.db.copy-before`. */
+/** The newer one first: `state.db.copy` and `state.db.copy-before`. */
 function copiesOf(path: string): readonly [string, string] {
   return [`${path}.copy`, `${path}.copy-before`];
 }
 
 /**
- * Writes a copy of an open database beside it. At most two copies exist, and a power cut leaves at
- * least one whole.
- *
+ * At most two copies exist beside the database, and a power cut leaves at least one whole.
  * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`); then the copies
- * are as before
+ *   are as before
  */
 export async function writeCopy(database: Database.Database): Promise<void> {
   const path = database.name;
@@ -28,7 +26,7 @@ export async function writeCopy(database: Database.Database): Promise<void> {
   try {
     await rm(staged, { recursive: true, force: true });
     for (const copy of copiesOf(path)) await setAsideIfNoFile(copy);
-    // SQLite writes to an empty file that is there, and keeps its mode.
+    // SQLite writes to an empty file and keeps its mode.
     await (await open(staged, 'wx', MODE)).close();
     database.prepare('VACUUM INTO ?').run(staged);
     await syncFile(staged, MODE);
@@ -42,7 +40,7 @@ export async function writeCopy(database: Database.Database): Promise<void> {
   }
 }
 
-/** Renames what has the place of a file and is none, by the time at which it was made. */
+/** A folder, for example, would prevent the rename. */
 async function setAsideIfNoFile(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found !== undefined && !found.isFile()) await rename(path, damagedName(path, found.mtimeMs));
@@ -55,10 +53,9 @@ export interface RestoredCopy {
 }
 
 /**
- * Puts the newest copy without damage in the place of a lost database. The copy itself stays.
- *
- * @param of the database whose copies these are
- * @throws system errors when the place can't be written; errors of `damageOf`
+ * Puts the newest copy without damage in the place of a lost database, and keeps the copy.
+ * @param of the database of the copies
+ * @throws system errors when the file can't be written; errors of `damageOf`
  */
 export function restoreCopy(
   path: string,
@@ -84,7 +81,7 @@ export function restoreCopy(
   return undefined;
 }
 
-/** Makes a file beside the database at `path` from the newest copy of `of`. */
+/** Beside the database at `path`, from the newest copy of `of`. */
 export function stageCopy(of: string, path: string): void {
   rmSync(`${path}.new`, { recursive: true, force: true });
   copyFileSync(copiesOf(of)[0], `${path}.new`);
@@ -93,7 +90,7 @@ export function stageCopy(of: string, path: string): void {
 
 /**
  * Replaces a closed database by the file of {@link stageCopy}. The database is removed first: after
- * a crash the next start finds none and takes the newest copy, without an old log.
+ * a crash the next start takes the newest copy, without an old log.
  */
 export function putStaged(path: string): void {
   for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
@@ -122,14 +119,11 @@ function isFile(path: string): boolean {
 const ATTEMPTS = 20;
 
 /**
- * Runs `use` with a copy of the database at `path`, which is removed afterwards: a database with a
- * write-ahead log can't be opened without writing beside it.
- *
+ * Runs `use` with a copy of the database at `path`, and removes it: a database with a write-ahead
+ * log can't be opened without writing beside it.
  * INVARIANT: neither file changed while both were copied. A checkpoint between the two copies would
  * give a log and a database of different times, which looks like damage.
- *
  * @param use gets the path of the copy and the size of the database
- * @param copyOne copies a file; default that of Node.js
  * @throws errors of the filesystem and of `use`
  */
 export async function withDatabaseCopy<T>(

@@ -48,14 +48,10 @@ import { createTrustRows } from './tables/trust-rows.ts';
 export type Store = StateStore & RevocationStore & StreamStore & FloorRecordStore;
 
 /**
- * The state in SQLite. Every change and its event are one transaction.
- *
- * The values that a round reads are also in memory, so that a round needs no query. A change
- * replaces the value.
- *
- * When damage is found while the database is open, every later change throws `store/damaged`
- * (`wait`), and `trouble()` returns it. The values in memory stay in use.
- *
+ * The state in SQLite. Every change and its event are one transaction. The values that a round
+ * reads are also in memory.
+ * When damage is found, every later change throws `store/damaged` (`wait`), as `trouble()` returns
+ * it. The values in memory stay in use.
  * @throws AppError `store/row` (`fatal`) when a stored row can't be read. A change that can't be
  *   written throws `store/write`, `store/no-space` or `store/read-only` (`retry`), and changes
  *   nothing. A commit that can't be synced to the disk is in use all the same; `settled()` throws

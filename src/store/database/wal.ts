@@ -4,29 +4,26 @@ import type { Database } from 'better-sqlite3';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
 
-/** Writes commits of a database to the disk without blocking the event loop. */
 export interface WalSync {
   /** Call after a commit. Starts to sync it. */
   committed(): void;
   /** Call when SQLite could not sync a file of the database. */
   failed(error: unknown): void;
-  /** Call with the sync of the connection that this one replaces: its failure counts. */
+  /** Call with the sync of the replaced connection, whose failure counts. */
   follow(earlier: WalSync): void;
   /**
    * Resolves when all commits are on the disk, also those of an earlier process. After a failed
-   * sync it always throws that error: Linux marks the pages as written, so another sync succeeds
-   * whether they are on the disk or not (fsync(2), "EIO").
+   * sync it always throws: Linux marks the pages as written, so another sync succeeds whether they
+   * are on the disk or not (fsync(2), "EIO").
    */
   settled(): Promise<void>;
 }
 
 /**
- * For a database with `synchronous=NORMAL`. Its commits are in the write-ahead log, in order and
- * with checksums; the synced part survives a power cut. With `synchronous=FULL` SQLite would sync
- * in each commit, on the event loop, and all transfers of the registry would wait for a busy disk.
- * With `NORMAL` it does so only at a checkpoint, once in several hundred commits.
- *
- * @param sync writes the log to the disk, as {@link syncLog} does
+ * Syncs commits without blocking the event loop, for a database with `synchronous=NORMAL`. Its
+ * commits are in the write-ahead log, in order and with checksums; the synced part survives a power
+ * cut. `FULL` would sync in each commit, on the event loop, and the registry would wait for a busy
+ * disk. `NORMAL` does so only at a checkpoint, once in several hundred commits.
  */
 export function createWalSync(sync: () => Promise<void>): WalSync {
   const shared = shareRuns(sync);
@@ -54,17 +51,15 @@ export function createWalSync(sync: () => Promise<void>): WalSync {
   };
 }
 
-/** The path beside which the log is: the target when the path of the database is a link. */
+/** The target when the path of the database is a link. */
 export function fileOf(database: Database): string {
   const [main] = database.pragma('database_list') as readonly { readonly file: string }[];
   return main?.file ?? database.name;
 }
 
 /**
- * Syncs the write-ahead log of a database to the disk. Opening and closing the log is safe: SQLite
- * holds no lock on it. On a locked file, closing any handle would release all locks of the process.
- *
- * @throws system errors unchanged
+ * Opening and closing the log is safe: SQLite holds no lock on it. On a locked file, closing any
+ * handle would release all locks of the process.
  */
 export async function syncLog(database: Database): Promise<void> {
   // Closing the database has merged the log into it.
@@ -87,16 +82,14 @@ const FRAME_HEADER = 24;
 const MAGIC = 0x377f0682;
 
 /**
- * The damage of a write-ahead log, as a phrase. Undefined when SQLite will read the whole log.
- * SQLite treats a frame with a wrong checksum as the end of the log, without an error: all later
- * commits are lost.
- *
+ * The damage of a write-ahead log, as a phrase. SQLite treats a frame with a wrong checksum as the
+ * end of the log, without an error: all later commits are lost.
  * A frame belongs to this log when it has the salts of the header. Frames of an earlier log may
- * follow after the end; they are ignored. So are frames of a transaction that was not committed,
+ * follow after the end; they are ignored, as are frames of a transaction that was not committed,
  * after a kill or on a full disk. SQLite writes frames in order, each with a checksum over all
  * before it. So a transaction was committed when its last frame fits the frame before it, or when
- * the frame after it fits. The last frame of all may be damaged or was never written as a whole:
- * nobody knows, and the pin ledger knows more than such a database.
+ * the frame after it fits. Nobody knows whether the very last frame is damaged or was never written
+ * whole.
  */
 export function walDamage(path: string): string | undefined {
   const log = readLog(path);

@@ -8,7 +8,7 @@ import { openSealed, type SealedFile } from './sealed-file.ts';
 
 /** Exists while the daemon runs, and stays when the node loses its power. */
 export interface BootMarkFile extends BootMark {
-  /** Removes it, unless a check is due. Call at a clean shutdown. Never throws. */
+  /** Removes the mark, unless a check is due. Call at a clean shutdown. Never throws. */
   stopped(): Promise<void>;
 }
 
@@ -28,7 +28,6 @@ type Mark = v.InferOutput<typeof schema>;
  * Reads the mark of the last run, and writes that of this one. A check of images is due when the
  * last run was in another boot without a clean shutdown, and stays due until it is done. A damaged
  * mark counts as such a run.
- *
  * A mark that can't be read or written is reported, and the daemon starts: the next unclean boot is
  * then not noticed.
  */

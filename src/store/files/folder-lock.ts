@@ -38,14 +38,12 @@ export function exitCodeOf(thrown: unknown): number {
 }
 
 /**
- * Locks folders for this process. Its end releases the locks, also by SIGKILL, and no program that
- * it starts inherits them. While another process has one, this waits for 10 s.
- *
- * A folder whose lock can't be made, as on a full disk, is not locked, and the log says so.
- *
+ * Locks folders for this process. Its end releases the locks, also by SIGKILL, and no child
+ * inherits them. This waits 10 s for another process. A folder whose lock can't be made, as on a
+ * full disk, is not locked, and the log says so.
  * @returns releases the locks
  * @throws AppError `store/in-use` (`fatal`); `store/dying` (`retry`) when the other process was
- *   killed and the kernel has not ended it yet
+ *   killed and has not ended yet
  */
 export async function lockFolders(
   folders: readonly string[],
@@ -120,7 +118,7 @@ async function takeLock(
   { program, clock, log }: LockOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  // Loaded here, as in all places, so that only programs that use it need it.
+  // Only programs that use koffi need it.
   const { default: koffi } = await import('koffi');
   const flock = koffi.load(null).func('int flock(int, int)');
   for (let tries = 1; flock(fd, LOCK_EX | LOCK_NB) !== 0; tries += 1) {
@@ -150,9 +148,7 @@ function ownerOf(folder: string): string {
   return readFileSync(join(folder, LOCK), 'utf8').trim();
 }
 
-/**
- * Whether a process was killed or has ended. It keeps its locks while a thread waits for a device.
- */
+/** A killed process keeps its locks while a thread waits for a device. */
 function isDying(pid: string): boolean {
   if (!/^\d+$/.test(pid)) return false;
   try {

@@ -41,7 +41,6 @@ interface OpenedHookLedger {
 /**
  * A damaged record counts as missing: hooks run for what happens from now on, and `before-activate`
  * runs again for an unfinished activation. The file is renamed before a new one is written.
- *
  * @param path `/var/lib/stickpin/hooks.json`
  * @throws AppError `store/read` (`fatal`)
  */
@@ -116,7 +115,6 @@ interface OpenedPinLedger {
 /**
  * A damaged ledger counts as missing, so that every pin of the runtime is kept. The file is renamed
  * before a new one is written.
- *
  * @param path `/var/lib/stickpin/pins.json`
  * @throws AppError `store/read` (`fatal`)
  */
@@ -130,8 +128,8 @@ export async function openPinLedger(path: string, now: number): Promise<OpenedPi
 
 const byStream = v.array(v.tuple([v.string(), v.number()]));
 /**
- * `newestCreated` is that of any stream, for versions before floors by stream. It is not read: its
- * stream is not known, and the bundles have the times of their streams.
+ * `newestCreated` is for versions before floors by stream. It is not read: the bundles have the
+ * times of their streams.
  */
 const floorsSchema = v.object({
   sequences: byStream,
@@ -151,18 +149,16 @@ interface FloorOptions {
   /** `/var/lib/stickpin/floors.json` */
   readonly path: string;
   readonly record: FloorRecordStore;
-  /** Whether the database is a new one after a loss, or an old copy. */
+  /** The database is new after a loss, or an old copy. */
   readonly isStateLost: boolean;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
 /**
- * Opens the floors, which are stored in a file and in the database. The higher value counts. They
- * are lost when the file can't be used and the database is lost too.
- *
+ * The floors are in a file and in the database. The higher value counts. They are lost when both
+ * are lost.
  * INVARIANT: floors are written to the file first, then to the database.
- *
  * @throws AppError `store/read` (`fatal`)
  */
 export async function openFloors({ path, record, isStateLost, now }: FloorOptions): Promise<OpenedFloors> {
@@ -170,7 +166,7 @@ export async function openFloors({ path, record, isStateLost, now }: FloorOption
   const recorded = parseFloorsText(record.floorRecord());
   const areLost = own === undefined && isStateLost;
   const higher = higherFloors(own ?? NO_FLOORS, recorded ?? NO_FLOORS);
-  // What an earlier copy of the database says is a lower bound only.
+  // An earlier copy of the database gives a lower bound only.
   const doubted = new Set([...(higher.doubted ?? []), ...(areLost ? higher.sequences.keys() : [])]);
   const loaded = { ...higher, areLost: higher.areLost || areLost, ...(doubted.size > 0 && { doubted }) };
   const save = async (floors: Floors, signal: AbortSignal) => {
@@ -241,8 +237,8 @@ const reportedSchema = v.object({
 });
 
 /**
- * From the status document of an earlier daemon. Empty when it is absent, damaged, or can't be
- * read: it is only one of several records.
+ * From the status document of an earlier daemon. Empty when it can't be used: it is one of several
+ * records.
  */
 export async function readReportedReleases(path: string): Promise<readonly ReportedRelease[]> {
   try {

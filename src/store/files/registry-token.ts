@@ -11,10 +11,10 @@ const MODE = 0o600;
 const MAX_BYTES = 33;
 
 /**
- * The token in the path of every mirror: 32 hex digits, from the file or new. It stays the same
- * over restarts and boots, because mirrors outlast the daemon. A file that is missing or holds
- * anything else is replaced; then the mirrors are written again. Never throws: what can't be stored
- * is logged, and holds until the next start.
+ * The token in the path of every mirror: 32 hex digits. It stays the same over restarts and boots,
+ * because mirrors outlast the daemon. A missing or wrong file is replaced; then the mirrors are
+ * written again. Never throws: a token that can't be stored is logged, and holds until the next
+ * start.
  */
 export async function openRegistryToken(path: string, log: Log): Promise<string> {
   try {

@@ -8,24 +8,23 @@ import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { fileWriteError } from './write-error.ts';
 
 /**
- * The file that names the bundle of a folder. No attachment can have this name, because their names
- * begin with a letter or a digit.
+ * Names the bundle of a folder. No attachment can have this name: theirs begin with a letter or a
+ * digit.
  */
 const MARKER = '.bundle';
-/** Prefix of folders that are being made or removed. After a crash the first list removes them. */
+/** Folders that are being made or removed. After a crash the first list removes them. */
 const STAGED = '.staged-';
 
 /**
  * The attached files of releases, each in a folder of two levels below `root`. A folder appears and
  * disappears with one rename. Folders without our marker are not ours and are not touched. Earlier
- * versions of stickpin made `<name>-<version>`, with the marker. The folder of a stream never has a
- * marker.
+ * versions made `<name>-<version>`, with the marker. The folder of a stream never has one.
  */
 export function createReleaseFiles(root: string): ReleaseFiles {
   let isSwept = false;
   return {
     list: async (signal) => {
-      // Nothing of this process can be under way in them before it knows what is there.
+      // Before the first list nothing of this process is in them.
       if (!isSwept) await sweep(root).catch(() => undefined); // a change says why
       isSwept = true;
       return listReleases(root, signal);
@@ -138,8 +137,8 @@ function plainName(folder: string): string {
 }
 
 /**
- * An earlier version of stickpin may have made a release folder with the name of the stream. It
- * must be moved first; otherwise the removal of that release would remove the new folder too.
+ * An earlier version may have made a release folder with the name of the stream. It is moved first,
+ * or the removal of that release would remove the new folder too.
  */
 async function makeParent(root: string, folder: string): Promise<void> {
   const parent = dirname(join(root, folder));

@@ -5,15 +5,14 @@ import { digestOf } from '../../platform/digest.ts';
 import { isNoFile, readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import { damagedName, fileWriteError } from './write-error.ts';
 
-/** A small JSON document on the disk with a checksum. */
+/** A small JSON document with a checksum. */
 export interface SealedFile<T> {
-  /** Undefined when there was no file, or when it could not be used. */
+  /** Undefined when there was no usable file. */
   readonly loaded: T | undefined;
   /** Why an existing file could not be used, with the path of its copy. */
   readonly damage: string | undefined;
   /**
-   * Replaces the document durably. A damaged file is renamed before the first write.
-   *
+   * Replaces the document durably, after a damaged file is renamed.
    * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
    */
   save(value: unknown, signal: AbortSignal): Promise<void>;
@@ -21,7 +20,7 @@ export interface SealedFile<T> {
 
 /**
  * @param now milliseconds since the epoch, for the name of a damaged file
- * @param parse undefined when the value is not such a document
+ * @param parse undefined for a wrong value
  * @throws AppError `store/read` (`fatal`) when the file can't be read; its content may be good
  */
 export async function openSealed<T>(
@@ -38,7 +37,7 @@ export async function openSealed<T>(
   const save = async (value: unknown, signal: AbortSignal) => {
     signal.throwIfAborted();
     await damaged.setAside();
-    // Once the damaged file is renamed, another one must follow in its place.
+    // Once the damaged file is renamed, another one must follow.
     await writeSealed(path, value, NEVER_ABORTED);
   };
   const reason = content.kind === 'damaged' ? content.reason : 'its content is not what stickpin writes';
@@ -80,7 +79,6 @@ async function writeSealed(path: string, value: unknown, signal: AbortSignal): P
 
 interface DamagedFile {
   readonly aside: string;
-  /** Renames it once. */
   setAside(): Promise<void>;
 }
 

@@ -11,8 +11,7 @@ export interface SignedFiles {
   /** Reads the disk only the first time. @throws `store/blob` (`retry`) */
   list(): Promise<ReadonlySet<BundleId>>;
   /**
-   * The folder appears with all its files, on the disk. An existing one is replaced.
-   *
+   * The folder appears with all its files, on the disk, or replaces one.
    * @throws AppError `store/no-space`, `store/blob` (`retry`)
    */
   put(bundleId: BundleId, files: ReadonlyMap<string, Buffer>): Promise<void>;
@@ -62,7 +61,6 @@ export function createSignedFiles(folder: string): SignedFiles {
   };
 }
 
-/** Removes what a crash left half-written. */
 async function listFolders(folder: string): Promise<Set<BundleId>> {
   try {
     const names = await readdir(folder);

@@ -10,7 +10,7 @@ export function diskFaultError(path: string, fault: DiskFault, cause?: unknown):
   return new AppError({ code, message: diskFaultMessage(path, fault), disposition: 'retry', cause });
 }
 
-/** {@link diskFaultError} if the disk is the cause, otherwise `code` (`retry`) with `message`. */
+/** {@link diskFaultError} if the disk is the cause, otherwise `code` (`retry`). */
 export function fileWriteError(path: string, cause: unknown, code: string, message: string): AppError {
   const fault = diskFaultOf(cause);
   return fault === undefined
@@ -18,7 +18,7 @@ export function fileWriteError(path: string, cause: unknown, code: string, messa
     : diskFaultError(path, fault, cause);
 }
 
-/** A full or read-only filesystem may be the cause of these. */
+/** These may come from a full or read-only filesystem. */
 const AMBIGUOUS = /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/;
 
 /**
@@ -39,7 +39,7 @@ export function databaseWriteError(path: string, cause: unknown): AppError {
   return new AppError({ code: 'store/write', message, disposition: 'retry', cause });
 }
 
-/** After a failed sync: {@link diskFaultError}, otherwise `store/write` (`retry`). */
+/** After a failed sync. Errors as {@link databaseWriteError}. */
 export function unsyncedError(path: string, cause: unknown): AppError {
   const fault = databaseDiskFault(path, cause);
   if (fault !== undefined) return diskFaultError(path, fault, cause);

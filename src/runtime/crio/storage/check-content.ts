@@ -19,21 +19,20 @@ interface ContentCheckClients {
 }
 
 interface Checking extends ContentCheckClients {
-  /** `undefined`: the layer is good. */
+  /** Undefined: the layer is good. */
   readonly layers: Map<string, ContentFault | undefined>;
 }
 
-/** A folder of unpacked files, by the driver of the storage. Other drivers have none. */
+/** Of unpacked files, by the driver of the storage. Other drivers have none. */
 const FOLDERS: Readonly<Record<string, readonly [string, string]>> = {
   overlay: ['overlay', 'diff'],
   vfs: ['vfs/dir', ''],
 };
 
 /**
- * A check of what CRI-O keeps, by the records of containers/storage: that the image's documents
- * have their digests, that its layers are complete and have their folders, and that each file in
- * these has the size that it was unpacked with. CRI-O keeps no blobs, and bytes of files are not
- * compared. CRI-O's own check after an unclean shutdown leaves the files out
+ * Checks by the records of containers/storage that documents have their digests, layers are
+ * complete, and each file has the size that it was unpacked with. CRI-O keeps no blobs, and bytes
+ * of files are not compared. CRI-O's own check after an unclean shutdown leaves the files out
  * (docs/runtime-facts.md, fact 41).
  */
 export function openContentCheck(clients: ContentCheckClients): ContentCheck {
@@ -70,10 +69,7 @@ async function checkImage(
   }
 }
 
-/**
- * The image as CRI-O reports it, or why it can't: CRI-O has no answer for an image with an unknown
- * layer.
- */
+/** CRI-O has no answer for an image with an unknown layer. */
 async function listedImage(
   { cri, clock }: Checking,
   reference: string,
@@ -166,16 +162,16 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** A file of a layer, as the storage has recorded it (vbatts/tar-split, tar/storage, Entry). */
+/** As the storage records it (vbatts/tar-split, tar/storage, Entry). */
 interface FileEntry {
   readonly type: number;
   readonly name?: string;
   readonly size?: number;
 }
 
-/** `type` of an entry that is a member of the archive. Others are its headers. */
+/** A member of the archive. Others are its headers. */
 const FILE = 1;
-/** Longest line of the record. Those of files are short; others are headers of the archive. */
+/** Lines of files are short; longer ones are headers of the archive. */
 const MAX_LINE = 64 * 1024;
 
 interface LostFile {
@@ -185,16 +181,13 @@ interface LostFile {
 }
 
 /**
- * The first file of an unpacked layer that is absent or has another size than when it was unpacked,
- * as after a power cut. Bytes are not read. Undefined when there is none, or when the layer has no
- * record of its files.
- *
+ * The first file of an unpacked layer that is absent or has another size, as after a power cut.
+ * Undefined also without a record of files.
  * @param record as `overlay-layers/ID.tar-split.gz`
- * @param folder where the layer is unpacked
- * @throws system errors and those of zlib when the record can't be read
+ * @throws system errors and those of zlib
  */
 async function findLostFile(record: string, folder: string, signal: AbortSignal): Promise<LostFile | undefined> {
-  // What comes later in a layer takes the place of an earlier file of this name.
+  // A later entry replaces an earlier one of the same name.
   const lost = new Map<string, LostFile>();
   try {
     const file = createReadStream(record, { signal });
@@ -219,7 +212,7 @@ function isOutside(name: string): boolean {
   return name.split('/').includes('..');
 }
 
-/** Only members with content are looked at: others may be links, folders or marks of a removal. */
+/** Only members with content: others may be links, folders or marks of a removal. */
 async function lookAt(folder: string, name: string, size: number): Promise<LostFile | undefined> {
   if (size === 0) return undefined;
   const path = join(folder, name);
@@ -233,7 +226,7 @@ async function lookAt(folder: string, name: string, size: number): Promise<LostF
   }
 }
 
-/** Whether no link leads to another folder. A later entry may have made a folder a link. */
+/** A later entry may have made a folder a link. */
 async function isInPlace(folder: string, path: string): Promise<boolean> {
   try {
     const [root, parent] = await Promise.all([realpath(folder), realpath(dirname(path))]);

@@ -14,16 +14,13 @@ interface StoredDocumentClients {
   readonly clock: Clock;
 }
 
-/** The paths of all documents by their digest, as of one version of the records. */
+/** Paths by digest, as of one version of the records. */
 interface DocumentIndex {
   readonly version: string;
   readonly paths: ReadonlyMap<string, string>;
 }
 
-/**
- * Manifests, indexes and configs that CRI-O keeps of its images, by the records of
- * containers/storage. Bytes are not checked.
- */
+/** Manifests, indexes and configs in containers/storage. Bytes are not checked. */
 export function createStoredDocuments({ cri, clock }: StoredDocumentClients): BlobSource {
   let index: DocumentIndex | undefined;
   const pathOf = async (digest: Digest, signal: AbortSignal): Promise<string | undefined> => {
@@ -89,7 +86,6 @@ interface LayerRecord {
   readonly isIncomplete: boolean;
 }
 
-/** Where containers/storage keeps images, and its records of them at one time. */
 export interface StorageRecords {
   /** As `/var/lib/containers/storage`. */
   readonly root: string;
@@ -116,12 +112,9 @@ const layersSchema = v.array(
 );
 
 /**
- * Reads the records of images and layers. The storage replaces each file whole, so that no lock is
- * needed to read one.
- *
+ * The storage replaces each file whole, so no lock is needed.
  * @param imagesFolder as CRI names it: `/var/lib/containers/storage/overlay-images`
- * @throws AppError `runtime/config` (`wait`) when a file can't be read or is not what the storage
- *   writes
+ * @throws AppError `runtime/config` (`wait`) when a file can't be read or parsed
  */
 export async function readStorageRecords(imagesFolder: string): Promise<StorageRecords> {
   const root = dirname(imagesFolder);
@@ -157,7 +150,7 @@ export function pathOfDocument({ root, driver }: StorageRecords, imageId: string
   return join(root, `${driver}-images`, imageId, file);
 }
 
-/** @param absent what counts as the text of an absent file. Default: there must be one */
+/** @param absent the text of an absent file. Default: there must be one */
 async function readDocument<Schema extends typeof imagesSchema | typeof layersSchema>(
   path: string,
   schema: Schema,

@@ -21,10 +21,7 @@ const MARKS = {
   provenAt: 'proven_at',
 } as const satisfies Record<BundleMark, Column>;
 
-/**
- * Writes the table `bundle`, which {@link loadBundles} reads. Call it within a transaction; it does
- * not open one. Times are milliseconds since the epoch.
- */
+/** Call it within a transaction; it opens none. Times are milliseconds since the epoch. */
 export class BundleRows {
   private readonly insertion: Statement;
   private readonly reset: Statement;
@@ -46,7 +43,7 @@ export class BundleRows {
     this.insertion.run({ ...columnsOf(bundle), adoptedAt, claimedAt });
   }
 
-  /** Sets the given columns; undefined becomes NULL. */
+  /** Undefined becomes NULL. */
   set(bundleId: BundleId, values: Partial<Record<Column, string | number | null | undefined>>): void {
     const columns = Object.keys(values);
     const sql = `UPDATE bundle SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE bundle_id = ?`;
@@ -59,7 +56,7 @@ export class BundleRows {
     this.set(bundleId, { [MARKS[what]]: at });
   }
 
-  /** Sets all times except that of retirement, and what belongs to them. */
+  /** Sets all times but that of retirement, and what belongs to them. */
   setMilestones(bundle: StoredBundle): void {
     const { activationOverrides: overrides } = bundle;
     this.set(bundle.bundleId, {
@@ -133,7 +130,7 @@ interface BundleRow {
   readonly cancelled_media: string | null;
 }
 
-/** Parses the JSON of a bundle row. The `bundle` room supplies it, because it owns the schema. */
+/** Parses the JSON of a row. The `bundle` room owns the schema. */
 export type BundleReviver = (row: {
   readonly payload: string;
   readonly contents: string;
@@ -203,7 +200,7 @@ export function loadBundles(database: Database, revive: BundleReviver): readonly
   });
 }
 
-/** Cancelled preloads. Call it within a transaction; it does not open one. */
+/** Call it within a transaction; it opens none. */
 export class CancellationRows {
   private readonly removal: Statement;
   private readonly insertion: Statement;
@@ -213,7 +210,7 @@ export class CancellationRows {
     this.insertion = database.prepare('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)');
   }
 
-  /** Replaces the row of the bundle. `at`: milliseconds since the epoch. */
+  /** `at`: milliseconds since the epoch. */
   set(bundleId: BundleId, at: number, media: readonly MediumId[]): void {
     this.remove(bundleId);
     this.insertion.run(bundleId, at, JSON.stringify(media));
@@ -224,7 +221,7 @@ export class CancellationRows {
   }
 }
 
-/** The references that stickpin pulled. Call `set` within a transaction; it does not open one. */
+/** Call it within a transaction; it opens none. */
 export class PulledImageRows {
   private readonly selection: Statement<[], string>;
   private readonly insertion: Statement;

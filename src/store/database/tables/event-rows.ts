@@ -2,11 +2,9 @@ import type { Database } from 'better-sqlite3';
 import type { BundleId } from '../../../domain/model/digest.ts';
 import type { EventRow } from '../../../ports/state.ts';
 
-/** Call the writer within a transaction; it does not open one. */
+/** Call the writer within a transaction; it opens none. */
 export interface EventRows {
-  /** Number of the newest event. 0 when there is none. */
   newest(): number;
-  /** Adds an event, removes the oldest ones, and returns the number of the new event. */
   append(event: EventRow): number;
   list(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
 }
@@ -25,7 +23,7 @@ export interface EventRetention {
   readonly keptMs?: number | undefined;
 }
 
-/** So many stay however old they are: a clock that was set wrong must not take the history away. */
+/** These stay whatever their age: a clock that was set wrong must not remove the history. */
 const ALWAYS_KEPT = 100;
 /** Events are removed by age once for so many new ones. */
 const PRUNE_EVERY = 64;

@@ -8,17 +8,15 @@ export interface TrustState {
   readonly rotation: KeyRotation;
 }
 
-/** Call the writers within a transaction; they don't open one. */
+/** Call the writers within a transaction; they open none. */
 export interface TrustRows {
   load(): TrustState;
-  /** Adds the keys and revocations of a bundle. Those it has stay as they are. */
+  /** Known ones stay as they are. */
   addRotation(rotation: KeyRotation, at: number): void;
-  /** Forgets the keys that bundles of a stream brought. What they revoked stays revoked. */
+  /** What the bundles of the stream revoked stays revoked. */
   removeKeysOf(stream: string): void;
   setVerdict(verdict: Verdict): void;
-  /** Replaces the earlier rejection of the name. */
   rejectName(rejected: RejectedName): void;
-  /** Takes the rejection of a name back, if there is one. */
   allowName(release: Pick<RejectedName, 'name' | 'version'>): void;
   revocationRecord(): string | undefined;
   setRevocationRecord(document: string): void;

@@ -11,13 +11,13 @@ export interface CopiedBlob {
 }
 
 export interface CopySource {
-  /** The bytes from `startByte` to the end. */
+  /** The bytes from `startByte` on. */
   read(startByte: number): AsyncIterable<Buffer>;
-  /** Throws when there is no room for so many bytes. */
+  /** Throws when there is no room. */
   requireRoom(sizeBytes: number): Promise<void>;
 }
 
-/** How long a part is kept that no copy continued. */
+/** How long a part without a copy is kept. */
 const PART_MAX_AGE_MS = 7 * 24 * 60 * 60 * 1000;
 
 export function partName(digest: Digest): string {
@@ -25,9 +25,8 @@ export function partName(digest: Digest): string {
 }
 
 /**
- * Copies a blob to `path`. Continues after the bytes of an earlier copy; they are hashed again. If
- * the digest is wrong and bytes of an earlier copy are in it, the copy begins anew, once.
- *
+ * Copies a blob to `path`, after the bytes of an earlier copy, which are hashed again. If the
+ * digest is wrong with them, the copy begins anew, once.
  * @throws AppError `store/blob` (`retry`) when the digest is wrong; what `source` throws; system
  *   errors unchanged. Only a failure of `source` leaves a part
  */
@@ -66,7 +65,6 @@ async function copyRest(path: string, { sizeBytes }: CopiedBlob, source: CopySou
   }
 }
 
-/** A part without bytes saves nothing. */
 async function removeEmpty(path: string): Promise<void> {
   const stats = await stat(path).catch(() => undefined);
   if (stats?.size === 0) await rm(path, { force: true }).catch(() => undefined); // the sweep removes it later
@@ -87,7 +85,7 @@ async function append(
   for await (const chunk of chunks) {
     left -= chunk.length;
     hash.update(chunk);
-    // More than was signed is wrong however it goes on, and may fill the disk.
+    // More than was signed is wrong, and may fill the disk.
     if (left < 0) break;
     await removedIfFailed(path, () => file.appendFile(chunk), signal);
   }
@@ -107,15 +105,14 @@ async function removedIfFailed<T>(path: string, work: () => Promise<T>, signal: 
 }
 
 /**
- * Never throws: what stays is checked again before the next copy. `inUse`: names of files that are
- * being written.
+ * Never throws: what stays is checked before the next copy. `inUse`: names of files that are being
+ * written.
  */
 export async function sweepParts(folder: string, inUse: ReadonlySet<string>): Promise<void> {
   const oldest = Date.now() - PART_MAX_AGE_MS;
   await removeParts(folder, inUse, ({ mtimeMs }) => mtimeMs < oldest);
 }
 
-/** Removes all parts that are not in use: other bytes need their room. */
 export async function dropParts(folder: string, inUse: ReadonlySet<string>): Promise<void> {
   await removeParts(folder, inUse, () => true);
 }

@@ -19,8 +19,6 @@ import { type CopiedBlob, type CopySource, copyBlob, dropParts, partName, sweepP
  * Manifests, indexes and configs of kept releases, so that tags can be moved without the stick, and
  * attachments. Files are `<folder>/sha256/<hex>`. What is read is checked against its name, so a
  * half-written file counts as absent. What was put is on the disk when `put` resolves.
- *
- * @param syncNames syncs a directory to the disk
  * @param minFreePercent share of the filesystem that a large blob leaves free, in percent
  */
 export function createBlobStore(
@@ -57,11 +55,10 @@ interface BlobFolder {
   readonly directory: string;
   /** Concurrent calls share a run. */
   readonly namesSynced: () => Promise<void>;
-  /** Undefined until the directory is listed. */
   listed: Promise<Set<Digest>> | undefined;
   /** Names in `folder` of files that are being written. */
   readonly staging: Set<string>;
-  /** The {@link stampOf} of small files whose bytes were read and had the right digest. */
+  /** The {@link stampOf} of small files that were read and had the right digest. */
   readonly checked: Map<Digest, string>;
 }
 
@@ -69,7 +66,6 @@ function pathOf({ directory }: BlobFolder, digest: Digest): string {
   return join(directory, hexOf(digest));
 }
 
-/** The directory is listed once. */
 function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
   const { folder, directory, staging } = blobs;
   blobs.listed ??= sweepStaged(folder, staging)
@@ -167,7 +163,7 @@ async function forget(blobs: BlobFolder, digest: Digest): Promise<void> {
   (await heldNames(blobs)).delete(digest);
 }
 
-/** Continues a copy that was cut. Of two copies of a blob at once, the second one begins anew. */
+/** Continues a cut copy. Of two copies of a blob at once, the second one begins anew. */
 async function putStream(
   blobs: BlobFolder,
   blob: CopiedBlob,
@@ -190,10 +186,9 @@ async function putStream(
 }
 
 /**
- * Gives a blob its name once `write` has made it under another one. An existing one is kept.
- *
- * @param partial the name under which it is made; a later call continues what `write` leaves there.
- *   Default: a random name, of which a failure leaves nothing
+ * Gives a blob its name once `write` has made it. An existing one is kept.
+ * @param partial the name under which it is made, so that a later call continues it. Default: a
+ *   random name, which is removed after a failure
  */
 async function keep(
   blobs: BlobFolder,
@@ -215,7 +210,7 @@ async function keep(
       await rename(staged, path);
       isRenamed = true;
     }
-    // Also needed when a concurrent put has just renamed it.
+    // Also when a concurrent put has just renamed it.
     await blobs.namesSynced();
     (await heldNames(blobs)).add(digest);
   } catch (error) {
@@ -242,7 +237,7 @@ async function listDirectory(directory: string): Promise<Set<Digest>> {
 
 /**
  * A blob up to this size is read whole, and checked at each read. A larger one is an attachment: it
- * is streamed, and checked when it is read from its beginning to its end.
+ * is streamed, and checked at its end.
  */
 const SMALL_BYTES = 16 * 1024 * 1024;
 
@@ -263,8 +258,8 @@ async function largeSizeOf(path: string): Promise<number | undefined> {
 }
 
 /**
- * @throws AppError `store/no-space`, `store/blob` (`retry`) when `sizeBytes` more don't leave
- * `minFreePercent` of the filesystem free
+ * @throws AppError `store/no-space`, `store/blob` (`retry`) when less than `minFreePercent` of the
+ *   filesystem would stay free
  */
 async function requireRoom(folder: string, sizeBytes: number, minFreePercent: number): Promise<void> {
   await mkdir(folder, { recursive: true }).catch((error: unknown) => {
@@ -281,7 +276,7 @@ async function requireRoom(folder: string, sizeBytes: number, minFreePercent: nu
   });
 }
 
-/** Removes what a crash has left half-written. Never throws: the next start removes the rest. */
+/** Never throws: the next start removes the rest. */
 async function sweepStaged(folder: string, staging: ReadonlySet<string>): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   const left = names.filter((name) => /^\.[0-9a-f]{64}\.[0-9a-f]{8}$/.test(name) && !staging.has(name));

@@ -8,7 +8,6 @@ import type { Allocate } from '../../../platform/files/file-access.ts';
 const CHUNK_BYTES = 1024 * 1024;
 const PARTIAL = '.part';
 
-/** With its running hash. */
 export interface Partial {
   readonly hash: Hash;
   lengthBytes: number;
@@ -24,12 +23,11 @@ export function partialPath(folder: string, digest: Digest): string {
   return layerPath(folder, digest) + PARTIAL;
 }
 
-/** Ends the hash. */
 export function hasDigest({ hash }: Partial, digest: Digest): boolean {
   return digestFromHex(hash.digest('hex')) === digest;
 }
 
-/** The device of `path`, or of its nearest existing parent folder. */
+/** Of `path`, or of its nearest existing parent folder. */
 export async function deviceOf(path: string): Promise<number> {
   try {
     return (await stat(path)).dev;
@@ -63,7 +61,6 @@ export async function listFolder(folder: string): Promise<Map<Digest, number>> {
   return found;
 }
 
-/** Hashes what an earlier process wrote. */
 export async function hashOf(handle: FileHandle, signal: AbortSignal): Promise<Partial> {
   const hash = createHash('sha256');
   const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
@@ -83,7 +80,7 @@ export async function writeAll(handle: FileHandle, bytes: Buffer, position: numb
   }
 }
 
-/** Thrown by {@link readChecked} after the last byte: they are not those of the digest. */
+/** Thrown by {@link readChecked} after the last byte of a wrong digest. */
 export const CHANGED = new Error('its bytes have changed; it was removed');
 
 export interface CheckedRead {
@@ -93,7 +90,7 @@ export interface CheckedRead {
   readonly startByte: number;
 }
 
-/** Hashes meanwhile what is read from the first byte on. @throws {@link CHANGED} */
+/** A read from the first byte on is checked. @throws {@link CHANGED} */
 export async function* readChecked(
   { path, digest, sizeBytes, startByte }: CheckedRead,
   signal: AbortSignal,
@@ -107,11 +104,7 @@ export async function* readChecked(
   if (hash !== undefined && digestFromHex(hash.digest('hex')) !== digest) throw CHANGED;
 }
 
-/**
- * Reads a file from a byte up to `sizeBytes`, in chunks of at most 1 MiB.
- *
- * @throws Error when the file is shorter; system errors unchanged
- */
+/** Chunks of at most 1 MiB. @throws Error when the file is shorter; system errors unchanged */
 export async function* readFrom(
   path: string,
   startByte: number,

@@ -25,7 +25,7 @@ import {
 
 interface LayerStoreDeps {
   readonly folder: string;
-  /** That must stay free for the node, in percent of the filesystem. */
+  /** Must stay free for the node, in percent of the filesystem. */
   readonly minFreePercent: number;
   readonly log: Log;
 }
@@ -34,7 +34,6 @@ interface LayerStoreDeps {
  * Layers on the node's own disk: `<folder>/<hex>`, and `<hex>.part` while one is being written. A
  * layer gets its final name when its digest is right and its bytes are on the disk. Each complete
  * read checks the digest again.
- *
  * INVARIANT: one writer for each layer. An error ends the writer but never its caller.
  */
 export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps): LayerStore {
@@ -61,7 +60,7 @@ export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps
       };
     },
     begin: async (digest, sizeBytes, startByte, signal) => {
-      // A caller that aborts and resumes at once may get here before the file is closed.
+      // A caller that aborts and resumes at once may come before the file is closed.
       await untilAborted(Promise.resolve(layers.writing.get(digest)), signal);
       if (!wanted.has(digest) || layers.writing.has(digest)) return undefined;
       return begin(layers, { digest, sizeBytes, startByte }, signal);
@@ -83,7 +82,7 @@ async function isBeside(folder: string, path: string): Promise<boolean> {
 interface WantedBytes {
   readonly digest: Digest;
   readonly sizeBytes: number;
-  /** Undefined: from where it was left. */
+  /** Undefined: from the end of the file. */
   readonly startByte: number | undefined;
 }
 
@@ -103,8 +102,7 @@ async function begin(
       if (lengthBytes < sizeBytes && lengthBytes >= fromByte) {
         return createLayerWriter(layers, { digest, sizeBytes, fromByte }, opened);
       }
-      // Either the file is complete and was not renamed yet, or there is a gap and the layer is
-      // copied later.
+      // The file is complete and was not renamed, or there is a gap and the layer is copied later.
       if (lengthBytes >= sizeBytes) await finishLayer(layers, digest, hasDigest(opened.partial, digest), opened);
       await opened.handle.close();
     }
@@ -135,7 +133,7 @@ async function* read(
   }
 }
 
-/** Removes all other layers. Returns the number of complete ones. */
+/** Returns the number of complete ones that it removed. */
 async function retain(layers: LayerFolder, digests: ReadonlySet<Digest>, signal: AbortSignal): Promise<number> {
   signal.throwIfAborted();
   const gone = [...(await heldLayers(layers)).keys()].filter((digest) => !digests.has(digest));
@@ -152,14 +150,14 @@ async function retain(layers: LayerFolder, digests: ReadonlySet<Digest>, signal:
 
 interface LayerFolder {
   readonly folder: string;
-  /** That must stay free, in percent of the filesystem. */
+  /** In percent of the filesystem. */
   readonly minFreePercent: number;
   readonly log: Log;
   readonly partials: Map<Digest, Partial>;
-  /** Layers that are being written. The value is a promise while the file is being closed. */
+  /** The value is a promise while the file is being closed. */
   readonly writing: Map<Digest, Promise<void> | undefined>;
   readonly listeners: Set<() => void>;
-  /** Sizes in bytes of complete layers. Undefined until the folder is listed. */
+  /** Sizes in bytes. Undefined until the folder is listed. */
   listed: Promise<Map<Digest, number>> | undefined;
   isFull: boolean;
 }
@@ -169,7 +167,7 @@ interface OpenedLayer {
   readonly partial: Partial;
 }
 
-/** Lists the folder once. @throws AppError `store/blob` (`retry`) */
+/** @throws AppError `store/blob` (`retry`) */
 function heldLayers(layers: LayerFolder): Promise<Map<Digest, number>> {
   layers.listed ??= listFolder(layers.folder).catch((error: unknown) => {
     layers.listed = undefined;
@@ -186,7 +184,6 @@ async function forgetLayer(layers: LayerFolder, digest: Digest): Promise<void> {
   }
 }
 
-/** Removes a layer whose digest is wrong. */
 async function finishLayer(
   layers: LayerFolder,
   digest: Digest,
@@ -223,7 +220,7 @@ async function resumeLayer(
   }
 }
 
-/** Logs that layers are not kept, once until there is space again. */
+/** Once until there is space again. */
 function logFull(layers: LayerFolder, error: unknown): void {
   if (!layers.isFull) {
     layers.log.warn({ err: error }, `Layers are not kept on this node for now: ${reasonOf(error)}`);
@@ -231,7 +228,7 @@ function logFull(layers: LayerFolder, error: unknown): void {
   layers.isFull = true;
 }
 
-/** Whether `sizeBytes` more fit beside the share that must stay free. Logs when they don't. */
+/** Logs when there is no room. */
 async function hasRoomFor(layers: LayerFolder, sizeBytes: number): Promise<boolean> {
   const { folder, minFreePercent } = layers;
   await mkdir(folder, { recursive: true });
@@ -254,13 +251,12 @@ interface Writing {
   readonly layers: LayerFolder;
   readonly digest: Digest;
   readonly sizeBytes: number;
-  /** The first byte that the caller needs. */
   readonly fromByte: number;
   readonly startByte: number;
   readonly opened: OpenedLayer;
   position: number;
   isDamaged: boolean;
-  /** Resolves when the file is closed. Undefined while it is open. */
+  /** Undefined while the file is open. */
   ended: Promise<void> | undefined;
 }
 
@@ -326,9 +322,7 @@ async function take(writing: Writing, chunk: Buffer): Promise<void> {
   await end(writing);
 }
 
-/**
- * After a partial write the layer can't be resumed: the end of the file does not match the hash.
- */
+/** After a partial write the end of the file does not match the hash. */
 async function giveUp(writing: Writing, error: unknown): Promise<void> {
   const { layers, digest } = writing;
   logFull(layers, error);
